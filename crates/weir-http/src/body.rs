@@ -1,0 +1,179 @@
+//! Where the body of a message ends (RFC 9112 section 6.3).
+
+use crate::fields::Fields;
+use crate::grammar;
+use crate::head::{RequestHead, ResponseHead};
+
+/// A body whose end cannot be told with certainty.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not digits, or beyond what a file can hold.
+    #[error("invalid Content-Length '{value}': expected a number of bytes below 2^63")]
+    ContentLength {
+        /// What was given.
+        value: String,
+    },
+    /// Two values that differ (RFC 9110 section 8.6).
+    #[error("Content-Length is given twice, as {first} and as {second}: the message cannot be trusted")]
+    TwoLengths {
+        /// The first value.
+        first: u64,
+        /// Another one.
+        second: u64,
+    },
+    /// Both ways at once (RFC 9112 section 6.1).
+    #[error("both Content-Length and Transfer-Encoding are given: the message cannot be trusted")]
+    LengthAndCoding,
+    /// A coding that weir does not ask for (it sends no `TE`) and cannot undo.
+    #[error("unsupported Transfer-Encoding '{value}': expected chunked")]
+    TransferEncoding {
+        /// What was given.
+        value: String,
+    },
+    /// A transfer coding from a peer that cannot know them (RFC 9112 section 6.1).
+    #[error("Transfer-Encoding is given in a message of HTTP/1.0: the message cannot be trusted")]
+    CodingInHttp10,
+}
+
+/// How the end of a body is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// There is no body, whatever the fields say.
+    None,
+    /// This many bytes.
+    Length(u64),
+    /// Chunks, for [`crate::ChunkedDecoder`].
+    Chunked,
+    /// All bytes until the connection closes. A cut connection cannot be told from the end, so the size has to be
+    /// known from elsewhere.
+    UntilClose,
+}
+
+/// The value of `Content-Length`, if given. The same value several times counts once (RFC 9110 section 8.6).
+pub fn content_length(fields: &Fields) -> Result<Option<u64>, Error> {
+    let mut length = None;
+    for value in fields.headers_all("content-length").flat_map(|value| value.split(',')) {
+        let value = grammar::trim(value);
+        let next = grammar::parse_offset(value)
+            .ok_or_else(|| Error::ContentLength { value: grammar::quoted(value) })?;
+        match length {
+            Some(first) if first != next => return Err(Error::TwoLengths { first, second: next }),
+            _ => length = Some(next),
+        }
+    }
+    Ok(length)
+}
+
+/// The framing of a response to a request with `method`, by the rules of RFC 9112 section 6.3 in their order.
+pub fn response_framing(method: &str, head: &ResponseHead) -> Result<Framing, Error> {
+    // 1. No body after HEAD, nor with 1xx, 204 and 304. 2. A tunnel after CONNECT.
+    let tunnel = method == "CONNECT" && (200..300).contains(&head.status);
+    if method == "HEAD" || tunnel || matches!(head.status, 100..200 | 204 | 304) {
+        return Ok(Framing::None);
+    }
+    // 3. and 4. Transfer-Encoding; 5. and 6. Content-Length; 8. the end of the connection.
+    Ok(framed(&head.fields, head.minor)?.unwrap_or(Framing::UntilClose))
+}
+
+/// The framing of a request: without a length there is no body (RFC 9112 section 6.3, rule 7).
+pub fn request_framing(head: &RequestHead) -> Result<Framing, Error> {
+    Ok(framed(&head.fields, head.minor)?.unwrap_or(Framing::None))
+}
+
+/// Whether the framing fields make sense together, whoever sent them.
+pub(crate) fn check(fields: &Fields, minor: u8) -> Result<(), Error> {
+    framed(fields, minor).map(|_| ())
+}
+
+fn framed(fields: &Fields, minor: u8) -> Result<Option<Framing>, Error> {
+    let length = content_length(fields)?;
+    if fields.header("transfer-encoding").is_none() {
+        return Ok(length.map(Framing::Length));
+    }
+    if length.is_some() {
+        return Err(Error::LengthAndCoding);
+    }
+    // Every line, unlike `Fields::members`: what is skipped here would be smuggled.
+    let all: Vec<&str> = fields.headers_all("transfer-encoding").collect();
+    let value = all.join(", ");
+    if value.eq_ignore_ascii_case("identity") {
+        // RFC 2616 had it, RFC 7230 removed it; a few old servers still say it where they mean nothing.
+        return Ok(None);
+    }
+    if !value.eq_ignore_ascii_case("chunked") {
+        return Err(Error::TransferEncoding { value: grammar::quoted(&value) });
+    }
+    if minor == 0 {
+        return Err(Error::CodingInHttp10);
+    }
+    Ok(Some(Framing::Chunked))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn response(status: u16, fields: Fields) -> ResponseHead {
+        ResponseHead { status, minor: 1, reason: String::new(), fields }
+    }
+
+    #[test]
+    fn the_rules_in_their_order() {
+        let length = || Fields::from([("Content-Length", "7")]);
+        let chunked = || Fields::from([("Transfer-Encoding", "Chunked")]);
+        for (method, status, fields, framing) in [
+            ("HEAD", 200, length(), Framing::None),
+            ("HEAD", 200, chunked(), Framing::None),
+            ("GET", 204, length(), Framing::None),
+            ("GET", 304, length(), Framing::None),
+            ("GET", 103, length(), Framing::None),
+            ("CONNECT", 200, length(), Framing::None),
+            ("CONNECT", 407, length(), Framing::Length(7)),
+            ("GET", 206, length(), Framing::Length(7)),
+            ("GET", 200, Fields::from([("Content-Length", "0")]), Framing::Length(0)),
+            ("GET", 200, chunked(), Framing::Chunked),
+            ("GET", 200, Fields::from([("Transfer-Encoding", "identity")]), Framing::UntilClose),
+            ("GET", 200, Fields::new(), Framing::UntilClose),
+        ] {
+            assert_eq!(
+                response(status, fields.clone()).framing(method),
+                Ok(framing),
+                "{method} {status} {fields:?}"
+            );
+        }
+        let mut request = RequestHead::new("GET", "/");
+        assert_eq!(request.framing(), Ok(Framing::None));
+        request.fields = chunked();
+        assert_eq!(request.framing(), Ok(Framing::Chunked));
+    }
+
+    #[test]
+    fn unknown_codings_are_refused() {
+        for fields in [
+            Fields::from([("Transfer-Encoding", "gzip, chunked")]),
+            Fields::from([("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "chunked")]),
+            Fields::from([("Transfer-Encoding", "xchunked")]),
+            Fields::from([("Transfer-Encoding", "")]),
+        ] {
+            assert!(matches!(response(200, fields).framing("GET"), Err(Error::TransferEncoding { .. })));
+        }
+        let mut old = response(200, Fields::from([("Transfer-Encoding", "chunked")]));
+        old.minor = 0;
+        assert_eq!(old.framing("GET"), Err(Error::CodingInHttp10));
+    }
+
+    proptest! {
+        #[test]
+        fn length_print_parse(length in 0..=grammar::MAX_OFFSET) {
+            prop_assert_eq!(content_length(&Fields::from([("Content-Length", length.to_string().as_str())])), Ok(Some(length)));
+        }
+
+        #[test]
+        fn never_panics(value: String) {
+            let _ = content_length(&Fields::from([("Content-Length", value.as_str())]));
+            let _ = check(&Fields::from([("Transfer-Encoding", value.as_str())]), 1);
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Message heads out of a byte buffer (RFC 9112 sections 2 to 5), and requests into one.
+//!
+//! A head is refused when two readers could disagree about where its body ends: that is how responses are smuggled
+//! (RFC 9112 section 11.2), and for a downloader how one file's bytes end up in another.
+
+use crate::body::{self, Framing};
+use crate::fields::{self, Fields};
+use crate::grammar;
+
+/// The largest head in bytes; servers commonly stop at 8 to 16 KiB, signed redirects need a few more.
+pub const MAX_HEAD: usize = 64 * 1024;
+
+/// The most fields in one head; large sites send about 40.
+pub const MAX_FIELDS: usize = 128;
+
+/// A head that cannot be used. None of these gets better by asking the same server again at once.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not HTTP at all: another protocol, or TLS where plain text was expected.
+    #[error("not an HTTP/1 message, it starts with '{start}': check the scheme and the port")]
+    NotHttp {
+        /// The first bytes, made printable.
+        start: String,
+    },
+    /// HTTP, but broken.
+    #[error("malformed HTTP head starting with '{start}'")]
+    Malformed {
+        /// The first bytes, made printable.
+        start: String,
+        /// What httparse found.
+        #[source]
+        source: httparse::Error,
+    },
+    /// No end of the head within [`MAX_HEAD`].
+    #[error("HTTP head is larger than {MAX_HEAD} bytes")]
+    TooLarge,
+    /// More than [`MAX_FIELDS`].
+    #[error("HTTP head has more than {MAX_FIELDS} fields")]
+    TooManyFields,
+    /// The length of the body cannot be told with certainty.
+    #[error(transparent)]
+    Framing(#[from] body::Error),
+    /// A request to be sent that could not be read back.
+    #[error("invalid request {what} '{text}'")]
+    Unsendable {
+        /// `method` or `target`.
+        what: &'static str,
+        /// What was given.
+        text: String,
+    },
+    /// A field to be sent that could not be read back.
+    #[error(transparent)]
+    Field(#[from] fields::Error),
+}
+
+/// The head of a response (RFC 9112 section 4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResponseHead {
+    /// The status code, 100 to 999.
+    pub status: u16,
+    /// 0 for HTTP/1.0, 1 for HTTP/1.1.
+    pub minor: u8,
+    /// The reason phrase; often empty, never to be relied on.
+    pub reason: String,
+    /// The header fields.
+    pub fields: Fields,
+}
+
+/// The head of a request (RFC 9112 section 3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestHead {
+    /// The method, with the case it came in.
+    pub method: String,
+    /// The request target, not decoded: `/a%20b?c`.
+    pub target: String,
+    /// 0 for HTTP/1.0, 1 for HTTP/1.1.
+    pub minor: u8,
+    /// The header fields.
+    pub fields: Fields,
+}
+
+/// Reads a response head from the front of `buffer`: the head and its length in bytes, or `None` if more is needed.
+///
+/// Each call starts again at the front, so call it once a read, not once a byte. A 1xx head comes out like any other
+/// ([`ResponseHead::is_interim`]): drop its bytes and call again.
+pub fn parse_response(buffer: &[u8]) -> Result<Option<(ResponseHead, usize)>, Error> {
+    let window = window(buffer);
+    let mut headers = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut parsed = httparse::Response::new(&mut headers);
+    let end = match parsed.parse(window) {
+        Ok(httparse::Status::Complete(end)) => end,
+        Ok(httparse::Status::Partial) => return partial(window),
+        Err(source) => return Err(malformed(window, source)),
+    };
+    let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
+        return Err(Error::NotHttp { start: start(window) });
+    };
+    let reason = parsed.reason.unwrap_or_default().to_owned();
+    let head = ResponseHead { status, minor, reason, fields: Fields::from_parsed(parsed.headers) };
+    if status < 100 {
+        return Err(malformed(window, httparse::Error::Status));
+    }
+    body::check(&head.fields, minor)?;
+    Ok(Some((head, end)))
+}
+
+/// Reads a request head from the front of `buffer`, as a server does; like [`parse_response`].
+pub fn parse_request(buffer: &[u8]) -> Result<Option<(RequestHead, usize)>, Error> {
+    let window = window(buffer);
+    let mut headers = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut parsed = httparse::Request::new(&mut headers);
+    let end = match parsed.parse(window) {
+        Ok(httparse::Status::Complete(end)) => end,
+        Ok(httparse::Status::Partial) => return partial(window),
+        Err(source) => return Err(malformed(window, source)),
+    };
+    let (Some(method), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
+        return Err(Error::NotHttp { start: start(window) });
+    };
+    let fields = Fields::from_parsed(parsed.headers);
+    let head = RequestHead { method: method.to_owned(), target: target.to_owned(), minor, fields };
+    body::check(&head.fields, minor)?;
+    Ok(Some((head, end)))
+}
+
+impl ResponseHead {
+    /// The first value of field `name`.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.fields.header(name)
+    }
+
+    /// Every value of field `name`, in order.
+    pub fn headers_all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.fields.headers_all(name)
+    }
+
+    /// Whether the real response is still to come (1xx; RFC 9110 section 15.2). 101 ends HTTP on this connection
+    /// instead; it cannot come unless the request had `Upgrade`.
+    pub fn is_interim(&self) -> bool {
+        (100..200).contains(&self.status) && self.status != 101
+    }
+
+    /// Where the body ends, given the method of the request.
+    pub fn framing(&self, method: &str) -> Result<Framing, body::Error> {
+        body::response_framing(method, self)
+    }
+
+    /// Whether the connection can carry another request once the body is read (RFC 9112 section 9.3). A body that
+    /// ends with the connection ([`Framing::UntilClose`]) rules it out all the same.
+    pub fn keeps_connection(&self) -> bool {
+        keeps_connection(&self.fields, self.minor)
+    }
+}
+
+impl RequestHead {
+    /// A request of HTTP/1.1 without fields. The caller adds `Host` first (RFC 9110 section 7.2).
+    pub fn new(method: &str, target: &str) -> RequestHead {
+        RequestHead { method: method.to_owned(), target: target.to_owned(), minor: 1, fields: Fields::new() }
+    }
+
+    /// The first value of field `name`.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.fields.header(name)
+    }
+
+    /// Every value of field `name`, in order.
+    pub fn headers_all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.fields.headers_all(name)
+    }
+
+    /// Where the body ends.
+    pub fn framing(&self) -> Result<Framing, body::Error> {
+        body::request_framing(self)
+    }
+
+    /// Whether the client wants to send another request on this connection.
+    pub fn keeps_connection(&self) -> bool {
+        keeps_connection(&self.fields, self.minor)
+    }
+
+    /// The head as it goes on the wire. A method or target that would break the request line is refused.
+    pub fn encode(&self) -> Result<Vec<u8>, Error> {
+        if !grammar::is_token(&self.method) {
+            return Err(Error::Unsendable { what: "method", text: grammar::quoted(&self.method) });
+        }
+        if self.target.is_empty() || !self.target.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error::Unsendable { what: "target", text: grammar::quoted(&self.target) });
+        }
+        let mut out = format!("{} {} HTTP/1.{}\r\n", self.method, self.target, self.minor.min(1));
+        self.fields.write(&mut out);
+        out.push_str("\r\n");
+        Ok(out.into_bytes())
+    }
+}
+
+fn keeps_connection(fields: &Fields, minor: u8) -> bool {
+    let says = |option: &str| fields.members("connection").any(|member| member.eq_ignore_ascii_case(option));
+    !says("close") && (minor >= 1 || says("keep-alive"))
+}
+
+fn window(buffer: &[u8]) -> &[u8] {
+    buffer.get(..MAX_HEAD).unwrap_or(buffer)
+}
+
+fn partial<T>(window: &[u8]) -> Result<Option<T>, Error> {
+    if window.len() >= MAX_HEAD { Err(Error::TooLarge) } else { Ok(None) }
+}
+
+fn malformed(window: &[u8], source: httparse::Error) -> Error {
+    match source {
+        httparse::Error::TooManyHeaders => Error::TooManyFields,
+        httparse::Error::Version => Error::NotHttp { start: start(window) },
+        source => Error::Malformed { start: start(window), source },
+    }
+}
+
+/// The first line or 40 bytes of it, made printable.
+fn start(window: &[u8]) -> String {
+    let line =
+        window.split(|byte| matches!(byte, b'\r' | b'\n')).find(|line| !line.is_empty()).unwrap_or_default();
+    line.get(..40).unwrap_or(line).escape_ascii().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn response(text: &str) -> Result<Option<(ResponseHead, usize)>, Error> {
+        parse_response(text.as_bytes())
+    }
+
+    #[test]
+    fn reads_a_response() {
+        let text = "HTTP/1.1 200 OK\r\nServer:  x \r\nset-cookie: a\r\nSet-Cookie: b\r\n\r\nbody";
+        let (head, end) = response(text).unwrap().unwrap();
+        assert_eq!((head.status, head.minor, head.reason.as_str()), (200, 1, "OK"));
+        assert_eq!(head.header("SERVER"), Some("x"));
+        assert_eq!(head.headers_all("Set-Cookie").collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(&text[end..], "body");
+        assert!(head.keeps_connection() && !head.is_interim());
+        for cut in 0..end {
+            assert_eq!(response(&text[..cut]), Ok(None), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn interim_responses_are_told_apart() {
+        let text = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200\r\n\r\n";
+        let (hints, end) = response(text).unwrap().unwrap();
+        assert!(hints.is_interim());
+        let (head, _) = response(&text[end..]).unwrap().unwrap();
+        assert_eq!((head.status, head.reason.as_str()), (200, ""));
+    }
+
+    #[test]
+    fn values_keep_every_byte() {
+        let (head, _) =
+            parse_response(b"HTTP/1.1 200 OK\r\nA: caf\xe9\r\nB: caf\xc3\xa9\r\n\r\n").unwrap().unwrap();
+        assert_eq!((head.header("a"), head.header("b")), (Some("café"), Some("café")));
+    }
+
+    #[test]
+    fn connection_reuse() {
+        let keeps = |text: &str| response(text).unwrap().unwrap().0.keeps_connection();
+        assert!(!keeps("HTTP/1.0 200 OK\r\n\r\n"));
+        assert!(keeps("HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n\r\n"));
+        assert!(!keeps("HTTP/1.1 200 OK\r\nConnection: x, CLOSE\r\n\r\n"));
+    }
+
+    #[test]
+    fn caps() {
+        assert_eq!(
+            response(&format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(MAX_HEAD))),
+            Err(Error::TooLarge)
+        );
+        let many = |n: usize| format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(n));
+        assert!(response(&many(MAX_FIELDS)).unwrap().is_some());
+        assert_eq!(response(&many(MAX_FIELDS + 1)), Err(Error::TooManyFields));
+        // A large buffer with body bytes behind a small head is no large head.
+        assert!(response(&format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MAX_HEAD))).unwrap().is_some());
+    }
+
+    #[test]
+    fn another_protocol_is_named() {
+        assert_eq!(
+            response("SSH-2.0-OpenSSH_9.6\r\n").unwrap_err().to_string(),
+            "not an HTTP/1 message, it starts with 'SSH-2.0-OpenSSH_9.6': check the scheme and the port"
+        );
+        assert!(matches!(parse_response(b"\x15\x03\x01\0\x02"), Err(Error::NotHttp { .. })));
+        assert!(matches!(response("HTTP/1.1 099 X\r\n\r\n"), Err(Error::Malformed { .. })));
+    }
+
+    #[test]
+    fn ambiguous_lengths_are_refused() {
+        let head = |fields: &str| response(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
+        for fields in [
+            "Content-Length: 5\r\nContent-Length: 6\r\n",
+            "Content-Length: 5, 6\r\n",
+            "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            "Content-Length: +5\r\n",
+            "Content-Length: 5 6\r\n",
+            "Content-Length: \r\n",
+            "Content-Length: 99999999999999999999\r\n",
+        ] {
+            assert!(matches!(head(fields), Err(Error::Framing(_))), "{fields}");
+        }
+        assert!(head("Content-Length: 5\r\nContent-Length: 5\r\n").is_ok());
+        assert!(matches!(
+            parse_request(b"GET / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            Err(Error::Framing(_))
+        ));
+    }
+
+    #[test]
+    fn request_round_trip_and_refusals() {
+        let mut head = RequestHead::new("GET", "/a%20b?c");
+        head.fields.push("Host", "example.org").unwrap();
+        let bytes = head.encode().unwrap();
+        assert_eq!(bytes, b"GET /a%20b?c HTTP/1.1\r\nHost: example.org\r\n\r\n");
+        assert_eq!(parse_request(&bytes).unwrap(), Some((head, bytes.len())));
+        for (method, target) in [("GET", "/a b"), ("GET", ""), ("GET", "/\r\nX: y"), ("G T", "/"), ("", "/")]
+        {
+            assert!(RequestHead::new(method, target).encode().is_err(), "{method} {target}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes: Vec<u8>) {
+            let _ = parse_response(&bytes);
+            let _ = parse_request(&bytes);
+        }
+
+        #[test]
+        fn never_panics_on_near_misses(status in 0u16..1000, fields in "([A-Za-z-]{0,20}:[ -~\u{e9}]{0,40}\r?\n){0,5}") {
+            if let Ok(Some((head, end))) = response(&format!("HTTP/1.1 {status:03} X\r\n{fields}\r\n")) {
+                prop_assert!(end <= MAX_HEAD);
+                let _ = head.framing("GET");
+            }
+        }
+
+        #[test]
+        fn request_print_parse(
+            target in "/[!-~]{0,40}",
+            fields in proptest::collection::vec(("X-[A-Za-z0-9]{1,10}", "([!-~]([ -~]{0,20}[!-~])?)?"), 0..10),
+        ) {
+            let mut head = RequestHead::new("GET", &target);
+            for (name, value) in &fields {
+                head.fields.push(name, value).unwrap();
+            }
+            let bytes = head.encode().unwrap();
+            prop_assert_eq!(parse_request(&bytes).unwrap(), Some((head, bytes.len())));
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! What to change when a limit holds, and the rate that would bring.
+//!
+//! A prediction is made only from measured numbers: a rate per connection that grew with their number, a window that a
+//! round trip turns over, a rate seen before a knee. Where only a ceiling is known, or nothing, there is none.
+
+use serde::{Deserialize, Serialize};
+
+use crate::evidence::{Evidence, Window};
+use crate::limit::Limit;
+use crate::rule::spent::{active, min_rtt, spent};
+use crate::rule::{Context, cpu_core, rate_limit, sender_or_path};
+use crate::verdict::Knee;
+use crate::words::{bytes, count, rate, seconds};
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// What to do, as a sentence that begins with a verb.
+    pub action: String,
+    /// The rate it would bring, bytes per second, all else equal; `None` when the evidence supports no number.
+    pub predicted_rate: Option<f64>,
+}
+
+impl Advice {
+    fn new(action: impl Into<String>, predicted_rate: Option<f64>) -> Advice {
+        Advice {
+            action: action.into(),
+            predicted_rate: predicted_rate.filter(|rate| rate.is_finite() && *rate > 0.0),
+        }
+    }
+}
+
+/// What advice is made from: a limit's time as one window, and what the run showed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held<'a> {
+    pub(crate) evidence: &'a Evidence,
+    pub(crate) together: &'a Window,
+    pub(crate) knee: Option<Knee>,
+    /// Bytes written in the whole run.
+    pub(crate) written: u64,
+}
+
+/// What to do about this limit, most useful first.
+pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
+    match limit {
+        Limit::RateLimit => for_rate_limit(held),
+        Limit::Application => vec![Advice::new(
+            "change nothing here: ask who runs the server why its answers take that long",
+            None,
+        )],
+        Limit::Latency => for_latency(held),
+        Limit::DirtyThrottle => for_dirty_throttle(held),
+        Limit::Disk => vec![Advice::new(
+            format!(
+                "write to a faster disk than {}",
+                held.evidence.facts.disk.as_deref().unwrap_or("this one")
+            ),
+            None,
+        )],
+        Limit::Reader => {
+            vec![Advice::new("make the consumer of the output faster, or write to a file (-o FILE)", None)]
+        }
+        Limit::Verify => vec![Advice::new("choose a faster digest: one thread computes it", None)],
+        Limit::CpuCore => for_cpu_core(held),
+        Limit::ReceiveWindow => for_receive_window(held),
+        Limit::PathLoss => vec![
+            Advice::new(
+                format!("use more connections (-c {}): a loss slows only its own", 2 * held.lanes()),
+                held.doubled(),
+            ),
+            Advice::new(
+                "ask for BBR on the sender (net.ipv4.tcp_congestion_control=bbr): it does not slow for loss",
+                None,
+            ),
+        ],
+        Limit::SenderOrPath => for_sender_or_path(held),
+        // Convicted from the sender's side only, which the rules of today do not see.
+        Limit::SourceDisk
+        | Limit::Compress
+        | Limit::Decompress
+        | Limit::Encrypt
+        | Limit::SendBuffer
+        | Limit::PathBandwidth => Vec::new(),
+    }
+}
+
+impl Held<'_> {
+    /// Bytes per second while the limit held.
+    fn rate(&self) -> f64 {
+        let seconds = self.together.span.as_secs_f64();
+        if seconds > 0.0 { self.together.received as f64 / seconds } else { 0.0 }
+    }
+
+    /// Lanes at work in the last window that received something, one at least: what more is counted from.
+    fn lanes(&self) -> u32 {
+        let last = self.evidence.windows.iter().rev().find(|window| window.received > 0);
+        last.map_or(1, |window| spent(window).lanes.max(1))
+    }
+
+    /// Bytes per second of one lane while it was at work under the limit.
+    fn each(&self) -> f64 {
+        let work: f64 = self.together.lanes.iter().map(|lane| active(lane, self.together)).sum();
+        if work > 0.0 { self.together.received as f64 / work } else { 0.0 }
+    }
+
+    /// The rate of twice the connections, where each is held by itself and no trial says otherwise.
+    fn doubled(&self) -> Option<f64> {
+        let flat = self.evidence.trials.iter().any(rate_limit::flat);
+        (!flat && self.each() > 0.0).then(|| self.each() * f64::from(self.lanes()) * 2.0)
+    }
+
+    /// Smallest round trip of the connection, seconds.
+    fn rtt(&self) -> Option<f64> {
+        min_rtt(self.together, &Context::alone(self.evidence))
+    }
+}
+
+fn for_rate_limit(held: &Held<'_>) -> Vec<Advice> {
+    let seen = spent(held.together);
+    if seen.limited > 0.0 {
+        let cap = held.evidence.facts.rate_cap.map(|cap| format!(" of {}", rate(cap))).unwrap_or_default();
+        let ceiling = core_ceiling(held.together).map(|(_, ceiling)| ceiling);
+        let note = if ceiling.is_some() {
+            ": one core is full only then; what the path carries beyond the cap was not tried"
+        } else {
+            ""
+        };
+        return vec![Advice::new(format!("raise or drop --limit-rate{cap}{note}"), ceiling)];
+    }
+    if !held.together.server_backoff.is_zero() {
+        return vec![Advice::new("ask the server for less at once (-c 1), or come back when it says", None)];
+    }
+    let lanes = rate_limit::scaled(&held.evidence.trials).map_or(2 * held.lanes(), |trial| {
+        if trial.lanes_after > held.lanes() { trial.lanes_after } else { 2 * held.lanes() }
+    });
+    let each = held.each();
+    vec![Advice::new(
+        format!(
+            "use more connections (-c {lanes}), if the server's owner allows: each carries {}",
+            rate(each)
+        ),
+        Some(each * f64::from(lanes)),
+    )]
+}
+
+/// What our own limiter hides: the busiest thread's share of a core, and the rate at which it would fill it
+/// (100 / utilisation). `None` without such a limiter, and below 5 % of a core: to multiply by more than twenty is no measurement.
+pub(crate) fn core_ceiling(window: &Window) -> Option<(f64, f64)> {
+    let seconds = window.span.as_secs_f64();
+    let cpu = cpu_core::busiest_thread(window).filter(|cpu| *cpu >= 0.05)?;
+    let known = seconds > 0.0 && window.received > 0 && spent(window).limited > 0.0;
+    known.then(|| (cpu, window.received as f64 / seconds / cpu))
+}
+
+fn for_latency(held: &Held<'_>) -> Vec<Advice> {
+    let lanes = held.lanes();
+    // Fewer objects than four a lane leave little to do at the same time.
+    if held.evidence.facts.objects >= 4 * u64::from(lanes) {
+        let action = format!("ask for more at once (-c {}): round trips then pass side by side", 2 * lanes);
+        return vec![Advice::new(action, held.doubled())];
+    }
+    let rtt = held.rtt().map(|rtt| format!(" of {}", seconds(rtt))).unwrap_or_default();
+    vec![Advice::new(
+        format!(
+            "fetch several objects in one run, which keeps connections open, or from nearer: round trips{rtt} remain"
+        ),
+        None,
+    )]
+}
+
+fn for_dirty_throttle(held: &Held<'_>) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    let Some(knee) = held.knee else { return advice };
+    // Memory is worth advising where it was clearly faster than the disk, and its rate was seen for a while.
+    if let Some(before) = knee.before.filter(|before| *before > 1.2 * knee.after && knee.bytes >= 4 << 20) {
+        advice.push(Advice::new(
+            format!(
+                "let memory take the whole file: vm.dirty_bytes and vm.dirty_background_bytes above {} (the disk follows later)",
+                bytes(held.written as f64)
+            ),
+            Some(before),
+        ));
+    }
+    let disk = held.evidence.facts.disk.as_deref().unwrap_or("this disk");
+    advice.push(Advice::new(format!("use a faster disk: {disk} sustains {}", rate(knee.after)), None));
+    advice
+}
+
+fn for_cpu_core(held: &Held<'_>) -> Vec<Advice> {
+    let facts = &held.evidence.facts;
+    let lanes = held.lanes();
+    let free = cpu_core::free_cores(held.together).map(|free| free.floor() as u32);
+    if held.evidence.trials.iter().any(|trial| rate_limit::flat(trial) && trial.lanes_before >= lanes) {
+        return vec![Advice::new(
+            "use a faster processor: more connections were tried and brought no more",
+            None,
+        )];
+    }
+    match free {
+        Some(0) => vec![Advice::new(
+            format!(
+                "free a processor: {} busy, more connections would only share them",
+                if facts.cpus == 1 {
+                    "the only one is".to_owned()
+                } else {
+                    format!("all {} are", facts.cpus)
+                }
+            ),
+            None,
+        )],
+        // Twice the lanes is as far as a trial of the tuner goes at once; beyond, the next limit is not known.
+        Some(free) => {
+            let more = lanes.saturating_add(free.min(lanes));
+            let shared =
+                if facts.peer_is_local { ", though the server on this machine needs them too" } else { "" };
+            vec![Advice::new(
+                format!(
+                    "use more connections (-c {more}): {} idle{shared}",
+                    count(u64::from(free), "processor")
+                ),
+                (!facts.peer_is_local).then(|| held.each() * f64::from(more)),
+            )]
+        }
+        None => {
+            vec![Advice::new(format!("use more connections (-c {}) if processors are idle", 2 * lanes), None)]
+        }
+    }
+}
+
+fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
+    let facts = &held.evidence.facts;
+    let lanes = held.lanes();
+    let tried = rate_limit::scaled(&held.evidence.trials)
+        .map(|trial| trial.rate_after)
+        .filter(|rate| *rate > held.rate());
+    let target = tried.or(held.doubled());
+    // The kernel keeps about half of a buffer for overhead (tcp_adv_win_scale), so a window needs twice its size.
+    let buffer = target.zip(held.rtt()).map(|(target, rtt)| 2.0 * target / f64::from(lanes) * rtt);
+    let at_least = buffer.map(|buffer| format!(" of {} or more", bytes(buffer))).unwrap_or_default();
+    let grow = match facts.receive_buffer {
+        Some(_) => format!("drop --recv-buffer, so that the kernel sizes it, or give one{at_least}"),
+        None => match buffer {
+            Some(buffer) => format!(
+                "allow a larger receive buffer: sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {}\"",
+                (buffer as u64).next_power_of_two()
+            ),
+            None => "allow a larger receive buffer (net.ipv4.tcp_rmem)".to_owned(),
+        },
+    };
+    vec![
+        Advice::new(grow, target),
+        Advice::new(
+            format!("use more connections (-c {}): each has its own window", 2 * lanes),
+            held.doubled(),
+        ),
+    ]
+}
+
+fn for_sender_or_path(held: &Held<'_>) -> Vec<Advice> {
+    let context = Context::alone(held.evidence);
+    let mut advice = Vec::new();
+    if sender_or_path::servers_core(held.together, &context).is_some() {
+        advice.push(Advice::new("look at the server's threads on this machine (top -H)", None));
+    }
+    if let Some(trial) = rate_limit::scaled(&held.evidence.trials) {
+        let each = trial.rate_after / f64::from(trial.lanes_after);
+        let lanes = trial.lanes_after.saturating_mul(2);
+        let action = format!("use more connections (-c {lanes}): each carried {} so far", rate(each));
+        advice.push(Advice::new(action, Some(each * f64::from(lanes))));
+    } else if held.evidence.trials.is_empty() && held.evidence.facts.lanes_fixed.is_some() {
+        advice.push(Advice::new(
+            "let weir choose the connections (drop -c): what more of them bring tells much",
+            None,
+        ));
+    }
+    advice.push(Advice::new(
+        "look from the sender (ss -ti there): app_limited means its program, rwnd_limited or sndbuf_limited a buffer, a small cwnd the path",
+        None,
+    ));
+    advice
+}

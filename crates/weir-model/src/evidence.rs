@@ -1,0 +1,302 @@
+//! What was seen of a transfer, window by window. No judgement here.
+//!
+//! A window is the difference of two snapshots, 10 to 250 ms apart. Times of a lane's stages are wall time unless
+//! the name says `cpu`, and they add up to at most the window's span.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A reading, or the reason why it could not be taken. Never a zero in place of an unknown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reading<T> {
+    /// The value that was read.
+    Value(T),
+    /// Not read, and why: `/proc/vmstat: permission denied`.
+    Missing(String),
+}
+
+impl<T> Default for Reading<T> {
+    fn default() -> Self {
+        Reading::Missing("not read".to_owned())
+    }
+}
+
+impl<T> Reading<T> {
+    /// The value, if there is one.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Reading::Value(value) => Some(value),
+            Reading::Missing(_) => None,
+        }
+    }
+
+    /// The reason, if there is no value.
+    pub fn missing(&self) -> Option<&str> {
+        match self {
+            Reading::Value(_) => None,
+            Reading::Missing(why) => Some(why),
+        }
+    }
+}
+
+/// Everything known about one run, in order of time.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// The windows, oldest first, without gaps.
+    pub windows: Vec<Window>,
+    /// What adding or dropping lanes brought, as measured by the tuner.
+    pub trials: Vec<Trial>,
+    /// The facts that hold for the whole run.
+    pub facts: Facts,
+}
+
+/// What is fixed before the first byte.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// The rate the user allowed (`--limit-rate`), bytes per second.
+    pub rate_cap: Option<f64>,
+    /// The lane count the user fixed (`-c`).
+    pub lanes_fixed: Option<u32>,
+    /// The SO_RCVBUF the user asked for (`--recv-buffer`), bytes; `None` leaves the kernel's autotuning on.
+    pub receive_buffer: Option<u64>,
+    /// `net.ipv4.tcp_rmem`'s third number, bytes.
+    pub tcp_rmem_max: Option<u64>,
+    /// Processors this process may use.
+    pub cpus: u32,
+    /// The peer is this machine itself, so that its sender shares these processors.
+    pub peer_is_local: bool,
+    /// Output goes to a pipe or terminal (`-o -`), so that a slow consumer can hold us.
+    pub to_stdout: bool,
+    /// Bytes were decrypted (https).
+    pub tls: bool,
+    /// Objects in this run.
+    pub objects: u64,
+    /// The device the output lies on, as `/proc/diskstats` calls it.
+    pub disk: Option<String>,
+}
+
+/// A change of the lane count and what it brought, both rates measured on this transfer after slow start.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Seconds from the start of the run at which the trial was judged.
+    pub at: f64,
+    /// Lanes before.
+    pub lanes_before: u32,
+    /// Lanes after.
+    pub lanes_after: u32,
+    /// Goodput before, bytes per second.
+    pub rate_before: f64,
+    /// Goodput after, bytes per second.
+    pub rate_after: f64,
+    /// The new count was kept.
+    pub kept: bool,
+}
+
+/// One stretch of time.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Window {
+    /// Seconds from the start of the run to the window's start.
+    pub at: f64,
+    /// The window's length.
+    #[serde(with = "seconds")]
+    pub span: Duration,
+    /// Payload bytes received by all lanes.
+    pub received: u64,
+    /// Payload bytes handed to the file system (or stdout) by all lanes.
+    pub written: u64,
+    /// Objects finished.
+    pub objects: u32,
+    /// Each lane that lived in this window.
+    pub lanes: Vec<LaneWindow>,
+    /// Time that at least one lane slept because the server said so (`Retry-After`, RateLimit, a 429 or 503).
+    #[serde(with = "seconds")]
+    pub server_backoff: Duration,
+    /// Busy time of the digest thread, and bytes it still had to read when the window ended.
+    #[serde(with = "seconds")]
+    pub verify_busy: Duration,
+    /// Digest backlog at the window's end, bytes.
+    pub verify_backlog: u64,
+    /// Every processor's use.
+    pub cpu: Reading<CpuWindow>,
+    /// The page cache's dirty state at the window's end.
+    pub dirty: Reading<DirtyWindow>,
+    /// The output's device.
+    pub disk: Reading<DiskWindow>,
+}
+
+/// What one lane (one connection at work) did in a window.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LaneWindow {
+    /// The lane's number, from 0.
+    pub lane: u32,
+    /// Payload bytes received.
+    pub received: u64,
+    /// Name resolution, TCP and TLS handshakes.
+    #[serde(with = "seconds")]
+    pub connecting: Duration,
+    /// Request sent, first byte of the answer not there yet.
+    #[serde(with = "seconds")]
+    pub first_byte: Duration,
+    /// Inside a body, blocked in recv with nothing queued.
+    #[serde(with = "seconds")]
+    pub socket_wait: Duration,
+    /// CPU time spent in recv: the copy out of the socket.
+    #[serde(with = "seconds")]
+    pub receive_cpu: Duration,
+    /// Decrypting.
+    #[serde(with = "seconds")]
+    pub decrypt: Duration,
+    /// Wall time in write calls.
+    #[serde(with = "seconds")]
+    pub write: Duration,
+    /// CPU time of these write calls; the rest was blocked.
+    #[serde(with = "seconds")]
+    pub write_cpu: Duration,
+    /// Asleep for our own `--limit-rate`.
+    #[serde(with = "seconds")]
+    pub limited: Duration,
+    /// Waiting for the consumer of our stdout.
+    #[serde(with = "seconds")]
+    pub output_wait: Duration,
+    /// No work to do.
+    #[serde(with = "seconds")]
+    pub idle: Duration,
+    /// Requests sent.
+    pub requests: u32,
+    /// Objects finished.
+    pub objects: u32,
+    /// Fresh connections made.
+    pub connects: u32,
+    /// The lane's thread, from `/proc/self/task/TID/schedstat`.
+    pub thread: Reading<ThreadWindow>,
+    /// The lane's socket at the window's end, and what changed in it.
+    pub tcp: Reading<TcpWindow>,
+}
+
+/// A thread's use of its processor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThreadWindow {
+    /// Running.
+    #[serde(with = "seconds")]
+    pub cpu: Duration,
+    /// Ready to run but waiting for a processor.
+    #[serde(with = "seconds")]
+    pub runqueue: Duration,
+    /// How often the thread was looked at (its wait channel).
+    pub looks: u32,
+    /// How often it was found asleep in `balance_dirty_pages`.
+    pub in_dirty_throttle: u32,
+}
+
+/// The receiver's view of one TCP connection (tcp_info by offset; Linux include/uapi/linux/tcp.h).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TcpWindow {
+    /// Round trip measured by the receiver from its data (`tcpi_rcv_rtt`); zero-less: `None` until measured. Follows
+    /// the application's period on an app-limited flow, so it only supports other evidence.
+    #[serde(with = "seconds::optional")]
+    pub receiver_rtt: Option<Duration>,
+    /// Smallest round trip seen (`tcpi_min_rtt`), on a receiver from the handshake and its requests.
+    #[serde(with = "seconds::optional")]
+    pub min_rtt: Option<Duration>,
+    /// Receive window now advertised (`tcpi_rcv_wnd`), bytes; kernel 6.2 and later.
+    pub receive_window: Option<u64>,
+    /// Upper clamp of the advertised window (`tcpi_rcv_ssthresh`), bytes.
+    pub window_clamp: Option<u64>,
+    /// Bytes waiting in the receive queue, mean over the window's looks.
+    pub receive_queue: Option<u64>,
+    /// sk_rcvbuf, bytes.
+    pub receive_buffer: Option<u64>,
+    /// Segments that arrived out of order in this window (`tcpi_rcv_ooopack`).
+    pub out_of_order: u64,
+    /// Data segments that arrived in this window.
+    pub segments: u64,
+    /// Congestion control of this end (the sender's is not visible from here).
+    pub congestion_control: Option<String>,
+}
+
+/// Processor use over a window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuWindow {
+    /// Busy share of each processor, 0 to 1, soft interrupts included.
+    pub busy: Vec<f64>,
+    /// Share of the window in soft interrupts, busiest processor, 0 to 1.
+    pub softirq: f64,
+    /// Stolen by the hypervisor, worst processor, 0 to 1.
+    pub steal: f64,
+    /// CPU time of this whole process.
+    #[serde(with = "seconds")]
+    pub process: Duration,
+}
+
+/// Dirty pages (`/proc/vmstat`, and the device's own limit where one is set).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DirtyWindow {
+    /// Dirty plus under writeback, bytes.
+    pub dirty: u64,
+    /// `nr_dirty_threshold`, bytes.
+    pub threshold: u64,
+    /// `nr_dirty_background_threshold`, bytes.
+    pub background: u64,
+    /// `/sys/class/bdi/MAJ:MIN/max_bytes` when `strict_limit` is set, bytes.
+    pub device_limit: Option<u64>,
+}
+
+/// A block device over a window (`/proc/diskstats`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskWindow {
+    /// Bytes written to the device.
+    pub written: u64,
+    /// Bytes read from the device.
+    pub read: u64,
+    /// Share of the window with at least one request in flight, 0 to 1.
+    pub busy: f64,
+}
+
+/// Times are plain seconds in JSON, as everywhere in weir.
+mod seconds {
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(span.as_secs_f64())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+
+    pub(super) mod optional {
+        use super::*;
+
+        pub(crate) fn serialize<S: Serializer>(
+            span: &Option<Duration>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            match span {
+                Some(span) => serializer.serialize_some(&span.as_secs_f64()),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<Duration>, D::Error> {
+            Option::<f64>::deserialize(deserializer)?
+                .map(|seconds| Duration::try_from_secs_f64(seconds).map_err(D::Error::custom))
+                .transpose()
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The judge: evidence in, verdict out.
+//!
+//! Pure: no file, no socket, no clock. The same evidence always gives the same words.
+//!
+//! * [`limit`]: the vocabulary of what can limit a transfer.
+//! * [`evidence`]: what was seen, window by window, each reading with its value or the reason it is missing.
+//! * [`merge`]: several windows seen as one, for the words of a verdict and to keep long runs small.
+//! * [`path`]: bandwidth-delay product, slow start, what loss allows.
+//! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
+//! * [`verdict`]: windows judged, added up to shares over the run.
+//! * [`advice`]: what to change, and the rate that would bring.
+//!
+//! ```
+//! use std::time::Duration;
+//! use weir_model::evidence::{Evidence, LaneWindow, Window};
+//! use weir_model::limit::Limit;
+//! use weir_model::verdict::explain;
+//!
+//! let second = Duration::from_secs(1);
+//! let waiting = LaneWindow { output_wait: Duration::from_millis(900), ..LaneWindow::default() };
+//! let window = Window { span: second, received: 5_000_000, lanes: vec![waiting], ..Window::default() };
+//! let verdict = explain(&Evidence { windows: vec![window], ..Evidence::default() });
+//! assert_eq!(verdict.shares[&Limit::Reader], 1.0);
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod advice;
+pub mod evidence;
+pub mod limit;
+pub mod merge;
+pub mod path;
+pub mod rule;
+pub mod verdict;
+mod words;

@@ -1,0 +1,168 @@
+//! Several windows seen as one: what did all of this time look like together?
+//!
+//! Times and counts add up; levels (a window, a queue) are taken from the last reading or averaged over time; minima stay
+//! minima. What only a sequence shows (a window that grows) is lost, so trends are judged before merging.
+
+use std::time::Duration;
+
+use crate::evidence::{
+    CpuWindow, DiskWindow, Evidence, LaneWindow, Reading, TcpWindow, ThreadWindow, Window,
+};
+
+impl Evidence {
+    /// Adds a window and keeps at most `most` of them, by joining neighbours once that many are there: a transfer of a
+    /// day then costs the memory of one of minutes, at a coarser grain.
+    pub fn push(&mut self, window: Window, most: usize) {
+        self.windows.push(window);
+        if self.windows.len() > most.max(2) {
+            self.windows = self.windows.chunks(2).map(merged).collect();
+        }
+    }
+}
+
+/// One window that stands for all of these; the empty window for none.
+pub fn merged<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Window {
+    let mut windows = windows.into_iter();
+    let Some(first) = windows.next() else { return Window::default() };
+    windows.fold(first.clone(), |mut sum, window| {
+        join_window(&mut sum, window);
+        sum
+    })
+}
+
+fn join_window(sum: &mut Window, next: &Window) {
+    let (before, after) = (sum.span, next.span);
+    add(&mut sum.span, next.span);
+    sum.received = sum.received.saturating_add(next.received);
+    sum.written = sum.written.saturating_add(next.written);
+    sum.objects = sum.objects.saturating_add(next.objects);
+    add(&mut sum.server_backoff, next.server_backoff);
+    add(&mut sum.verify_busy, next.verify_busy);
+    sum.verify_backlog = next.verify_backlog;
+    join_lanes(&mut sum.lanes, &next.lanes, before, after);
+    join(&mut sum.cpu, &next.cpu, |sum, next| join_cpu(sum, next, before, after));
+    join(&mut sum.dirty, &next.dirty, |sum, next| *sum = *next);
+    join(&mut sum.disk, &next.disk, |sum, next| {
+        *sum = DiskWindow {
+            written: sum.written.saturating_add(next.written),
+            read: sum.read.saturating_add(next.read),
+            busy: mean(sum.busy, before, next.busy, after),
+        }
+    });
+}
+
+/// A lane that lives in only one of the two windows was idle in the other, so that fractions of the joint span hold.
+fn join_lanes(sum: &mut Vec<LaneWindow>, next: &[LaneWindow], before: Duration, after: Duration) {
+    for lane in sum.iter_mut() {
+        match next.iter().find(|other| other.lane == lane.lane) {
+            Some(other) => join_lane(lane, other),
+            None => add(&mut lane.idle, after),
+        }
+    }
+    for lane in next {
+        if !sum.iter().any(|other| other.lane == lane.lane) {
+            let mut lane = lane.clone();
+            add(&mut lane.idle, before);
+            sum.push(lane);
+        }
+    }
+}
+
+fn join_lane(sum: &mut LaneWindow, next: &LaneWindow) {
+    sum.received = sum.received.saturating_add(next.received);
+    add(&mut sum.connecting, next.connecting);
+    add(&mut sum.first_byte, next.first_byte);
+    add(&mut sum.socket_wait, next.socket_wait);
+    add(&mut sum.receive_cpu, next.receive_cpu);
+    add(&mut sum.decrypt, next.decrypt);
+    add(&mut sum.write, next.write);
+    add(&mut sum.write_cpu, next.write_cpu);
+    add(&mut sum.limited, next.limited);
+    add(&mut sum.output_wait, next.output_wait);
+    add(&mut sum.idle, next.idle);
+    sum.requests = sum.requests.saturating_add(next.requests);
+    sum.objects = sum.objects.saturating_add(next.objects);
+    sum.connects = sum.connects.saturating_add(next.connects);
+    join(&mut sum.thread, &next.thread, |sum, next| {
+        *sum = ThreadWindow {
+            cpu: sum.cpu.saturating_add(next.cpu),
+            runqueue: sum.runqueue.saturating_add(next.runqueue),
+            looks: sum.looks.saturating_add(next.looks),
+            in_dirty_throttle: sum.in_dirty_throttle.saturating_add(next.in_dirty_throttle),
+        }
+    });
+    join(&mut sum.tcp, &next.tcp, |sum, next| {
+        let earlier = std::mem::replace(sum, next.clone());
+        *sum = TcpWindow {
+            receiver_rtt: next.receiver_rtt.or(earlier.receiver_rtt),
+            min_rtt: earlier.min_rtt.into_iter().chain(next.min_rtt).min(),
+            receive_window: next.receive_window.or(earlier.receive_window),
+            window_clamp: next.window_clamp.or(earlier.window_clamp),
+            receive_queue: next.receive_queue.or(earlier.receive_queue),
+            receive_buffer: next.receive_buffer.or(earlier.receive_buffer),
+            out_of_order: earlier.out_of_order.saturating_add(next.out_of_order),
+            segments: earlier.segments.saturating_add(next.segments),
+            congestion_control: next.congestion_control.clone().or(earlier.congestion_control),
+        };
+    });
+}
+
+fn join_cpu(sum: &mut CpuWindow, next: &CpuWindow, before: Duration, after: Duration) {
+    if sum.busy.len() == next.busy.len() {
+        for (busy, other) in sum.busy.iter_mut().zip(&next.busy) {
+            *busy = mean(*busy, before, *other, after);
+        }
+    } else {
+        sum.busy.clone_from(&next.busy); // a processor came or went: only the newer reading names them rightly
+    }
+    sum.softirq = mean(sum.softirq, before, next.softirq, after);
+    sum.steal = mean(sum.steal, before, next.steal, after);
+    add(&mut sum.process, next.process);
+}
+
+/// A value beats a missing reading; two values are joined.
+fn join<T: Clone>(sum: &mut Reading<T>, next: &Reading<T>, both: impl FnOnce(&mut T, &T)) {
+    match (&mut *sum, next) {
+        (Reading::Value(sum), Reading::Value(next)) => both(sum, next),
+        (Reading::Missing(_), Reading::Value(_)) => *sum = next.clone(),
+        (_, Reading::Missing(_)) => {}
+    }
+}
+
+fn add(sum: &mut Duration, next: Duration) {
+    *sum = sum.saturating_add(next);
+}
+
+fn mean(a: f64, a_span: Duration, b: f64, b_span: Duration) -> f64 {
+    let (a_span, b_span) = (a_span.as_secs_f64(), b_span.as_secs_f64());
+    if a_span + b_span > 0.0 { (a * a_span + b * b_span) / (a_span + b_span) } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(at: f64, lane: u32) -> Window {
+        let busy =
+            LaneWindow { lane, received: 10, socket_wait: Duration::from_secs(1), ..LaneWindow::default() };
+        Window { at, span: Duration::from_secs(1), received: 10, lanes: vec![busy], ..Window::default() }
+    }
+
+    #[test]
+    fn a_lane_absent_from_a_window_was_idle_in_it() {
+        let both = merged(&[window(0.0, 0), window(1.0, 1)]);
+        assert_eq!((both.received, both.span), (20, Duration::from_secs(2)));
+        assert_eq!(both.lanes.len(), 2);
+        assert!(both.lanes.iter().all(|lane| lane.idle == Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn pushing_keeps_the_bytes_and_bounds_the_windows() {
+        let mut evidence = Evidence::default();
+        for at in 0..1000 {
+            evidence.push(window(f64::from(at), 0), 64);
+        }
+        assert!(evidence.windows.len() <= 64);
+        assert_eq!(evidence.windows.iter().map(|window| window.received).sum::<u64>(), 10_000);
+    }
+}

@@ -1,0 +1,82 @@
+//! What a path's round trip and loss allow, by arithmetic alone.
+//!
+//! Leaves to the rules which of these ceilings was in fact reached.
+
+use std::time::Duration;
+
+use weir_units::{Bytes, Rate};
+
+/// Payload of an Ethernet-sized segment with TCP timestamps: 1500 - 20 - 20 - 12.
+pub const SEGMENT: u64 = 1448;
+
+/// What a sender has in flight in the first round trip: ten segments (RFC 6928; Linux TCP_INIT_CWND).
+pub const INITIAL_WINDOW: u64 = 10 * SEGMENT;
+
+/// Bytes in flight that keep a path of this rate and round trip busy: the buffer a connection needs.
+pub fn bdp(rate: Rate, rtt: Duration) -> Bytes {
+    Bytes((rate.0 * rtt.as_secs_f64()).max(0.0) as u64)
+}
+
+/// The rate of a connection that may have `window` bytes in flight; `None` without a round trip.
+pub fn window_rate(window: Bytes, rtt: Duration) -> Option<Rate> {
+    (!rtt.is_zero()).then(|| Rate(window.0 as f64 / rtt.as_secs_f64()))
+}
+
+/// Round trips until a window that starts at [`INITIAL_WINDOW`] and doubles each time reaches `window`.
+pub fn slow_start_rounds(window: Bytes) -> u32 {
+    let doublings = (window.0 as f64 / INITIAL_WINDOW as f64).log2().ceil();
+    if doublings > 0.0 { doublings as u32 } else { 0 }
+}
+
+/// Time that slow start takes to fill a path.
+pub fn slow_start_time(rate: Rate, rtt: Duration) -> Duration {
+    rtt.saturating_mul(slow_start_rounds(bdp(rate, rtt)))
+}
+
+/// Bytes that slow start has carried once a path is full: 1 + 2 + 4 ... initial windows.
+pub fn slow_start_bytes(rate: Rate, rtt: Duration) -> Bytes {
+    let rounds = slow_start_rounds(bdp(rate, rtt)).min(40); // 2^40 initial windows are 16 PB: enough
+    Bytes(((1u64 << rounds) - 1).saturating_mul(INITIAL_WINDOW))
+}
+
+/// The rate at which loss alone holds a loss-driven sender: the larger of Reno and CUBIC, as CUBIC itself takes it
+/// (RFC 9438, 4.3 and 5.1; Mathis et al. 1997). `None` without a round trip or without loss. BBR goes far beyond it.
+pub fn loss_bound(segment: u64, rtt: Duration, loss: f64) -> Option<Rate> {
+    let rtt = rtt.as_secs_f64();
+    let known = rtt > 0.0 && loss > 0.0 && loss <= 1.0;
+    known.then(|| {
+        let reno = 1.22 / loss.sqrt();
+        let cubic = 1.054 * (rtt / loss).powf(0.75); // C = 0.4, beta = 0.7
+        Rate(reno.max(cubic) * segment as f64 / rtt)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn the_product_of_100_mbit_and_20_ms_is_250_kb() {
+        assert_eq!(bdp(Rate(12.5e6), RTT), Bytes(250_000));
+        assert_eq!(window_rate(Bytes(16 << 10), RTT), Some(Rate(819_200.0)));
+        assert_eq!(window_rate(Bytes(1), Duration::ZERO), None);
+    }
+
+    #[test]
+    fn slow_start_doubles() {
+        assert_eq!(slow_start_rounds(Bytes(INITIAL_WINDOW)), 0);
+        assert_eq!(slow_start_rounds(Bytes(INITIAL_WINDOW * 8)), 3);
+        assert_eq!(slow_start_rounds(Bytes(0)), 0);
+        assert_eq!(slow_start_bytes(Rate((INITIAL_WINDOW * 8 * 50) as f64), RTT), Bytes(INITIAL_WINDOW * 7));
+        assert_eq!(slow_start_time(Rate((INITIAL_WINDOW * 8 * 50) as f64), RTT), RTT * 3);
+    }
+
+    #[test]
+    fn one_percent_loss_at_40_ms_allows_about_3_5_mbit() {
+        let rate = loss_bound(SEGMENT, Duration::from_millis(40), 0.01).unwrap();
+        assert!((3.4e6..3.7e6).contains(&rate.bits()), "{rate}");
+        assert_eq!(loss_bound(SEGMENT, RTT, 0.0), None);
+    }
+}

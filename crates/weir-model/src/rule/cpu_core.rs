@@ -1,0 +1,121 @@
+//! Does a lane's thread fill a core?
+//!
+//! A lane is full when, of the time it is at work, one of these holds:
+//! 1. its thread runs 90 % or more (10 % are left to the clocks' grain and to hand-overs);
+//! 2. its thread runs or waits for a processor 90 % or more: a core shared with others, which is said;
+//! 3. it runs half of the time or more, and running, waiting for a processor and blocked writes fill 90 %, running being
+//!    the larger part: it never waits for data, and the processor is its largest stage.
+//!
+//! Convicts when full lanes make up half of the lanes' time or more.
+//!
+//! Acquits: threads that run less, or, without their own clocks, that mostly wait for data.
+//!
+//! Can be wrong: the full thread may be spinning on memory that the sender, on the same machine, keeps busy.
+
+use super::spent::{active, spent, working};
+use super::{Context, Judgement};
+use crate::evidence::{LaneWindow, Window};
+use crate::words::percent;
+
+/// The judgement of one window.
+pub fn judge(window: &Window, _context: &Context<'_>) -> Judgement {
+    let spent = spent(window);
+    let blocked = spent.write_blocked;
+    let lanes: Vec<Load> = working(window).map(|lane| Load::of(lane, window)).collect();
+    let all: f64 = lanes.iter().map(|lane| lane.active).sum();
+    let Some(busiest) = lanes.iter().rev().max_by(|a, b| a.cpu.total_cmp(&b.cpu)) else {
+        return Judgement::acquit("no lane was at work");
+    };
+    let full: f64 = lanes.iter().filter(|lane| lane.is_full(blocked)).map(|lane| lane.active).sum();
+    if full < 0.5 * all || full <= 0.0 {
+        // Stage clocks leave out what lies between the stages, so they can convict but not acquit.
+        if lanes.iter().any(|lane| lane.lane.thread.value().is_none()) && !spent.waits_for_data() {
+            return Judgement::unknown("the lanes' threads: their processor time was not read");
+        }
+        return Judgement::acquit(format!("{} ran {} of the time", busiest.name(), percent(busiest.cpu)));
+    }
+    let strength = lanes
+        .iter()
+        .filter(|lane| lane.is_full(blocked))
+        .map(|lane| (lane.cpu + lane.runqueue).min(1.0) * lane.active / all)
+        .sum();
+    // The busiest may be idle in run queues; the evidence names the fullest of the full.
+    let named = lanes
+        .iter()
+        .rev() // of equals the first
+        .filter(|lane| lane.is_full(blocked))
+        .max_by(|a, b| (a.cpu + a.runqueue).total_cmp(&(b.cpu + b.runqueue)))
+        .unwrap_or(busiest);
+    Judgement::convict(strength, named.describe(window))
+}
+
+/// The largest share of a core that one lane's thread took.
+pub(crate) fn busiest_thread(window: &Window) -> Option<f64> {
+    working(window).map(|lane| Load::of(lane, window).cpu).max_by(f64::total_cmp).filter(|cpu| *cpu > 0.0)
+}
+
+/// Whole processors without work: the sum of what each had left.
+pub(crate) fn free_cores(window: &Window) -> Option<f64> {
+    let cpu = window.cpu.value()?;
+    let free = cpu.busy.iter().filter(|busy| busy.is_finite()).map(|busy| 1.0 - busy.clamp(0.0, 1.0)).sum();
+    (!cpu.busy.is_empty()).then_some(free)
+}
+
+/// One lane's use of a processor, as fractions of its time at work.
+struct Load<'a> {
+    lane: &'a LaneWindow,
+    active: f64,
+    cpu: f64,
+    runqueue: f64,
+}
+
+impl<'a> Load<'a> {
+    fn of(lane: &'a LaneWindow, window: &Window) -> Load<'a> {
+        let active = active(lane, window);
+        // Without the thread's own clock the stage clocks are a lower bound of it.
+        let stages =
+            lane.receive_cpu.as_secs_f64() + lane.decrypt.as_secs_f64() + lane.write_cpu.as_secs_f64();
+        let (cpu, runqueue) = match lane.thread.value() {
+            Some(thread) => (thread.cpu.as_secs_f64(), thread.runqueue.as_secs_f64()),
+            None => (stages, 0.0),
+        };
+        let share = |seconds: f64| if active > 0.0 { (seconds / active).min(1.0) } else { 0.0 };
+        Load { lane, active, cpu: share(cpu), runqueue: share(runqueue) }
+    }
+
+    fn is_full(&self, blocked: f64) -> bool {
+        self.cpu + self.runqueue >= 0.9
+            || (self.cpu >= 0.5 && self.cpu > blocked && self.cpu + self.runqueue + blocked >= 0.9)
+    }
+
+    fn name(&self) -> String {
+        format!("lane {}'s thread", self.lane.lane)
+    }
+
+    fn describe(&self, window: &Window) -> String {
+        let lane = self.lane;
+        let part = |name: &str, seconds: f64| {
+            let share = if self.active > 0.0 { seconds / self.active } else { 0.0 };
+            (share >= 0.005).then(|| format!("{} {name}", percent(share)))
+        };
+        let parts: Vec<String> = [
+            part("receive", lane.receive_cpu.as_secs_f64()),
+            part("decrypt", lane.decrypt.as_secs_f64()),
+            part("write", lane.write_cpu.as_secs_f64()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let split = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
+        let waited = if self.runqueue >= 0.05 {
+            format!("; it waited {} for a processor that others used", percent(self.runqueue))
+        } else {
+            String::new()
+        };
+        let steal = match window.cpu.value() {
+            Some(cpu) if cpu.steal >= 0.05 => format!("; the hypervisor took {}", percent(cpu.steal)),
+            _ => String::new(),
+        };
+        format!("{} used {} of one core{split}{waited}{steal}", self.name(), percent(self.cpu))
+    }
+}

@@ -1,0 +1,96 @@
+//! Are writes paced to the disk because too many pages are dirty?
+//!
+//! Convicts when the lanes are held by blocked writes (see `Spent::held_by`) and one of these holds:
+//! 1. the thread was found asleep in `balance_dirty_pages` in a quarter of the looks or more;
+//! 2. dirty pages are at 90 % or more of where pacing begins: the middle between the background threshold and the
+//!    threshold (`domain_dirty_limits` and `dirty_freerun_ceiling` in Linux mm/page-writeback.c), or the same middle of
+//!    the device's own limit. 90 % because the counters are read at another instant than the writes.
+//!
+//! Acquits: writes that hardly block, or dirty pages far from there.
+//!
+//! Can be wrong: another process on another disk may own the dirty pages of (2), while our writes block for a lock.
+
+use super::spent::{Spent, spent};
+use super::{Context, Judgement};
+use crate::evidence::{DirtyWindow, Window};
+use crate::words::{bytes, percent};
+
+/// The judgement of one window.
+pub fn judge(window: &Window, _context: &Context<'_>) -> Judgement {
+    let spent = spent(window);
+    let asleep = asleep_in_throttle(window);
+    let share = asleep.unwrap_or(0.0).max(spent.write_blocked);
+    if !spent.held_by(share) {
+        return Judgement::acquit(acquittal(window, spent));
+    }
+    let level = window.dirty.value().map(|dirty| (dirty, starts_at(dirty)));
+    let dirty = level.map(|(dirty, start)| {
+        format!(", {} of pages dirty, pacing starts near {}", bytes(dirty.dirty as f64), bytes(start))
+    });
+    if let Some(asleep) = asleep.filter(|asleep| *asleep >= 0.25) {
+        let evidence = format!(
+            "the writer was found asleep in balance_dirty_pages in {} of looks, blocked in write {} of the time{}",
+            percent(asleep),
+            percent(spent.write_blocked),
+            dirty.unwrap_or_default()
+        );
+        return Judgement::convict(share, evidence);
+    }
+    match level {
+        Some((dirty_now, start)) if start > 0.0 && dirty_now.dirty as f64 >= 0.9 * start => {
+            Judgement::convict(
+                // The pages may be another process's: less sure than the wait channel itself.
+                0.9 * spent.write_blocked,
+                format!(
+                    "blocked in write {} of the time{}",
+                    percent(spent.write_blocked),
+                    dirty.unwrap_or_default()
+                ),
+            )
+        }
+        Some((dirty_now, start)) => Judgement::acquit(format!(
+            "{} of pages dirty, pacing starts near {}",
+            bytes(dirty_now.dirty as f64),
+            bytes(start)
+        )),
+        None => Judgement::unknown(format!(
+            "dirty pages and the writer's wait channel: {}",
+            window.dirty.missing().unwrap_or("not read")
+        )),
+    }
+}
+
+/// Dirty bytes from which writers are paced.
+fn starts_at(dirty: &DirtyWindow) -> f64 {
+    let (background, threshold) = (dirty.background as f64, dirty.threshold as f64);
+    let global = (background + threshold) / 2.0;
+    match dirty.device_limit {
+        // A device's background share is in the proportion of the global ones.
+        Some(limit) if threshold > 0.0 => {
+            (limit as f64 * (1.0 + (background / threshold).min(1.0)) / 2.0).min(global)
+        }
+        Some(limit) => limit as f64,
+        None => global,
+    }
+}
+
+/// Share of looks that found a lane's thread asleep in the throttle; `None` without a look.
+fn asleep_in_throttle(window: &Window) -> Option<f64> {
+    let threads = window.lanes.iter().filter_map(|lane| lane.thread.value());
+    let (asleep, looks) = threads.fold((0u64, 0u64), |(asleep, looks), thread| {
+        (asleep + u64::from(thread.in_dirty_throttle), looks + u64::from(thread.looks))
+    });
+    (looks > 0).then(|| (asleep as f64 / looks as f64).min(1.0))
+}
+
+fn acquittal(window: &Window, spent: Spent) -> String {
+    let blocked = format!("blocked in write {} of the time", percent(spent.write_blocked));
+    match window.dirty.value() {
+        Some(dirty) => format!(
+            "{blocked}, {} of pages dirty, pacing starts near {}",
+            bytes(dirty.dirty as f64),
+            bytes(starts_at(dirty))
+        ),
+        None => blocked,
+    }
+}

@@ -1,0 +1,80 @@
+//! Does the disk take the bytes at its own ceiling?
+//!
+//! Convicts when one of these holds, and `dirty-throttle` does not:
+//! 1. the lanes are held by blocked writes (see `Spent::held_by`) and the device is busy 80 % of the time or more;
+//! 2. the same, but the device's use is not known or low (network and user-space file systems, a group's I/O limit):
+//!    blocked half of the time or more, at 0.6 of the strength;
+//! 3. nothing is left to receive and the device writes, busy 80 % or more: the final sync.
+//!
+//! Acquits: writes that return at once, however busy the device is: the page cache takes them.
+//!
+//! Can be wrong: on a stacked device another user's traffic keeps the disk busy while our writes wait for a lock.
+
+use super::spent::{spent, working};
+use super::{Context, Judgement, cpu_core, dirty_throttle};
+use crate::evidence::{DiskWindow, Window};
+use crate::words::{percent, rate};
+use weir_units::Rate;
+
+/// A device with a request in flight this share of the time has no room left on most disks; flash with many queues may.
+const BUSY: f64 = 0.8;
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    let spent = spent(window);
+    let blocked = spent.write_blocked;
+    let disk = window.disk.value();
+    let name = context.facts.disk.as_deref().unwrap_or("the device");
+    let use_of = |disk: &DiskWindow| {
+        format!(
+            "{name} busy {} and taking {}",
+            percent(disk.busy),
+            rate(Rate::of(disk.written, window.span).0)
+        )
+    };
+    if spent.lanes == 0 {
+        return match disk.filter(|disk| disk.busy >= BUSY && disk.written > 0 && window.received == 0) {
+            Some(disk) => Judgement::convict(0.8, format!("nothing left to receive, {}", use_of(disk))),
+            None => Judgement::acquit("no lane was writing"),
+        };
+    }
+    if !spent.held_by(blocked) {
+        let device = disk.map(|disk| format!(", {}", use_of(disk))).unwrap_or_default();
+        return Judgement::acquit(format!("blocked in write {} of the time{device}", percent(blocked)));
+    }
+    if dirty_throttle::judge(window, context).convicts() {
+        return Judgement::acquit("writes are paced by dirty pages before they reach the disk");
+    }
+    if preemption_hides(window) {
+        return Judgement::unknown(
+            "run-queue times: the lanes were in write calls, or waiting for a busy processor",
+        );
+    }
+    match disk {
+        Some(disk) if disk.busy >= BUSY => Judgement::convict(
+            blocked,
+            format!("blocked in write {} of the time, {}", percent(blocked), use_of(disk)),
+        ),
+        Some(disk) if blocked >= 0.5 => Judgement::convict(
+            0.6 * blocked,
+            format!("blocked in write {} of the time, though {}", percent(blocked), use_of(disk)),
+        ),
+        None if blocked >= 0.5 => Judgement::convict(
+            0.6 * blocked,
+            format!("blocked in write {} of the time (the device's use could not be read)", percent(blocked)),
+        ),
+        Some(disk) => {
+            Judgement::acquit(format!("blocked in write {} of the time, {}", percent(blocked), use_of(disk)))
+        }
+        None => {
+            Judgement::unknown(format!("the device's use: {}", window.disk.missing().unwrap_or("not read")))
+        }
+    }
+}
+
+/// Whether "not running in a write call" may be a wait for a processor: the threads' run-queue times were not read, and
+/// no processor was seen to be free.
+fn preemption_hides(window: &Window) -> bool {
+    let unread = working(window).any(|lane| lane.thread.value().is_none());
+    unread && cpu_core::free_cores(window).is_none_or(|free| free < 0.5)
+}

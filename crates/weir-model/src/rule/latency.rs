@@ -1,0 +1,144 @@
+//! Do round trips, rather than bytes, take the time?
+//!
+//! Convicts when one of these holds:
+//! 1. handshakes and first-byte waits take half of the lanes' time or more, and one wait for a first byte is about a
+//!    round trip (not above `application`'s threshold), or handshakes alone take that half;
+//! 2. small objects: an object takes a lane no more than six round trips in all (its request, and the few of slow start
+//!    that a body of a few bandwidth-delay products needs), requests and waits fill 80 % of the time, first bytes and
+//!    handshakes at least a quarter of it;
+//! 3. slow start: lanes wait for data in the first round trips of the transfer, while the rate still doubles.
+//!
+//! Acquits: the time goes into bodies.
+//!
+//! Can be wrong: connecting to a server that accepts late, or whose SYN was lost, counts as handshake; many objects
+//! over a full link wait in its queue and look like (1) as long as that queue is short.
+
+use super::application::{request_wait, slow_answer};
+use super::spent::{Spent, min_rtt, spent};
+use super::{Context, Judgement};
+use crate::evidence::Window;
+use crate::path;
+use crate::words::{bytes, count, percent, rate, seconds};
+use std::time::Duration;
+use weir_units::Rate;
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    let spent = spent(window);
+    round_trips(window, context, spent)
+        .or_else(|| small_objects(window, context, spent))
+        .or_else(|| slow_start(window, context, spent))
+        .unwrap_or_else(|| {
+            Judgement::acquit(format!(
+                "handshakes {}, first bytes {} of the time",
+                percent(spent.connecting),
+                percent(spent.first_byte)
+            ))
+        })
+}
+
+fn round_trips(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
+    if spent.connecting + spent.first_byte < 0.5 {
+        return None;
+    }
+    let wait = request_wait(window, context);
+    let path_like = match slow_answer(window, context) {
+        Some(limit) => wait <= limit,
+        None => false,
+    };
+    // The server's share of the wait is `application`'s; what handshakes take is latency in any case.
+    let share = if path_like { spent.connecting + spent.first_byte } else { spent.connecting };
+    if share < 0.5 {
+        return (slow_answer(window, context).is_none()).then(|| {
+            Judgement::unknown("the round trip: a wait for first bytes may be the server's or the path's")
+        });
+    }
+    let requests: u64 = window.lanes.iter().map(|lane| u64::from(lane.requests)).sum();
+    let rtt = min_rtt(window, context);
+    let waits = if spent.connecting < 0.005 {
+        format!("waits for first bytes took {} of the time", percent(spent.first_byte))
+    } else {
+        format!(
+            "handshakes took {} and waits for first bytes {} of the time",
+            percent(spent.connecting),
+            percent(spent.first_byte)
+        )
+    };
+    let each = match rtt {
+        Some(rtt) if requests > 0 && spent.first_byte > 0.0 => format!(
+            "; {} waited {} each, the round trip is {}",
+            count(requests, "request"),
+            seconds(wait),
+            seconds(rtt)
+        ),
+        Some(rtt) => format!("; the round trip is {}", seconds(rtt)),
+        None => String::new(),
+    };
+    Some(Judgement::convict(share, waits + &each))
+}
+
+fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
+    let rtt = min_rtt(window, context)?;
+    let waits = spent.connecting + spent.first_byte + spent.socket_wait;
+    if window.objects == 0 || waits < 0.8 || spent.connecting + spent.first_byte < 0.25 {
+        return None;
+    }
+    let each = window.span.as_secs_f64() * f64::from(spent.lanes) / f64::from(window.objects);
+    (each <= 6.0 * rtt).then(|| {
+        let size = window.received as f64 / f64::from(window.objects);
+        let evidence = format!(
+            "objects of {} took a lane {} each, {:.1} round trips of {}",
+            bytes(size),
+            seconds(each),
+            each / rtt,
+            seconds(rtt)
+        );
+        Judgement::convict(0.9 * waits, evidence)
+    })
+}
+
+/// Slow start doubles the window each round trip from ten segments on. With hindsight the best rate of the two seconds
+/// that follow says how many round trips it needed; live, ten (they reach 15 MB in flight).
+fn slow_start(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
+    let rtt = min_rtt(window, context)?;
+    // Below 1 ms slow start is over before a window is.
+    if !spent.waits_for_data() || rtt < 1e-3 {
+        return None;
+    }
+    let first = context.before.iter().find(|window| window.received > 0).unwrap_or(window);
+    let age = window.at + window.span.as_secs_f64() - first.at;
+    // Data come once a round trip, so a rate is that of a round trip.
+    let here = rate_over(std::iter::once(window).chain(context.recent(rtt)));
+    let later: Vec<f64> = context
+        .following(2.0)
+        .map(|window| Rate::of(window.received, window.span).0)
+        .filter(|rate| rate.is_finite())
+        .collect();
+    let best = later.iter().copied().fold(0.0, f64::max);
+    // Without windows before and after (one window that stands alone) nothing shows growth.
+    let live = context.after.is_empty() && !context.before.is_empty();
+    let rounds = if live {
+        10.0
+    } else if best > 1.5 * here {
+        let round_trip = Duration::try_from_secs_f64(rtt).ok()?;
+        // One more for the first round trip itself, and one since windows do not start with a round trip.
+        f64::from(path::slow_start_rounds(path::bdp(Rate(best), round_trip))) + 2.0
+    } else {
+        return None;
+    };
+    // Live, growth is what tells slow start from a connection that is simply slow.
+    let earlier = || rate_over(context.recent(3.0 * rtt).skip_while(|past| past.at + rtt > window.at));
+    let grows = !live || here >= 1.3 * earlier();
+    (age <= rounds * rtt && grows).then(|| {
+        let evidence =
+            format!("slow start: {} and growing, {} after the first byte", rate(here), seconds(age.max(0.0)));
+        Judgement::convict(0.8, evidence)
+    })
+}
+
+fn rate_over<'a>(windows: impl Iterator<Item = &'a Window>) -> f64 {
+    let (bytes, time) = windows.fold((0.0, 0.0), |(bytes, time), window| {
+        (bytes + window.received as f64, time + window.span.as_secs_f64())
+    });
+    if time > 0.0 { bytes / time } else { 0.0 }
+}

@@ -1,0 +1,168 @@
+//! The rules: one file a limit, walked in the order of [`RULES`] for each window.
+//!
+//! A rule convicts its limit, acquits it, or says what it would have to know. It reads one window and, for trends, the
+//! windows around it; it never averages over the run, which [`crate::verdict`] does.
+//!
+//! All rules of today judge from the receiver's side. Rules that need the sender's view (send buffer, path bandwidth,
+//! source disk) are further files and rows, with their evidence beside the receiver's.
+
+use crate::evidence::{Evidence, Facts, Trial, Window};
+use crate::limit::Limit;
+
+pub mod application;
+pub mod cpu_core;
+pub mod dirty_throttle;
+pub mod disk;
+pub mod latency;
+pub mod path_loss;
+pub mod rate_limit;
+pub mod reader;
+pub mod receive_window;
+pub mod sender_or_path;
+pub(crate) mod spent;
+pub mod verify;
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// What it can convict.
+    pub limit: Limit,
+    /// The judgement of one window.
+    pub judge: fn(&Window, &Context<'_>) -> Judgement,
+}
+
+/// Every rule but the fallback ([`sender_or_path`]). What someone set comes first, then what is seen directly in the
+/// lane's own clocks, then what is inferred from the connection: when two are about as strong, the more direct wins.
+pub const RULES: &[Rule] = &[
+    Rule { limit: Limit::RateLimit, judge: rate_limit::judge },
+    Rule { limit: Limit::Application, judge: application::judge },
+    Rule { limit: Limit::Latency, judge: latency::judge },
+    Rule { limit: Limit::DirtyThrottle, judge: dirty_throttle::judge },
+    Rule { limit: Limit::Disk, judge: disk::judge },
+    Rule { limit: Limit::Reader, judge: reader::judge },
+    Rule { limit: Limit::Verify, judge: verify::judge },
+    Rule { limit: Limit::CpuCore, judge: cpu_core::judge },
+    Rule { limit: Limit::ReceiveWindow, judge: receive_window::judge },
+    Rule { limit: Limit::PathLoss, judge: path_loss::judge },
+];
+
+/// What a rule may look at besides the window.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// What holds for the whole run.
+    pub facts: &'a Facts,
+    /// What changes of the lane count brought.
+    pub trials: &'a [Trial],
+    /// The windows before the judged one, oldest first.
+    pub before: &'a [Window],
+    /// The windows after it, oldest first: empty while the transfer runs.
+    pub after: &'a [Window],
+}
+
+impl<'a> Context<'a> {
+    /// For a window that is newer than all of `evidence`: while the transfer runs.
+    pub fn live(evidence: &'a Evidence) -> Context<'a> {
+        Context { facts: &evidence.facts, trials: &evidence.trials, before: &evidence.windows, after: &[] }
+    }
+
+    /// For the window at `index` of `evidence`, with hindsight.
+    pub fn at(evidence: &'a Evidence, index: usize) -> Context<'a> {
+        let (before, rest) = evidence.windows.split_at(index.min(evidence.windows.len()));
+        Context { before, after: rest.get(1..).unwrap_or_default(), ..Context::live(evidence) }
+    }
+
+    /// For a window that stands alone, such as a whole run merged into one.
+    pub fn alone(evidence: &'a Evidence) -> Context<'a> {
+        Context { before: &[], after: &[], ..Context::live(evidence) }
+    }
+
+    /// The windows before the judged one, newest first, until `seconds` are covered: one at least, if there is one.
+    pub(crate) fn recent(&self, seconds: f64) -> impl Iterator<Item = &'a Window> {
+        within(self.before.iter().rev(), seconds)
+    }
+
+    /// The windows after the judged one, oldest first, until `seconds` are covered: one at least, if there is one.
+    pub(crate) fn following(&self, seconds: f64) -> impl Iterator<Item = &'a Window> {
+        within(self.after.iter(), seconds)
+    }
+}
+
+fn within<'a>(windows: impl Iterator<Item = &'a Window>, seconds: f64) -> impl Iterator<Item = &'a Window> {
+    let mut covered = 0.0;
+    windows.take_while(move |window| {
+        let begins = covered;
+        covered += window.span.as_secs_f64();
+        begins <= 0.0 || begins < seconds
+    })
+}
+
+/// What a rule says of a window. Texts are whole clauses with numbers and units.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Judgement {
+    /// This limit held.
+    Convict {
+        /// 0 to 1: the share of the window that it accounts for, times how sure the sign is.
+        strength: f64,
+        /// The numbers that say so.
+        evidence: String,
+    },
+    /// This limit did not hold.
+    Acquit {
+        /// The numbers that say so.
+        evidence: String,
+    },
+    /// It cannot be told.
+    Unknown {
+        /// The reading that would tell.
+        missing: String,
+    },
+}
+
+impl Judgement {
+    pub(crate) fn convict(strength: f64, evidence: String) -> Judgement {
+        let strength = if strength.is_finite() { strength.clamp(0.0, 1.0) } else { 0.0 };
+        Judgement::Convict { strength, evidence }
+    }
+
+    pub(crate) fn acquit(evidence: impl Into<String>) -> Judgement {
+        Judgement::Acquit { evidence: evidence.into() }
+    }
+
+    pub(crate) fn unknown(missing: impl Into<String>) -> Judgement {
+        Judgement::Unknown { missing: missing.into() }
+    }
+
+    /// Whether this convicts.
+    pub fn convicts(&self) -> bool {
+        matches!(self, Judgement::Convict { .. })
+    }
+
+    /// Whether this acquits.
+    pub fn acquits(&self) -> bool {
+        matches!(self, Judgement::Acquit { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_has_at_most_one_rule_and_the_fallback_is_not_among_them() {
+        let mut limits: Vec<Limit> = RULES.iter().map(|rule| rule.limit).collect();
+        assert!(!limits.contains(&Limit::SenderOrPath));
+        limits.sort_unstable();
+        limits.dedup();
+        assert_eq!(limits.len(), RULES.len());
+    }
+
+    #[test]
+    fn a_context_never_holds_the_judged_window() {
+        let evidence = Evidence { windows: vec![Window::default(); 3], ..Evidence::default() };
+        let around = |index| {
+            let context = Context::at(&evidence, index);
+            (context.before.len(), context.after.len())
+        };
+        assert_eq!([around(0), around(2), around(3)], [(0, 2), (2, 0), (3, 0)]);
+    }
+}

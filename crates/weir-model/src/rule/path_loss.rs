@@ -1,0 +1,126 @@
+//! Does loss keep the sender's congestion window small?
+//!
+//! Convicts when all of these hold:
+//! 1. the lanes wait for data;
+//! 2. over the last second, 0.1 % of the segments or more arrived out of order, three at least: a hole makes all that
+//!    follow it in flight count, so the loss itself is taken as that share divided by the segments in flight;
+//! 3. the rate is what that loss allows a loss-driven sender (Reno, CUBIC), within a factor of 0.2 to 3. A sender that
+//!    does not slow down for loss (BBR) goes far beyond; loss too rare to matter allows far more;
+//! 4. the round trip is near its minimum (1.15 times and 0.5 ms): else the loss is that of a full queue, a symptom;
+//! 5. the receive window has room (less than half filled), when it is known;
+//! 6. no trial with more lanes brought nothing: that would be a full link, where each sender loses its share.
+//!
+//! Acquits: any of 1 to 6 refuted.
+//!
+//! Can be wrong: at a full link with a very short queue a lone sender's own loss satisfies 2 to 5. That is why strength
+//! stays at 0.6 until a trial with more lanes grew with their number.
+
+use super::rate_limit::{flat, scaled};
+use super::spent::{min_rtt, spent, working};
+use super::{Context, Judgement};
+use crate::evidence::{TcpWindow, Window};
+use crate::path::{SEGMENT, loss_bound};
+use crate::words::{percent, rate, seconds};
+use std::time::Duration;
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    let spent = spent(window);
+    if !spent.waits_for_data() {
+        return Judgement::acquit(format!(
+            "the lanes waited for data only {} of the time",
+            percent(spent.socket_wait)
+        ));
+    }
+    let Some(seen) = Seen::over(window, context) else {
+        let why = window.lanes.iter().find_map(|lane| lane.tcp.missing()).unwrap_or("no segment counted");
+        return Judgement::unknown(format!("segments out of order: {why}"));
+    };
+    let share = seen.out_of_order / seen.segments;
+    let counted = format!("{} of the segments arrived out of order", percent(share));
+    if share < 0.001 || seen.out_of_order < 3.0 {
+        return Judgement::acquit(counted);
+    }
+    let Some(rtt) = min_rtt(window, context) else {
+        return Judgement::unknown(format!("the round trip: {counted}, but what that allows depends on it"));
+    };
+    if seen.receiver_rtt.is_some_and(|now| now > 1.15 * rtt + 5e-4) {
+        let now = seconds(seen.receiver_rtt.unwrap_or(0.0));
+        return Judgement::acquit(format!(
+            "{counted}, but {now} of round trip over {} is a queue",
+            seconds(rtt)
+        ));
+    }
+    if context.trials.iter().any(flat) {
+        return Judgement::acquit(format!("{counted}, but more connections brought no more"));
+    }
+    if seen.window.is_some_and(|window| seen.rate * rtt >= 0.5 * window) {
+        return Judgement::acquit(format!("{counted}, but the receive window is filled as well"));
+    }
+    let in_flight = (seen.rate * rtt / seen.segment as f64).max(1.0);
+    let loss = (share / in_flight).min(1.0);
+    let round_trip = Duration::try_from_secs_f64(rtt).unwrap_or_default();
+    let Some(bound) =
+        loss_bound(seen.segment, round_trip, loss).map(|rate| rate.0).filter(|rate| *rate > 0.0)
+    else {
+        return Judgement::unknown("what the loss allows");
+    };
+    // Above 2 % loss timeouts set in, and the formula, which knows none, promises too much.
+    let least = if loss > 0.02 { 0.03 } else { 0.2 };
+    let numbers = format!("{counted}; such loss allows about {} at {}", rate(bound), seconds(rtt));
+    let reached = seen.rate / bound;
+    if reached > 3.0 {
+        Judgement::acquit(format!(
+            "{numbers}, and a connection carries {}: its sender ignores loss",
+            rate(seen.rate)
+        ))
+    } else if reached < least {
+        Judgement::acquit(format!("{numbers}, far above the {} seen", rate(seen.rate)))
+    } else {
+        let strength = if scaled(context.trials).is_some() { 0.85 } else { 0.6 };
+        Judgement::convict(strength, format!("{numbers}, and a connection carries {}", rate(seen.rate)))
+    }
+}
+
+/// What the working lanes' sockets counted in the last second.
+struct Seen {
+    out_of_order: f64,
+    segments: f64,
+    /// Payload of a segment, bytes.
+    segment: u64,
+    /// Mean rate of one lane, bytes per second.
+    rate: f64,
+    receiver_rtt: Option<f64>,
+    /// Smallest advertised window, bytes.
+    window: Option<f64>,
+}
+
+impl Seen {
+    fn over(window: &Window, context: &Context<'_>) -> Option<Seen> {
+        let (mut out_of_order, mut segments, mut received, mut time) = (0.0, 0.0, 0.0, 0.0);
+        for window in std::iter::once(window).chain(context.recent(1.0)) {
+            for lane in working(window) {
+                let Some(tcp) = lane.tcp.value() else { continue };
+                out_of_order += tcp.out_of_order as f64;
+                segments += tcp.segments as f64;
+                received += lane.received as f64;
+                time += super::spent::active(lane, window);
+            }
+        }
+        let sockets = || working(window).filter_map(|lane| lane.tcp.value());
+        let receive_window = |tcp: &TcpWindow| tcp.receive_window.or(tcp.window_clamp);
+        let receiver_rtt = sockets().filter_map(|tcp| tcp.receiver_rtt).max().map(|rtt| rtt.as_secs_f64());
+        (segments > 0.0 && time > 0.0).then(|| Seen {
+            out_of_order,
+            segments,
+            // Joined segments (GRO) and headers make the quotient rough; outside of real sizes it is not used.
+            segment: match (received / segments) as u64 {
+                payload @ 500..=9000 => payload,
+                _ => SEGMENT,
+            },
+            rate: received / time,
+            receiver_rtt,
+            window: sockets().filter_map(receive_window).min().map(|window| window as f64),
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! Does a limit that someone set hold the transfer?
+//!
+//! Convicts when one of these holds:
+//! 1. our own limiter (`--limit-rate`) kept the lanes asleep: a limiter sleeps only when the flow would exceed it;
+//! 2. the server said wait (`Retry-After`, 429, 503) for a quarter of the window or more;
+//! 3. each connection is held at one rate: see [`per_connection_cap`].
+//!
+//! Acquits: no such sleep, and no trial in which the rate grew with the lanes.
+//!
+//! Can be wrong: a server that spends one slow thread on each connection gives equal rates too (3); of several lanes one
+//! alone may be told to wait (2).
+
+use super::spent::{lane_rate, min_rtt, spent, working};
+use super::{Context, Judgement, cpu_core, path_loss, receive_window};
+use crate::evidence::{Trial, Window};
+use crate::path::INITIAL_WINDOW;
+use crate::words::{percent, rate};
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    own_limiter(window, context).or_else(|| server_said_wait(window)).unwrap_or_else(|| {
+        match per_connection_cap(window, context) {
+            Cap::Proven(cap) => Judgement::convict(
+                0.9,
+                format!(
+                    "each connection carries {} whatever their number, with receive window and loss innocent",
+                    rate(cap)
+                ),
+            ),
+            Cap::Refuted(why) => Judgement::acquit(why),
+            Cap::Unproven(why) => Judgement::unknown(why),
+        }
+    })
+}
+
+/// A limiter near its cap shows in short sleeps: 2 % are enough when the rate is there. Away from the cap (the bucket's
+/// burst, a window cut in two) a quarter is asked for, the share from which a verdict counts a limit.
+fn own_limiter(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    let spent = spent(window);
+    let seconds = window.span.as_secs_f64();
+    let got = if seconds > 0.0 { window.received as f64 / seconds } else { 0.0 };
+    let at_cap = context.facts.rate_cap.is_some_and(|cap| cap > 0.0 && got >= 0.9 * cap);
+    let asleep = spent.limited;
+    if asleep < 0.02 || (!at_cap && asleep < 0.25) {
+        return None;
+    }
+    let cap = context.facts.rate_cap.map(|cap| format!(" of {}", rate(cap))).unwrap_or_default();
+    let evidence = format!("our own limit{cap} kept the lanes asleep {} of the time", percent(asleep));
+    Some(Judgement::convict(if at_cap { 0.95 } else { asleep }, evidence))
+}
+
+fn server_said_wait(window: &Window) -> Option<Judgement> {
+    let seconds = window.span.as_secs_f64();
+    let share = if seconds > 0.0 { window.server_backoff.as_secs_f64() / seconds } else { 0.0 };
+    let evidence =
+        format!("the server told us to wait (429, 503 or Retry-After) {} of the time", percent(share));
+    (share >= 0.25).then(|| Judgement::convict(share, evidence))
+}
+
+/// Whether connections are held one by one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cap {
+    /// Bytes per second that each connection gets.
+    Proven(f64),
+    /// It is not so, and why.
+    Refuted(String),
+    /// It may be so; what stands in the way of saying it.
+    Unproven(String),
+}
+
+/// Whether each connection is held at one rate by the server.
+///
+/// 1. A trial's goodput grew with the lanes: at least 85 % of the proportional gain, so nothing shared was full.
+/// 2. The lanes now carry equal rates (within 15 % of their mean), at the trial's rate per lane (within 15 %).
+/// 3. The lanes wait for data, no thread is full, receive window and loss are acquitted.
+/// 4. What is in flight (rate x round trip) is below the ten segments with which every sender starts: no congestion
+///    window and no send buffer is that small. Above it a small send buffer of the server gives the same picture
+///    (16 KiB per 20 ms are 800 KB/s on each connection), so the cap stays unproven.
+pub fn per_connection_cap(window: &Window, context: &Context<'_>) -> Cap {
+    let Some(cap) = scaled(context.trials).map(|trial| trial.rate_after / f64::from(trial.lanes_after))
+    else {
+        return if context.trials.iter().any(flat) {
+            Cap::Refuted("more connections brought no more".to_owned())
+        } else if spent(window).limited > 0.0 || !spent(window).waits_for_data() {
+            Cap::Refuted("no limiter slept and no server said wait".to_owned())
+        } else {
+            Cap::Unproven(
+                "a cap per connection: only a trial with more connections (-c) would show it".to_owned(),
+            )
+        };
+    };
+    let rates: Vec<f64> = working(window).map(|lane| lane_rate(lane.lane, window, context, 1.0)).collect();
+    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+    let near = |value: f64, target: f64| (value - target).abs() <= 0.15 * target;
+    if rates.is_empty() || !spent(window).waits_for_data() || !rates.iter().all(|value| near(*value, mean)) {
+        return Cap::Refuted("connections carry unequal rates or do not wait for data".to_owned());
+    }
+    if !near(mean, cap) {
+        return Cap::Refuted(format!(
+            "each connection carries {}, not the {} of the trial",
+            rate(mean),
+            rate(cap)
+        ));
+    }
+    if cpu_core::judge(window, context).convicts() {
+        return Cap::Refuted("a thread of ours is full".to_owned());
+    }
+    if !receive_window::judge(window, context).acquits() || path_loss::judge(window, context).convicts() {
+        return Cap::Unproven("a cap per connection: receive window or loss are not innocent".to_owned());
+    }
+    match min_rtt(window, context) {
+        Some(rtt) if mean * rtt < INITIAL_WINDOW as f64 => Cap::Proven(mean),
+        _ => Cap::Unproven(
+            "a cap per connection, a small send buffer of the server and a small congestion window look the same here"
+                .to_owned(),
+        ),
+    }
+}
+
+/// The trial with the most lanes in which goodput grew with their number.
+pub(crate) fn scaled(trials: &[Trial]) -> Option<&Trial> {
+    trials.iter().filter(|trial| grew(trial)).max_by_key(|trial| trial.lanes_after)
+}
+
+fn grew(trial: &Trial) -> bool {
+    let lanes = f64::from(trial.lanes_after) / f64::from(trial.lanes_before.max(1));
+    trial.lanes_after > trial.lanes_before.max(1)
+        && trial.rate_before > 0.0
+        && trial.rate_after.is_finite()
+        && trial.rate_after >= 0.85 * lanes * trial.rate_before
+}
+
+/// Whether more lanes brought nothing: less than a tenth, which is about the noise between two measurements.
+pub(crate) fn flat(trial: &Trial) -> bool {
+    trial.lanes_after > trial.lanes_before
+        && trial.rate_before > 0.0
+        && trial.rate_after < 1.1 * trial.rate_before
+}

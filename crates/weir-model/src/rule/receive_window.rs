@@ -1,0 +1,144 @@
+//! Is our receive buffer below the bandwidth-delay product?
+//!
+//! A lane is held by its window when all of these hold:
+//! 1. it waits for data, and its receive queue is nearly empty (below a quarter of the window), so that the reader is
+//!    not the cause;
+//! 2. rate x round trip fills 80 % of the advertised window or more. Autotuning keeps the window at twice what is in
+//!    flight, so an unbound flow stays near 50 %; 20 % are left to segment rounding and to window updates on their way
+//!    (a window held at 39 KB measured 86 to 97 %);
+//! 3. the round trip is near its minimum (1.3 times and 0.2 ms): else the window only fills a queue, and the queue's
+//!    owner is the limit;
+//! 4. the round trip is at least 0.2 ms: below it the window turns over so fast that scheduling decides, not the window;
+//! 5. the window is at its cap: the user fixed the buffer, or it stands at the kernel's limit (`tcp_rmem`), or it has
+//!    not grown by a tenth over the last round trips and does not grow after.
+//!
+//! Convicts when such lanes carry half of the bytes or more.
+//!
+//! Acquits: any of 1 to 5 refuted by a reading.
+//!
+//! Can be wrong: a sender whose own send buffer happens to equal our window is told apart only on its side.
+
+use super::spent::{lane_rate, min_rtt, spent, working};
+use super::{Context, Judgement};
+use crate::evidence::{LaneWindow, Reading, TcpWindow, Window};
+use crate::words::{bytes, percent, rate, seconds};
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    let spent = spent(window);
+    if !spent.waits_for_data() {
+        return Judgement::acquit(format!(
+            "the lanes waited for data only {} of the time",
+            percent(spent.socket_wait)
+        ));
+    }
+    let (mut all, mut held, mut strength) = (0.0, 0.0, 0.0);
+    let mut evidence: Option<String> = None;
+    let mut acquittal: Option<String> = None;
+    let mut unknown: Option<String> = None;
+    for lane in working(window) {
+        // An empty lane has no vote, but when all are empty each has the same.
+        let weight = lane.received as f64 + 1.0;
+        all += weight;
+        match judge_lane(lane, window, context) {
+            Judgement::Convict { strength: sure, evidence: text } => {
+                held += weight;
+                strength += weight * sure;
+                evidence.get_or_insert(text);
+            }
+            Judgement::Acquit { evidence } => {
+                acquittal.get_or_insert(evidence);
+            }
+            Judgement::Unknown { missing } => {
+                unknown.get_or_insert(missing);
+            }
+        }
+    }
+    match (evidence, acquittal, unknown) {
+        (Some(evidence), ..) if held >= 0.5 * all => Judgement::convict(strength / all, evidence),
+        (_, Some(evidence), None) => Judgement::acquit(evidence),
+        (_, _, Some(missing)) => Judgement::unknown(missing),
+        _ => Judgement::acquit("few lanes fill their window"),
+    }
+}
+
+fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Judgement {
+    let tcp = match &lane.tcp {
+        Reading::Value(tcp) => tcp,
+        Reading::Missing(why) => return Judgement::unknown(format!("the receive window: {why}")),
+    };
+    let min = tcp
+        .min_rtt
+        .map(|rtt| rtt.as_secs_f64())
+        .filter(|rtt| *rtt > 0.0)
+        .or_else(|| min_rtt(window, context));
+    let now = tcp.receiver_rtt.map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0);
+    let Some(rtt) = now.or(min) else { return Judgement::unknown("the round trip of the receive window") };
+    let shortest = min.unwrap_or(rtt);
+    if shortest < 2e-4 {
+        return Judgement::acquit(format!("a round trip of {} needs no larger window", seconds(shortest)));
+    }
+    let Some(advertised) = tcp.receive_window.or(tcp.window_clamp) else {
+        return Judgement::unknown("the receive window: this kernel does not report it");
+    };
+    let advertised = advertised as f64;
+    if tcp.receive_queue.is_some_and(|queue| queue as f64 >= 0.25 * advertised.max(1.0)) {
+        let queue = bytes(tcp.receive_queue.unwrap_or(0) as f64);
+        return Judgement::acquit(format!("{queue} lay unread in the receive queue"));
+    }
+    // Over four round trips, so that one burst a round trip reads as its mean.
+    let lane_rate = lane_rate(lane.lane, window, context, (4.0 * rtt).max(0.1));
+    let fill = lane_rate * rtt / advertised;
+    let numbers = format!(
+        "{} x {} round trip fill {} of the {} receive window",
+        rate(lane_rate),
+        seconds(rtt),
+        percent(fill),
+        bytes(advertised)
+    );
+    if fill < 0.8 {
+        return Judgement::acquit(numbers);
+    }
+    if rtt > 1.3 * shortest + 2e-4 {
+        return Judgement::acquit(format!(
+            "{numbers}, but the minimum is {}: it fills a queue",
+            seconds(shortest)
+        ));
+    }
+    match at_cap(lane, tcp, rtt, context) {
+        Cap::Fixed(why) => Judgement::convict(0.95, format!("{numbers}; {why}")),
+        Cap::Still => Judgement::convict(0.85, format!("{numbers}; the window no longer grows")),
+        Cap::Growing => Judgement::acquit(format!("{numbers}, but the window still grows")),
+        Cap::Unseen => {
+            Judgement::unknown("whether the receive window still grows: one window does not show it")
+        }
+    }
+}
+
+enum Cap {
+    Fixed(String),
+    Still,
+    Growing,
+    Unseen,
+}
+
+fn at_cap(lane: &LaneWindow, tcp: &TcpWindow, rtt: f64, context: &Context<'_>) -> Cap {
+    if let Some(buffer) = context.facts.receive_buffer {
+        return Cap::Fixed(format!("--recv-buffer fixes the buffer at {}", bytes(buffer as f64)));
+    }
+    let size = |tcp: &TcpWindow| tcp.receive_window.or(tcp.window_clamp).map(|window| window as f64);
+    let now = size(tcp).unwrap_or(0.0);
+    // The kernel advertises about half of the buffer (the rest is overhead of its segments), a bit less when rounded.
+    if let Some(most) = context.facts.tcp_rmem_max.filter(|most| now >= 0.4 * *most as f64 && *most > 0) {
+        return Cap::Fixed(format!("tcp_rmem ends at {}", bytes(most as f64)));
+    }
+    let of_lane = |window: &Window| {
+        let same = window.lanes.iter().find(|other| other.lane == lane.lane);
+        same.and_then(|lane| lane.tcp.value()).and_then(size)
+    };
+    // Autotuning grows the window once a round trip, so four without growth are an end. 0.1 s spans a few windows.
+    let reach = (4.0 * rtt).max(0.1);
+    let Some(earlier) = context.recent(reach * 2.0).filter_map(of_lane).last() else { return Cap::Unseen };
+    let later = context.following(reach * 2.0).filter_map(of_lane).fold(now, f64::max);
+    if now > 1.1 * earlier || later > 1.1 * now { Cap::Growing } else { Cap::Still }
+}

@@ -1,0 +1,79 @@
+//! The fallback: no rule convicts, so it is the sender or the path, which look the same from the receiver.
+//!
+//! Says what was seen that leans one way, and what would tell them apart. Not a row of the table: it always "convicts",
+//! with a strength that says how little that is.
+//!
+//! Can be wrong: something on this side that no rule looks at.
+
+use super::rate_limit::{flat, scaled};
+use super::spent::{min_rtt, spent, working};
+use super::{Context, Judgement};
+use crate::evidence::{Trial, Window};
+use crate::words::{percent, rate, seconds};
+
+/// The words for a window that nothing else explains.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    let spent = spent(window);
+    if spent.lanes == 0 {
+        return Judgement::convict(0.1, "no lane was at work, and no reading says why".to_owned());
+    }
+    let mut clauses = vec![if spent.socket_wait >= 0.25 {
+        format!("the lanes waited {} of the time for data that had not arrived", percent(spent.socket_wait))
+    } else {
+        format!(
+            "no stage of this side was full; the lanes waited for data {} of the time",
+            percent(spent.socket_wait)
+        )
+    }];
+    clauses.extend(servers_core(window, context));
+    clauses.extend(queue_on_path(window, context));
+    clauses.extend(trials(context.trials));
+    // The wait for data is what makes this more than ignorance.
+    Judgement::convict(0.2 + 0.4 * spent.socket_wait, clauses.join("; "))
+}
+
+/// A full processor that no lane fills, when the server runs here.
+pub(crate) fn servers_core(window: &Window, context: &Context<'_>) -> Option<String> {
+    let cpu = window.cpu.value().filter(|_| context.facts.peer_is_local)?;
+    let (number, busy) = cpu.busy.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
+    (*busy >= 0.95).then(|| {
+        format!(
+            "processor {number} was {} busy and no lane fills one: possibly the server, which runs on this machine",
+            percent(*busy)
+        )
+    })
+}
+
+fn queue_on_path(window: &Window, context: &Context<'_>) -> Option<String> {
+    let shortest = min_rtt(window, context)?;
+    let now = working(window).filter_map(|lane| lane.tcp.value()?.receiver_rtt).max()?.as_secs_f64();
+    (now > 1.3 * shortest + 1e-3).then(|| {
+        format!(
+            "the round trip was {} over a minimum of {}: a queue on the path, or a sender that pauses",
+            seconds(now),
+            seconds(shortest)
+        )
+    })
+}
+
+fn trials(trials: &[Trial]) -> Option<String> {
+    let tell = |trial: &Trial, meaning: &str| {
+        format!(
+            "{} connections carried {}, {} carried {}: {meaning}",
+            trial.lanes_after,
+            rate(trial.rate_after),
+            trial.lanes_before,
+            rate(trial.rate_before)
+        )
+    };
+    match (trials.iter().rev().find(|trial| flat(trial)), scaled(trials)) {
+        (Some(trial), _) => {
+            Some(tell(trial, "what limits is shared by them, the path or the server as a whole"))
+        }
+        (None, Some(trial)) => Some(tell(
+            trial,
+            "each is held by itself, by a cap, the server's send buffer or its congestion window",
+        )),
+        (None, None) => None,
+    }
+}

@@ -1,0 +1,132 @@
+//! How the lanes spent a window: the fractions that most rules start from.
+
+use std::time::Duration;
+
+use super::Context;
+use crate::evidence::{LaneWindow, TcpWindow, Window};
+
+/// Fractions of the lanes' working time (span less idle, summed over lanes), each 0 to 1. Lanes that were idle
+/// throughout do not count; a lane weighs as much as it was at work.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Spent {
+    /// Lanes at work.
+    pub(crate) lanes: u32,
+    pub(crate) connecting: f64,
+    pub(crate) first_byte: f64,
+    pub(crate) socket_wait: f64,
+    pub(crate) limited: f64,
+    pub(crate) output_wait: f64,
+    /// In write calls, not running and not merely waiting for a processor.
+    pub(crate) write_blocked: f64,
+    /// Bytes waiting in the receive queues, as a share of the receive buffers.
+    pub(crate) queue: f64,
+}
+
+/// A lane at work for less than this share of the window is idle: 1 % is below what the clocks resolve.
+const IDLE: f64 = 0.01;
+
+pub(crate) fn spent(window: &Window) -> Spent {
+    let mut spent = Spent::default();
+    let mut all = 0.0;
+    let (mut queued, mut room) = (0.0, 0.0);
+    for lane in &window.lanes {
+        let active = active(lane, window);
+        if active <= IDLE * window.span.as_secs_f64() {
+            continue;
+        }
+        all += active;
+        spent.lanes += 1;
+        let part = |span: Duration| span.as_secs_f64().min(active);
+        spent.connecting += part(lane.connecting);
+        spent.first_byte += part(lane.first_byte);
+        spent.socket_wait += part(lane.socket_wait);
+        spent.limited += part(lane.limited);
+        spent.output_wait += part(lane.output_wait);
+        spent.write_blocked += write_blocked(lane).min(active);
+        if let Some(TcpWindow { receive_queue: Some(queue), receive_buffer: Some(buffer), .. }) =
+            lane.tcp.value()
+        {
+            queued += *queue as f64;
+            room += *buffer as f64;
+        }
+    }
+    if all > 0.0 {
+        for share in [
+            &mut spent.connecting,
+            &mut spent.first_byte,
+            &mut spent.socket_wait,
+            &mut spent.limited,
+            &mut spent.output_wait,
+            &mut spent.write_blocked,
+        ] {
+            *share = (*share / all).clamp(0.0, 1.0);
+        }
+    }
+    if room > 0.0 {
+        spent.queue = (queued / room).clamp(0.0, 1.0);
+    }
+    spent
+}
+
+impl Spent {
+    /// Whether a stage of this side that takes `share` of the lanes' time holds the transfer back.
+    ///
+    /// 1. It takes half of the time or more; or
+    /// 2. it takes a quarter (the share from which a verdict counts a limit) and more than the lanes waited for data,
+    ///    since a stage whose lane often waits for data has time to spare; or
+    /// 3. it takes a quarter while the receive queues are more than a quarter full: the data were there.
+    pub(crate) fn held_by(&self, share: f64) -> bool {
+        share >= 0.5 || (share >= 0.25 && (share > self.socket_wait || self.queue > 0.25))
+    }
+
+    /// Whether the lanes mostly waited for data that had not arrived: the premise of all rules about the connection.
+    pub(crate) fn waits_for_data(&self) -> bool {
+        self.lanes > 0 && self.socket_wait >= 0.5
+    }
+}
+
+/// Seconds that a lane was at work.
+pub(crate) fn active(lane: &LaneWindow, window: &Window) -> f64 {
+    window.span.saturating_sub(lane.idle).as_secs_f64()
+}
+
+/// The lanes at work.
+pub(crate) fn working(window: &Window) -> impl Iterator<Item = &LaneWindow> {
+    let least = IDLE * window.span.as_secs_f64();
+    window.lanes.iter().filter(move |lane| active(lane, window) > least)
+}
+
+/// Seconds in write calls asleep. A thread that waits for a processor is not running either; that wait is taken off in
+/// the proportion in which its running time was write calls, since it is running threads that are preempted.
+fn write_blocked(lane: &LaneWindow) -> f64 {
+    let write_cpu = lane.write_cpu.as_secs_f64();
+    let cpu = write_cpu + lane.receive_cpu.as_secs_f64() + lane.decrypt.as_secs_f64();
+    let preempted = match lane.thread.value() {
+        Some(thread) if cpu > 0.0 => thread.runqueue.as_secs_f64() * write_cpu / cpu,
+        _ => 0.0,
+    };
+    (lane.write.as_secs_f64() - write_cpu - preempted).max(0.0)
+}
+
+/// Smallest round trip known, in seconds: of this window's lanes, else of the nearest window that has one.
+pub(crate) fn min_rtt(window: &Window, context: &Context<'_>) -> Option<f64> {
+    // A hundred windows reach across any stretch without a reading that is still the same path.
+    let near = context.before.iter().rev().take(100).chain(context.after.iter().take(100));
+    std::iter::once(window).chain(near).find_map(|window| {
+        let known = window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt);
+        known.min().map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0)
+    })
+}
+
+/// One lane's bytes per second of working time in this window and those up to `seconds` before it, so that data that
+/// arrive in bursts (one a round trip, one a pacing tick) are not mistaken for a changing rate.
+pub(crate) fn lane_rate(lane: u32, window: &Window, context: &Context<'_>, seconds: f64) -> f64 {
+    let (mut bytes, mut time) = (0.0, 0.0);
+    for window in std::iter::once(window).chain(context.recent(seconds)) {
+        for lane in window.lanes.iter().filter(|other| other.lane == lane) {
+            bytes += lane.received as f64;
+            time += active(lane, window);
+        }
+    }
+    if time > 0.0 { bytes / time } else { 0.0 }
+}

@@ -1,0 +1,172 @@
+//! Whatever the evidence, the judge answers: no panic, shares that add up to 1, the same words for the same evidence.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use weir_model::evidence::*;
+use weir_model::rule::Context;
+use weir_model::verdict::{explain, judge_window};
+
+fn span() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        Just(Duration::ZERO),
+        Just(Duration::MAX),
+        (0u64..400_000).prop_map(Duration::from_micros),
+        (0u64..100).prop_map(Duration::from_millis),
+    ]
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(u64::MAX), 0u64..100_000_000, any::<u64>()]
+}
+
+fn float() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(f64::NAN), Just(f64::INFINITY), 0.0f64..1.0, 0.0f64..1e9, any::<f64>()]
+}
+
+fn reading<T: std::fmt::Debug + Clone>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Reading<T>> {
+    prop_oneof![Just(Reading::default()), value.prop_map(Reading::Value)]
+}
+
+fn maybe<T: std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
+    proptest::option::of(value)
+}
+
+fn tcp() -> impl Strategy<Value = TcpWindow> {
+    let times = (maybe(span()), maybe(span()));
+    let levels = (maybe(number()), maybe(number()), maybe(number()), maybe(number()));
+    (times, levels, number(), number()).prop_map(
+        |((receiver_rtt, min_rtt), levels, out_of_order, segments)| TcpWindow {
+            receiver_rtt,
+            min_rtt,
+            receive_window: levels.0,
+            window_clamp: levels.1,
+            receive_queue: levels.2,
+            receive_buffer: levels.3,
+            out_of_order,
+            segments,
+            congestion_control: None,
+        },
+    )
+}
+
+fn lane() -> impl Strategy<Value = LaneWindow> {
+    let thread =
+        (span(), span(), any::<u32>(), any::<u32>()).prop_map(|(cpu, runqueue, looks, in_dirty_throttle)| {
+            ThreadWindow { cpu, runqueue, looks, in_dirty_throttle }
+        });
+    let counts = (0u32..4, number(), any::<u32>(), any::<u32>(), any::<u32>());
+    (counts, proptest::collection::vec(span(), 10), reading(thread), reading(tcp())).prop_map(
+        |((lane, received, requests, objects, connects), times, thread, tcp)| LaneWindow {
+            lane,
+            received,
+            connecting: times[0],
+            first_byte: times[1],
+            socket_wait: times[2],
+            receive_cpu: times[3],
+            decrypt: times[4],
+            write: times[5],
+            write_cpu: times[6],
+            limited: times[7],
+            output_wait: times[8],
+            idle: times[9],
+            requests,
+            objects,
+            connects,
+            thread,
+            tcp,
+        },
+    )
+}
+
+fn window() -> impl Strategy<Value = Window> {
+    let cpu = (proptest::collection::vec(float(), 0..4), float(), float(), span())
+        .prop_map(|(busy, softirq, steal, process)| CpuWindow { busy, softirq, steal, process });
+    let dirty = (number(), number(), number(), maybe(number())).prop_map(
+        |(dirty, threshold, background, device_limit)| DirtyWindow {
+            dirty,
+            threshold,
+            background,
+            device_limit,
+        },
+    );
+    let disk =
+        (number(), number(), float()).prop_map(|(written, read, busy)| DiskWindow { written, read, busy });
+    let place = (float(), span(), number(), number(), any::<u32>());
+    let verify = (span(), span(), number());
+    (place, proptest::collection::vec(lane(), 0..4), verify, reading(cpu), reading(dirty), reading(disk))
+        .prop_map(|((at, span, received, written, objects), lanes, verify, cpu, dirty, disk)| Window {
+            at,
+            span,
+            received,
+            written,
+            objects,
+            lanes,
+            server_backoff: verify.0,
+            verify_busy: verify.1,
+            verify_backlog: verify.2,
+            cpu,
+            dirty,
+            disk,
+        })
+}
+
+fn evidence() -> impl Strategy<Value = Evidence> {
+    let trial = (float(), any::<u32>(), any::<u32>(), float(), float(), any::<bool>()).prop_map(
+        |(at, lanes_before, lanes_after, rate_before, rate_after, kept)| Trial {
+            at,
+            lanes_before,
+            lanes_after,
+            rate_before,
+            rate_after,
+            kept,
+        },
+    );
+    let facts =
+        (maybe(float()), maybe(any::<u32>()), maybe(number()), maybe(number()), any::<[bool; 3]>(), number())
+            .prop_map(|(rate_cap, lanes_fixed, receive_buffer, tcp_rmem_max, flags, objects)| Facts {
+                rate_cap,
+                lanes_fixed,
+                receive_buffer,
+                tcp_rmem_max,
+                cpus: 2,
+                peer_is_local: flags[0],
+                to_stdout: flags[1],
+                tls: flags[2],
+                objects,
+                disk: None,
+            });
+    (proptest::collection::vec(window(), 0..6), proptest::collection::vec(trial, 0..3), facts)
+        .prop_map(|(windows, trials, facts)| Evidence { windows, trials, facts })
+}
+
+proptest! {
+    #[test]
+    fn the_judge_always_answers(evidence in evidence()) {
+        let verdict = explain(&evidence);
+        let sum: f64 = verdict.shares.values().sum();
+        let observed = evidence.windows.iter().any(|window| !window.span.is_zero());
+        prop_assert!(if observed { (sum - 1.0).abs() < 1e-6 } else { verdict.shares.is_empty() }, "shares add up to {}", sum);
+        prop_assert!((0.0..=1.0).contains(&verdict.confidence));
+        prop_assert!(verdict.advice.iter().filter_map(|advice| advice.predicted_rate).all(|rate| rate.is_finite() && rate > 0.0));
+        prop_assert_eq!(verdict.windows.len(), evidence.windows.len());
+        prop_assert_eq!(&verdict, &explain(&evidence.clone()));
+        serde_json::to_string(&verdict).unwrap();
+        if let Some(window) = evidence.windows.first() {
+            let live = judge_window(window, &Context::live(&evidence));
+            prop_assert!((0.0..=1.0).contains(&live.strength));
+        }
+    }
+
+    #[test]
+    fn keeping_few_windows_keeps_their_bytes(windows in proptest::collection::vec(window(), 0..40)) {
+        let mut evidence = Evidence::default();
+        let bytes = windows.iter().fold(0u64, |sum, window| sum.saturating_add(window.received));
+        for window in windows {
+            evidence.push(window, 8);
+        }
+        prop_assert!(evidence.windows.len() <= 8);
+        prop_assert_eq!(evidence.windows.iter().fold(0u64, |sum, window| sum.saturating_add(window.received)), bytes);
+        explain(&evidence);
+    }
+}

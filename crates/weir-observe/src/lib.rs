@@ -1,0 +1,42 @@
+//! The eyes: sockets and `/proc` read into the evidence that `weir-model` judges.
+//!
+//! One file a source. Each has a pure `parse` of what the kernel printed and a thin `read` around it. What is sampled
+//! many times a second keeps its file open and reads it again from the start. Nothing here judges or prints.
+//!
+//! * [`tcp_info`]: what one TCP socket knows about its connection.
+//! * [`thread`]: where one thread's time goes: running, waiting for a processor, asleep in which kernel function.
+//! * [`cpu`]: how busy each processor is, and how many this process may use.
+//! * [`dirty`]: how near the page cache is to the point where writers are paced to the disk.
+//! * [`disk`]: which block device holds a path, and what that device did.
+//! * [`memory`]: the most memory this process ever held.
+//! * [`sysctl`]: the kernel settings that bound a receive window.
+//! * [`Sampler`] and [`LaneProbe`]: the differences of all these over the windows of a running transfer.
+//!
+//! ```
+//! use std::path::Path;
+//! use weir_observe::{LaneProbe, Sampler, thread};
+//!
+//! let mut host = Sampler::new(Some(Path::new("/tmp/out.iso")));
+//! let mut lane = LaneProbe::new(thread::current_tid());
+//! lane.look();
+//! let (own_thread, tcp) = lane.window();
+//! assert!(own_thread.value().is_some());
+//! assert_eq!(tcp.missing(), Some("no connection at the window's end"));
+//! println!("{:?}", host.host_window().dirty);
+//! ```
+
+pub mod cpu;
+pub mod dirty;
+pub mod disk;
+mod error;
+mod lane_probe;
+pub mod memory;
+mod proc_file;
+pub mod snapshot;
+pub mod sysctl;
+pub mod tcp_info;
+pub mod thread;
+
+pub use error::{Error, Malformed, reading};
+pub use lane_probe::LaneProbe;
+pub use snapshot::{HostWindow, Sampler};

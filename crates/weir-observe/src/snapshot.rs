@@ -1,0 +1,163 @@
+//! What did the machine do between two looks at it?
+//!
+//! Holds the files open that [`Sampler::host_window`] reads, and the counters of the last call. What the lanes'
+//! threads and sockets did is [`LaneProbe`](crate::LaneProbe)'s.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use weir_model::evidence::{CpuWindow, DirtyWindow, DiskWindow, Reading};
+
+use crate::cpu::{self, CpuReader, CpuTicks};
+use crate::dirty::DirtyReader;
+use crate::disk::{self, DiskCounters, DiskReader};
+use crate::error::{Error, reading};
+use crate::thread::process_cpu_now;
+
+/// The machine over one window.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HostWindow {
+    /// Every processor's use.
+    pub cpu: Reading<CpuWindow>,
+    /// The page cache's dirty state at the window's end.
+    pub dirty: Reading<DirtyWindow>,
+    /// The device that holds the output.
+    pub disk: Reading<DiskWindow>,
+}
+
+/// Watches the machine during one transfer.
+#[derive(Debug)]
+pub struct Sampler {
+    cpu: Result<CpuReader, Error>,
+    dirty: Result<DirtyReader, Error>,
+    disk: Result<DiskReader, Error>,
+    before: Snapshot,
+}
+
+/// The counters at one instant. Where a reading failed, the next window has nothing to subtract and says why.
+#[derive(Debug)]
+struct Snapshot {
+    at: Instant,
+    process: Duration,
+    cpu: Result<Vec<CpuTicks>, String>,
+    disk: Result<DiskCounters, String>,
+}
+
+impl Sampler {
+    /// Starts the first window. `output` is the file or folder written to, which need not exist yet; `None` when the
+    /// bytes go to a pipe or nowhere.
+    pub fn new(output: Option<&Path>) -> Sampler {
+        let device = output.map(disk::device_number).and_then(Result::ok);
+        let mut cpu = CpuReader::open();
+        let dirty = DirtyReader::open(device);
+        let mut disk = match output {
+            Some(path) => disk::block_device(path).and_then(DiskReader::open),
+            None => Err(Error::Absent("the output is not a file".to_owned())),
+        };
+        let before = Snapshot::read(&mut cpu, &mut disk);
+        Sampler { cpu, dirty, disk, before }
+    }
+
+    /// The device that holds the output, as `/proc/diskstats` calls it; as of the last window.
+    pub fn disk_name(&self) -> Reading<&str> {
+        match &self.before.disk {
+            Ok(counters) => Reading::Value(&counters.name),
+            Err(why) => Reading::Missing(why.clone()),
+        }
+    }
+
+    /// What changed since the last call, or since [`Sampler::new`].
+    ///
+    /// Costs 25 us on a 2-core Linux 6.18 machine, more with more processors: the kernel prints `/proc/vmstat`,
+    /// `/proc/stat` and `/proc/diskstats` anew. Under 100 ms a window is too short for the processors' 10 ms ticks.
+    pub fn host_window(&mut self) -> HostWindow {
+        let now = Snapshot::read(&mut self.cpu, &mut self.disk);
+        let window = HostWindow {
+            cpu: now.cpu_since(&self.before),
+            dirty: reading(through(&mut self.dirty, DirtyReader::read)),
+            disk: now.disk_since(&self.before),
+        };
+        self.before = now;
+        window
+    }
+}
+
+impl Snapshot {
+    fn read(cpu: &mut Result<CpuReader, Error>, disk: &mut Result<DiskReader, Error>) -> Snapshot {
+        Snapshot {
+            at: Instant::now(),
+            process: process_cpu_now(),
+            cpu: through(cpu, CpuReader::read),
+            disk: through(disk, DiskReader::read),
+        }
+    }
+
+    fn cpu_since(&self, before: &Snapshot) -> Reading<CpuWindow> {
+        reading(both(&before.cpu, &self.cpu).and_then(|(then, now)| {
+            cpu::window(then, now, self.process.saturating_sub(before.process))
+                .ok_or_else(|| "no clock tick passed in this window".to_owned())
+        }))
+    }
+
+    fn disk_since(&self, before: &Snapshot) -> Reading<DiskWindow> {
+        let span = self.at.duration_since(before.at);
+        reading(both(&before.disk, &self.disk).map(|(then, now)| disk::window(then, now, span)))
+    }
+}
+
+/// Reads through a source that may have failed to open, and then has its reason again each time.
+fn through<S, T>(source: &mut Result<S, Error>, read: fn(&mut S) -> Result<T, Error>) -> Result<T, String> {
+    match source {
+        Ok(source) => read(source).map_err(|err| err.to_string()),
+        Err(why) => Err(why.to_string()),
+    }
+}
+
+fn both<'a, T>(then: &'a Result<T, String>, now: &'a Result<T, String>) -> Result<(&'a T, &'a T), String> {
+    match (then, now) {
+        (Ok(then), Ok(now)) => Ok((then, now)),
+        (_, Err(why)) | (Err(why), _) => Err(why.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_of_work_shows_in_the_processors() {
+        let mut sampler = Sampler::new(None);
+        let start = Instant::now();
+        let cpu_start = process_cpu_now();
+        while process_cpu_now() - cpu_start < Duration::from_millis(100) {
+            assert!(start.elapsed() < Duration::from_secs(60), "never ran");
+        }
+        let seen = sampler.host_window();
+        let cpu = seen.cpu.value().unwrap();
+        assert!(cpu.process >= Duration::from_millis(100), "{cpu:?}");
+        assert!(cpu.busy.iter().all(|share| (0.0..=1.0).contains(share)), "{cpu:?}");
+        assert!(cpu.busy.iter().any(|&share| share > 0.0), "{cpu:?}");
+        assert!(seen.dirty.value().is_some(), "{seen:?}");
+        assert_eq!(seen.disk.missing(), Some("the output is not a file"));
+        assert_eq!(sampler.disk_name().missing(), Some("the output is not a file"));
+    }
+
+    #[test]
+    fn an_output_without_a_disk_says_why() {
+        let mut sampler = Sampler::new(Some(Path::new("/proc/self/status")));
+        let seen = sampler.host_window();
+        assert!(seen.disk.missing().unwrap().contains("it is on a file system without one"), "{seen:?}");
+        assert!(seen.dirty.value().is_some(), "{seen:?}");
+    }
+
+    #[test]
+    fn a_window_without_a_tick_is_missing_not_zero() {
+        let ticks = vec![CpuTicks { cpu: 0, busy: 5, softirq: 0, steal: 0, total: 9 }];
+        let at = Instant::now();
+        let same =
+            || Snapshot { at, process: Duration::ZERO, cpu: Ok(ticks.clone()), disk: Err("gone".into()) };
+        let missing = same().cpu_since(&same());
+        assert_eq!(missing.missing(), Some("no clock tick passed in this window"));
+        assert_eq!(same().disk_since(&same()).missing(), Some("gone"));
+    }
+}

@@ -1,0 +1,137 @@
+//! The line while a transfer runs: ` 42 %  904 MB of 2.15 GB  1.99 GB/s  1 s left  4 connections  cpu-core`.
+//!
+//! Pure text that fits a width. Who draws it, how often, and whether there is a terminal at all, is the caller's.
+
+use std::time::Duration;
+
+use weir_model::limit::Limit;
+use weir_units::{Bytes, Rate, human_duration};
+
+/// What is known while it runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Progress {
+    /// Bytes that are there.
+    pub done: u64,
+    /// Bytes in all; `None` when the server did not say.
+    pub total: Option<u64>,
+    /// Files that are there and files in all; `None` for a single one.
+    pub files: Option<(u64, u64)>,
+    /// The rate of late, bytes per second.
+    pub rate: f64,
+    /// Connections at work.
+    pub lanes: u32,
+    /// What holds it now.
+    pub limit: Option<Limit>,
+}
+
+impl Progress {
+    /// How long the rest takes at the rate of late.
+    pub fn left(&self) -> Option<Duration> {
+        Rate(self.rate).time_for(self.total?.saturating_sub(self.done))
+    }
+}
+
+/// The line, at most `width` characters, without an end of line. When it is too long, the least needed part goes first.
+pub fn line(progress: &Progress, width: usize) -> String {
+    // Each part with its need: the smallest goes first.
+    let mut parts = vec![
+        (6, percent(progress)),
+        (4, amount(progress)),
+        (1, progress.files.map(|(done, all)| format!("{done} of {all} files"))),
+        (5, Some(Rate(progress.rate.max(0.0)).to_string())),
+        (3, progress.left().map(|left| format!("{} left", rounded(left)))),
+        (0, connections(progress.lanes)),
+        (2, progress.limit.map(|limit| limit.name().to_owned())),
+    ];
+    parts.retain(|(_, text)| text.is_some());
+    loop {
+        let texts: Vec<&str> = parts.iter().filter_map(|(_, text)| text.as_deref()).collect();
+        let line = texts.join("  ");
+        if line.chars().count() <= width {
+            return line;
+        }
+        if parts.len() <= 1 {
+            return line.chars().take(width).collect();
+        }
+        let least = parts.iter().map(|(need, _)| *need).min();
+        parts.retain(|(need, _)| Some(*need) != least);
+    }
+}
+
+fn percent(progress: &Progress) -> Option<String> {
+    let total = progress.total.filter(|total| *total > 0)?;
+    // Rounded down, and in integers: 100 % means that it is all there.
+    let percent = u128::from(progress.done.min(total)) * 100 / u128::from(total);
+    Some(format!("{percent:3} %"))
+}
+
+fn amount(progress: &Progress) -> Option<String> {
+    let done = Bytes(progress.done);
+    Some(match progress.total {
+        Some(total) => format!("{done} of {}", Bytes(total)),
+        None => done.to_string(),
+    })
+}
+
+fn connections(lanes: u32) -> Option<String> {
+    match lanes {
+        0 => None,
+        1 => Some("1 connection".to_owned()),
+        lanes => Some(format!("{lanes} connections")),
+    }
+}
+
+/// Whole seconds: what is left is a guess, and digits that flicker say no more.
+fn rounded(left: Duration) -> String {
+    if left < Duration::from_secs(120) {
+        format!("{} s", left.as_secs_f64().ceil())
+    } else {
+        human_duration(Duration::from_secs(left.as_secs()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALF: Progress = Progress {
+        done: 904_000_000,
+        total: Some(2_150_000_000),
+        files: None,
+        rate: 1.99e9,
+        lanes: 4,
+        limit: Some(Limit::CpuCore),
+    };
+
+    #[test]
+    fn the_least_needed_part_goes_first() {
+        for (width, text) in [
+            (80, " 42 %  904 MB of 2.15 GB  1.99 GB/s  1 s left  4 connections  cpu-core"),
+            (60, " 42 %  904 MB of 2.15 GB  1.99 GB/s  1 s left  cpu-core"),
+            (50, " 42 %  904 MB of 2.15 GB  1.99 GB/s  1 s left"),
+            (40, " 42 %  904 MB of 2.15 GB  1.99 GB/s"),
+            (20, " 42 %  1.99 GB/s"),
+            (10, " 42 %"),
+            (3, " 42"),
+            (0, ""),
+        ] {
+            assert_eq!(line(&HALF, width), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let unknown = Progress { total: None, limit: None, rate: 0.0, ..HALF };
+        assert_eq!(line(&unknown, 80), "904 MB  0 B/s  4 connections");
+        let files = Progress { files: Some((3, 100)), ..unknown };
+        assert_eq!(line(&files, 80), "904 MB  3 of 100 files  0 B/s  4 connections");
+    }
+
+    #[test]
+    fn a_hundred_percent_means_all() {
+        let almost = Progress { done: 2_149_999_999, ..HALF };
+        assert!(line(&almost, 80).starts_with(" 99 %"));
+        assert!(line(&Progress { done: u64::MAX, total: Some(u64::MAX), ..HALF }, 80).starts_with("100 %"));
+        assert!(line(&Progress { total: Some(0), done: 0, ..HALF }, 80).starts_with("0 B of 0 B"));
+    }
+}

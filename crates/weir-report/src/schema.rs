@@ -1,0 +1,294 @@
+//! What a record is: the envelope that `--json` prints and `weir report` reads.
+//!
+//! Bytes, seconds and bytes per second everywhere. These structs are apart from the model's, so that the model may
+//! change without the format. Limits are names, so that a record with a limit of a later weir still loads. Members that
+//! this version does not know are kept in [`Record::extra`].
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use weir_model::evidence::{Evidence, Window};
+use weir_model::limit::Limit;
+use weir_model::merge::merged;
+use weir_model::verdict::Verdict;
+use weir_units::Rate;
+
+/// The format's name and version.
+pub const SCHEMA: &str = "weir.run/1";
+
+/// The samples of a record, at most: enough for any plot's width, and about 100 KB of JSON.
+pub const SAMPLES: usize = 1000;
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The command: `get`.
+    pub command: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Payload bytes that this run received; what an earlier run had is in `resumed`.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Wall time of the run.
+    #[serde(default)]
+    pub seconds: f64,
+    /// Bytes per second over the whole run.
+    #[serde(default)]
+    pub rate: f64,
+    /// Each file, in the order asked for.
+    #[serde(default)]
+    pub files: Vec<FileRecord>,
+    /// What held the run; `null` when nothing was judged.
+    #[serde(default)]
+    pub verdict: Option<VerdictRecord>,
+    /// The run over time, oldest first.
+    #[serde(default)]
+    pub samples: Vec<Sample>,
+    /// Bytes that an earlier run had left and this one did not ask for again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<u64>,
+    /// The most connections at one time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+    /// Bytes per second handed to the file system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_rate: Option<f64>,
+    /// Bytes per second that the device took, all its writers together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_rate: Option<f64>,
+    /// The most memory this process had, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory: Option<u64>,
+    /// Why the run as a whole failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Members beside these: another command's own, or a later version's.
+    #[serde(flatten)]
+    pub extra: BTreeMap<String, Value>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Every byte is there and verified.
+    Complete,
+    /// Not all is there; what is there can be resumed.
+    Partial,
+    /// Nothing that could be kept.
+    Failed,
+}
+
+/// One file of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileRecord {
+    /// Where it came from.
+    pub url: String,
+    /// Where it lies; `-` for stdout.
+    pub path: String,
+    /// Its bytes, those of an earlier run included.
+    pub bytes: u64,
+    /// The byte at which this run went on; 0 for a fresh file.
+    pub resumed_from: u64,
+    /// The most connections that worked on it at one time.
+    pub connections: u32,
+    /// The digest of the whole file; `null` when none was computed.
+    pub digest: Option<DigestRecord>,
+    /// Why it failed; `null` when it did not.
+    pub error: Option<String>,
+}
+
+/// A digest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DigestRecord {
+    /// The algorithm: `sha256`.
+    pub alg: String,
+    /// Lower-case hexadecimal.
+    pub hex: String,
+}
+
+/// What held a run, see [`Verdict`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VerdictRecord {
+    /// A limit's name or `mixed`; `null` when the run was too short to judge.
+    pub limit: Option<String>,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// Share of the run's time for each limit.
+    pub shares: BTreeMap<String, f64>,
+    /// The shares in order of time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseRecord>,
+    /// Numbers with units.
+    pub evidence: Vec<String>,
+    /// `LIMIT: numbers` for each limit that did not hold.
+    pub innocent: Vec<String>,
+    /// What could not be read or told.
+    pub missing: Vec<String>,
+    /// What to change.
+    pub advice: Vec<AdviceRecord>,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdviceRecord {
+    /// What to do.
+    pub action: String,
+    /// The rate it would bring, bytes per second; `null` when nothing supports a number.
+    pub predicted_rate: Option<f64>,
+}
+
+/// A stretch of time under one limit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PhaseRecord {
+    /// Seconds from the start.
+    pub from: f64,
+    /// Seconds from the start.
+    pub to: f64,
+    /// The limit's name.
+    pub limit: String,
+}
+
+/// One stretch of the run, up to the next sample.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sample {
+    /// Seconds from the start of the run to the start of this stretch.
+    pub t: f64,
+    /// Bytes per second received.
+    pub rate: f64,
+    /// What held it for most of its time.
+    pub limit: Option<String>,
+    /// Bytes per second handed to the file system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written_rate: Option<f64>,
+    /// Bytes per second that the device took, all its writers together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_rate: Option<f64>,
+    /// Connections open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+}
+
+impl Record {
+    /// A record of a run so far without files, verdict and samples.
+    pub fn new(command: impl Into<String>, outcome: Outcome, bytes: u64, seconds: f64) -> Record {
+        let seconds = if seconds.is_finite() { seconds.max(0.0) } else { 0.0 };
+        Record {
+            schema: SCHEMA.to_owned(),
+            command: command.into(),
+            outcome,
+            bytes,
+            seconds,
+            rate: if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 },
+            files: Vec::new(),
+            verdict: None,
+            samples: Vec::new(),
+            resumed: None,
+            connections: None,
+            written_rate: None,
+            disk_rate: None,
+            peak_memory: None,
+            error: None,
+            extra: BTreeMap::new(),
+        }
+    }
+
+    /// Adds what was judged: the verdict, the samples, and the rates of writing and of the device.
+    pub fn with_verdict(mut self, evidence: &Evidence, verdict: &Verdict) -> Record {
+        let whole = merged(&evidence.windows);
+        self.written_rate = (whole.written > 0).then(|| Rate::of(whole.written, whole.span).0);
+        self.disk_rate = whole.disk.value().map(|disk| Rate::of(disk.written, whole.span).0);
+        self.connections = self.connections.or(evidence.windows.iter().map(connections).max());
+        self.samples = samples(evidence, verdict, SAMPLES);
+        self.verdict = Some(VerdictRecord::from(verdict));
+        self
+    }
+}
+
+impl From<&Verdict> for VerdictRecord {
+    fn from(verdict: &Verdict) -> VerdictRecord {
+        VerdictRecord {
+            limit: verdict.limit.map(|limit| limit.name().to_owned()),
+            confidence: verdict.confidence,
+            shares: verdict.shares.iter().map(|(limit, share)| (limit.name().to_owned(), *share)).collect(),
+            phases: (verdict.phases.iter())
+                .map(|phase| PhaseRecord {
+                    from: phase.from,
+                    to: phase.to,
+                    limit: phase.limit.name().to_owned(),
+                })
+                .collect(),
+            evidence: verdict.evidence.clone(),
+            innocent: verdict.innocent.clone(),
+            missing: verdict.missing.clone(),
+            advice: (verdict.advice.iter())
+                .map(|advice| AdviceRecord {
+                    action: advice.action.clone(),
+                    predicted_rate: advice.predicted_rate,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The run over time in at most `most` samples: neighbouring windows are joined where there are more.
+pub fn samples(evidence: &Evidence, verdict: &Verdict, most: usize) -> Vec<Sample> {
+    let each = evidence.windows.len().div_ceil(most.max(1)).max(1);
+    evidence
+        .windows
+        .chunks(each)
+        .enumerate()
+        .map(|(index, windows)| sample(windows, verdict.windows.get(index * each..).unwrap_or_default()))
+        .collect()
+}
+
+fn sample(windows: &[Window], limits: &[Limit]) -> Sample {
+    let joined = merged(windows);
+    let mut held: BTreeMap<Limit, f64> = BTreeMap::new();
+    for (window, limit) in windows.iter().zip(limits) {
+        *held.entry(*limit).or_insert(0.0) += window.span.as_secs_f64();
+    }
+    let longest = held.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(limit, _)| limit.name().to_owned());
+    Sample {
+        t: joined.at,
+        rate: Rate::of(joined.received, joined.span).0,
+        limit: longest,
+        written_rate: Some(Rate::of(joined.written, joined.span).0),
+        disk_rate: joined.disk.value().map(|disk| Rate::of(disk.written, joined.span).0),
+        connections: windows.iter().map(connections).max(),
+    }
+}
+
+fn connections(window: &Window) -> u32 {
+    window.lanes.iter().filter(|lane| lane.idle < window.span).count() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use weir_model::verdict::explain;
+
+    #[test]
+    fn many_windows_become_few_samples_with_the_same_bytes() {
+        let window = |at: u32| Window {
+            at: f64::from(at) * 0.5,
+            span: Duration::from_millis(500),
+            received: 1_000_000,
+            ..Window::default()
+        };
+        let evidence = Evidence { windows: (0..2501).map(window).collect(), ..Evidence::default() };
+        let samples = samples(&evidence, &explain(&evidence), SAMPLES);
+        assert_eq!(samples.len(), 834);
+        assert!(samples.iter().all(|sample| (sample.rate - 2e6).abs() < 1.0));
+        assert_eq!(samples[1].t, 1.5);
+    }
+}

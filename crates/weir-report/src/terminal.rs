@@ -1,0 +1,193 @@
+//! The summary after a run, for people: twelve lines at most, plain text.
+//!
+//! ```text
+//! received 2.15 GB in 5.73 s: 375 MB/s over 1 connection -> big.iso
+//! limit: cpu-core 100 % of the time (97 % sure)
+//!   lane 0's thread used 97 % of one core: 61 % receive, 33 % write
+//!   written 375 MB/s (2.15 GB), on disk 0 B/s (0 B; sda, all its writers)
+//! innocent: rate-limit, application, latency, dirty-throttle, disk, reader, verify
+//! advice: use more connections (-c 2): 14 processors idle; would bring about 750 MB/s
+//! ```
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use weir_units::{Bytes, Rate, human_duration};
+
+use crate::escape::escape;
+use crate::schema::{AdviceRecord, FileRecord, Outcome, Record, VerdictRecord};
+
+/// The lines of a summary, at most: half of the smallest terminal.
+const LINES: usize = 12;
+
+/// Failed files that are named.
+const FAILURES: usize = 3;
+
+/// Shares of the run below this are not listed.
+const SMALL: f64 = 0.005;
+
+/// Writes the summary. `color` marks the limit and errors, nothing else.
+pub fn render_summary(record: &Record, color: bool, out: &mut dyn Write) -> io::Result<()> {
+    let paint = Paint(color);
+    let head = head(record, paint);
+    let tail = record.verdict.as_ref().map(tail).unwrap_or_default();
+    let room = LINES.saturating_sub(head.len() + tail.len() + 1);
+    for line in &head {
+        writeln!(out, "{line}")?;
+    }
+    if let Some(verdict) = &record.verdict {
+        writeln!(out, "{}", limit_line(verdict, paint))?;
+        for line in verdict.evidence.iter().take(room) {
+            writeln!(out, "  {}", escape(line))?;
+        }
+    }
+    for line in &tail {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// What was moved, and what failed.
+fn head(record: &Record, paint: Paint) -> Vec<String> {
+    let mut lines = vec![rate_line(record)];
+    if let Some(error) = &record.error {
+        lines.push(format!("{} {}", paint.error("error:"), escape(error)));
+    }
+    let failed: Vec<&FileRecord> = record.files.iter().filter(|file| file.error.is_some()).collect();
+    for file in failed.iter().take(FAILURES) {
+        let error = file.error.as_deref().unwrap_or_default();
+        lines.push(format!("{} {}: {}", paint.error("failed:"), escape(&file.url), escape(error)));
+    }
+    if failed.len() > FAILURES {
+        lines.push(format!("{} {} more", paint.error("failed:"), failed.len() - FAILURES));
+    }
+    if record.outcome == Outcome::Partial {
+        lines.push("incomplete: the same command goes on where this one stopped".to_owned());
+    }
+    lines
+}
+
+fn rate_line(record: &Record) -> String {
+    let failed = record.files.iter().filter(|file| file.error.is_some()).count();
+    let files = match (record.files.len(), failed) {
+        (0 | 1, _) => String::new(),
+        (all, 0) => format!("{all} files, "),
+        (all, failed) => format!("{} of {all} files, ", all - failed),
+    };
+    let connections = record.connections.or(record.files.iter().map(|file| file.connections).max());
+    let over = match connections {
+        None | Some(0) => String::new(),
+        Some(1) => " over 1 connection".to_owned(),
+        Some(connections) => format!(" over {connections} connections"),
+    };
+    let resumed = match record.resumed.filter(|resumed| *resumed > 0) {
+        Some(resumed) => format!(" after the {} of an earlier run", Bytes(resumed)),
+        None => String::new(),
+    };
+    format!(
+        "received {files}{} in {}: {}{over}{resumed}{}",
+        Bytes(record.bytes),
+        duration(record.seconds),
+        Rate(record.rate),
+        destination(&record.files)
+    )
+}
+
+/// `1.08 s`: two digits where a run is short enough for them to matter.
+fn duration(seconds: f64) -> String {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(span) if (1.0..9.995).contains(&seconds) => format!("{:.2} s", span.as_secs_f64()),
+        Ok(span) => human_duration(span),
+        Err(_) => "unknown time".to_owned(),
+    }
+}
+
+/// ` -> PATH` of the one file, or of the folder that all share.
+fn destination(files: &[FileRecord]) -> String {
+    let [first, rest @ ..] = files else { return String::new() };
+    let path = if rest.is_empty() {
+        first.path.clone()
+    } else {
+        match Path::new(&first.path).parent() {
+            Some(folder) if rest.iter().all(|file| Path::new(&file.path).parent() == Some(folder)) => {
+                format!("{}/", folder.display())
+            }
+            _ => return String::new(),
+        }
+    };
+    match path.as_str() {
+        "" | "/" => String::new(),
+        "-" => " -> standard output".to_owned(),
+        path => format!(" -> {}", escape(path)),
+    }
+}
+
+fn limit_line(verdict: &VerdictRecord, paint: Paint) -> String {
+    let Some(limit) = &verdict.limit else {
+        let why = verdict.missing.first().map(|why| format!(" ({})", escape(why))).unwrap_or_default();
+        return format!("limit: {}{why}", paint.limit("not known"));
+    };
+    let mut shares: Vec<(&String, f64)> =
+        verdict.shares.iter().map(|(limit, share)| (limit, *share)).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
+    let listed: Vec<String> = shares
+        .iter()
+        .filter(|(_, share)| *share >= SMALL)
+        .map(|(name, share)| {
+            let name = escape(name);
+            let word = if **limit == name { paint.limit(&name) } else { name.into_owned() };
+            format!("{word} {:.0} %", share * 100.0)
+        })
+        .collect();
+    let sure = format!("({:.0} % sure)", verdict.confidence * 100.0);
+    if verdict.shares.contains_key(limit) {
+        format!("limit: {} of the time {sure}", listed.join(", "))
+    } else {
+        format!("limit: {}: {} of the time {sure}", paint.limit(&escape(limit)), listed.join(", "))
+    }
+}
+
+/// What was innocent, what was not seen, what to do.
+fn tail(verdict: &VerdictRecord) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !verdict.innocent.is_empty() {
+        // Each text begins with its limit's name; the numbers are in the record.
+        let names: Vec<&str> = verdict
+            .innocent
+            .iter()
+            .map(|text| text.split_once(':').map_or(text.as_str(), |(name, _)| name))
+            .collect();
+        lines.push(format!("innocent: {}", escape(&names.join(", "))));
+    }
+    // Without a limit its line has told the first of them.
+    let missing = verdict.missing.get(usize::from(verdict.limit.is_none())..).unwrap_or_default();
+    if !missing.is_empty() {
+        lines.push(format!("not seen: {}", escape(&missing.join("; "))));
+    }
+    lines.extend(verdict.advice.iter().take(2).map(advice_line));
+    lines
+}
+
+fn advice_line(advice: &AdviceRecord) -> String {
+    match advice.predicted_rate {
+        Some(rate) => format!("advice: {}; would bring about {}", escape(&advice.action), Rate(rate)),
+        None => format!("advice: {}", escape(&advice.action)),
+    }
+}
+
+/// Colour, or none.
+#[derive(Debug, Clone, Copy)]
+struct Paint(bool);
+
+impl Paint {
+    /// Bold yellow.
+    fn limit(self, text: &str) -> String {
+        if self.0 { format!("\x1b[1;33m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// Bold red.
+    fn error(self, text: &str) -> String {
+        if self.0 { format!("\x1b[1;31m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}

@@ -1,0 +1,166 @@
+//! Fixed records rendered and compared with `tests/snapshots`; read the difference when they change
+//! (`INSTA_UPDATE=always cargo test -p weir-report` renews them).
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::time::Duration;
+
+use weir_model::evidence::*;
+use weir_model::verdict::explain;
+use weir_report::json;
+use weir_report::schema::{DigestRecord, FileRecord, Outcome, Record};
+use weir_report::terminal::render_summary;
+
+fn file(name: &str, bytes: u64, connections: u32) -> FileRecord {
+    FileRecord {
+        url: format!("http://host/{name}"),
+        path: format!("/data/{name}"),
+        bytes,
+        connections,
+        ..FileRecord::default()
+    }
+}
+
+/// Two stretches: a full core, then writes paced to the disk.
+fn judged() -> Record {
+    let ms = Duration::from_millis;
+    let facts = Facts { cpus: 4, objects: 1, disk: Some("sda".to_owned()), ..Facts::default() };
+    let window = |index: u32, rate: u64, lane: LaneWindow, dirty: u64| Window {
+        at: f64::from(index) * 0.1,
+        span: ms(100),
+        received: rate / 10,
+        written: rate / 10,
+        lanes: vec![LaneWindow {
+            received: rate / 10,
+            tcp: Reading::Value(TcpWindow {
+                min_rtt: Some(Duration::from_micros(300)),
+                segments: 1000,
+                ..TcpWindow::default()
+            }),
+            ..lane
+        }],
+        cpu: Reading::Value(CpuWindow { busy: vec![0.97, 0.1, 0.1, 0.1], ..CpuWindow::default() }),
+        dirty: Reading::Value(DirtyWindow {
+            dirty,
+            threshold: 600_000_000,
+            background: 300_000_000,
+            device_limit: None,
+        }),
+        disk: Reading::Value(DiskWindow { written: 10_000_000, read: 0, busy: 1.0 }),
+        ..Window::default()
+    };
+    let full = LaneWindow {
+        receive_cpu: ms(50),
+        write: ms(46),
+        write_cpu: ms(45),
+        thread: Reading::Value(ThreadWindow { cpu: ms(97), ..ThreadWindow::default() }),
+        ..LaneWindow::default()
+    };
+    let paced = LaneWindow {
+        receive_cpu: ms(14),
+        write: ms(83),
+        write_cpu: ms(17),
+        thread: Reading::Value(ThreadWindow {
+            cpu: ms(32),
+            looks: 5,
+            in_dirty_throttle: 4,
+            ..ThreadWindow::default()
+        }),
+        ..LaneWindow::default()
+    };
+    let windows = (0..20)
+        .map(|index| match index {
+            0..4 => window(index, 310_000_000, full.clone(), 200_000_000),
+            _ => window(index, 110_000_000, paced.clone(), 460_000_000),
+        })
+        .collect();
+    let evidence = Evidence { windows, trials: Vec::new(), facts };
+    let verdict = explain(&evidence);
+    let bytes = evidence.windows.iter().map(|window| window.received).sum();
+    let mut record = Record::new("get", Outcome::Complete, bytes, 2.0).with_verdict(&evidence, &verdict);
+    record.files = vec![FileRecord {
+        digest: Some(DigestRecord { alg: "sha256".to_owned(), hex: "00ff".to_owned() }),
+        ..file("big.iso", bytes, 1)
+    }];
+    record
+}
+
+fn summary(record: &Record, color: bool) -> String {
+    let mut out = Vec::new();
+    render_summary(record, color, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.lines().count() <= 12, "{text}");
+    text
+}
+
+#[test]
+fn one_file() {
+    insta::assert_snapshot!(summary(&judged(), false));
+}
+
+#[test]
+fn one_file_in_color() {
+    insta::assert_snapshot!(summary(&judged(), true).replace('\x1b', "ESC"));
+}
+
+#[test]
+fn many_files_some_failed() {
+    let mut record = Record::new("get", Outcome::Partial, 12_300_000, 0.456);
+    record.files = (0..100).map(|number| file(&format!("part{number}"), 123_000, 8)).collect();
+    for number in [3, 14, 15, 92, 65] {
+        record.files[number].error = Some("server said 503\x1b[31m; it may answer later".to_owned());
+    }
+    record.resumed = Some(1_000_000);
+    let verdict = judged().verdict;
+    insta::assert_snapshot!(summary(&Record { verdict, ..record }, false));
+}
+
+#[test]
+fn too_short_to_judge() {
+    let evidence = Evidence::default();
+    let mut record =
+        Record::new("get", Outcome::Complete, 1000, 0.004).with_verdict(&evidence, &explain(&evidence));
+    record.files = vec![FileRecord { path: "-".to_owned(), ..file("tiny", 1000, 1) }];
+    insta::assert_snapshot!(summary(&record, false));
+}
+
+#[test]
+fn foreign_text_cannot_drive_the_terminal() {
+    let mut record = Record::new("get", Outcome::Failed, 0, 0.1);
+    record.error = Some("cannot resolve host \x1b]0;title\x07".to_owned());
+    record.files = vec![FileRecord { path: "/tmp/a\nlimit: none\u{202e}".to_owned(), ..file("a", 0, 0) }];
+    let text = summary(&record, false);
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()) && !text.contains('\u{202e}'), "{text:?}");
+    assert_eq!(text.lines().count(), 2);
+}
+
+#[test]
+fn the_record_in_json() {
+    let mut record = judged();
+    record.samples.truncate(1);
+    let value = serde_json::to_value(&record).unwrap();
+    insta::assert_json_snapshot!(value);
+}
+
+#[test]
+fn records_come_back_as_they_were() {
+    let record = judged();
+    let mut text = Vec::new();
+    json::render(&record, &mut text).unwrap();
+    assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 1);
+    let text = String::from_utf8(text).unwrap();
+    let again = json::parse(&text).unwrap();
+    assert_eq!(serde_json::to_value(&again).unwrap(), serde_json::to_value(&record).unwrap());
+}
+
+#[test]
+fn records_on_file_still_load() {
+    let first = json::parse(include_str!("records/first.json")).unwrap();
+    assert_eq!(first.verdict.unwrap().limit.as_deref(), Some("receive-window"));
+    assert_eq!(first.files[0].digest, None);
+    let sparse =
+        json::parse(r#"{"schema":"weir.run/1","command":"bench","outcome":"complete","mem":{"levels":[]}}"#);
+    assert!(sparse.unwrap().extra.contains_key("mem"));
+    let later = json::parse(r#"{"schema":"weir.run/9","command":"get","outcome":"complete"}"#).unwrap_err();
+    assert_eq!(later.to_string(), "record is 'weir.run/9', this weir reads weir.run/1");
+    assert!(json::parse("[]").is_err());
+}

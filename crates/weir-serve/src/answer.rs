@@ -1,0 +1,213 @@
+//! What is the answer to a request?
+//!
+//! Pure: one function, [`decide`], for HTTP/1.1 and HTTP/2, plain and TLS. It says which bytes are to be sent and leaves
+//! the sending to `plain` and `payload`.
+
+use std::ops::Range;
+use std::time::SystemTime;
+
+use http::StatusCode;
+
+use crate::condition::{Fields, Outcome, Validators};
+use crate::content::listing;
+use crate::content::{Entry, File, Item};
+use crate::range::{self, Wanted};
+use crate::target::Target;
+
+/// What is asked. A request body is ignored: no method that is served gives it a meaning.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    /// `None` when the target cannot name anything (see [`crate::target::parse`]).
+    pub(crate) target: Option<Target>,
+    pub(crate) fields: Fields<'a>,
+}
+
+impl Request<'_> {
+    pub(crate) fn is_head(&self) -> bool {
+        self.method == "HEAD"
+    }
+
+    /// Whether there is any point in looking at the content.
+    pub(crate) fn is_served(&self) -> bool {
+        self.is_head() || self.method == "GET"
+    }
+}
+
+/// A status, its headers and the parts of the body in order.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    /// Complete but for what concerns one connection (`Connection`, HTTP/1.1 only).
+    pub(crate) headers: Vec<(&'static str, String)>,
+    /// Empty for HEAD and 304, whatever `Content-Length` says.
+    pub(crate) body: Vec<Part>,
+}
+
+/// A stretch of a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    Text(Vec<u8>),
+    /// Bytes of the file that was asked for.
+    File(Range<u64>),
+}
+
+impl Part {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Part::Text(text) => text.len() as u64,
+            Part::File(range) => range.end - range.start,
+        }
+    }
+}
+
+impl Answer {
+    /// Body bytes that will be sent.
+    pub(crate) fn body_len(&self) -> u64 {
+        self.body.iter().map(Part::len).sum()
+    }
+
+    /// A short text that says what the status means.
+    pub(crate) fn error(status: StatusCode, now: SystemTime) -> Answer {
+        Answer::new(status, now).with_text("text/plain; charset=utf-8", format!("{status}\n"))
+    }
+
+    fn new(status: StatusCode, now: SystemTime) -> Answer {
+        Answer { status, headers: vec![("Date", httpdate::fmt_http_date(now))], body: Vec::new() }
+    }
+
+    fn with(mut self, name: &'static str, value: impl Into<String>) -> Answer {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    fn with_text(self, media_type: &'static str, text: String) -> Answer {
+        self.with("Content-Type", media_type).with_body(vec![Part::Text(text.into_bytes())])
+    }
+
+    fn with_body(mut self, body: Vec<Part>) -> Answer {
+        self.body = body;
+        let length = self.body_len();
+        self.with("Content-Length", length.to_string())
+    }
+}
+
+/// Decides the answer to a request for an entry, at the time `now`.
+pub(crate) fn decide(request: &Request, entry: &Entry, now: SystemTime) -> Answer {
+    if !request.is_served() {
+        return Answer::error(StatusCode::METHOD_NOT_ALLOWED, now).with("Allow", "GET, HEAD");
+    }
+    let path = request.target.as_ref().map_or(&b""[..], |target| &target.path);
+    let mut answer = match entry {
+        Entry::File(file) => answer_file(request, file, now),
+        Entry::Listing(items) => answer_listing(&request.fields, path, items, now),
+        Entry::Slashless => {
+            Answer::error(StatusCode::MOVED_PERMANENTLY, now).with("Location", listing::directory_url(path))
+        }
+        Entry::Absent => Answer::error(StatusCode::NOT_FOUND, now),
+        Entry::Forbidden => Answer::error(StatusCode::FORBIDDEN, now),
+        Entry::Failed(err) => answer_failure(err, now),
+    };
+    if request.is_head() {
+        answer.body.clear();
+    }
+    answer
+}
+
+fn answer_file(request: &Request, file: &File, now: SystemTime) -> Answer {
+    // A file from the future was changed now, as far as anyone can be told (RFC 9110, 8.8.2.1).
+    let version = Validators { tag: &file.tag, modified: file.modified.map(|modified| modified.min(now)) };
+    match request.fields.judge(version) {
+        Outcome::Failed => return Answer::error(StatusCode::PRECONDITION_FAILED, now),
+        Outcome::NotModified => return describe(StatusCode::NOT_MODIFIED, version, now),
+        Outcome::Proceed => {}
+    }
+    // A range is defined for GET only (14.2).
+    let range =
+        request.fields.range.filter(|_| !request.is_head() && request.fields.range_applies(version, now));
+    match range.map_or(Wanted::Whole, |range| range::parse(range, file.len)) {
+        Wanted::Whole => describe(StatusCode::OK, version, now)
+            .with("Content-Type", file.media_type)
+            .with_body(vec![Part::File(0..file.len)]),
+        Wanted::Unsatisfiable => Answer::error(StatusCode::RANGE_NOT_SATISFIABLE, now)
+            .with("Content-Range", format!("bytes */{}", file.len)),
+        Wanted::Ranges(ranges) => {
+            answer_ranges(describe(StatusCode::PARTIAL_CONTENT, version, now), file, &ranges)
+        }
+    }
+}
+
+/// The headers that say which version of the file this is.
+fn describe(status: StatusCode, version: Validators, now: SystemTime) -> Answer {
+    let answer = Answer::new(status, now).with("Accept-Ranges", "bytes").with("ETag", version.tag);
+    match version.modified {
+        Some(modified) => answer.with("Last-Modified", httpdate::fmt_http_date(modified)),
+        None => answer,
+    }
+}
+
+fn answer_ranges(answer: Answer, file: &File, ranges: &[Range<u64>]) -> Answer {
+    if let [range] = ranges {
+        return answer
+            .with("Content-Type", file.media_type)
+            .with("Content-Range", content_range(range, file.len))
+            .with_body(vec![Part::File(range.clone())]);
+    }
+    let boundary = boundary(file);
+    let mut body = Vec::with_capacity(2 * ranges.len() + 1);
+    for range in ranges {
+        let head = format!(
+            "\r\n--{boundary}\r\nContent-Type: {}\r\nContent-Range: {}\r\n\r\n",
+            file.media_type,
+            content_range(range, file.len)
+        );
+        body.extend([Part::Text(head.into_bytes()), Part::File(range.clone())]);
+    }
+    body.push(Part::Text(format!("\r\n--{boundary}--\r\n").into_bytes()));
+    answer.with("Content-Type", format!("multipart/byteranges; boundary={boundary}")).with_body(body)
+}
+
+fn content_range(range: &Range<u64>, len: u64) -> String {
+    format!("bytes {}-{}/{len}", range.start, range.end - 1)
+}
+
+/// Between the parts of a multipart body: at most 70 letters and digits (RFC 2046, 5.1.1).
+///
+/// It must not occur in the file, which nobody has read; whoever writes a file cannot foresee its inode and the time to
+/// the nanosecond, which are in the tag.
+fn boundary(file: &File) -> String {
+    let hash = file.tag.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3) // FNV-1a
+    });
+    format!("weir-{hash:016x}")
+}
+
+fn answer_listing(fields: &Fields, path: &[u8], items: &[Item], now: SystemTime) -> Answer {
+    let answer = Answer::new(StatusCode::OK, now).with("Vary", "Accept").with("Cache-Control", "no-cache");
+    if prefers_json(fields) {
+        answer.with_text("application/json", listing::json(path, items))
+    } else {
+        answer.with_text("text/html; charset=utf-8", listing::html(path, items))
+    }
+}
+
+/// Programs name JSON; browsers name HTML, whatever else they accept.
+fn prefers_json(fields: &Fields) -> bool {
+    let names = |wanted: &str| {
+        fields.accept.iter().flat_map(|line| line.split(|&byte| byte == b',')).any(|element| {
+            let media_type = element.split(|&byte| byte == b';').next().unwrap_or_default();
+            media_type.trim_ascii().eq_ignore_ascii_case(wanted.as_bytes())
+        })
+    };
+    names("application/json") && !names("text/html")
+}
+
+/// The client may try again when the server is out of descriptors or memory; a broken disk will not mend soon.
+fn answer_failure(err: &std::io::Error, now: SystemTime) -> Answer {
+    match err.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
+            Answer::error(StatusCode::SERVICE_UNAVAILABLE, now).with("Retry-After", "1")
+        }
+        _ => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, now),
+    }
+}

@@ -1,0 +1,96 @@
+//! What is served, where, and how slowly on purpose?
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_units::{Bytes, Rate};
+
+use crate::Error;
+
+/// The port that `weir serve` listens on when none is named.
+const DEFAULT_PORT: u16 = 8000;
+
+/// Everything that [`Server::bind`](crate::Server::bind) needs to know.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What the paths of requests name.
+    pub content: Content,
+    /// Addresses to listen on; port 0 takes any free port.
+    pub listen: Vec<SocketAddr>,
+    /// HTTPS when present, plain HTTP otherwise.
+    pub tls: Option<TlsSource>,
+    /// Bytes of bodies per second, for each connection; heads and TLS framing are not counted.
+    pub limit_rate: Option<Rate>,
+    /// Wait before the first byte of each answer.
+    pub delay: Duration,
+    /// `SO_SNDBUF` of each connection as passed to the kernel, which doubles it and caps it at `net.core.wmem_max`.
+    pub send_buffer: Option<Bytes>,
+    /// Serve only so many connections at a time; the others are established by the kernel and wait unaccepted.
+    pub connections_at_once: Option<usize>,
+    /// The most connections that are ever held; beyond it, they wait unaccepted too.
+    pub max_connections: usize,
+}
+
+/// Where the bytes come from.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// A directory: nothing outside it is ever answered.
+    Dir(PathBuf),
+    /// Names and sizes of files whose bytes are the pattern of [`fill_pattern`](crate::fill_pattern); no disk is read.
+    Generated(Vec<(String, u64)>),
+}
+
+/// Where the certificate comes from.
+#[derive(Debug, Clone)]
+pub enum TlsSource {
+    /// Made at start for localhost, 127.0.0.1, ::1 and these names or addresses.
+    SelfSigned {
+        /// Additional DNS names or IP addresses.
+        names: Vec<String>,
+    },
+    /// PEM files: the chain, leaf first, and its key.
+    Files {
+        /// The certificate chain.
+        cert: PathBuf,
+        /// The private key: PKCS#8, PKCS#1 or SEC1.
+        key: PathBuf,
+    },
+}
+
+impl Config {
+    /// Plain HTTP on 127.0.0.1:8000, as fast as it goes.
+    pub fn new(content: Content) -> Config {
+        Config {
+            content,
+            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT))],
+            tls: None,
+            limit_rate: None,
+            delay: Duration::ZERO,
+            send_buffer: None,
+            connections_at_once: None,
+            max_connections: 1024,
+        }
+    }
+
+    /// Listens on this one address instead.
+    pub fn listen(mut self, address: SocketAddr) -> Config {
+        self.listen = vec![address];
+        self
+    }
+
+    /// Values that no server could honour are refused before anything is opened.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let rate_is_usable = self.limit_rate.is_none_or(|rate| rate.0.is_finite() && rate.0 >= 1.0);
+        if !rate_is_usable {
+            return Err(Error::Config("limit rate is below one byte per second: give a higher one or none"));
+        }
+        if self.connections_at_once == Some(0) || self.max_connections == 0 {
+            return Err(Error::Config("connections at once is zero: at least one must be served"));
+        }
+        if self.listen.is_empty() {
+            return Err(Error::Config("no address to listen on: give at least one"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! What does a target name? One file a kind of content; each answers with an [`Entry`].
+
+mod dir;
+pub(crate) mod generated;
+pub(crate) mod listing;
+mod media_type;
+
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use crate::source::Source;
+use crate::target::Target;
+use crate::{Content, Error};
+
+/// A kind of content. To add one: its file here, a variant of [`Content`], an arm of [`open`].
+pub(crate) trait Resolve: Send + Sync {
+    /// Finds what a target names. May wait for the disk to find it, but reads none of its bytes.
+    fn resolve(&self, target: &Target) -> Entry;
+}
+
+/// What a target names, with everything that an answer needs to know about it.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// A file, open.
+    File(File),
+    /// A directory asked for with a final slash, and no `index.html` in it.
+    Listing(Vec<Item>),
+    /// A directory asked for without its final slash.
+    Slashless,
+    /// Nothing there, or nothing that may be served: the client cannot tell which.
+    Absent,
+    /// There, but the server's user may not read it.
+    Forbidden,
+    /// Could not be found out, or not now.
+    Failed(io::Error),
+}
+
+/// A regular file as it was when the request came.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) source: Source,
+    /// Bytes.
+    pub(crate) len: u64,
+    /// `None` where the system gives a time that HTTP cannot express.
+    pub(crate) modified: Option<SystemTime>,
+    /// A strong entity tag, quotes included: equal tags promise equal bytes.
+    pub(crate) tag: String,
+    pub(crate) media_type: &'static str,
+}
+
+/// One line of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Item {
+    /// As the file system has it, which need not be UTF-8.
+    pub(crate) name: Vec<u8>,
+    pub(crate) is_directory: bool,
+    /// Bytes; 0 for a directory.
+    pub(crate) size: u64,
+    pub(crate) modified: Option<SystemTime>,
+}
+
+/// Opens what the configuration names.
+pub(crate) fn open(content: &Content) -> Result<Box<dyn Resolve>, Error> {
+    Ok(match content {
+        Content::Dir(root) => Box::new(
+            dir::Dir::open(root)
+                .map_err(|source| Error::Root { path: root.clone(), source: source.into() })?,
+        ),
+        Content::Generated(files) => {
+            Box::new(generated::Generated::new(files).map_err(Error::start("generated content"))?)
+        }
+    })
+}
+
+/// Directories first, then by name, as people look for them.
+fn sort(items: &mut [Item]) {
+    items.sort_by(|a, b| b.is_directory.cmp(&a.is_directory).then_with(|| a.name.cmp(&b.name)));
+}
+
+/// A time in whole seconds, if it is one that an HTTP date can express (1970 to 9999).
+fn http_time(seconds: i64) -> Option<SystemTime> {
+    const YEAR_10000: u64 = 253_402_300_800;
+    let seconds = u64::try_from(seconds).ok().filter(|&seconds| seconds < YEAR_10000)?;
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+}

@@ -1,0 +1,64 @@
+//! What keeps a server from starting?
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Only starting can fail: once bound, trouble with one connection ends that connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A value of [`Config`](crate::Config) that cannot be honoured.
+    #[error("{0}")]
+    Config(&'static str),
+    /// The served directory is absent, not a directory, or not readable.
+    #[error("cannot serve directory {}", path.display())]
+    Root {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The address is in use, not of this host, or a port below 1024 without the privilege.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of the certificate or its key that cannot be read or holds none.
+    #[error("cannot use {} as a PEM certificate or key", path.display())]
+    PemFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// A self-signed certificate could not be made, most likely for a name that is no DNS name.
+    #[error("cannot make a certificate for {names}")]
+    SelfSigned {
+        /// The names, separated by commas.
+        names: String,
+        /// Why.
+        source: rcgen::Error,
+    },
+    /// The certificate and the key do not fit each other, or are of an unsupported kind.
+    #[error("cannot set up TLS with this certificate and key")]
+    Tls(#[source] rustls::Error),
+    /// The system refused a thread, an event descriptor or memory.
+    #[error("cannot start {what}")]
+    Start {
+        /// What was being started.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err` on the few system calls at start.
+    pub(crate) fn start(what: &'static str) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Start { what, source }
+    }
+}

@@ -1,0 +1,261 @@
+//! How do connections come in, and how does the server start and stop?
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio_rustls::TlsAcceptor;
+
+use crate::certificate::{self, Tls};
+use crate::connections::Permit;
+use crate::plain;
+use crate::secure::Secure;
+use crate::shutdown::Shutdown;
+use crate::signal::block_sigpipe;
+use crate::site::{Site, Stats};
+use crate::tasks::Tasks;
+use crate::{Config, Error};
+
+/// Connections that the kernel completes before they are accepted; it caps this at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+/// A connection's thread needs about 20 KiB; the rest is address space only, unless a log subscriber is a deep one.
+const STACK: usize = 256 * 1024;
+/// A client that has acknowledged nothing, or kept its window shut, for so long is gone. A reader stopped by hand or by a
+/// slow disk is given that time.
+const DEAD_CLIENT: Duration = Duration::from_secs(300);
+/// How long to leave a queue alone that cannot be served now: no descriptors, or no free place.
+const RETRY: Duration = Duration::from_millis(50);
+/// For threads and tasks to notice that the server stops. They only have to return.
+const STOP: Duration = Duration::from_secs(5);
+
+/// A server that listens; [`run`](Server::run) or [`spawn`](Server::spawn) makes it serve.
+pub struct Server {
+    site: Arc<Site>,
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+    tls: Option<Tls>,
+    tasks: Arc<Tasks>,
+}
+
+/// A server that runs on its own thread; dropping it stops the server.
+pub struct Handle {
+    server: Arc<Server>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Opens the content, the certificate and the sockets. Clients can connect from now on.
+    pub fn bind(config: Config) -> Result<Server, Error> {
+        config.check()?;
+        let site = Arc::new(Site::new(&config)?);
+        let tls = config.tls.as_ref().map(certificate::open).transpose()?;
+        let mut listeners = Vec::with_capacity(config.listen.len());
+        let mut addresses = Vec::with_capacity(config.listen.len());
+        for &address in &config.listen {
+            let failed = |source| Error::Listen { address, source };
+            let listener = listen(address, &config).map_err(failed)?;
+            addresses.push(listener.local_addr().map_err(failed)?);
+            listeners.push(listener);
+        }
+        Ok(Server { site, listeners, addresses, tls, tasks: Arc::default() })
+    }
+
+    /// Where the server listens, with the ports that port 0 became.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The root as a client on this host would name it, such as `http://127.0.0.1:8000/`.
+    pub fn url(&self) -> String {
+        let mut address = self.addresses[0];
+        match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        format!("{}://{address}/", if self.tls.is_some() { "https" } else { "http" })
+    }
+
+    /// The self-signed certificate as PEM text, for `--cacert`; `None` without one.
+    pub fn certificate_pem(&self) -> Option<&str> {
+        self.tls.as_ref()?.self_signed_pem.as_deref()
+    }
+
+    /// What has been done so far.
+    pub fn stats(&self) -> Stats {
+        self.site.stats()
+    }
+
+    /// The switch that makes [`run`](Server::run) return.
+    pub fn shutdown(&self) -> Shutdown {
+        self.site.shutdown.clone()
+    }
+
+    /// Serves until the [`shutdown`](Server::shutdown) switch is thrown, then closes all connections. Once stopped, a
+    /// server does not run again.
+    pub fn run(&self) {
+        while !self.site.shutdown.is_stopped() {
+            self.accept_ready();
+        }
+        self.site.connections.close_all(STOP);
+    }
+
+    /// Runs the server on a thread of its own.
+    pub fn spawn(self) -> Result<Handle, Error> {
+        let server = Arc::new(self);
+        let running = server.clone();
+        let thread = thread::Builder::new().name("weir-serve".into()).spawn(move || running.run());
+        Ok(Handle { server, thread: Some(thread.map_err(Error::start("the accept thread"))?) })
+    }
+
+    /// Waits for clients and accepts one from each listener that has any.
+    fn accept_ready(&self) {
+        let mut polled: Vec<_> =
+            self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
+        polled.push(PollFd::new(&self.site.shutdown, PollFlags::IN));
+        // An interrupted wait reports nothing ready and is simply repeated.
+        if poll(&mut polled, None).is_err() {
+            return;
+        }
+        for (listener, polled) in self.listeners.iter().zip(&polled) {
+            if polled.revents().is_empty() {
+                continue;
+            }
+            // The place comes first: a client for whom there is none stays in the kernel's queue.
+            let Some(permit) = self.site.connections.admit() else {
+                return self.site.connections.wait_for_place(RETRY);
+            };
+            match listener.accept() {
+                Ok((socket, client)) => self.start(socket, client, permit),
+                Err(err) if is_transient(&err) => {}
+                Err(err) => {
+                    tracing::warn!("cannot accept a connection: {err}; trying again");
+                    self.site.shutdown.sleep(RETRY);
+                }
+            }
+        }
+    }
+
+    fn start(&self, socket: TcpStream, client: SocketAddr, permit: Permit) {
+        let started = match &self.tls {
+            Some(tls) => self.start_tls(socket, client, permit, tls),
+            None => self.start_plain(socket, client, permit),
+        };
+        if let Err(err) = started {
+            tracing::warn!("cannot serve the connection from {client}: {err}; it is closed");
+        }
+    }
+
+    fn start_tls(&self, socket: TcpStream, client: SocketAddr, permit: Permit, tls: &Tls) -> io::Result<()> {
+        let acceptor = TlsAcceptor::from(tls.config.clone());
+        let connection = Secure::new(self.site.clone(), client);
+        self.tasks.spawn(connection.serve_tls(socket, acceptor, permit))
+    }
+
+    fn start_plain(&self, socket: TcpStream, client: SocketAddr, permit: Permit) -> io::Result<()> {
+        let socket = Arc::new(socket);
+        permit.register(&socket);
+        let (site, tasks) = (self.site.clone(), self.tasks.clone());
+        let serve = move || {
+            block_sigpipe();
+            let result = match plain::starts_with_http2(&socket) {
+                Ok(false) => plain::serve(&site, &socket, client),
+                Ok(true) => serve_http2(&tasks, site, socket, client, permit),
+                Err(err) => Err(err),
+            };
+            if let Err(err) = result {
+                // Clients that go away are worth a line only when someone looks for them.
+                tracing::debug!("connection from {client} ended: {err}");
+            }
+        };
+        thread::Builder::new().name("weir-serve-http".into()).stack_size(STACK).spawn(serve)?;
+        Ok(())
+    }
+}
+
+impl Handle {
+    /// As [`Server::addresses`].
+    pub fn addresses(&self) -> &[SocketAddr] {
+        self.server.addresses()
+    }
+
+    /// As [`Server::url`].
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// As [`Server::certificate_pem`].
+    pub fn certificate_pem(&self) -> Option<&str> {
+        self.server.certificate_pem()
+    }
+
+    /// As [`Server::stats`].
+    pub fn stats(&self) -> Stats {
+        self.server.stats()
+    }
+
+    /// Closes all connections, waits for the threads and returns what was done.
+    pub fn stop(mut self) -> Stats {
+        self.end();
+        self.server.stats()
+    }
+
+    fn end(&mut self) {
+        self.server.site.shutdown.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the accept thread was printed by its hook; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Moves a connection from its thread to a task.
+fn serve_http2(
+    tasks: &Tasks,
+    site: Arc<Site>,
+    socket: Arc<TcpStream>,
+    client: SocketAddr,
+    permit: Permit,
+) -> io::Result<()> {
+    permit.unregister();
+    match Arc::into_inner(socket) {
+        Some(socket) => tasks.spawn(Secure::new(site, client).serve_http2(socket, permit)),
+        None => Err(io::Error::other("the socket is still shared")),
+    }
+}
+
+/// Opens a listening socket. Linux copies these options to each accepted socket, which saves a call for each of them.
+fn listen(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() && config.listen.len() > 1 {
+        // Otherwise [::] would take the port of 0.0.0.0 as well.
+        socket.set_only_v6(true)?;
+    }
+    socket.set_tcp_nodelay(true)?;
+    socket.set_read_timeout(Some(plain::IDLE))?;
+    socket.set_tcp_user_timeout(Some(DEAD_CLIENT))?;
+    if let Some(size) = config.send_buffer {
+        socket.set_send_buffer_size(size.0.min(i32::MAX as u64) as usize)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// The client of a queued connection left, or a signal came: the next one is accepted as usual.
+fn is_transient(err: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
+    matches!(err.kind(), WouldBlock | Interrupted | ConnectionAborted | ConnectionReset)
+}

@@ -1,0 +1,123 @@
+//! What do all connections of a server share, and how do they get from a request to its answer?
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime};
+
+use http::StatusCode;
+use weir_units::Rate;
+
+use crate::answer::{self, Answer, Request};
+use crate::connections::Connections;
+use crate::content::{self, Entry, Resolve};
+use crate::pacer::Pacer;
+use crate::source::Source;
+use crate::target::Target;
+use crate::{Config, Error, Shutdown};
+
+/// Content, the slowness that was asked for, and what happened so far.
+pub(crate) struct Site {
+    content: Box<dyn Resolve>,
+    limit_rate: Option<Rate>,
+    pub(crate) delay: Duration,
+    pub(crate) connections: Arc<Connections>,
+    /// Also held by whoever may stop the server.
+    pub(crate) shutdown: Shutdown,
+    requests: AtomicU64,
+    bytes_sent: AtomicU64,
+}
+
+/// What a server has done since it was bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Requests answered, errors included.
+    pub requests: u64,
+    /// Body bytes handed to the kernel, or to TLS before encryption; not bytes acknowledged by clients.
+    pub bytes_sent: u64,
+    /// Connections that are served now; not those which wait to be accepted.
+    pub connections: usize,
+}
+
+impl Site {
+    pub(crate) fn new(config: &Config) -> Result<Site, Error> {
+        let limit = config.connections_at_once.unwrap_or(usize::MAX).min(config.max_connections);
+        Ok(Site {
+            content: content::open(&config.content)?,
+            limit_rate: config.limit_rate,
+            delay: config.delay,
+            connections: Arc::new(Connections::new(limit)),
+            shutdown: Shutdown::new().map_err(Error::start("the shutdown event"))?,
+            requests: AtomicU64::new(0),
+            bytes_sent: AtomicU64::new(0),
+        })
+    }
+
+    /// The answer, and the file that its [`Part::File`](answer::Part::File) ranges are of.
+    ///
+    /// May wait for the disk while it finds the file, but not for any of its bytes.
+    pub(crate) fn answer(&self, request: &Request, client: SocketAddr) -> (Answer, Option<Source>) {
+        let entry = match &request.target {
+            Some(target) if request.is_served() => self.content.resolve(target),
+            _ => Entry::Absent,
+        };
+        if let Entry::Failed(err) = &entry {
+            tracing::warn!("cannot answer {}: {err}", Shown(request));
+        }
+        let answer = answer::decide(request, &entry, SystemTime::now());
+        self.note(client, &Shown(request), &answer);
+        let source = match entry {
+            Entry::File(file) => Some(file.source),
+            _ => None,
+        };
+        (answer, source)
+    }
+
+    /// The answer to bytes that are no request.
+    pub(crate) fn refuse(&self, status: StatusCode, client: SocketAddr) -> Answer {
+        let answer = Answer::error(status, SystemTime::now());
+        self.note(client, &"(no request)", &answer);
+        answer
+    }
+
+    /// The schedule for a new connection, if its rate is limited.
+    pub(crate) fn pacer(&self) -> Option<Pacer> {
+        self.limit_rate.map(|rate| Pacer::new(rate, Instant::now()))
+    }
+
+    pub(crate) fn count_sent(&self, bytes: u64) {
+        self.bytes_sent.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        Stats {
+            requests: self.requests.load(Relaxed),
+            bytes_sent: self.bytes_sent.load(Relaxed),
+            connections: self.connections.count(),
+        }
+    }
+
+    /// One line of the access log: written when the answer is decided, so it names the bytes promised, not those sent.
+    fn note(&self, client: SocketAddr, request: &dyn fmt::Display, answer: &Answer) {
+        self.requests.fetch_add(1, Relaxed);
+        let (status, bytes) = (answer.status.as_u16(), answer.body_len());
+        tracing::info!(target: "weir_serve::access", "{client} \"{request}\" {status} {bytes}");
+    }
+}
+
+/// Method and path, safe to print on a terminal; formatted only when someone listens to the log.
+struct Shown<'a>(&'a Request<'a>);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.0.method.escape_default())?;
+        match &self.0.target {
+            Some(Target { path, slash }) => {
+                let slash = if *slash && !path.is_empty() { "/" } else { "" };
+                write!(f, "/{}{slash}", path.escape_ascii())
+            }
+            None => f.write_str("(refused path)"),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Does anything outside the directory, or any name inside it, reach a client in a way it should not?
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use support::{Client, serve_dir};
+use weir_serve::Handle;
+
+/// outer/{secret, root/{inside, sub/file, link -> sub/file, out -> ../secret, dirout -> .., abs -> /etc}}
+fn tree() -> (tempfile::TempDir, Handle) {
+    let outer = tempfile::tempdir().unwrap();
+    let root = outer.path().join("root");
+    fs::create_dir_all(root.join("sub")).unwrap();
+    fs::write(outer.path().join("secret"), "secret").unwrap();
+    fs::write(root.join("inside"), "inside").unwrap();
+    fs::write(root.join("sub/file"), "file").unwrap();
+    symlink("sub/file", root.join("link")).unwrap();
+    symlink("../secret", root.join("out")).unwrap();
+    symlink("..", root.join("dirout")).unwrap();
+    symlink("/etc", root.join("abs")).unwrap();
+    let server = serve_dir(&root);
+    (outer, server)
+}
+
+#[test]
+fn no_path_leads_out() {
+    let (_outer, server) = tree();
+    let mut client = Client::new(&server);
+    let overlong = format!("/{}", "a/".repeat(5000));
+    let long_name = format!("/{}", "a".repeat(300));
+    for target in [
+        "/../secret",
+        "/../../../../etc/passwd",
+        "/%2e%2e/secret",
+        "/%2E%2E%2fsecret",
+        "/sub/%2e%2e/%2e%2e/secret",
+        "/sub/../../secret",
+        "/..%2f..%2fetc/passwd",
+        "/..%5c..%5csecret",
+        "/..\\secret",
+        "/%252e%252e/secret",
+        "//etc/passwd",
+        "///../secret",
+        "/./../secret",
+        "/out",
+        "/dirout/secret",
+        "/dirout/",
+        "/dirout",
+        "/abs/passwd",
+        "/inside/../../secret",
+        "/inside/",
+        "/inside%00.txt",
+        "/%00",
+        "/%c0%ae%c0%ae/secret",
+        "/proc/self/root/etc/passwd",
+        "http://test/../secret",
+        &overlong,
+        &long_name,
+    ] {
+        let reply = client.get(target, &[]);
+        assert_eq!(reply.status, 404, "{target}");
+        assert!(!reply.text().contains("secret"), "{target}");
+    }
+    // The same connection still serves what it may.
+    for (target, body) in
+        [("/inside", "inside"), ("/link", "file"), ("//sub/./file?x=/../", "file"), ("/%69nside", "inside")]
+    {
+        assert_eq!(client.get(target, &[]).text(), body, "{target}");
+    }
+}
+
+#[test]
+fn only_files_and_directories_are_served() {
+    let root = tempfile::tempdir().unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        root.path().join("fifo"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(root.path().join("socket")).unwrap();
+    let server = serve_dir(root.path());
+    let mut client = Client::new(&server);
+    assert_eq!(client.get("/fifo", &[]).status, 404);
+    assert_eq!(client.get("/socket", &[]).status, 404);
+    assert!(!client.get("/", &[]).text().contains("fifo"));
+}
+
+#[test]
+fn a_directory_is_redirected_to_its_slash_on_this_host() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("evil.example")).unwrap();
+    fs::create_dir(root.path().join("a b")).unwrap();
+    let server = serve_dir(root.path());
+    let mut client = Client::new(&server);
+    for (target, location) in [("//evil.example", "/evil.example/"), ("/a%20b", "/a%20b/")] {
+        let reply = client.get(target, &[]);
+        assert_eq!((reply.status, reply.field("Location")), (301, Some(location)));
+        assert_eq!(client.get(location, &[]).status, 200);
+    }
+}
+
+#[test]
+fn an_index_page_takes_the_place_of_the_listing() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("site")).unwrap();
+    fs::write(root.path().join("site/index.html"), "<p>home</p>").unwrap();
+    let server = serve_dir(root.path());
+    let reply = Client::new(&server).get("/site/", &[]);
+    assert_eq!((reply.status, reply.text()), (200, "<p>home</p>"));
+    assert_eq!(reply.field("Content-Type"), Some("text/html; charset=utf-8"));
+}
+
+#[test]
+fn names_are_escaped_in_the_listing() {
+    let root = tempfile::tempdir().unwrap();
+    let name = "<img src=x onerror=alert(1)>\"&'\n%41";
+    fs::write(root.path().join(name), "trap").unwrap();
+    let server = serve_dir(root.path());
+    let mut client = Client::new(&server);
+    let page = client.get("/", &["Accept: text/html,*/*"]);
+    assert_eq!(page.field("Content-Type"), Some("text/html; charset=utf-8"));
+    assert!(!page.text().contains("<img"));
+    assert!(page.text().contains("&lt;img src=x onerror=alert(1)&gt;&quot;&amp;&#39;"));
+
+    let list = client.get("/", &["Accept: application/json"]);
+    assert_eq!(list.field("Content-Type"), Some("application/json"));
+    let list: serde_json::Value = serde_json::from_slice(&list.body).unwrap();
+    assert_eq!(list["entries"][0]["name"], name);
+    // The link in the listing leads to the file.
+    let href = list["entries"][0]["href"].as_str().unwrap();
+    assert_eq!(client.get(&format!("/{href}"), &[]).text(), "trap");
+}

@@ -1,0 +1,101 @@
+//! A server on a free port, and the plainest client there can be: std sockets, HTTP read by hand.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+use weir_serve::{Config, Content, Handle, Server};
+
+/// A test that waits this long for anything has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Serves a directory on a free port of the loopback.
+pub(crate) fn serve_dir(root: &Path) -> Handle {
+    serve(Config::new(Content::Dir(root.to_owned())))
+}
+
+/// Serves with this configuration, but on a free port of the loopback.
+pub(crate) fn serve(config: Config) -> Handle {
+    let address = "127.0.0.1:0".parse().unwrap();
+    Server::bind(config.listen(address)).unwrap().spawn().unwrap()
+}
+
+/// One connection.
+pub(crate) struct Client(BufReader<TcpStream>);
+
+/// One answer, taken apart.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    /// The value of a header field, which must be written as `name` is.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+}
+
+impl Client {
+    pub(crate) fn new(server: &Handle) -> Client {
+        let socket = TcpStream::connect(server.addresses()[0]).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client(BufReader::new(socket))
+    }
+
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.get_mut().write_all(bytes.as_ref()).unwrap();
+    }
+
+    /// Half-closes, as `nc` does at the end of its input.
+    pub(crate) fn finish(&mut self) {
+        self.0.get_mut().shutdown(std::net::Shutdown::Write).unwrap();
+    }
+
+    /// Sends a request for a target, with further header lines, and reads the answer.
+    pub(crate) fn ask(&mut self, method: &str, target: &str, lines: &[&str]) -> Reply {
+        let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+        self.send(format!("{method} {target} HTTP/1.1\r\nHost: test\r\n{lines}\r\n"));
+        self.read_reply(method != "HEAD")
+    }
+
+    pub(crate) fn get(&mut self, target: &str, lines: &[&str]) -> Reply {
+        self.ask("GET", target, lines)
+    }
+
+    pub(crate) fn read_reply(&mut self, has_body: bool) -> Reply {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(self.0.read_line(&mut head).unwrap(), 0, "the server hung up after {head:?}");
+        }
+        let status = head[9..12].parse().unwrap();
+        let mut reply = Reply { status, head, body: Vec::new() };
+        if let Some(length) = reply.field("Content-Length").filter(|_| has_body) {
+            reply.body = vec![0; length.parse().unwrap()];
+            self.0.read_exact(&mut reply.body).unwrap();
+        }
+        reply
+    }
+
+    /// Everything up to the end of the connection.
+    pub(crate) fn read_rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest).unwrap();
+        rest
+    }
+}
+
+/// The bytes of a generated file.
+pub(crate) fn pattern(offset: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    weir_serve::fill_pattern(offset, &mut bytes);
+    bytes
+}

@@ -1,0 +1,175 @@
+//! Do HTTPS and HTTP/2 give the same answers as plain HTTP/1.1?
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use support::{Client, pattern, serve};
+use tokio::io::{AsyncRead, AsyncWrite};
+use weir_serve::{Config, Content, Handle, TlsSource};
+use weir_units::Rate;
+
+const SIZE: u64 = 5_000_000;
+
+fn generated() -> Config {
+    Config::new(Content::Generated(vec![("data.bin".into(), SIZE)]))
+}
+
+fn serve_tls(mut config: Config) -> Handle {
+    config.tls = Some(TlsSource::SelfSigned { names: vec!["weir.test".into()] });
+    serve(config)
+}
+
+/// Trusts the server's own certificate and nothing else.
+fn client_config(server: &Handle, alpn: &[u8]) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    let pem = server.certificate_pem().expect("a self-signed server has a certificate to show");
+    roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![alpn.to_vec()];
+    Arc::new(config)
+}
+
+fn https(server: &Handle, name: &'static str) -> StreamOwned<ClientConnection, TcpStream> {
+    let session =
+        ClientConnection::new(client_config(server, b"http/1.1"), ServerName::try_from(name).unwrap())
+            .unwrap();
+    StreamOwned::new(session, TcpStream::connect(server.addresses()[0]).unwrap())
+}
+
+fn ask_https(server: &Handle, name: &'static str, request: &str) -> (String, Vec<u8>) {
+    let mut stream = https(server, name);
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let split = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+    let body = answer.split_off(split);
+    (String::from_utf8(answer).unwrap(), body)
+}
+
+#[test]
+fn https_serves_whole_files_and_ranges_under_every_name() {
+    let server = serve_tls(generated());
+    assert!(server.url().starts_with("https://127.0.0.1:"));
+    for name in ["localhost", "127.0.0.1", "::1", "weir.test"] {
+        let request = "GET /data.bin HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
+        let (head, body) = ask_https(&server, name, request);
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(body == pattern(0, SIZE as usize), "{name}");
+    }
+    let request =
+        "GET /data.bin HTTP/1.1\r\nHost: test\r\nRange: bytes=9-2000008,-5\r\nConnection: close\r\n\r\n";
+    let (head, body) = ask_https(&server, "localhost", request);
+    assert!(
+        head.starts_with("HTTP/1.1 206 Partial Content\r\n") && head.contains("multipart/byteranges"),
+        "{head}"
+    );
+    assert!(body.windows(1000).any(|bytes| bytes == pattern(1_000_000, 1000)));
+    let request = "HEAD /data.bin HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
+    let (head, body) = ask_https(&server, "localhost", request);
+    assert!(head.contains("Content-Length: 5000000\r\n") && body.is_empty(), "{head}");
+}
+
+#[test]
+fn https_refuses_what_plain_http_refuses() {
+    let root = tempfile::tempdir().unwrap();
+    let server = serve_tls(Config::new(Content::Dir(root.path().to_owned())));
+    for (target, status) in [("/../etc/passwd", 404), ("/%2e%2e/x", 404), ("/a%00", 404), ("/", 200)] {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        let (head, _) = ask_https(&server, "localhost", &request);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{target}: {head}");
+    }
+    let long = format!("GET / HTTP/1.1\r\nHost: test\r\nX: {}\r\n\r\n", "x".repeat(80 * 1024));
+    let mut stream = https(&server, "localhost");
+    // The server may refuse before all of it is written.
+    let _ = stream.write_all(long.as_bytes());
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.starts_with(b"HTTP/1.1 431 "), "{}", answer.escape_ascii());
+}
+
+#[test]
+fn a_limited_rate_is_complete_over_tls() {
+    let mut config = generated();
+    config.limit_rate = Some(Rate(100e6));
+    let server = serve_tls(config);
+    let request = "GET /data.bin HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
+    assert!(ask_https(&server, "localhost", request).1 == pattern(0, SIZE as usize));
+}
+
+#[test]
+fn certificates_come_from_files_too() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let mut config = generated();
+    config.tls = Some(TlsSource::Files { cert: cert.clone(), key });
+    assert!(serve(config.clone()).url().starts_with("https://"));
+    config.tls = Some(TlsSource::Files { cert: cert.clone(), key: cert.clone() });
+    let err = weir_serve::Server::bind(config).err().unwrap();
+    assert_eq!(err.to_string(), format!("cannot use {} as a PEM certificate or key", cert.display()));
+}
+
+/// Fetches a range over HTTP/2 and returns the status and the bytes.
+async fn ask_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> (u16, Vec<u8>) {
+    let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let request =
+        http::Request::get("http://test/data.bin").header("range", "bytes=7-3000006").body(()).unwrap();
+    let (response, _) = client.send_request(request, true).unwrap();
+    let response = response.await.unwrap();
+    let status = response.status().as_u16();
+    assert_eq!(response.headers()["content-range"], "bytes 7-3000006/5000000");
+    let mut body = response.into_body();
+    let mut bytes = Vec::new();
+    while let Some(data) = body.data().await {
+        let data = data.unwrap();
+        body.flow_control().release_capacity(data.len()).unwrap();
+        bytes.extend_from_slice(&data);
+    }
+    driver.abort();
+    (status, bytes)
+}
+
+#[tokio::test]
+async fn http2_is_spoken_over_tls() {
+    let server = serve_tls(generated());
+    let connector = tokio_rustls::TlsConnector::from(client_config(&server, b"h2"));
+    let socket = tokio::net::TcpStream::connect(server.addresses()[0]).await.unwrap();
+    let stream = connector.connect(ServerName::try_from("localhost").unwrap(), socket).await.unwrap();
+    let (status, bytes) = ask_http2(stream).await;
+    assert!(status == 206 && bytes == pattern(7, 3_000_000));
+}
+
+#[tokio::test]
+async fn http2_is_spoken_in_the_clear_with_prior_knowledge() {
+    let server = serve(generated());
+    let socket = tokio::net::TcpStream::connect(server.addresses()[0]).await.unwrap();
+    let (status, bytes) = ask_http2(socket).await;
+    assert!(status == 206 && bytes == pattern(7, 3_000_000));
+    // HTTP/1.1 goes on beside it.
+    assert_eq!(Client::new(&server).get("/data.bin", &["Range: bytes=0-9"]).body, pattern(0, 10));
+}
+
+#[test]
+fn stopping_ends_connections_in_the_middle_of_a_body() {
+    let server = serve_tls(Config::new(Content::Generated(vec![("data.bin".into(), 1 << 40)])));
+    let mut stream = https(&server, "localhost");
+    stream.write_all(b"GET /data.bin HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+    let mut some = [0; 1000];
+    stream.read_exact(&mut some).unwrap();
+    assert_eq!(server.stop().connections, 0);
+}

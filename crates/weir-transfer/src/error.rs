@@ -1,0 +1,269 @@
+//! What can go wrong in a transfer, and what each failure means for a retry and for the exit code.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_units::Bytes;
+
+/// A failed step. Whoever talked to the remote decides here whether trying again can help.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The name has no address.
+    #[error("cannot resolve {host}: {source}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// The resolver's answer.
+        source: io::Error,
+    },
+    /// No address took the connection.
+    #[error("cannot connect to {to}: {}", reason(.source))]
+    Connect {
+        /// `host:port`.
+        to: String,
+        /// The last address's error.
+        source: io::Error,
+    },
+    /// The TLS session could not be set up or broke.
+    #[error("tls with {host} failed: {detail}")]
+    Tls {
+        /// The server's name.
+        host: String,
+        /// What rustls said, with a way out.
+        detail: String,
+        /// Trying again cannot help (a certificate that is not trusted).
+        permanent: bool,
+    },
+    /// The server speaks only HTTP/2; the caller changes over.
+    #[error("{host} speaks only HTTP/2")]
+    OnlyHttp2 {
+        /// The server's name.
+        host: String,
+    },
+    /// The proxy refused.
+    #[error("proxy {proxy} refused the connection to {to}: {detail}")]
+    Proxy {
+        /// The proxy's address.
+        proxy: String,
+        /// `host:port` asked for.
+        to: String,
+        /// Its status.
+        detail: String,
+    },
+    /// The connection broke.
+    #[error("connection to {host} broke: {}", reason(.source))]
+    Broken {
+        /// The server's name.
+        host: String,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The connection ended before the answer did.
+    #[error("{host} closed the connection after {got} of {expected} of its answer")]
+    Truncated {
+        /// The server's name.
+        host: String,
+        /// Bytes received.
+        got: Bytes,
+        /// What was announced, in words.
+        expected: String,
+    },
+    /// No byte, or hardly any, for the whole of the time allowed.
+    #[error("{host} sent {what} for {} s; raise --timeout if that is normal there", .after.as_secs())]
+    Stalled {
+        /// The server's name.
+        host: String,
+        /// `nothing`, `no complete answer`, `under 10 B/s`.
+        what: &'static str,
+        /// The time allowed.
+        after: Duration,
+    },
+    /// The answer is not HTTP, or breaks its rules.
+    #[error("{host} sent a malformed answer: {detail}")]
+    Malformed {
+        /// The server's name.
+        host: String,
+        /// Which rule.
+        detail: String,
+    },
+    /// A status that is not success.
+    #[error("{host} answered {status} {reason}{}", hint(*.status))]
+    Status {
+        /// The server's name.
+        host: String,
+        /// The status code.
+        status: u16,
+        /// Its phrase.
+        reason: String,
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// A redirect that is not followed.
+    #[error("cannot follow the redirect from {host}: {detail}")]
+    Redirect {
+        /// Who sent it.
+        host: String,
+        /// Why not.
+        detail: String,
+    },
+    /// The answer is of another object, or another part of it.
+    #[error("{host} sent the wrong part: {detail}")]
+    WrongPart {
+        /// The server's name.
+        host: String,
+        /// What was expected and what came.
+        detail: String,
+    },
+    /// The object is not the one the transfer began with.
+    #[error("the object changed on {host} during the transfer: {detail}")]
+    Changed {
+        /// The server's name.
+        host: String,
+        /// Which validator or size.
+        detail: String,
+    },
+    /// A web page in place of the file.
+    #[error("{host} sent a web page (text/html) where '{name}' promises a file; --any-type saves it all the same")]
+    WebPage {
+        /// The server's name.
+        host: String,
+        /// The file's name.
+        name: String,
+    },
+    /// The body is compressed though identity was asked.
+    #[error("{host} sent a body coded with {coding} though identity was asked for; it is not the file itself")]
+    Coded {
+        /// The server's name.
+        host: String,
+        /// `gzip`, `br`.
+        coding: String,
+    },
+    /// A digest does not match.
+    #[error("{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); the bytes were discarded")]
+    Digest {
+        /// The file.
+        name: String,
+        /// `sha256`.
+        algorithm: &'static str,
+        /// Hexadecimal.
+        expected: String,
+        /// Hexadecimal.
+        found: String,
+        /// Who named the expected value.
+        origin: String,
+    },
+    /// No expected digest could be had.
+    #[error("cannot verify {name}: {detail}")]
+    NoDigest {
+        /// The file.
+        name: String,
+        /// Why.
+        detail: String,
+    },
+    /// A local file failed.
+    #[error("cannot {action} {}: {}{}", .path.display(), reason(.source), still_kept(.kept, .path))]
+    Local {
+        /// `write`, `open`, `rename`.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+        /// Bytes safely kept for a resume.
+        kept: Option<Bytes>,
+    },
+    /// Another weir is at work on the same file.
+    #[error("{} is being written by another weir; wait for it or choose another name", .path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The target cannot be a file.
+    #[error("{} is a directory; add a '/' to save into it, or choose another name", .path.display())]
+    IsDirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Output already exists.
+    #[error("{} exists; kept because of --no-clobber", .path.display())]
+    Exists {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Whoever reads our stdout has gone.
+    #[error("stdout was closed by its reader")]
+    OutputClosed,
+    /// Something here that no retry mends.
+    #[error("{0}")]
+    Refused(String),
+    /// Stopped from outside.
+    #[error("interrupted")]
+    Interrupted,
+    /// The lane's bytes were taken over, or the transfer failed elsewhere; not a failure of its own.
+    #[error("no longer needed")]
+    Dropped,
+}
+
+impl Error {
+    /// Trying again cannot help.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Error::Resolve { .. } | Error::Connect { .. } | Error::Broken { .. } => false,
+            Error::Truncated { .. } | Error::Stalled { .. } | Error::Malformed { .. } => false,
+            Error::WrongPart { .. } | Error::Changed { .. } => false,
+            Error::Tls { permanent, .. } => *permanent,
+            // 408, 425, 429 and 5xx are the server's passing trouble; 501 and 505 are not.
+            Error::Status { status, .. } => !matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504 | 507..=599),
+            _ => true,
+        }
+    }
+
+    /// How long the server wants to be left alone.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Error::Status { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
+    /// The server, not the network, said that there is too much at once.
+    pub fn is_backpressure(&self) -> bool {
+        matches!(self, Error::Status { status: 429 | 503, .. })
+    }
+
+    /// The bytes came but are not the right ones.
+    pub fn is_verification(&self) -> bool {
+        matches!(self, Error::Digest { .. } | Error::NoDigest { .. })
+    }
+}
+
+/// An operating-system error without Rust's `(os error 28)`.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) if !text.starts_with("I/O") => first.to_lowercase().chain(letters).collect(),
+        _ => text.to_owned(),
+    }
+}
+
+fn hint(status: u16) -> &'static str {
+    match status {
+        401 => "; give user:password in the URL, -H 'Authorization: ...' or ~/.netrc",
+        403 => "; the link may have expired or need credentials",
+        407 => "; give user:password in the proxy's URL",
+        _ => "",
+    }
+}
+
+fn still_kept(kept: &Option<Bytes>, path: &std::path::Path) -> String {
+    match kept {
+        Some(bytes) => format!(
+            "; {bytes} are kept in {}, free space and run the same command again",
+            path.display()
+        ),
+        None => String::new(),
+    }
+}

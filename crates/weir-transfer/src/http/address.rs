@@ -1,0 +1,150 @@
+//! From a host and a port to a connected socket: both address families, the faster one wins (RFC 8305).
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::error::Error;
+use crate::http::connection::Dial;
+
+/// RFC 8305 section 5: the recommended delay before the next address is tried beside the first.
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// How often a waiting connect looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// At most this many addresses of a name are tried.
+const MAX_ADDRESSES: usize = 16;
+
+/// Connects to `host:port`.
+pub fn connect(host: &str, port: u16, dial: &Dial<'_>) -> Result<TcpStream, Error> {
+    let addresses = resolve(host, port)?;
+    race(&addresses, dial).map_err(|source| match source.kind() {
+        io::ErrorKind::Interrupted => Error::Interrupted,
+        _ => Error::Connect { to: format!("{host}:{port}"), source },
+    })
+}
+
+fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let failed = |source| Error::Resolve { host: host.to_owned(), source };
+    let found: Vec<_> = (bare, port).to_socket_addrs().map_err(|source| failed(plain(source)))?.collect();
+    if found.is_empty() {
+        return Err(failed(io::Error::new(io::ErrorKind::NotFound, "no address")));
+    }
+    Ok(interleave(found))
+}
+
+/// `failed to lookup address information: Name or service not known` says half of it twice.
+fn plain(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    match text.strip_prefix("failed to lookup address information: ") {
+        Some(rest) => io::Error::new(error.kind(), crate::error::reason(&io::Error::other(rest.to_owned()))),
+        None => error,
+    }
+}
+
+/// The families by turns, the resolver's first choice first.
+fn interleave(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let first_is_v6 = found.first().is_some_and(SocketAddr::is_ipv6);
+    let (mut first, mut second): (Vec<_>, Vec<_>) = found.into_iter().partition(|a| a.is_ipv6() == first_is_v6);
+    first.reverse();
+    second.reverse();
+    let mut mixed = Vec::new();
+    while mixed.len() < MAX_ADDRESSES {
+        match (first.pop(), second.pop()) {
+            (None, None) => break,
+            (a, b) => mixed.extend(a.into_iter().chain(b)),
+        }
+    }
+    mixed
+}
+
+/// Starts one attempt after the other, `ATTEMPT_DELAY` apart or as soon as the last failed; the first to connect wins.
+fn race(addresses: &[SocketAddr], dial: &Dial<'_>) -> io::Result<TcpStream> {
+    let deadline = Instant::now() + dial.timeout;
+    let mut waiting = addresses.iter();
+    let mut running: Vec<Socket> = Vec::new();
+    let mut next_start = Instant::now();
+    let mut last_error = io::Error::from(io::ErrorKind::TimedOut);
+    loop {
+        let now = Instant::now();
+        if dial.is_stopped() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        if now >= deadline {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {} s", dial.timeout.as_secs())));
+        }
+        if (now >= next_start || running.is_empty()) && waiting.len() > 0 {
+            if let Some(address) = waiting.next() {
+                match start(address, dial) {
+                    Ok(socket) => running.push(socket),
+                    Err(error) => last_error = error,
+                }
+                next_start = now + ATTEMPT_DELAY;
+            }
+            continue;
+        }
+        if running.is_empty() {
+            return Err(last_error);
+        }
+        let until = if waiting.len() > 0 { next_start.min(deadline) } else { deadline };
+        if let Some(index) = wait(&running, (until - now).min(LOOK))? {
+            let socket = running.swap_remove(index);
+            match socket.take_error()? {
+                None => return settle(socket),
+                Some(error) => {
+                    last_error = error;
+                    next_start = now;
+                }
+            }
+        }
+    }
+}
+
+fn start(address: &SocketAddr, dial: &Dial<'_>) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(*address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    if let Some(bytes) = dial.receive_buffer {
+        // Before connect, so that the window scale of the handshake fits it (tcp(7)).
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    match socket.connect(&(*address).into()) {
+        Ok(()) => Ok(socket),
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(socket),
+        Err(error) => Err(error),
+    }
+}
+
+/// The index of a socket that is connected or failed; `None` after `span`.
+fn wait(running: &[Socket], span: Duration) -> io::Result<Option<usize>> {
+    let mut polled: Vec<_> = running.iter().map(|socket| PollFd::new(socket, PollFlags::OUT)).collect();
+    let span = rustix::time::Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
+    match poll(&mut polled, Some(&span)) {
+        Ok(_) => Ok(polled.iter().position(|fd| !fd.revents().is_empty())),
+        Err(rustix::io::Errno::INTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn settle(socket: Socket) -> io::Result<TcpStream> {
+    socket.set_nonblocking(false)?;
+    socket.set_tcp_nodelay(true)?;
+    Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_take_turns() {
+        let parse = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let found = ["[::1]:1", "[::2]:1", "1.1.1.1:1", "[::3]:1"].map(parse).to_vec();
+        let mixed: Vec<_> = interleave(found).iter().map(SocketAddr::to_string).collect();
+        assert_eq!(mixed, ["[::1]:1", "1.1.1.1:1", "[::2]:1", "[::3]:1"]);
+    }
+}

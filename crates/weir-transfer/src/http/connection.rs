@@ -1,0 +1,402 @@
+//! One HTTP/1.1 connection: a request out, an answer's head in, then its body in large pieces.
+//!
+//! The body lands in one buffer of the connection (64 KiB, 1 MiB once an answer is large) and is handed on from
+//! there: on plain HTTP nothing between the kernel's copy and the sink touches it.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use weir_http::body::Framing;
+use weir_http::chunked::ChunkedDecoder;
+use weir_http::head::{ResponseHead, parse_response};
+use weir_observe::thread::thread_cpu_now;
+use weir_units::Bytes;
+
+use crate::error::Error;
+use crate::http::tls::{self, Session};
+use crate::stage_clock::{Stage, StageClock};
+
+/// Enough for any head (64 KiB, weir_http) and for a small object with it.
+const SMALL_BUFFER: usize = 68 << 10;
+
+/// One write call for this much: a system call per MiB costs nothing, and larger ones gained nothing.
+pub const BLOCK: usize = 1 << 20;
+
+/// How long a blocked receive sleeps before it looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A buffer that is not full is handed on after this long, so that a slow path's bytes are stored and counted.
+const FLUSH_AFTER: Duration = Duration::from_millis(200);
+
+/// Fewer bytes than this a second for the whole of `--timeout` count as a stall.
+const DRIP: u64 = 10;
+
+/// How connections are made and when they are given up.
+#[derive(Clone, Copy)]
+pub struct Dial<'a> {
+    /// For the connect, and for each stretch without a byte.
+    pub timeout: Duration,
+    /// SO_RCVBUF, bytes; `None` leaves autotuning on.
+    pub receive_buffer: Option<usize>,
+    /// Any of these set: give up at once.
+    pub stops: [&'a AtomicBool; 2],
+}
+
+impl Dial<'_> {
+    /// The run, or this lane, is to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stops.iter().any(|stop| stop.load(Relaxed))
+    }
+}
+
+/// A connection that carries one answer after the other.
+pub struct Connection {
+    host: String,
+    socket: Arc<TcpStream>,
+    session: Option<Session>,
+    buffer: Vec<u8>,
+    /// `buffer[..decoded]` has been through the framing, `buffer[decoded..filled]` has not.
+    decoded: usize,
+    filled: usize,
+    pieces: Vec<Range<usize>>,
+    body: Body,
+    reusable: bool,
+    fresh: bool,
+    handed_over: bool,
+}
+
+enum Body {
+    None,
+    Length { left: u64, total: u64 },
+    Chunked { decoder: Box<ChunkedDecoder>, got: u64 },
+    UntilClose { got: u64 },
+}
+
+impl Connection {
+    /// Wraps a connected socket; `session` is the finished handshake of an https connection.
+    pub fn new(host: &str, socket: TcpStream, session: Option<Session>) -> io::Result<Connection> {
+        socket.set_read_timeout(Some(LOOK))?;
+        Ok(Connection {
+            host: host.to_owned(),
+            socket: Arc::new(socket),
+            session,
+            buffer: vec![0; SMALL_BUFFER],
+            decoded: 0,
+            filled: 0,
+            pieces: Vec::new(),
+            body: Body::None,
+            reusable: true,
+            fresh: true,
+            handed_over: false,
+        })
+    }
+
+    /// The socket, for readings of it and to end a blocked receive from another thread.
+    pub fn socket(&self) -> &Arc<TcpStream> {
+        &self.socket
+    }
+
+    /// No answer has been read from it yet.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    /// The last answer was read to its end and the server keeps the connection open.
+    pub fn is_reusable(&self) -> bool {
+        self.reusable && self.is_end()
+    }
+
+    /// Sends a request's head.
+    pub fn send(&mut self, head: &[u8], dial: &Dial<'_>) -> Result<(), Error> {
+        self.socket.set_write_timeout(Some(dial.timeout)).map_err(|e| self.broken(e))?;
+        (self.decoded, self.filled) = (0, 0);
+        let sent = match &mut self.session {
+            Some(session) => session.send(&self.socket, head),
+            None => (&mut &*self.socket).write_all(head),
+        };
+        sent.map_err(|error| self.broken(error))
+    }
+
+    /// Reads the answer's head; interim answers (1xx) are passed over.
+    pub fn read_head(&mut self, method: &str, clock: &StageClock, dial: &Dial<'_>) -> Result<ResponseHead, Error> {
+        let deadline = Instant::now() + dial.timeout;
+        loop {
+            let parsed = parse_response(&self.buffer[self.decoded..self.filled]);
+            match parsed.map_err(|error| self.malformed(error.to_string()))? {
+                Some((head, length)) => {
+                    self.decoded += length;
+                    if head.is_interim() {
+                        continue;
+                    }
+                    self.begin_body(method, &head)?;
+                    return Ok(head);
+                }
+                None if Instant::now() >= deadline => {
+                    return Err(self.stalled(if self.filled == 0 { "nothing" } else { "no complete answer" }, dial));
+                }
+                None => self.receive_head(clock, dial)?,
+            }
+        }
+    }
+
+    /// Reads until `enough` bytes of the body are there, the body ends, or some are and a moment has passed.
+    /// Returns how many there are; 0 only at the end. [`Connection::pieces`] are valid until the next call.
+    pub fn fill(&mut self, enough: usize, clock: &StageClock, dial: &Dial<'_>) -> Result<usize, Error> {
+        self.pieces.clear();
+        if self.decoded == self.filled {
+            (self.decoded, self.filled) = (0, 0);
+        }
+        self.grow(enough);
+        let cpu = thread_cpu_now();
+        clock.enter(Stage::Receive);
+        let filled = self.fill_pieces(enough, clock, dial);
+        clock.add_receive_cpu(thread_cpu_now().saturating_sub(cpu));
+        clock.enter(Stage::Other);
+        filled
+    }
+
+    /// The body bytes of the last [`Connection::fill`], in order.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().map(|range| &self.buffer[range.clone()])
+    }
+
+    /// The body has been read to its end.
+    pub fn is_end(&self) -> bool {
+        match &self.body {
+            Body::None => true,
+            Body::Length { left, .. } => *left == 0,
+            Body::Chunked { decoder, .. } => decoder.is_done(),
+            Body::UntilClose { .. } => false,
+        }
+    }
+
+    /// Bytes of the body still to come, if announced.
+    pub fn left(&self) -> Option<u64> {
+        match &self.body {
+            Body::None => Some(0),
+            Body::Length { left, .. } => Some(*left),
+            _ => None,
+        }
+    }
+
+    /// Another owner of the socket goes on with it: it is not shut down with this connection.
+    pub fn hand_over(mut self) {
+        self.handed_over = true;
+    }
+
+    fn begin_body(&mut self, method: &str, head: &ResponseHead) -> Result<(), Error> {
+        let framing = head.framing(method).map_err(|error| self.malformed(error.to_string()))?;
+        self.fresh = false;
+        self.reusable = head.keeps_connection();
+        self.body = match framing {
+            Framing::None => Body::None,
+            Framing::Length(length) => Body::Length { left: length, total: length },
+            Framing::Chunked => Body::Chunked { decoder: Box::default(), got: 0 },
+            Framing::UntilClose => Body::UntilClose { got: 0 },
+        };
+        Ok(())
+    }
+
+    fn receive_head(&mut self, clock: &StageClock, dial: &Dial<'_>) -> Result<(), Error> {
+        if self.filled == self.buffer.len() {
+            return Err(self.malformed("its head is larger than 64 KiB".to_owned()));
+        }
+        match self.receive(self.buffer.len(), clock) {
+            Ok(0) if self.filled == 0 => Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
+            Ok(0) => Err(self.malformed("it ended within its head".to_owned())),
+            Ok(_) => Ok(()),
+            Err(error) if is_timeout(&error) && dial.is_stopped() => Err(Error::Interrupted),
+            Err(error) if is_timeout(&error) => Ok(()),
+            Err(error) => Err(self.broken(error)),
+        }
+    }
+
+    fn fill_pieces(&mut self, enough: usize, clock: &StageClock, dial: &Dial<'_>) -> Result<usize, Error> {
+        let start = Instant::now();
+        let mut got = 0;
+        loop {
+            got += self.decode()?;
+            let waited = start.elapsed();
+            if got >= enough || self.is_end() || (got > 0 && waited >= FLUSH_AFTER) {
+                return Ok(got);
+            }
+            if self.filled == self.buffer.len() {
+                return Ok(got);
+            }
+            match self.receive(self.room(enough - got), clock) {
+                Ok(0) => return self.at_close(got),
+                Ok(_) => {}
+                Err(error) if is_timeout(&error) => {
+                    if dial.is_stopped() {
+                        return Err(Error::Interrupted);
+                    }
+                    if got == 0 && start.elapsed() >= dial.timeout {
+                        return Err(self.stalled("nothing", dial));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return self.at_close(got),
+                Err(error) => return Err(self.broken(error)),
+            }
+        }
+    }
+
+    /// How far the buffer may be filled: never past this body, so that nothing needs to be given back.
+    fn room(&self, wanted: usize) -> usize {
+        let wanted = match &self.body {
+            Body::Length { left, .. } => usize::try_from(*left).unwrap_or(usize::MAX).min(wanted),
+            _ => wanted,
+        };
+        self.buffer.len().min(self.filled.saturating_add(wanted))
+    }
+
+    fn receive(&mut self, up_to: usize, clock: &StageClock) -> io::Result<usize> {
+        let into = &mut self.buffer[self.filled..up_to];
+        let length = loop {
+            let result = match &mut self.session {
+                Some(session) => session.read(&self.socket, into, clock),
+                None => (&mut &*self.socket).read(into),
+            };
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other?,
+            }
+        };
+        self.filled += length;
+        Ok(length)
+    }
+
+    /// Puts `buffer[decoded..filled]` through the framing; returns the payload bytes found.
+    fn decode(&mut self) -> Result<usize, Error> {
+        let mut found = 0;
+        while self.decoded < self.filled && !self.is_end() {
+            let raw = self.decoded..self.filled;
+            let piece = match &mut self.body {
+                Body::None => break,
+                Body::Length { left, .. } => {
+                    let length = usize::try_from(*left).unwrap_or(usize::MAX).min(raw.len());
+                    *left -= length as u64;
+                    self.decoded += length;
+                    raw.start..raw.start + length
+                }
+                Body::UntilClose { got } => {
+                    *got += raw.len() as u64;
+                    self.decoded = self.filled;
+                    raw
+                }
+                Body::Chunked { decoder, got } => match decoder.decode(&self.buffer[raw.clone()]) {
+                    Ok(step) => {
+                        self.decoded += step.consumed;
+                        *got += step.data.len() as u64;
+                        raw.start + step.data.start..raw.start + step.data.end
+                    }
+                    Err(error) => return Err(self.malformed(error.to_string())),
+                },
+            };
+            found += piece.len();
+            match self.pieces.last_mut() {
+                Some(last) if last.end == piece.start => last.end = piece.end,
+                _ if piece.is_empty() => {}
+                _ => self.pieces.push(piece),
+            }
+        }
+        if self.is_end() && self.decoded < self.filled {
+            // Bytes after the answer: nobody asked for them, so the connection cannot be trusted further.
+            self.reusable = false;
+        }
+        Ok(found)
+    }
+
+    fn at_close(&mut self, got: usize) -> Result<usize, Error> {
+        self.reusable = false;
+        if got > 0 && !matches!(self.body, Body::None) {
+            return Ok(got);
+        }
+        let (got, expected) = match &self.body {
+            Body::None => return Ok(0),
+            Body::UntilClose { .. } => {
+                self.body = Body::None;
+                return Ok(0);
+            }
+            Body::Length { left, total } => (total - left, Bytes(*total).to_string()),
+            Body::Chunked { got, .. } => (*got, "a chunked body without its last chunk".to_owned()),
+        };
+        Err(Error::Truncated { host: self.host.clone(), got: Bytes(got), expected })
+    }
+
+    /// A large answer gets a large buffer, once.
+    fn grow(&mut self, enough: usize) {
+        let large = self.left().is_none_or(|left| left > SMALL_BUFFER as u64);
+        if large && enough > SMALL_BUFFER && self.buffer.len() < BLOCK {
+            self.buffer.resize(BLOCK, 0);
+        }
+    }
+
+    fn malformed(&self, detail: String) -> Error {
+        Error::Malformed { host: self.host.clone(), detail }
+    }
+
+    fn stalled(&self, what: &'static str, dial: &Dial<'_>) -> Error {
+        Error::Stalled { host: self.host.clone(), what, after: dial.timeout }
+    }
+
+    fn broken(&self, source: io::Error) -> Error {
+        explain(&self.host, source)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Others may hold the socket for their readings; the peer shall see the end now.
+        if !self.handed_over {
+            let _ = self.socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Notices a server that sends, but hardly.
+#[derive(Debug)]
+pub struct DripWatch {
+    since: Instant,
+    got: u64,
+}
+
+impl DripWatch {
+    /// Starts watching.
+    pub fn new(now: Instant) -> DripWatch {
+        DripWatch { since: now, got: 0 }
+    }
+
+    /// Books `bytes`; an error when under 10 B/s came over the whole of `timeout`.
+    pub fn book(&mut self, bytes: u64, now: Instant, host: &str, timeout: Duration) -> Result<(), Error> {
+        self.got += bytes;
+        if now.duration_since(self.since) < timeout {
+            return Ok(());
+        }
+        if self.got < DRIP * timeout.as_secs().max(1) {
+            return Err(Error::Stalled { host: host.to_owned(), what: "under 10 B/s", after: timeout });
+        }
+        *self = DripWatch::new(now);
+        Ok(())
+    }
+}
+
+/// A socket's or session's error in the words of a user.
+pub fn explain(host: &str, source: io::Error) -> Error {
+    match tls::explain(host, &source) {
+        Some(error) => error,
+        None if source.kind() == io::ErrorKind::UnexpectedEof => {
+            let source = io::Error::other("closed before its answer");
+            Error::Broken { host: host.to_owned(), source }
+        }
+        None => Error::Broken { host: host.to_owned(), source },
+    }
+}
+
+/// The receive timeout, which only exists so that a lane can look up.
+pub fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}

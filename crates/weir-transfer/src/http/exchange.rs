@@ -1,0 +1,396 @@
+//! From a URL to an answer whose body can be read: proxies, redirects, kept-open connections, HTTP/1.1 or HTTP/2.
+
+use std::collections::HashMap;
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use url::Url;
+use weir_http::head::ResponseHead;
+
+use crate::error::Error;
+use crate::http::address;
+use crate::http::connection::{Connection, Dial, explain};
+use crate::http::credentials;
+use crate::http::h2_session::{H2Session, H2Stream};
+use crate::http::proxy::{Proxies, Proxy};
+use crate::http::request::{Ask, Origin, safe_elsewhere};
+use crate::http::tls::{Clients, Session, Trust};
+use crate::stage_clock::{Stage, StageClock};
+
+/// RFC 9110 section 15.4 leaves the bound to us; curl's is 50, browsers' 20.
+const MAX_REDIRECTS: usize = 10;
+
+/// Which HTTP version to speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// HTTP/1.1 for bulk; HTTP/2 for many small objects where the server offers it.
+    #[default]
+    Auto,
+    /// HTTP/1.1 only.
+    Http1,
+    /// HTTP/2 only (on http:// with prior knowledge).
+    Http2,
+}
+
+/// What all lanes share: trust, proxies, credentials, HTTP/2 sessions.
+pub struct Http {
+    trust: Trust,
+    clients: Mutex<Option<Clients>>,
+    proxies: Proxies,
+    version: Version,
+    headers: Vec<(String, String)>,
+    user: Option<String>,
+    sessions: Mutex<HashMap<Origin, Arc<Mutex<Known>>>>,
+}
+
+/// What is known of an origin's HTTP/2.
+#[derive(Default)]
+enum Known {
+    #[default]
+    Unknown,
+    No,
+    Session(H2Session),
+}
+
+/// One answer's body, whichever version carries it.
+pub enum Exchange {
+    /// HTTP/1.1; the connection can be used again after the body's end.
+    Http1(Connection),
+    /// HTTP/2.
+    Http2(H2Stream),
+}
+
+/// The head of an answer, where it came from in the end, and its body.
+pub struct Answer {
+    /// Status and fields.
+    pub head: ResponseHead,
+    /// The URL after redirects.
+    pub url: Url,
+    /// The body.
+    pub body: Exchange,
+}
+
+impl Exchange {
+    /// See [`Connection::fill`].
+    pub fn fill(&mut self, enough: usize, clock: &StageClock, dial: &Dial<'_>) -> Result<usize, Error> {
+        match self {
+            Exchange::Http1(connection) => connection.fill(enough, clock, dial),
+            Exchange::Http2(stream) => stream.fill(enough, clock, dial),
+        }
+    }
+
+    /// The bytes of the last fill, in order.
+    pub fn pieces(&self) -> Box<dyn Iterator<Item = &[u8]> + '_> {
+        match self {
+            Exchange::Http1(connection) => Box::new(connection.pieces()),
+            Exchange::Http2(stream) => Box::new(stream.pieces()),
+        }
+    }
+
+    /// The body has been read to its end.
+    pub fn is_end(&self) -> bool {
+        match self {
+            Exchange::Http1(connection) => connection.is_end(),
+            Exchange::Http2(stream) => stream.is_end(),
+        }
+    }
+
+    /// Bytes still to come, if announced.
+    pub fn left(&self) -> Option<u64> {
+        match self {
+            Exchange::Http1(connection) => connection.left(),
+            Exchange::Http2(stream) => stream.left(),
+        }
+    }
+}
+
+impl Http {
+    /// `user` is `user:password` for the origin of each URL asked for.
+    pub fn new(
+        trust: Trust,
+        proxies: Proxies,
+        version: Version,
+        headers: Vec<(String, String)>,
+        user: Option<&str>,
+    ) -> Http {
+        Http {
+            trust,
+            clients: Mutex::new(None),
+            proxies,
+            version,
+            headers,
+            user: user.map(credentials::from_pair),
+            sessions: Mutex::default(),
+        }
+    }
+
+    /// TLS is set up when the first https URL is met: reading the system's certificates takes milliseconds.
+    fn clients(&self) -> Result<Clients, Error> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*clients {
+            Some(clients) => Ok(clients.clone()),
+            None => Ok(clients.insert(Clients::new(&self.trust)?).clone()),
+        }
+    }
+
+    fn known(&self, origin: &Origin) -> Arc<Mutex<Known>> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.entry(origin.clone()).or_default().clone()
+    }
+}
+
+/// A lane's way to the network: the shared part, and the one connection it keeps open.
+pub struct Client<'a> {
+    http: &'a Http,
+    clock: &'a StageClock,
+    dial: Dial<'a>,
+    kept: Option<(Origin, Connection)>,
+    on_socket: &'a (dyn Fn(Option<&Arc<TcpStream>>) + Sync),
+    connects: u32,
+    requests: u32,
+}
+
+impl<'a> Client<'a> {
+    /// `on_socket` hears of each connection that becomes, or ceases to be, the lane's.
+    pub fn new(
+        http: &'a Http,
+        clock: &'a StageClock,
+        dial: Dial<'a>,
+        on_socket: &'a (dyn Fn(Option<&Arc<TcpStream>>) + Sync),
+    ) -> Client<'a> {
+        Client { http, clock, dial, kept: None, on_socket, connects: 0, requests: 0 }
+    }
+
+    /// How this lane dials.
+    pub fn dial(&self) -> &Dial<'a> {
+        &self.dial
+    }
+
+    /// Fresh connections and requests since the last call.
+    pub fn take_counts(&mut self) -> (u32, u32) {
+        (std::mem::take(&mut self.connects), std::mem::take(&mut self.requests))
+    }
+
+    /// Asks for `url`, following redirects. `many`: one of many objects, so HTTP/2 pays.
+    pub fn get(
+        &mut self,
+        url: &Url,
+        range: Option<(u64, Option<u64>)>,
+        if_range: Option<&str>,
+        many: bool,
+    ) -> Result<Answer, Error> {
+        let first = url.clone();
+        let mut url = url.clone();
+        let authorization = self.authorization(&url);
+        let elsewhere = safe_elsewhere(&self.http.headers);
+        for _ in 0..=MAX_REDIRECTS {
+            let at_home = Origin::of(&url) == Origin::of(&first);
+            let ask = Ask {
+                range,
+                if_range,
+                headers: if at_home { &self.http.headers } else { &elsewhere },
+                authorization: authorization.as_deref().filter(|_| at_home),
+            };
+            let (head, mut body) = self.ask(&url, &ask, many)?;
+            if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
+                return Ok(Answer { head, url, body });
+            }
+            let next = redirect(&url, &head)?;
+            self.drain(&mut body);
+            self.keep(&url, body);
+            url = next;
+        }
+        let detail = format!("more than {MAX_REDIRECTS} in a row");
+        Err(Error::Redirect { host: host(&first), detail })
+    }
+
+    /// Takes a connection back once its answer has been read; the next request to its origin uses it.
+    pub fn keep(&mut self, url: &Url, body: Exchange) {
+        match (body, Origin::of(url)) {
+            (Exchange::Http1(connection), Some(origin)) if connection.is_reusable() => {
+                self.kept = Some((origin, connection));
+            }
+            _ => (self.on_socket)(None),
+        }
+    }
+
+    /// Closes the kept connection.
+    pub fn close(&mut self) {
+        self.kept = None;
+        (self.on_socket)(None);
+    }
+
+    fn authorization(&self, url: &Url) -> Option<String> {
+        credentials::from_url(url)
+            .or_else(|| self.http.user.clone())
+            .or_else(|| credentials::from_netrc(url.host_str().unwrap_or_default()))
+    }
+
+    fn ask(&mut self, url: &Url, ask: &Ask<'_>, many: bool) -> Result<(ResponseHead, Exchange), Error> {
+        let origin = Origin::of(url).ok_or_else(|| {
+            Error::Refused(format!("cannot fetch {}: weir speaks http and https", credentials::without(url)))
+        })?;
+        self.requests += 1;
+        let wants_http2 = match self.http.version {
+            Version::Auto => many && origin.tls && self.http.proxies.for_url(url).is_none(),
+            Version::Http1 => false,
+            Version::Http2 => true,
+        };
+        if wants_http2 && let Some((head, stream)) = self.ask_http2(url, &origin, ask)? {
+            return Ok((head, Exchange::Http2(stream)));
+        }
+        match self.ask_http1(url, &origin, ask) {
+            Err(Error::OnlyHttp2 { .. }) if self.http.version == Version::Auto => {
+                let answer = self.ask_http2(url, &origin, ask)?;
+                let (head, stream) = answer.ok_or(Error::OnlyHttp2 { host: origin.host })?;
+                Ok((head, Exchange::Http2(stream)))
+            }
+            other => other,
+        }
+    }
+
+    fn ask_http1(&mut self, url: &Url, origin: &Origin, ask: &Ask<'_>) -> Result<(ResponseHead, Exchange), Error> {
+        let proxy = self.http.proxies.for_url(url);
+        let request = ask.head(url, origin, proxy);
+        loop {
+            let mut connection = match self.kept.take() {
+                Some((kept, connection)) if kept == *origin => connection,
+                _ => self.open(origin, proxy)?,
+            };
+            let was_used = !connection.is_fresh();
+            (self.on_socket)(Some(connection.socket()));
+            self.clock.enter(Stage::FirstByte);
+            let head = connection
+                .send(&request, &self.dial)
+                .and_then(|()| connection.read_head("GET", self.clock, &self.dial));
+            match head {
+                Ok(head) => return Ok((head, Exchange::Http1(connection))),
+                // A kept connection may have been closed by the server while it was idle: once more, afresh.
+                Err(Error::Broken { .. }) if was_used => {}
+                Err(error) => {
+                    (self.on_socket)(None);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn ask_http2(
+        &mut self,
+        url: &Url,
+        origin: &Origin,
+        ask: &Ask<'_>,
+    ) -> Result<Option<(ResponseHead, H2Stream)>, Error> {
+        let known = self.http.known(origin);
+        let request = {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Known::Session(session) = &*known
+                && !session.is_open()
+            {
+                *known = Known::Unknown;
+            }
+            if matches!(*known, Known::Unknown) {
+                self.clock.enter(Stage::Connecting);
+                self.connects += 1;
+                let socket = self.dial_through(origin, self.http.proxies.for_url(url))?;
+                let config = if origin.tls { Some(self.http.clients()?.http2) } else { None };
+                *known = match H2Session::start(origin, socket, config, &self.dial)? {
+                    Some(session) => Known::Session(session),
+                    None => Known::No,
+                };
+            }
+            match &*known {
+                Known::Session(session) => session.send(url, origin, ask)?,
+                _ if self.http.version == Version::Http2 => {
+                    return Err(Error::Refused(format!("{} does not speak HTTP/2; leave out --http2", origin.host)));
+                }
+                _ => return Ok(None),
+            }
+        };
+        (self.on_socket)(None);
+        request.head(self.clock, &self.dial).map(Some)
+    }
+
+    fn open(&mut self, origin: &Origin, proxy: Option<&Proxy>) -> Result<Connection, Error> {
+        self.clock.enter(Stage::Connecting);
+        self.connects += 1;
+        let socket = self.dial_through(origin, proxy)?;
+        let broken = |error| explain(&origin.host, error);
+        if !origin.tls {
+            return Connection::new(&origin.host, socket, None).map_err(broken);
+        }
+        let mut session = Session::new(self.http.clients()?.http1, &origin.host)?;
+        socket.set_read_timeout(Some(self.dial.timeout)).map_err(broken)?;
+        socket.set_write_timeout(Some(self.dial.timeout)).map_err(broken)?;
+        session.handshake(&socket).map_err(|error| {
+            if crate::http::connection::is_timeout(&error) {
+                let (host, after) = (origin.host.clone(), self.dial.timeout);
+                return Error::Stalled { host, what: "no complete tls handshake", after };
+            }
+            broken(error)
+        })?;
+        if session.protocol() == Some(b"h2") {
+            return Err(Error::OnlyHttp2 { host: origin.host.clone() });
+        }
+        Connection::new(&origin.host, socket, Some(session)).map_err(broken)
+    }
+
+    /// A socket to the origin, or to its proxy, through which https origins are reached by CONNECT.
+    fn dial_through(&self, origin: &Origin, proxy: Option<&Proxy>) -> Result<TcpStream, Error> {
+        let Some(proxy) = proxy else { return address::connect(&origin.host, origin.port, &self.dial) };
+        let socket = address::connect(&proxy.host, proxy.port, &self.dial)?;
+        if origin.tls { tunnel(socket, origin, proxy, self.clock, &self.dial) } else { Ok(socket) }
+    }
+
+    /// Reads a short answer that nobody wants, so that its connection can be used again.
+    fn drain(&self, body: &mut Exchange) {
+        const SHORT: u64 = 64 << 10;
+        while body.left().is_some_and(|left| left > 0 && left <= SHORT) {
+            if body.fill(SHORT as usize, self.clock, &self.dial).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// RFC 9110 section 9.3.6.
+fn tunnel(
+    socket: TcpStream,
+    origin: &Origin,
+    proxy: &Proxy,
+    clock: &StageClock,
+    dial: &Dial<'_>,
+) -> Result<TcpStream, Error> {
+    let to = format!("{}:{}", origin.host, origin.port);
+    let mut request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");
+    if let Some(authorization) = &proxy.authorization {
+        request.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
+    }
+    request.push_str("\r\n");
+    let kept = socket.try_clone().map_err(|error| explain(&proxy.host, error))?;
+    let mut connection = Connection::new(&proxy.host, socket, None).map_err(|e| explain(&proxy.host, e))?;
+    connection.send(request.as_bytes(), dial)?;
+    let head = connection.read_head("CONNECT", clock, dial)?;
+    if !(200..300).contains(&head.status) {
+        let detail = format!("{} {}", head.status, head.reason);
+        let proxy = format!("{}:{}", proxy.host, proxy.port);
+        return Err(Error::Proxy { proxy, to, detail });
+    }
+    connection.hand_over();
+    Ok(kept)
+}
+
+fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {
+    let refused = |detail: String| Error::Redirect { host: host(from), detail };
+    let location = head.header("location").ok_or_else(|| refused("it names no target".to_owned()))?;
+    let next = from.join(location).map_err(|error| refused(format!("its target is not a url ({error})")))?;
+    match (from.scheme(), next.scheme()) {
+        (_, "https") | ("http", "http") => Ok(next),
+        ("https", "http") => Err(refused("it leads from https to http, where anybody could change the bytes".into())),
+        (_, scheme) => Err(refused(format!("it leads to the scheme '{scheme}', and weir speaks http and https"))),
+    }
+}
+
+fn host(url: &Url) -> String {
+    url.host_str().unwrap_or_default().to_owned()
+}

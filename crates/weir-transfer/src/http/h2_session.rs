@@ -1,0 +1,351 @@
+//! HTTP/2: one connection to an origin, shared by all lanes, each of which blocks on its own stream.
+//!
+//! For many small objects: their round trips overlap on one connection. Large objects are better off on connections
+//! of their own, because ranges on one HTTP/2 connection share one congestion window.
+//!
+//! The `h2` crate runs on a thread of its own; lanes send it requests and receive events over channels. A stream's
+//! window is given back only when its lane has stored the bytes, so the windows bound the memory.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use h2::{FlowControl, RecvStream};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_rustls::TlsConnector;
+use url::{Position, Url};
+use weir_http::fields::Fields;
+use weir_http::head::ResponseHead;
+
+use crate::error::Error;
+use crate::http::connection::{Dial, explain};
+use crate::http::credentials;
+use crate::http::request::{Ask, Origin};
+use crate::stage_clock::{Stage, StageClock};
+
+/// Per stream: more than the small objects that HTTP/2 is used for.
+const STREAM_WINDOW: u32 = 1 << 20;
+
+/// For the connection, and so the most that all streams can hold in memory.
+const CONNECTION_WINDOW: u32 = 16 << 20;
+
+/// How often a waiting lane looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(100);
+
+enum Event {
+    Head(ResponseHead),
+    Data(Bytes),
+    End,
+    Failed(String),
+}
+
+struct Call {
+    request: http::Request<()>,
+    events: Sender<(Event, Option<FlowControl>)>,
+}
+
+/// A connection that speaks HTTP/2.
+#[derive(Debug)]
+pub struct H2Session {
+    host: String,
+    calls: UnboundedSender<Call>,
+}
+
+/// One answer on a session.
+pub struct H2Stream {
+    host: String,
+    events: Receiver<(Event, Option<FlowControl>)>,
+    pieces: VecDeque<Bytes>,
+    pending: Vec<(FlowControl, usize)>,
+    announced: Option<u64>,
+    got: u64,
+    ended: bool,
+}
+
+impl H2Session {
+    /// Sets a session up on `socket`. `Ok(None)`: the server chose HTTP/1.1.
+    pub fn start(
+        origin: &Origin,
+        socket: TcpStream,
+        config: Option<Arc<ClientConfig>>,
+        dial: &Dial<'_>,
+    ) -> Result<Option<H2Session>, Error> {
+        let host = origin.host.clone();
+        let (calls, incoming) = unbounded_channel();
+        let (ready, started) = mpsc::channel();
+        let thread_host = host.clone();
+        std::thread::Builder::new()
+            .name("h2".to_owned())
+            .spawn(move || run(socket, config, &thread_host, incoming, &ready))
+            .map_err(|error| Error::Refused(format!("cannot start a thread: {error}")))?;
+        let deadline = Instant::now() + dial.timeout;
+        loop {
+            match started.recv_timeout(LOOK) {
+                Ok(Ok(true)) => return Ok(Some(H2Session { host, calls })),
+                Ok(Ok(false)) => return Ok(None),
+                Ok(Err(error)) => return Err(explain(&host, error)),
+                Err(RecvTimeoutError::Timeout) if dial.is_stopped() => return Err(Error::Interrupted),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(_) => return Err(Error::Stalled { host, what: "nothing", after: dial.timeout }),
+            }
+        }
+    }
+
+    /// The connection is still there.
+    pub fn is_open(&self) -> bool {
+        !self.calls.is_closed()
+    }
+
+    /// Sends a request; its answer is the stream's.
+    pub fn send(&self, url: &Url, origin: &Origin, ask: &Ask<'_>) -> Result<H2Stream, Error> {
+        let bare = credentials::without(url);
+        let scheme = if origin.tls { "https" } else { "http" };
+        let uri = format!("{scheme}://{}{}", origin.authority(), &bare[Position::BeforePath..Position::AfterQuery]);
+        let mut request = http::Request::builder().method("GET").uri(uri).version(http::Version::HTTP_2);
+        for (name, value) in ask.fields() {
+            request = request.header(name, value);
+        }
+        let request = request.body(()).map_err(|error| Error::Refused(format!("cannot ask for {bare}: {error}")))?;
+        let (sender, events) = mpsc::channel();
+        self.calls.send(Call { request, events: sender }).map_err(|_| ended(&self.host))?;
+        Ok(H2Stream {
+            host: self.host.clone(),
+            events,
+            pieces: VecDeque::new(),
+            pending: Vec::new(),
+            announced: None,
+            got: 0,
+            ended: false,
+        })
+    }
+}
+
+fn ended(host: &str) -> Error {
+    Error::Broken { host: host.to_owned(), source: io::Error::other("its HTTP/2 session ended") }
+}
+
+impl H2Stream {
+    /// Waits for the head of the answer.
+    pub fn head(mut self, clock: &StageClock, dial: &Dial<'_>) -> Result<(ResponseHead, H2Stream), Error> {
+        clock.enter(Stage::FirstByte);
+        match self.wait(dial)? {
+            Event::Head(head) => {
+                self.announced = weir_http::body::content_length(&head.fields).ok().flatten();
+                self.ended = matches!(head.status, 204 | 304);
+                Ok((head, self))
+            }
+            _ => Err(self.malformed("a body without a head")),
+        }
+    }
+
+    /// As [`crate::http::Connection::fill`].
+    pub fn fill(&mut self, enough: usize, clock: &StageClock, dial: &Dial<'_>) -> Result<usize, Error> {
+        self.pieces.clear();
+        for (mut flow, length) in self.pending.drain(..) {
+            // Fails only on a stream that has ended, whose window no longer matters.
+            let _ = flow.release_capacity(length);
+        }
+        clock.enter(Stage::Receive);
+        let mut filled = 0;
+        while filled < enough && !self.ended {
+            // Hand on what is there rather than wait for more: a stream's window is only a part of a block.
+            let event = if filled == 0 { Some(self.wait(dial)?) } else { self.poll()? };
+            match event {
+                Some(Event::Data(bytes)) => {
+                    filled += bytes.len();
+                    self.pieces.push_back(bytes);
+                }
+                Some(Event::End) => self.end()?,
+                Some(_) => return Err(self.malformed("a head within its body")),
+                None => break,
+            }
+        }
+        self.got += filled as u64;
+        clock.enter(Stage::Other);
+        Ok(filled)
+    }
+
+    /// The bytes of the last fill.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().map(|bytes| &bytes[..])
+    }
+
+    /// The body has been read to its end.
+    pub fn is_end(&self) -> bool {
+        self.ended || self.announced.is_some_and(|length| self.got >= length)
+    }
+
+    /// Bytes of the body still to come, if announced.
+    pub fn left(&self) -> Option<u64> {
+        self.announced.map(|length| length.saturating_sub(self.got))
+    }
+
+    fn wait(&mut self, dial: &Dial<'_>) -> Result<Event, Error> {
+        let deadline = Instant::now() + dial.timeout;
+        loop {
+            match self.events.recv_timeout(LOOK) {
+                Ok(event) => return self.accept(event),
+                Err(RecvTimeoutError::Disconnected) => return Err(ended(&self.host)),
+                Err(RecvTimeoutError::Timeout) if dial.is_stopped() => return Err(Error::Interrupted),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(Error::Stalled { host: self.host.clone(), what: "nothing", after: dial.timeout });
+                }
+            }
+        }
+    }
+
+    fn poll(&mut self) -> Result<Option<Event>, Error> {
+        match self.events.try_recv() {
+            Ok(event) => self.accept(event).map(Some),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(ended(&self.host)),
+        }
+    }
+
+    fn accept(&mut self, (event, flow): (Event, Option<FlowControl>)) -> Result<Event, Error> {
+        match (&event, flow) {
+            (Event::Failed(detail), _) => {
+                Err(Error::Broken { host: self.host.clone(), source: io::Error::other(detail.clone()) })
+            }
+            (Event::Data(bytes), Some(flow)) => {
+                self.pending.push((flow, bytes.len()));
+                Ok(event)
+            }
+            _ => Ok(event),
+        }
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.ended = true;
+        let got = self.got + self.pieces.iter().map(|bytes| bytes.len() as u64).sum::<u64>();
+        match self.announced {
+            Some(length) if got < length => Err(Error::Truncated {
+                host: self.host.clone(),
+                got: weir_units::Bytes(got),
+                expected: weir_units::Bytes(length).to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn malformed(&self, detail: &str) -> Error {
+        Error::Malformed { host: self.host.clone(), detail: detail.to_owned() }
+    }
+}
+
+/// The session's thread.
+fn run(
+    socket: TcpStream,
+    config: Option<Arc<ClientConfig>>,
+    host: &str,
+    calls: UnboundedReceiver<Call>,
+    ready: &Sender<io::Result<bool>>,
+) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return drop(ready.send(Err(error))),
+    };
+    runtime.block_on(async {
+        match open(socket, config, host, calls, ready).await {
+            Ok(()) => {}
+            Err(error) => drop(ready.send(Err(error))),
+        }
+    });
+}
+
+async fn open(
+    socket: TcpStream,
+    config: Option<Arc<ClientConfig>>,
+    host: &str,
+    calls: UnboundedReceiver<Call>,
+    ready: &Sender<io::Result<bool>>,
+) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    let socket = tokio::net::TcpStream::from_std(socket)?;
+    let Some(config) = config else { return serve(socket, calls, ready).await };
+    let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name = ServerName::try_from(bare).map_err(io::Error::other)?;
+    let tls = TlsConnector::from(config).connect(name, socket).await?;
+    if tls.get_ref().1.alpn_protocol() != Some(b"h2") {
+        let _ = ready.send(Ok(false));
+        return Ok(());
+    }
+    serve(tls, calls, ready).await
+}
+
+async fn serve<T>(transport: T, mut calls: UnboundedReceiver<Call>, ready: &Sender<io::Result<bool>>) -> io::Result<()>
+where
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    let (client, connection) = h2::client::Builder::new()
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(1 << 18)
+        .max_header_list_size(64 << 10)
+        .enable_push(false)
+        .handshake::<_, Bytes>(transport)
+        .await
+        .map_err(io::Error::other)?;
+    let _ = ready.send(Ok(true));
+    let work = async {
+        let mut tasks = tokio::task::JoinSet::new();
+        loop {
+            tokio::select! {
+                call = calls.recv() => match call {
+                    Some(call) => drop(tasks.spawn(answer(client.clone(), call))),
+                    None => break,
+                },
+                Some(_) = tasks.join_next() => {}
+            }
+        }
+    };
+    tokio::select! {
+        ended = connection => ended.map_err(io::Error::other),
+        () = work => Ok(()),
+    }
+}
+
+/// Carries one call: its request out, its answer as events to the lane.
+async fn answer(client: SendRequest<Bytes>, call: Call) {
+    let Call { request, events } = call;
+    match exchange(client, request, &events).await {
+        Ok(()) => drop(events.send((Event::End, None))),
+        Err(error) => drop(events.send((Event::Failed(error.to_string()), None))),
+    }
+}
+
+async fn exchange(
+    client: SendRequest<Bytes>,
+    request: http::Request<()>,
+    events: &Sender<(Event, Option<FlowControl>)>,
+) -> Result<(), h2::Error> {
+    let mut client = client.ready().await?;
+    let (response, _) = client.send_request(request, true)?;
+    let (parts, mut body): (_, RecvStream) = response.await?.into_parts();
+    let mut fields = Fields::new();
+    for (name, value) in &parts.headers {
+        // What has no legal form as an HTTP/1.1 field is of no use to us either.
+        let _ = fields.push(name.as_str(), &String::from_utf8_lossy(value.as_bytes()));
+    }
+    let reason = parts.status.canonical_reason().unwrap_or_default().to_owned();
+    let head = ResponseHead { status: parts.status.as_u16(), minor: 1, reason, fields };
+    if events.send((Event::Head(head), None)).is_err() {
+        return Ok(());
+    }
+    while let Some(data) = body.data().await {
+        let flow = body.flow_control().clone();
+        // A lane that no longer listens drops its end: the stream is reset by dropping the body.
+        if events.send((Event::Data(data?), Some(flow))).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! HTTP as a downloader needs it: connections that lanes block on, one answer at a time.
+//!
+//! HTTP/1.1 is ours, because its bytes are the byte path; HTTP/2 is the `h2` crate behind the same [`Exchange`].
+
+pub mod address;
+pub mod connection;
+pub mod credentials;
+pub mod exchange;
+pub mod h2_session;
+pub mod proxy;
+pub mod request;
+pub mod tls;
+
+pub use connection::Connection;
+pub use exchange::Exchange;

@@ -1,0 +1,112 @@
+//! Which proxy, if any, stands between us and a host: `--proxy`, then the environment as curl reads it.
+
+use url::Url;
+
+use crate::error::Error;
+use crate::http::credentials;
+
+/// The proxies in force.
+#[derive(Debug, Clone, Default)]
+pub struct Proxies {
+    http: Option<Proxy>,
+    https: Option<Proxy>,
+    exempt: Vec<String>,
+}
+
+/// An HTTP proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proxy {
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// `Basic ...`, if its URL had a user.
+    pub authorization: Option<String>,
+}
+
+impl Proxies {
+    /// `explicit` (from `--proxy`; empty for none at all) over `variable`, which reads the environment.
+    pub fn new(explicit: Option<&str>, variable: impl Fn(&str) -> Option<String>) -> Result<Proxies, Error> {
+        let lookup = |names: &[&str]| names.iter().find_map(|name| variable(name)).filter(|text| !text.is_empty());
+        if let Some(explicit) = explicit {
+            let proxy = if explicit.is_empty() { None } else { Some(parse(explicit)?) };
+            return Ok(Proxies { http: proxy.clone(), https: proxy, exempt: Vec::new() });
+        }
+        let read = |names: &[&str]| lookup(names).map(|text| parse(&text)).transpose();
+        Ok(Proxies {
+            // Only the lower-case form: a CGI program gets HTTP_PROXY from a request's Proxy field (httpoxy).
+            http: read(&["http_proxy", "all_proxy", "ALL_PROXY"])?,
+            https: read(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])?,
+            exempt: lookup(&["no_proxy", "NO_PROXY"])
+                .map(|list| list.split([',', ' ']).filter(|item| !item.is_empty()).map(str::to_lowercase).collect())
+                .unwrap_or_default(),
+        })
+    }
+
+    /// The proxy for `url`.
+    pub fn for_url(&self, url: &Url) -> Option<&Proxy> {
+        let host = url.host_str()?.to_lowercase();
+        if self.exempt.iter().any(|item| is_exempt(item, &host, url.port_or_known_default())) {
+            return None;
+        }
+        if url.scheme() == "https" { self.https.as_ref() } else { self.http.as_ref() }
+    }
+}
+
+fn is_exempt(item: &str, host: &str, port: Option<u16>) -> bool {
+    let (name, only_port) = match item.rsplit_once(':') {
+        Some((name, digits)) if !name.contains(':') => (name, digits.parse().ok()),
+        _ => (item, None),
+    };
+    let name = name.trim_start_matches('.');
+    let bare = host.trim_matches(['[', ']']);
+    let named = name == "*" || bare == name || bare.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
+    named && only_port.is_none_or(|only: u16| Some(only) == port)
+}
+
+fn parse(text: &str) -> Result<Proxy, Error> {
+    let refused = |why: &str| Error::Refused(format!("cannot use the proxy given: {why}"));
+    let full = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let url = Url::parse(&full).map_err(|error| refused(&error.to_string()))?;
+    if url.scheme() != "http" {
+        return Err(refused(&format!("its scheme is {}; weir speaks to http:// proxies", url.scheme())));
+    }
+    Ok(Proxy {
+        host: url.host_str().ok_or_else(|| refused("it names no host"))?.to_owned(),
+        port: url.port().unwrap_or(if text.contains("://") { 80 } else { 1080 }),
+        authorization: credentials::from_url(&url),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxies(pairs: &'static [(&'static str, &'static str)]) -> Proxies {
+        let variable = |name: &str| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned());
+        Proxies::new(None, variable).unwrap()
+    }
+
+    fn host_for(proxies: &Proxies, url: &str) -> Option<String> {
+        proxies.for_url(&Url::parse(url).unwrap()).map(|proxy| proxy.host.clone())
+    }
+
+    #[test]
+    fn the_environment_is_read_as_curl_reads_it() {
+        let both = proxies(&[("http_proxy", "http://u:p@a:3128"), ("HTTPS_PROXY", "b:8080"), ("no_proxy", "x.org,.y.org,z:81")]);
+        assert_eq!(host_for(&both, "http://h/"), Some("a".into()));
+        assert_eq!(host_for(&both, "https://h/"), Some("b".into()));
+        for exempt in ["http://x.org/", "http://www.x.org/", "http://a.y.org/", "http://z:81/"] {
+            assert_eq!(host_for(&both, exempt), None, "{exempt}");
+        }
+        assert_eq!(host_for(&both, "http://notx.org/"), Some("a".into()));
+        assert_eq!(host_for(&both, "http://z:82/"), Some("a".into()));
+        assert_eq!(host_for(&proxies(&[("HTTP_PROXY", "http://evil")]), "http://h/"), None);
+    }
+
+    #[test]
+    fn other_schemes_are_refused() {
+        assert!(Proxies::new(Some("socks5://h"), |_| None).is_err());
+        assert!(Proxies::new(Some(""), |_| None).unwrap().for_url(&Url::parse("http://h/").unwrap()).is_none());
+    }
+}

@@ -1,0 +1,400 @@
+//! TLS sessions: which certificates are trusted, and a session over a blocking socket.
+//!
+//! rustls's unbuffered interface decrypts in place in our own 256 KiB buffer and hands each record out once; its
+//! buffered one would read the socket in small pieces and copy each byte twice more.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::UnbufferedClientConnection;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::{ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme};
+use rustls_platform_verifier::BuilderVerifierExt;
+
+use crate::error::Error;
+use crate::stage_clock::{Stage, StageClock};
+
+/// 16 records: few enough to stay in the L2 cache between the kernel's copy and the decryption.
+const CIPHERTEXT: usize = 256 << 10;
+
+/// What the user said about trust.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    /// `--cacert`, or `SSL_CERT_FILE`: only these authorities.
+    pub authorities: Option<std::path::PathBuf>,
+    /// `-k`: any certificate.
+    pub insecure: bool,
+}
+
+/// Client configurations for HTTP/1.1 alone and for "HTTP/2 if you can".
+#[derive(Debug, Clone)]
+pub struct Clients {
+    /// Offers `http/1.1`.
+    pub http1: Arc<ClientConfig>,
+    /// Offers `h2`, then `http/1.1`.
+    pub http2: Arc<ClientConfig>,
+}
+
+impl Clients {
+    /// Builds both from the user's trust.
+    pub fn new(trust: &Trust) -> Result<Clients, Error> {
+        let base = config(trust)?;
+        let with = |protocols: &[&[u8]]| {
+            let mut config = base.clone();
+            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+            Arc::new(config)
+        };
+        Ok(Clients { http1: with(&[b"http/1.1"]), http2: with(&[b"h2", b"http/1.1"]) })
+    }
+}
+
+fn config(trust: &Trust) -> Result<ClientConfig, Error> {
+    let refused = |error: TlsError| Error::Refused(format!("cannot set up tls: {error}"));
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(refused)?;
+    if trust.insecure {
+        let verifier = Arc::new(AnyCertificate(provider));
+        return Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth());
+    }
+    match &trust.authorities {
+        Some(path) => Ok(builder.with_root_certificates(roots(path)?).with_no_client_auth()),
+        None => Ok(builder.with_platform_verifier().map_err(refused)?.with_no_client_auth()),
+    }
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, Error> {
+    let refused = |cause: String| Error::Refused(format!("cannot read certificates from {}: {cause}", path.display()));
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| refused(pem_cause(error)))? {
+        let certificate = certificate.map_err(|error| refused(pem_cause(error)))?;
+        roots.add(certificate).map_err(|error| refused(error.to_string()))?;
+    }
+    if roots.is_empty() { Err(refused("no certificate in PEM form in it".to_owned())) } else { Ok(roots) }
+}
+
+fn pem_cause(error: rustls::pki_types::pem::Error) -> String {
+    match error {
+        rustls::pki_types::pem::Error::Io(error) => crate::error::reason(&error),
+        other => other.to_string(),
+    }
+}
+
+/// `-k`: believes any certificate, but still requires that the peer holds its key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// A TLS session over one socket.
+pub struct Session {
+    tls: UnbufferedClientConnection,
+    /// Ciphertext that is not yet decrypted: `incoming[start..end]`.
+    incoming: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Plaintext that did not fit the caller's buffer.
+    spare: Vec<u8>,
+    spare_at: usize,
+    outgoing: Vec<u8>,
+    closed: bool,
+}
+
+/// What a turn of the state machine came to.
+enum Turn {
+    Again,
+    NeedsRead,
+    Writable,
+    Data(usize),
+    Closed,
+}
+
+impl Session {
+    /// Starts a session for `host`.
+    pub fn new(config: Arc<ClientConfig>, host: &str) -> Result<Session, Error> {
+        let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let name = ServerName::try_from(bare)
+            .map_err(|_| Error::Refused(format!("'{host}' is not a name that a certificate can have")))?;
+        let tls = UnbufferedClientConnection::new(config, name)
+            .map_err(|error| Error::Refused(format!("cannot set up tls: {error}")))?;
+        Ok(Session {
+            tls,
+            incoming: vec![0; 18 << 10],
+            start: 0,
+            end: 0,
+            spare: Vec::new(),
+            spare_at: 0,
+            outgoing: Vec::new(),
+            closed: false,
+        })
+    }
+
+    /// Runs the handshake to its end.
+    pub fn handshake(&mut self, socket: &TcpStream) -> io::Result<()> {
+        loop {
+            match self.turn(socket, &mut [])? {
+                Turn::Again => {}
+                Turn::NeedsRead => self.receive(socket)?,
+                Turn::Writable | Turn::Data(_) => return Ok(()),
+                Turn::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+    }
+
+    /// The protocol that ALPN chose.
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.tls.alpn_protocol()
+    }
+
+    /// Encrypts and sends `plain`.
+    pub fn send(&mut self, socket: &TcpStream, plain: &[u8]) -> io::Result<()> {
+        loop {
+            let UnbufferedStatus { discard, state } =
+                self.tls.process_tls_records(&mut self.incoming[self.start..self.end]);
+            if let ConnectionState::WriteTraffic(mut traffic) = state.map_err(tls_error)? {
+                let mut sealed = vec![0; plain.len() + 1024];
+                let length = match traffic.encrypt(plain, &mut sealed) {
+                    Ok(length) => length,
+                    Err(EncryptError::InsufficientSize(size)) => {
+                        sealed.resize(size.required_size, 0);
+                        traffic.encrypt(plain, &mut sealed).map_err(io::Error::other)?
+                    }
+                    Err(error) => return Err(io::Error::other(error)),
+                };
+                self.start += discard;
+                self.outgoing.extend_from_slice(&sealed[..length]);
+                return self.flush(socket);
+            }
+            self.start += discard;
+            match self.turn(socket, &mut [])? {
+                Turn::Again | Turn::Writable => {}
+                Turn::NeedsRead => self.receive(socket)?,
+                Turn::Data(_) | Turn::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+    }
+
+    /// Reads plaintext into `into`; 0 at a clean end of the session.
+    pub fn read(&mut self, socket: &TcpStream, into: &mut [u8], clock: &StageClock) -> io::Result<usize> {
+        loop {
+            if self.spare_at < self.spare.len() {
+                let length = into.len().min(self.spare.len() - self.spare_at);
+                into[..length].copy_from_slice(&self.spare[self.spare_at..self.spare_at + length]);
+                self.spare_at += length;
+                return Ok(length);
+            }
+            if self.closed {
+                return Ok(0);
+            }
+            let mut filled = 0;
+            let resume = clock.current().0;
+            if self.start < self.end {
+                clock.enter(Stage::Decrypt);
+            }
+            let turn = loop {
+                match self.turn(socket, &mut into[filled..])? {
+                    Turn::Data(length) => {
+                        filled += length;
+                        if filled == into.len() || self.spare_at < self.spare.len() {
+                            break Turn::Again;
+                        }
+                    }
+                    Turn::Again => {}
+                    other => break other,
+                }
+            };
+            clock.enter(resume);
+            match turn {
+                _ if filled > 0 => return Ok(filled),
+                Turn::Closed => self.closed = true,
+                Turn::Again | Turn::Data(_) => {}
+                Turn::NeedsRead | Turn::Writable => self.receive(socket)?,
+            }
+        }
+    }
+
+    /// One step of rustls's state machine; plaintext goes to `into`, what does not fit to `spare`.
+    fn turn(&mut self, socket: &TcpStream, into: &mut [u8]) -> io::Result<Turn> {
+        let UnbufferedStatus { mut discard, state } =
+            self.tls.process_tls_records(&mut self.incoming[self.start..self.end]);
+        let turn = match state {
+            Err(error) => {
+                self.start += discard;
+                let _ = self.send_alert(socket);
+                return Err(tls_error(error));
+            }
+            Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                let mut length = 0;
+                while let Some(record) = traffic.next_record() {
+                    let record = record.map_err(tls_error)?;
+                    discard += record.discard;
+                    let fits = record.payload.len().min(into.len() - length);
+                    into[length..length + fits].copy_from_slice(&record.payload[..fits]);
+                    length += fits;
+                    if fits < record.payload.len() {
+                        self.spare.clear();
+                        self.spare.extend_from_slice(&record.payload[fits..]);
+                        self.spare_at = 0;
+                    }
+                }
+                Turn::Data(length)
+            }
+            Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                encode(&mut self.outgoing, |out| data.encode(out))?;
+                Turn::Again
+            }
+            Ok(ConnectionState::TransmitTlsData(data)) => {
+                let sent = send_all(socket, &mut self.outgoing);
+                data.done();
+                sent?;
+                Turn::Again
+            }
+            Ok(ConnectionState::BlockedHandshake) => Turn::NeedsRead,
+            Ok(ConnectionState::WriteTraffic(_)) => Turn::Writable,
+            Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Turn::Closed,
+            Ok(_) => Turn::NeedsRead,
+        };
+        self.start += discard;
+        Ok(turn)
+    }
+
+    /// Sends the alert that explains to the peer why we stop.
+    fn send_alert(&mut self, socket: &TcpStream) -> io::Result<()> {
+        for _ in 0..4 {
+            let UnbufferedStatus { discard, state } = self.tls.process_tls_records(&mut []);
+            debug_assert_eq!(discard, 0);
+            match state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut self.outgoing, |out| data.encode(out))?,
+                _ => break,
+            }
+        }
+        self.flush(socket)
+    }
+
+    fn receive(&mut self, socket: &TcpStream) -> io::Result<()> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.start > 0 {
+            self.incoming.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end == self.incoming.len() {
+            // A full buffer means bulk data (or a large handshake): from here on read it in few large pieces.
+            if self.incoming.len() >= CIPHERTEXT {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "a tls message is larger than 256 KiB"));
+            }
+            self.incoming.resize(CIPHERTEXT, 0);
+        }
+        match (&mut &*socket).read(&mut self.incoming[self.end..])? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            length => {
+                self.end += length;
+                if self.end == self.incoming.len() && self.end < CIPHERTEXT {
+                    self.incoming.resize(CIPHERTEXT, 0);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn flush(&mut self, socket: &TcpStream) -> io::Result<()> {
+        send_all(socket, &mut self.outgoing)
+    }
+}
+
+fn send_all(mut socket: &TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
+    socket.write_all(bytes)?;
+    bytes.clear();
+    Ok(())
+}
+
+fn encode(
+    outgoing: &mut Vec<u8>,
+    mut write: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
+) -> io::Result<()> {
+    let old = outgoing.len();
+    outgoing.resize(old + 2048, 0);
+    let length = match write(&mut outgoing[old..]) {
+        Err(EncodeError::InsufficientSize(size)) => {
+            outgoing.resize(old + size.required_size, 0);
+            write(&mut outgoing[old..])
+        }
+        other => other,
+    };
+    outgoing.truncate(old + length.as_ref().copied().unwrap_or(0));
+    length.map(drop).map_err(io::Error::other)
+}
+
+fn tls_error(error: TlsError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// The error of a session in the words of a user.
+pub fn explain(host: &str, error: &io::Error) -> Option<Error> {
+    let tls = error.get_ref()?.downcast_ref::<TlsError>()?;
+    if let TlsError::AlertReceived(rustls::AlertDescription::NoApplicationProtocol) = tls {
+        return Some(Error::OnlyHttp2 { host: host.to_owned() });
+    }
+    let (detail, permanent) = match tls {
+        TlsError::InvalidCertificate(cause) => {
+            let cause = certificate_cause(cause);
+            (format!("its certificate {cause}; --cacert FILE trusts an authority, -k trusts anything"), true)
+        }
+        TlsError::InvalidMessage(_) => ("it does not speak tls on this port".to_owned(), true),
+        TlsError::AlertReceived(alert) => (format!("it answered with the alert {alert:?}"), true),
+        other => (other.to_string(), !matches!(other, TlsError::DecryptError)),
+    };
+    Some(Error::Tls { host: host.to_owned(), detail, permanent })
+}
+
+fn certificate_cause(error: &rustls::CertificateError) -> String {
+    use rustls::CertificateError as E;
+    match error {
+        E::Expired | E::ExpiredContext { .. } => "has expired".to_owned(),
+        E::NotValidYet | E::NotValidYetContext { .. } => "is not valid yet (is the clock right?)".to_owned(),
+        E::UnknownIssuer => "is not signed by a trusted authority".to_owned(),
+        E::NotValidForName | E::NotValidForNameContext { .. } => "is for another name".to_owned(),
+        E::Revoked => "has been revoked".to_owned(),
+        other => format!("is not valid ({other})"),
+    }
+}

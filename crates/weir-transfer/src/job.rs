@@ -1,0 +1,166 @@
+//! What is to be fetched, how, and what became of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use url::Url;
+use weir_codec::digest::Expected;
+use weir_model::evidence::Evidence;
+use weir_model::limit::Limit;
+use weir_units::Rate;
+
+use crate::error::Error;
+use crate::verify::Expectation;
+
+/// Where an object goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// This file.
+    File(PathBuf),
+    /// A file in this folder, named by the server or the URL.
+    Folder(PathBuf),
+    /// Stdout, in order.
+    Stdout,
+    /// Memory, for what weir itself reads (a list of checksums); at most this many bytes.
+    Memory(usize),
+}
+
+/// One object to fetch.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// http or https.
+    pub url: Url,
+    /// Where to.
+    pub output: Output,
+    /// Digests it must have.
+    pub expectations: Vec<Expectation>,
+}
+
+/// How to fetch.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Lanes for bulk objects: `Some` fixes the count, `None` lets the tuner decide.
+    pub lanes: Option<u32>,
+    /// Files at once: `Some` fixes the count.
+    pub files_at_once: Option<u32>,
+    /// `--limit-rate`.
+    pub rate_cap: Option<Rate>,
+    /// For a connect, and for each stretch without a byte.
+    pub timeout: Duration,
+    /// Attempts after the first that bring nothing new.
+    pub retries: u32,
+    /// SO_RCVBUF, bytes.
+    pub receive_buffer: Option<usize>,
+    /// Save web pages under any name.
+    pub any_type: bool,
+    /// Leave files that exist alone.
+    pub no_clobber: bool,
+    /// Begin at byte 0 whatever an earlier run left.
+    pub fresh: bool,
+    /// Wait for the disk before a file gets its name.
+    pub sync: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            lanes: None,
+            files_at_once: None,
+            rate_cap: None,
+            timeout: Duration::from_secs(60),
+            retries: 5,
+            receive_buffer: None,
+            any_type: false,
+            no_clobber: false,
+            fresh: false,
+            sync: false,
+        }
+    }
+}
+
+/// The most lanes that weir opens by itself: what browsers and CDNs bear from one client without complaint.
+pub const MAX_LANES: u32 = 16;
+
+/// The most connections for small objects.
+pub const MAX_SMALL_LANES: u32 = 32;
+
+/// What became of a job.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Complete and verified.
+    Complete,
+    /// Not fetched because the file exists (`--no-clobber`).
+    Skipped,
+    /// Incomplete; the same command goes on from what is kept.
+    Partial(Error),
+    /// Failed, nothing kept.
+    Failed(Error),
+}
+
+/// A job's end.
+#[derive(Debug)]
+pub struct FileReport {
+    /// The URL as it may be shown.
+    pub url: String,
+    /// The file, if there is one.
+    pub path: Option<PathBuf>,
+    /// Bytes of the object now here.
+    pub bytes: u64,
+    /// Bytes that an earlier run had left.
+    pub resumed_from: u64,
+    /// Connections that brought bytes of it.
+    pub connections: u32,
+    /// The first digest computed.
+    pub digest: Option<Expected>,
+    /// A digest was expected and matched.
+    pub verified: bool,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The body, for [`Output::Memory`].
+    pub body: Option<Vec<u8>>,
+}
+
+/// A run's end.
+#[derive(Debug)]
+pub struct RunReport {
+    /// One per job, in the order given.
+    pub files: Vec<FileReport>,
+    /// Payload bytes received in this run.
+    pub received: u64,
+    /// From the first connect to the last rename.
+    pub elapsed: Duration,
+    /// What was seen, for the judge.
+    pub evidence: Evidence,
+    /// It was stopped from outside.
+    pub interrupted: bool,
+}
+
+/// A look at a running transfer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// Bytes here, those of an earlier run included.
+    pub bytes: u64,
+    /// Of how many, if all sizes are known.
+    pub total: Option<u64>,
+    /// Goodput over the last second.
+    pub rate: Rate,
+    /// Lanes at work.
+    pub lanes: u32,
+    /// What limits it now.
+    pub limit: Option<Limit>,
+    /// Files finished, and of how many.
+    pub files: (usize, usize),
+}
+
+/// Hears of a run while it goes on. Called every 100 ms from the thread that called [`crate::engine::run`].
+pub trait Observer {
+    /// A look.
+    fn progress(&mut self, now: &Progress);
+}
+
+/// Nobody looks.
+impl Observer for () {
+    fn progress(&mut self, _: &Progress) {}
+}

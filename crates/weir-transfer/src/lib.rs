@@ -1,0 +1,29 @@
+//! Moving bytes: from a URL into a file, fast, and never a wrong file.
+//!
+//! A byte's way: [`engine`] starts lanes; a [`lane`] opens an object (what the answer says of it is [`object`]'s), the
+//! [`ledger`] hands ranges to lanes, each lane reads its socket ([`http::connection`]) and the [`sink`] puts the bytes in
+//! their place; the ledger marks them, the [`journal`] keeps that; after the last range the digests are compared
+//! ([`verify`]) and the file gets its name.
+//!
+//! A reading's way: each lane's [`stage_clock`] and socket, and the machine's counters, become windows of evidence in
+//! [`engine`]; the judge of `weir-model` names each window's limit, and the [`tuner`] acts on it.
+
+pub mod engine;
+pub mod error;
+pub mod http;
+pub mod job;
+pub mod journal;
+pub mod lane;
+pub mod ledger;
+pub mod limiter;
+pub mod object;
+pub mod pool;
+pub mod ramp;
+pub mod ranges;
+pub mod sink;
+pub mod stage_clock;
+pub mod transfer;
+pub mod tuner;
+pub mod verify;
+
+pub use error::Error;

@@ -1,0 +1,161 @@
+//! What an answer says of the object behind it: its size, its validator, which bytes these are.
+
+use url::Url;
+use weir_http::content_range::ContentRange;
+use weir_http::digest_field::Declared;
+use weir_http::head::ResponseHead;
+use weir_http::validator::Validator;
+
+use crate::error::Error;
+use crate::http::credentials;
+
+/// An object as one answer shows it.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// Its size, where announced.
+    pub size: Option<u64>,
+    /// By what later answers are known to be of the same object.
+    pub validator: Option<Validator>,
+    /// The server answers parts, so lanes can share it and a resume can skip.
+    pub ranged: bool,
+    /// The strongest digest the server declares of the whole object.
+    pub declared: Option<Declared>,
+}
+
+/// What an answer to `Range: bytes=START-` holds.
+#[derive(Debug)]
+pub enum Part {
+    /// The bytes from START on.
+    Asked(Object),
+    /// The whole object from byte 0, whatever was asked.
+    Whole(Object),
+    /// The object is empty.
+    Empty,
+    /// There is no such part; the object has this size, if that was said.
+    Beyond(Option<u64>),
+}
+
+/// Judges the head of an answer to a request for the bytes from `asked` on, or for all of it without a range.
+pub fn judge(head: &ResponseHead, url: &Url, asked: Option<u64>, now: std::time::SystemTime) -> Result<Part, Error> {
+    let host = || url.host_str().unwrap_or_default().to_owned();
+    let wrong = |detail: String| Error::WrongPart { host: host(), detail };
+    let start = asked.unwrap_or(0);
+    match head.status {
+        206 if asked.is_none() => Err(wrong("a part (206), though the whole was asked for".to_owned())),
+        206 => {
+            let kind = head.header("content-type").unwrap_or_default();
+            if kind.to_ascii_lowercase().starts_with("multipart/byteranges") {
+                return Err(wrong("several parts in one (multipart/byteranges), one was asked for".to_owned()));
+            }
+            let field = head.header("content-range").ok_or_else(|| wrong("206 without Content-Range".to_owned()))?;
+            let range: ContentRange = field.parse().map_err(|error| wrong(format!("{error}")))?;
+            match range {
+                ContentRange::Bytes { first, complete, .. } if first == start => {
+                    let seen = describe(head);
+                    // Without a strong validator nothing says that two parts are of one version.
+                    let pinned = seen.validator.as_ref().is_some_and(|one| one.if_range_value().is_some());
+                    Ok(Part::Asked(Object { size: complete, ranged: complete.is_some() && pinned, ..seen }))
+                }
+                ContentRange::Bytes { first, .. } => {
+                    Err(wrong(format!("it starts at byte {first}, asked for from byte {start}")))
+                }
+                ContentRange::Unsatisfied { .. } => Err(wrong(format!("206 with Content-Range '{field}'"))),
+            }
+        }
+        200 | 203 => {
+            let size = weir_http::body::content_length(&head.fields).ok().flatten();
+            let object = Object { size, ranged: false, ..describe(head) };
+            Ok(Part::Whole(object))
+        }
+        416 => {
+            let size = head.header("content-range").and_then(|field| field.parse::<ContentRange>().ok());
+            match size.and_then(|range| range.complete()) {
+                Some(0) if start == 0 => Ok(Part::Empty),
+                size => Ok(Part::Beyond(size)),
+            }
+        }
+        status => Err(Error::Status {
+            host: host(),
+            status,
+            reason: printable(&head.reason),
+            retry_after: weir_http::retry_after::wait(&head.fields, now),
+        }),
+    }
+}
+
+fn describe(head: &ResponseHead) -> Object {
+    let declarations = weir_http::digest_field::declarations(head.status, &head.fields);
+    for ignored in &declarations.ignored {
+        tracing::debug!("{} is not used: {}", ignored.field, ignored.why);
+    }
+    Object {
+        size: None,
+        validator: Validator::from_fields(&head.fields),
+        ranged: false,
+        declared: declarations.strongest_whole().cloned(),
+    }
+}
+
+/// The coding of a body that is not the file itself.
+pub fn foreign_coding(head: &ResponseHead, name: &str) -> Option<String> {
+    let coding = weir_http::encoding::content_coding(&head.fields)?;
+    (!weir_http::encoding::coded_body_is_the_file(name, &coding)).then_some(coding)
+}
+
+/// The file name for an object saved into a folder: Content-Disposition, then the URL's last segment.
+pub fn file_name(head: &ResponseHead, url: &Url) -> String {
+    weir_http::filename::from_header(&head.fields).unwrap_or_else(|| name_from_url(url))
+}
+
+/// The URL's last path segment as a plain file name; `index.html` where there is none.
+pub fn name_from_url(url: &Url) -> String {
+    weir_http::filename::from_url(url.as_str()).unwrap_or_else(|| "index.html".to_owned())
+}
+
+/// The URL as it may be shown: no user, no password, no signature in its query.
+pub fn shown(url: &Url) -> String {
+    let mut bare = credentials::without(url);
+    let secret = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        ["sig", "token", "secret", "password", "credential", "key"].iter().any(|word| name.contains(word))
+    };
+    if bare.query_pairs().any(|(name, _)| secret(&name)) {
+        let pairs: Vec<(String, String)> = bare
+            .query_pairs()
+            .map(|(name, value)| {
+                let value = if secret(&name) { "REDACTED".to_owned() } else { value.into_owned() };
+                (name.into_owned(), value)
+            })
+            .collect();
+        bare.query_pairs_mut().clear().extend_pairs(pairs);
+    }
+    bare.to_string()
+}
+
+/// Foreign text on one line without control characters.
+fn printable(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_from_the_last_segment() {
+        for (url, name) in [
+            ("http://h/a/b.tar.gz?x=1", "b.tar.gz"),
+            ("http://h/a%20b", "a b"),
+            ("http://h/", "index.html"),
+            ("http://h/..%2f..%2fetc%2fpasswd", "passwd"),
+        ] {
+            assert_eq!(name_from_url(&Url::parse(url).unwrap()), name, "{url}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let url = Url::parse("https://u:p@h/x?X-Amz-Signature=abc&part=1#f").unwrap();
+        assert_eq!(shown(&url), "https://h/x?X-Amz-Signature=REDACTED&part=1");
+    }
+}

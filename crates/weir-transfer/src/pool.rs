@@ -1,0 +1,325 @@
+//! Who does what next: jobs that wait, bulk objects at work, and the lanes that share them.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::job::FileReport;
+use crate::ledger::{LaneId, SplitRule};
+use crate::ramp::Ramp;
+use crate::sink::{Sink, stdout};
+use crate::transfer::Transfer;
+
+/// Parts smaller than this are not worth a connection: at 100 MB/s and 10 ms it is one round trip's bytes.
+const MIN_PART: u64 = 1 << 20;
+
+/// A job in the queue.
+#[derive(Debug, Clone)]
+pub struct Waiting {
+    /// Its index.
+    pub job: usize,
+    /// Failures so far.
+    pub failures: u32,
+    /// Times it began again because the object changed.
+    pub restarts: u32,
+    not_before: Option<Instant>,
+}
+
+impl Waiting {
+    /// A job that begins again.
+    pub fn again(job: usize, restarts: u32) -> Waiting {
+        Waiting { job, failures: 0, restarts, not_before: None }
+    }
+}
+
+/// What a lane is to do.
+pub enum Work {
+    /// Ask for a job's object.
+    Open(Waiting),
+    /// Fetch a part of an object at work.
+    Part(Arc<Transfer>, Range<u64>),
+    /// Stop: there are more lanes than wanted, or no more work.
+    Quit,
+}
+
+/// The pool.
+pub struct Pool {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    queue: VecDeque<Waiting>,
+    opening: u32,
+    active: Vec<Arc<Transfer>>,
+    reports: Vec<Option<FileReport>>,
+    finished: usize,
+    lanes: u32,
+    bulk_lanes: u32,
+    small_wanted: u32,
+    bulk_wanted: u32,
+    ramp: Ramp,
+    stopped: bool,
+    known_bytes: u64,
+}
+
+/// A look at the pool.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Census {
+    /// Lanes that live.
+    pub lanes: u32,
+    /// Lanes on bulk objects.
+    pub bulk_lanes: u32,
+    /// Lanes wanted.
+    pub wanted: u32,
+    /// Jobs finished.
+    pub finished: usize,
+    /// Bytes of finished jobs.
+    pub finished_bytes: u64,
+    /// Bytes done of those at work.
+    pub active_bytes: u64,
+    /// Sizes of those at work, if all are known.
+    pub active_total: Option<u64>,
+    /// Jobs not opened yet.
+    pub waiting: usize,
+}
+
+impl Pool {
+    /// A pool of `jobs` jobs; `small` lanes at most for small objects (fixed from the start if `fixed`), `bulk` to begin with.
+    pub fn new(jobs: usize, small: u32, fixed: bool, bulk: u32) -> Pool {
+        let queue =
+            (0..jobs).map(|job| Waiting { job, failures: 0, restarts: 0, not_before: None }).collect();
+        Pool {
+            state: Mutex::new(State {
+                queue,
+                opening: 0,
+                active: Vec::new(),
+                reports: (0..jobs).map(|_| None).collect(),
+                finished: 0,
+                lanes: 0,
+                bulk_lanes: 0,
+                small_wanted: if fixed { small } else { 1 },
+                bulk_wanted: bulk,
+                ramp: Ramp::new(if fixed { 1 } else { small }),
+                stopped: false,
+                known_bytes: 0,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A lane may be started; it then counts.
+    pub fn admit(&self) -> bool {
+        let mut state = self.lock();
+        let admitted = !state.stopped && !state.is_done() && state.lanes < state.wanted();
+        state.lanes += u32::from(admitted);
+        admitted
+    }
+
+    /// An admitted lane could not be started.
+    pub fn dismissed(&self) {
+        let mut state = self.lock();
+        state.lanes -= 1;
+        // Fewer lanes is slower; none at all would wait for ever.
+        state.stopped |= state.lanes == 0;
+        self.changed.notify_all();
+    }
+
+    /// What `lane` is to do next; waits until there is something.
+    pub fn next(&self, lane: LaneId) -> Work {
+        let mut state = self.lock();
+        loop {
+            if state.stopped || state.is_done() || state.lanes > state.wanted() {
+                state.lanes -= 1;
+                self.changed.notify_all();
+                return Work::Quit;
+            }
+            let now = Instant::now();
+            if let Some(work) = state.part(lane, false).or_else(|| state.open(now)).or_else(|| state.part(lane, true)) {
+                return work;
+            }
+            let patience = state.next_ready(now).unwrap_or(Duration::from_millis(100));
+            state = self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// The opened job is a bulk object: waits for a place among the bulk lanes. False when stopped.
+    pub fn begin_bulk(&self) -> bool {
+        let mut state = self.lock();
+        while state.bulk_lanes >= state.bulk_wanted && !state.stopped {
+            let waited = self.changed.wait_timeout(state, Duration::from_millis(100));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.bulk_lanes += 1;
+        !state.stopped
+    }
+
+    /// Other lanes may join `transfer`.
+    pub fn activate(&self, transfer: &Arc<Transfer>) {
+        self.lock().active.push(Arc::clone(transfer));
+        self.changed.notify_all();
+    }
+
+    /// A lane leaves the bulk object it worked on.
+    pub fn end_bulk(&self) {
+        self.lock().bulk_lanes -= 1;
+        self.changed.notify_all();
+    }
+
+    /// An opened job has become a transfer or has ended: it is no longer being opened.
+    pub fn opened(&self) {
+        self.lock().opening -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Puts a job back for a later attempt.
+    pub fn requeue(&self, waiting: Waiting, after: Duration) {
+        let mut state = self.lock();
+        state.queue.push_back(Waiting { not_before: Some(Instant::now() + after), ..waiting });
+        self.changed.notify_all();
+    }
+
+    /// A job's end.
+    pub fn report(&self, job: usize, report: FileReport) {
+        let mut state = self.lock();
+        state.active.retain(|transfer| transfer.job != job);
+        if state.reports[job].is_none() {
+            state.finished += 1;
+            state.known_bytes += report.bytes;
+            state.reports[job] = Some(report);
+        }
+        self.changed.notify_all();
+    }
+
+    /// A transfer begins again from its URL.
+    pub fn deactivate(&self, job: usize) {
+        self.lock().active.retain(|transfer| transfer.job != job);
+    }
+
+    /// A small object is done; the ramp may want another number of lanes now.
+    pub fn on_small_object(&self, now: Instant) {
+        let mut state = self.lock();
+        let waiting = state.queue.len();
+        if let Some(lanes) = state.ramp.on_object(now, waiting) {
+            state.small_wanted = lanes;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Sets the lanes for bulk objects.
+    pub fn want_bulk(&self, lanes: u32) {
+        self.lock().bulk_wanted = lanes;
+        self.changed.notify_all();
+    }
+
+    /// Ends all work.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits up to `span` for the end of the run, or until more lanes are wanted. True when it is over.
+    pub fn wait_over(&self, span: Duration) -> bool {
+        let deadline = Instant::now() + span;
+        let mut state = self.lock();
+        loop {
+            if (state.stopped || state.is_done()) && state.lanes == 0 {
+                return true;
+            }
+            let now = Instant::now();
+            let short_of_lanes = !state.stopped && state.lanes < state.wanted() && !state.is_done();
+            if now >= deadline || short_of_lanes {
+                return false;
+            }
+            state = self.changed.wait_timeout(state, deadline - now).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// The objects at work.
+    pub fn active(&self) -> Vec<Arc<Transfer>> {
+        self.lock().active.clone()
+    }
+
+    /// A look at the whole.
+    pub fn census(&self) -> Census {
+        let state = self.lock();
+        let mut census = Census {
+            lanes: state.lanes,
+            bulk_lanes: state.bulk_lanes,
+            wanted: state.wanted(),
+            finished: state.finished,
+            finished_bytes: state.known_bytes,
+            active_total: Some(0),
+            waiting: state.queue.len(),
+            active_bytes: 0,
+        };
+        for transfer in &state.active {
+            census.active_bytes += transfer.ledger().done().len();
+            census.active_total = census.active_total.zip(transfer.size).map(|(sum, size)| sum + size);
+        }
+        census
+    }
+
+    /// The reports, in the order of the jobs; `None` for jobs that never ended.
+    pub fn take_reports(&self) -> Vec<Option<FileReport>> {
+        std::mem::take(&mut self.lock().reports)
+    }
+}
+
+impl State {
+    fn is_done(&self) -> bool {
+        self.finished == self.reports.len()
+    }
+
+    fn wanted(&self) -> u32 {
+        self.small_wanted.max(self.bulk_wanted)
+    }
+
+    /// The next job whose time has come. One lane opens at a time beyond those that small objects need.
+    fn open(&mut self, now: Instant) -> Option<Work> {
+        let ready = self.queue.iter().position(|job| job.not_before.is_none_or(|time| time <= now))?;
+        let job = self.queue.remove(ready)?;
+        self.opening += 1;
+        Some(Work::Open(job))
+    }
+
+    fn part(&mut self, lane: LaneId, split: bool) -> Option<Work> {
+        if self.bulk_lanes >= self.bulk_wanted {
+            return None;
+        }
+        let joining = u64::from(self.bulk_wanted - self.bulk_lanes);
+        for transfer in &self.active {
+            if transfer.over.load(Relaxed) || (!transfer.ranged.load(Relaxed) && split) {
+                continue;
+            }
+            let mut ledger = transfer.ledger();
+            let claim = match (&transfer.sink, split) {
+                (Sink::Stdout(sink), false) if transfer.ranged.load(Relaxed) || ledger.lanes() == 0 => {
+                    ledger.claim_gap(lane, stdout::BLOCK, sink.written() + stdout::WINDOW)
+                }
+                (Sink::Part(_), false) if transfer.ranged.load(Relaxed) || ledger.lanes() == 0 => {
+                    ledger.claim_gap(lane, u64::MAX, u64::MAX)
+                }
+                (Sink::Part(_), true) => ledger.claim_split(lane, SplitRule { min_part: MIN_PART, joining }),
+                _ => None,
+            };
+            drop(ledger);
+            if let Some(range) = claim {
+                self.bulk_lanes += 1;
+                return Some(Work::Part(Arc::clone(transfer), range));
+            }
+        }
+        None
+    }
+
+    fn next_ready(&self, now: Instant) -> Option<Duration> {
+        let times = self.queue.iter().filter_map(|job| job.not_before);
+        times.min().map(|time| time.saturating_duration_since(now).max(Duration::from_millis(1)))
+    }
+}

@@ -1,0 +1,173 @@
+//! `NAME.part`, the file while it grows, and `NAME.weir`, its journal. `NAME` itself appears only by rename.
+
+use std::fs::{self, File};
+use std::io::{self, IoSlice};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use weir_http::validator::Validator;
+use weir_units::Bytes;
+
+use crate::error::Error;
+use crate::journal::{self, Journal};
+use crate::ranges::RangeSet;
+
+/// Linux's UIO_MAXIOV.
+const MAX_PIECES: usize = 1024;
+
+/// A part file that this process has locked.
+#[derive(Debug)]
+pub struct PartFile {
+    file: File,
+    target: PathBuf,
+    part: PathBuf,
+    journal: PathBuf,
+}
+
+/// The names beside `target`.
+pub fn names(target: &Path) -> (PathBuf, PathBuf) {
+    let with = |suffix: &str| {
+        let mut name = target.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    (with(".part"), with(".weir"))
+}
+
+impl PartFile {
+    /// Opens or creates the part file of `target` and locks it against other weirs.
+    pub fn open(target: &Path) -> Result<PartFile, Error> {
+        let (part, journal) = names(target);
+        let failed = |source| Error::Local { action: "open", path: part.clone(), source, kept: None };
+        loop {
+            let file = File::options().read(true).write(true).create(true).truncate(false).open(&part).map_err(failed)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Locked { path: target.to_owned() }),
+                // No locks on this file system (some network ones): go on without.
+                Err(_) => return Ok(PartFile { file, target: target.to_owned(), part, journal }),
+            }
+            // The one who held the lock may have renamed the file meanwhile: then ours is no longer the part file.
+            let ours = file.metadata().map_err(failed)?;
+            if fs::metadata(&part).is_ok_and(|there| there.ino() == ours.ino() && there.dev() == ours.dev()) {
+                return Ok(PartFile { file, target: target.to_owned(), part, journal });
+            }
+        }
+    }
+
+    /// What an earlier run left, if its journal can be trusted and is of `url`; `Err` says why not.
+    pub fn saved(&self, url: &str) -> Result<Option<Journal>, String> {
+        let journal = match Journal::read(&self.journal) {
+            Ok(Some(journal)) => journal,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        if journal.url != url {
+            return Err("the partial file here is of another url".to_owned());
+        }
+        if journal.validator.is_none() {
+            return Err("the server gave nothing by which to tell whether the object is still the same".to_owned());
+        }
+        match self.file.metadata() {
+            Ok(metadata) if metadata.len() == journal.size => Ok(Some(journal)),
+            _ => Err("the partial file does not have the size that its journal says".to_owned()),
+        }
+    }
+
+    /// Forgets what was there.
+    pub fn restart(&self) -> Result<(), Error> {
+        Journal::remove(&self.journal);
+        self.file.set_len(0).map_err(|source| self.failed("truncate", source, None))
+    }
+
+    /// Reserves `size` bytes, so that a full disk is noticed before the first byte is fetched.
+    pub fn reserve(&self, size: u64) -> Result<(), Error> {
+        let full = |source: io::Error| self.failed("reserve space for", source, None);
+        match fallocate(&self.file, FallocateFlags::empty(), 0, size) {
+            Ok(()) => Ok(()),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.file.set_len(size).map_err(full),
+            Err(error) => {
+                // A failed reservation may leave some: give it back.
+                let _ = self.file.set_len(0);
+                Err(full(error.into()))
+            }
+        }
+    }
+
+    /// Writes all of `pieces` at `offset`.
+    pub fn write_at(&self, mut offset: u64, pieces: &mut Vec<IoSlice<'_>>) -> Result<(), Error> {
+        let mut pieces = &mut pieces[..];
+        while !pieces.is_empty() {
+            let batch = pieces.len().min(MAX_PIECES);
+            match rustix::io::pwritev(&self.file, &pieces[..batch], offset) {
+                Ok(0) => return Err(self.failed("write", io::ErrorKind::WriteZero.into(), None)),
+                Ok(written) => {
+                    offset += written as u64;
+                    IoSlice::advance_slices(&mut pieces, written);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(self.failed("write", error.into(), None)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the journal; with `durable`, everything written before this call is on the disk first.
+    pub fn store(&self, journal: &Journal, durable: bool) -> Result<(), Error> {
+        journal
+            .store(&self.journal, durable)
+            .map_err(|source| Error::Local { action: "write", path: self.journal.clone(), source, kept: None })
+    }
+
+    /// Waits until the file's bytes are on the disk.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.file.sync_data().map_err(|source| self.failed("sync", source, None))
+    }
+
+    /// Cuts or grows the file to its size, once that is known.
+    pub fn set_size(&self, size: u64) -> Result<(), Error> {
+        self.file.set_len(size).map_err(|source| self.failed("resize", source, None))
+    }
+
+    /// The complete file gets its name; the journal goes.
+    pub fn publish(&self) -> Result<(), Error> {
+        fs::rename(&self.part, &self.target)
+            .map_err(|source| Error::Local { action: "rename to", path: self.target.clone(), source, kept: None })?;
+        Journal::remove(&self.journal);
+        Ok(())
+    }
+
+    /// Nothing of it is worth keeping.
+    pub fn discard(&self) {
+        let _ = fs::remove_file(&self.part);
+        Journal::remove(&self.journal);
+    }
+
+    /// For reading back what was written.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The file's name when it is complete.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Says in a disk's error how much is kept.
+    pub fn failed(&self, action: &'static str, source: io::Error, kept: Option<Bytes>) -> Error {
+        Error::Local { action, path: self.target.clone(), source, kept }
+    }
+}
+
+/// A journal for what `done` holds now.
+pub fn journal_of(url: &str, validator: Option<&Validator>, size: u64, written: &RangeSet, durable: &RangeSet) -> Journal {
+    Journal {
+        url: url.to_owned(),
+        validator: validator.map(|one| (one.kind().to_owned(), one.value().to_owned())),
+        size,
+        boot: journal::boot_id(),
+        written: journal::pairs(written),
+        durable: journal::pairs(durable),
+    }
+}

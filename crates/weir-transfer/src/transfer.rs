@@ -1,0 +1,258 @@
+//! One bulk object on its way: its ledger, its sink, its journal, its digests, shared by the lanes at work on it.
+
+use std::collections::BTreeSet;
+use std::io::IoSlice;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use url::Url;
+use weir_codec::digest::Expected;
+use weir_http::validator::Validator;
+use weir_units::Bytes;
+
+use crate::error::Error;
+use crate::http::credentials;
+use crate::job::{FileReport, Outcome};
+use crate::ledger::{LaneId, Ledger};
+use crate::object;
+use crate::ranges::RangeSet;
+use crate::sink::Sink;
+use crate::sink::part_file::journal_of;
+use crate::verify::{self, Expectation, Follower};
+
+/// A bulk object at work.
+pub struct Transfer {
+    /// Index of its job.
+    pub job: usize,
+    /// As asked for.
+    pub url: Url,
+    /// After redirects; where parts are fetched.
+    pub location: Mutex<Url>,
+    /// Announced size.
+    pub size: Option<u64>,
+    /// What each further answer must carry.
+    pub validator: Option<Validator>,
+    /// Parts can be asked for.
+    pub ranged: AtomicBool,
+    /// Bytes that an earlier run left.
+    pub resumed_from: u64,
+    /// Which bytes are done and who works on the rest.
+    pub ledger: Mutex<Ledger>,
+    /// Where they go.
+    pub sink: Sink,
+    /// The digest thread, if a digest is wanted.
+    pub follower: Option<Follower>,
+    /// Digests it must have.
+    pub expectations: Vec<Expectation>,
+    /// Lanes that brought bytes.
+    pub carriers: Mutex<BTreeSet<LaneId>>,
+    /// Failures in a row that brought nothing new.
+    pub failures: AtomicU32,
+    /// Bytes done at the last failure.
+    pub at_failure: AtomicU64,
+    /// It ended, well or not; lanes let go of it.
+    pub over: AtomicBool,
+    /// What the last durable journal covers.
+    durable: Mutex<RangeSet>,
+}
+
+/// What opens a transfer.
+pub struct Opening {
+    /// Index of the job.
+    pub job: usize,
+    /// As asked for.
+    pub url: Url,
+    /// After redirects.
+    pub location: Url,
+    /// Announced size.
+    pub size: Option<u64>,
+    /// Of the answer.
+    pub validator: Option<Validator>,
+    /// Parts can be asked for.
+    pub ranged: bool,
+    /// What is here already.
+    pub done: RangeSet,
+    /// What of it an fdatasync confirmed.
+    pub durable: RangeSet,
+    /// Where bytes go.
+    pub sink: Sink,
+    /// Digests it must have.
+    pub expectations: Vec<Expectation>,
+}
+
+impl Transfer {
+    /// A transfer with its first answer at hand.
+    pub fn new(opening: Opening) -> Result<Transfer, Error> {
+        let algorithms = verify::algorithms(&opening.expectations);
+        let follower = match opening.sink.part() {
+            Some(part) if !algorithms.is_empty() => {
+                let file = part.file().try_clone().map_err(|source| part.failed("open", source, None))?;
+                let follower = Follower::start(file, algorithms).map_err(|e| part.failed("verify", e, None))?;
+                follower.advance(opening.done.prefix());
+                Some(follower)
+            }
+            _ => None,
+        };
+        let resumed_from = opening.done.len();
+        let ledger = match opening.sink.part() {
+            Some(_) => Ledger::new(opening.size, opening.done),
+            None => Ledger::in_order(opening.size),
+        };
+        Ok(Transfer {
+            job: opening.job,
+            url: opening.url,
+            location: Mutex::new(opening.location),
+            size: opening.size,
+            validator: opening.validator,
+            ranged: AtomicBool::new(opening.ranged),
+            resumed_from,
+            ledger: Mutex::new(ledger),
+            sink: opening.sink,
+            follower,
+            expectations: opening.expectations,
+            carriers: Mutex::default(),
+            failures: AtomicU32::new(0),
+            at_failure: AtomicU64::new(resumed_from),
+            over: AtomicBool::new(false),
+            durable: Mutex::new(opening.durable),
+        })
+    }
+
+    /// The ledger, locked.
+    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the first bytes of `pieces` that belong to `lane` at its position. Returns how many of `length` those were.
+    pub fn take<'a>(
+        &self,
+        lane: LaneId,
+        length: u64,
+        pieces: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<u64, Error> {
+        let (at, granted) = {
+            let mut ledger = self.ledger();
+            let Some(claim) = ledger.claim(lane) else { return Ok(0) };
+            (claim.start, ledger.reserve(lane, length))
+        };
+        let mut left = usize::try_from(granted).unwrap_or(usize::MAX);
+        let mut slices = Vec::with_capacity(4);
+        for piece in pieces {
+            let part = &piece[..piece.len().min(left)];
+            left -= part.len();
+            if !part.is_empty() {
+                slices.push(IoSlice::new(part));
+            }
+        }
+        self.sink.write_at(at, &mut slices)?;
+        let prefix = {
+            let mut ledger = self.ledger();
+            ledger.commit(lane);
+            ledger.done().prefix()
+        };
+        if let Some(follower) = &self.follower {
+            follower.advance(prefix);
+        }
+        Ok(granted)
+    }
+
+    /// The rest could be fetched by a later run.
+    pub fn is_resumable(&self) -> bool {
+        self.sink.part().is_some() && self.size.is_some() && self.validator.is_some() && self.ranged.load(Relaxed)
+    }
+
+    /// Stores what is done. `durable` first waits for the disk.
+    pub fn journal(&self, durable: bool) -> Result<(), Error> {
+        if self.over.load(Relaxed) { Ok(()) } else { self.store(durable) }
+    }
+
+    /// The last journal of a transfer that ends incomplete.
+    pub fn journal_at_end(&self) -> Result<(), Error> {
+        self.store(false)
+    }
+
+    fn store(&self, durable: bool) -> Result<(), Error> {
+        let (Some(part), Some(size), true) = (self.sink.part(), self.size, self.is_resumable()) else {
+            return Ok(());
+        };
+        let written = self.ledger().done().clone();
+        if durable {
+            part.sync()?;
+            *self.durable.lock().unwrap_or_else(PoisonError::into_inner) = written.clone();
+        }
+        if self.over.load(Relaxed) {
+            return Ok(());
+        }
+        let confirmed = self.durable.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let url = credentials::without(&self.url);
+        part.store(&journal_of(url.as_str(), self.validator.as_ref(), size, &written, &confirmed), durable)
+    }
+
+    /// All bytes are here: checks the digests and gives the file its name.
+    pub fn finish(&self, sync: bool) -> Result<Vec<Expected>, Error> {
+        let size = self.ledger().size().unwrap_or_default();
+        let name = self.name();
+        let found = match (&self.follower, &self.sink) {
+            (Some(follower), Sink::Part(part)) => {
+                follower.finish(size).map_err(|source| part.failed("read back", source, None))?
+            }
+            (_, Sink::Stdout(stdout)) => stdout.finish(),
+            _ => Vec::new(),
+        };
+        verify::check(&name, &self.expectations, &found)?;
+        if let Some(part) = self.sink.part() {
+            if self.size.is_none() {
+                part.set_size(size)?;
+            }
+            if sync {
+                part.sync()?;
+            }
+            part.publish()?;
+        }
+        Ok(found)
+    }
+
+    /// Lets go of what is here after `error`: keeps it where a later run can go on from it.
+    pub fn give_up(&self, error: Error) -> Outcome {
+        let kept = self.ledger().done().len();
+        let Some(part) = self.sink.part() else { return Outcome::Failed(error) };
+        if error.is_verification() || !self.is_resumable() || kept == 0 {
+            part.discard();
+            return Outcome::Failed(error);
+        }
+        match error {
+            Error::Local { action, path, source, .. } => {
+                Outcome::Partial(Error::Local { action, path, source, kept: Some(Bytes(kept)) })
+            }
+            error => Outcome::Partial(error),
+        }
+    }
+
+    /// The report of its end.
+    pub fn report(&self, outcome: Outcome, found: &[Expected]) -> FileReport {
+        FileReport {
+            url: object::shown(&self.url),
+            path: self.path(),
+            bytes: self.ledger().done().len(),
+            resumed_from: self.resumed_from,
+            connections: self.carriers.lock().unwrap_or_else(PoisonError::into_inner).len() as u32,
+            digest: found.first().cloned(),
+            verified: !self.expectations.is_empty() && matches!(outcome, Outcome::Complete),
+            outcome,
+            body: None,
+        }
+    }
+
+    /// The file it becomes.
+    pub fn path(&self) -> Option<PathBuf> {
+        self.sink.part().map(|part| part.target().to_owned())
+    }
+
+    fn name(&self) -> String {
+        match self.path() {
+            Some(path) => path.display().to_string(),
+            None => object::shown(&self.url),
+        }
+    }
+}

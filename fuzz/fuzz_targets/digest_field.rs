@@ -1,0 +1,33 @@
+//! Every field that announces a digest, each with the same foreign value; and what people write after `--checksum`.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir_http::{Fields, checksums::Checksums, digest_field};
+
+const NAMES: [&str; 7] = [
+    "Repr-Digest",
+    "Content-Digest",
+    "Digest",
+    "Content-MD5",
+    "x-goog-hash",
+    "x-amz-checksum-sha256",
+    "x-amz-checksum-crc32c",
+];
+
+fuzz_target!(|value: &str| {
+    let mut fields = Fields::new();
+    for name in NAMES {
+        let _ = fields.push(name, value);
+    }
+    for status in [200, 206] {
+        for declared in digest_field::declarations(status, &fields).declared {
+            assert_eq!(declared.expected.bytes().len(), declared.expected.algorithm().len());
+        }
+    }
+    if let Ok(expected) = value.parse::<weir_codec::Expected>() {
+        assert_eq!(expected.to_string().parse(), Ok(expected));
+    }
+    if let Ok(list) = Checksums::parse(value.as_bytes(), None) {
+        let _ = list.find("name");
+    }
+});

@@ -1,0 +1,29 @@
+//! Heads out of raw bytes, and everything that is asked about a response.
+#![no_main]
+
+use std::time::SystemTime;
+
+use libfuzzer_sys::fuzz_target;
+use weir_http::{Validator, digest_field, encoding, filename, head, retry_after};
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(Some((response, end))) = head::parse_response(bytes) {
+        assert!(end <= bytes.len() && end <= head::MAX_HEAD);
+        let _ = response.framing("GET");
+        let _ = response.keeps_connection();
+        let _ = digest_field::declarations(response.status, &response.fields);
+        let _ = encoding::content_coding(&response.fields);
+        let _ = filename::from_header(&response.fields);
+        let _ = retry_after::policies(&response.fields);
+        let wait = retry_after::wait(&response.fields, SystemTime::UNIX_EPOCH);
+        assert!(wait.unwrap_or_default() <= retry_after::MAX_WAIT);
+        if let Some(validator) = Validator::from_fields(&response.fields) {
+            assert!(validator.matches(&response.fields));
+            assert_eq!(Validator::from_parts(validator.kind(), validator.value()), Some(validator));
+        }
+    }
+    if let Ok(Some((request, end))) = head::parse_request(bytes) {
+        assert!(end <= bytes.len());
+        let _ = request.framing();
+    }
+});
