@@ -242,7 +242,7 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
         None => match buffer {
             Some(buffer) => format!(
                 "allow a larger receive buffer: sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {}\"",
-                (buffer as u64).next_power_of_two()
+                (buffer.min(1e12) as u64).next_power_of_two()
             ),
             None => "allow a larger receive buffer (net.ipv4.tcp_rmem)".to_owned(),
         },

@@ -321,6 +321,8 @@ impl<'a> Run<'a> {
         let context = Context::alone(self.evidence);
         (RULES.iter().zip(&self.tallies))
             .filter(|(_, [convicted, acquitted, _])| *convicted <= 0.0 && *acquitted >= 0.9 * self.total)
+            // Writes that are paced are paced to the disk: it is not the first in the way, but not innocent either.
+            .filter(|(rule, _)| rule.limit != Limit::Disk || !self.held.contains_key(&Limit::DirtyThrottle))
             .filter_map(|(rule, _)| match (rule.judge)(&whole, &context) {
                 Judgement::Acquit { evidence } => Some(format!("{}: {evidence}", rule.limit)),
                 _ => None,

@@ -217,12 +217,16 @@ impl From<&Verdict> for VerdictRecord {
     fn from(verdict: &Verdict) -> VerdictRecord {
         VerdictRecord {
             limit: verdict.limit.map(|limit| limit.name().to_owned()),
-            confidence: verdict.confidence,
-            shares: verdict.shares.iter().map(|(limit, share)| (limit.name().to_owned(), *share)).collect(),
+            confidence: tidy(verdict.confidence),
+            shares: verdict
+                .shares
+                .iter()
+                .map(|(limit, share)| (limit.name().to_owned(), tidy(*share)))
+                .collect(),
             phases: (verdict.phases.iter())
                 .map(|phase| PhaseRecord {
-                    from: phase.from,
-                    to: phase.to,
+                    from: tidy(phase.from),
+                    to: tidy(phase.to),
                     limit: phase.limit.name().to_owned(),
                 })
                 .collect(),
@@ -258,13 +262,18 @@ fn sample(windows: &[Window], limits: &[Limit]) -> Sample {
     }
     let longest = held.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(limit, _)| limit.name().to_owned());
     Sample {
-        t: joined.at,
+        t: tidy(joined.at),
         rate: Rate::of(joined.received, joined.span).0,
         limit: longest,
         written_rate: Some(Rate::of(joined.written, joined.span).0),
         disk_rate: joined.disk.value().map(|disk| Rate::of(disk.written, joined.span).0),
         connections: windows.iter().map(connections).max(),
     }
+}
+
+/// Without the noise behind the ninth decimal that adding up leaves (0.30000000000000004).
+fn tidy(value: f64) -> f64 {
+    (value * 1e9).round() / 1e9
 }
 
 fn connections(window: &Window) -> u32 {

@@ -2,7 +2,7 @@
 //!
 //! One accept loop takes connections. A plain one gets its own thread, which answers HTTP/1.1 with `sendfile(2)`, so that
 //! the bytes never visit user space; HTTPS and HTTP/2 go to hyper on a tokio runtime. What is answered is decided for both
-//! by one pure function, [`answer::decide`]. The server can also be made slow on purpose (a rate, a delay, a small send
+//! by one pure function, `answer::decide`. The server can also be made slow on purpose (a rate, a delay, a small send
 //! buffer, few connections at once), so that the lab and the demo can show such servers.
 //!
 //! ```

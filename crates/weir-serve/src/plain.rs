@@ -28,8 +28,8 @@ const MAX_SEND: u64 = 64 << 20;
 /// More header fields than this get 431 as well.
 const MAX_FIELDS: usize = 100;
 /// After a refusal, how much of what the client still sends is read, and for how long, so that it gets to see the refusal.
-const LINGER_BYTES: usize = 256 * 1024;
-const LINGER: Duration = Duration::from_secs(2);
+pub(crate) const LINGER_BYTES: usize = 256 * 1024;
+pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
 /// Serves a connection to its end; an error is a client that went away, or a file that shrank.
 ///

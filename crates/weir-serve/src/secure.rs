@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -18,7 +19,7 @@ use crate::answer::Request;
 use crate::condition::Fields;
 use crate::connections::Permit;
 use crate::payload::{Payload, SharedPacer};
-use crate::plain::{IDLE, MAX_HEAD};
+use crate::plain::{IDLE, LINGER, LINGER_BYTES, MAX_HEAD};
 use crate::site::Site;
 use crate::target;
 
@@ -93,7 +94,8 @@ impl Secure {
         connection.await.map_err(io::Error::other)
     }
 
-    async fn respond(self, request: http::Request<Incoming>) -> io::Result<http::Response<Payload>> {
+    async fn respond(self, mut request: http::Request<Incoming>) -> io::Result<http::Response<Payload>> {
+        discard(request.body_mut()).await;
         if !self.site.delay.is_zero() {
             tokio::time::sleep(self.site.delay).await;
         }
@@ -124,6 +126,27 @@ impl Secure {
             tracing::debug!("connection from {} ended: {err}", self.client);
         }
     }
+}
+
+/// Reads what a client sends along with its request, within reason: a stream that is reset while its client still sends
+/// loses the answer.
+async fn discard(body: &mut Incoming) {
+    if body.is_end_stream() {
+        return;
+    }
+    let read = async {
+        let mut left = LINGER_BYTES;
+        while left > 0 {
+            match std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+                Some(Ok(frame)) => {
+                    left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len().max(1)))
+                }
+                Some(Err(_)) | None => break,
+            }
+        }
+    };
+    // Too slow is as good as too much.
+    let _ = tokio::time::timeout(LINGER, read).await;
 }
 
 fn into_tokio(socket: std::net::TcpStream) -> io::Result<TcpStream> {

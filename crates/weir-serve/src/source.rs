@@ -62,7 +62,9 @@ impl Source {
         let (offset, want) = self.place(offset, buffer.len());
         let slices = &mut [IoSliceMut::new(&mut buffer[..want])];
         let read = match rustix::io::preadv2(&self.file, slices, offset, ReadWriteFlags::NOWAIT) {
-            Err(Errno::OPNOTSUPP) if self.is_in_memory() => rustix::io::pread(&self.file, &mut buffer[..want], offset),
+            Err(Errno::OPNOTSUPP) if self.is_in_memory() => {
+                rustix::io::pread(&self.file, &mut buffer[..want], offset)
+            }
             read => read,
         };
         // An end of file is left to `read_at` as well, so that there is one place that knows what it means.
@@ -71,8 +73,8 @@ impl Source {
 
     /// tmpfs and memfd have no `RWF_NOWAIT` (Linux 6.18), and no need of it: all they hold is in memory.
     fn is_in_memory(&self) -> bool {
-        const TMPFS_MAGIC: i64 = 0x0102_1994; // linux/magic.h
-        rustix::fs::fstatfs(&self.file).is_ok_and(|fs| fs.f_type as i64 == TMPFS_MAGIC)
+        const TMPFS_MAGIC: u64 = 0x0102_1994; // linux/magic.h
+        rustix::fs::fstatfs(&self.file).is_ok_and(|fs| fs.f_type as u64 == TMPFS_MAGIC)
     }
 
     /// Where in `file` the byte at `offset` lies, and how many of the `want` bytes follow it there.

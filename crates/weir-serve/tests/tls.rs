@@ -75,7 +75,8 @@ fn https_serves_whole_files_and_ranges_under_every_name() {
         head.starts_with("HTTP/1.1 206 Partial Content\r\n") && head.contains("multipart/byteranges"),
         "{head}"
     );
-    assert!(body.windows(1000).any(|bytes| bytes == pattern(1_000_000, 1000)));
+    let inner = pattern(1_000_000, 1000);
+    assert!(body.windows(1000).any(|bytes| bytes == inner));
     let request = "HEAD /data.bin HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
     let (head, body) = ask_https(&server, "localhost", request);
     assert!(head.contains("Content-Length: 5000000\r\n") && body.is_empty(), "{head}");
@@ -162,6 +163,23 @@ async fn http2_is_spoken_in_the_clear_with_prior_knowledge() {
     assert!(status == 206 && bytes == pattern(7, 3_000_000));
     // HTTP/1.1 goes on beside it.
     assert_eq!(Client::new(&server).get("/data.bin", &["Range: bytes=0-9"]).body, pattern(0, 10));
+}
+
+#[tokio::test]
+async fn a_request_with_a_body_is_told_why_it_is_refused() {
+    let server = serve(generated());
+    let socket = tokio::net::TcpStream::connect(server.addresses()[0]).await.unwrap();
+    let (mut client, connection) = h2::client::handshake(socket).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let request = http::Request::post("http://test/data.bin").body(()).unwrap();
+    let (response, mut body) = client.send_request(request, false).unwrap();
+    body.send_data(vec![0; 1000].into(), true).unwrap();
+    let response = response.await.unwrap();
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["allow"]),
+        (405, &"GET, HEAD".parse().unwrap())
+    );
+    driver.abort();
 }
 
 #[test]

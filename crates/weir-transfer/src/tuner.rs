@@ -219,7 +219,8 @@ impl Tuner {
 /// More connections can lift this limit, or trying them is the only way to know.
 fn may_help(limit: Limit, free_cpus: f64) -> bool {
     match limit {
-        Limit::ReceiveWindow | Limit::PathLoss | Limit::RateLimit | Limit::SenderOrPath => true,
+        // A lane that waits most of its time needs little; with every processor busy it cannot even have that.
+        Limit::ReceiveWindow | Limit::PathLoss | Limit::RateLimit | Limit::SenderOrPath => free_cpus >= 0.2,
         // A second thread needs most of a processor to itself.
         Limit::CpuCore => free_cpus >= 0.6,
         _ => false,
@@ -279,7 +280,7 @@ mod tests {
     }
 
     fn world(rate: fn(u32) -> f64, limit: Limit) -> World {
-        World { rate, limit, served: 16, free_cpus: 0.0 }
+        World { rate, limit, served: 16, free_cpus: 1.0 }
     }
 
     #[test]
@@ -311,7 +312,8 @@ mod tests {
 
     #[test]
     fn a_full_core_without_a_free_one_is_left_alone() {
-        assert_eq!(run(&world(|_| 2e9, Limit::CpuCore), 10), (1, 1));
+        let busy = World { free_cpus: 0.0, ..world(|_| 2e9, Limit::CpuCore) };
+        assert_eq!(run(&busy, 10), (1, 1));
         let free = World { free_cpus: 3.0, ..world(|lanes| 2e9 * f64::from(lanes.min(4)), Limit::CpuCore) };
         assert_eq!(run(&free, 20).0, 4);
     }

@@ -1,2 +1,30 @@
-//! weir
-fn main() {}
+//! weir: moves bulk data and names the stage that limits it.
+
+mod args;
+mod cmd;
+mod live;
+mod voice;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+/// Exit codes are listed in `weir --help`.
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => voice::fatal(&error),
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<u8> {
+    match cli.command {
+        Command::Get(get) => cmd::get::run(&get),
+        Command::Serve(serve) => cmd::serve::run(&serve),
+        Command::Demo(demo) => cmd::demo::run(&demo),
+        Command::Completions { shell } => cmd::manual::completions(shell),
+        Command::Man { folder } => cmd::manual::pages(&folder),
+    }
+}

@@ -25,11 +25,11 @@ pub fn judge(window: &Window, _context: &Context<'_>) -> Judgement {
     }
     let level = window.dirty.value().map(|dirty| (dirty, starts_at(dirty)));
     let dirty = level.map(|(dirty, start)| {
-        format!(", {} of pages dirty, pacing starts near {}", bytes(dirty.dirty as f64), bytes(start))
+        format!(", {} dirty, pacing starts near {}", bytes(dirty.dirty as f64), bytes(start))
     });
     if let Some(asleep) = asleep.filter(|asleep| *asleep >= 0.25) {
         let evidence = format!(
-            "the writer was found asleep in balance_dirty_pages in {} of looks, blocked in write {} of the time{}",
+            "the writer slept in balance_dirty_pages in {} of looks, blocked in write {} of the time{}",
             percent(asleep),
             percent(spent.write_blocked),
             dirty.unwrap_or_default()
@@ -49,7 +49,7 @@ pub fn judge(window: &Window, _context: &Context<'_>) -> Judgement {
             )
         }
         Some((dirty_now, start)) => Judgement::acquit(format!(
-            "{} of pages dirty, pacing starts near {}",
+            "{} dirty, pacing starts near {}",
             bytes(dirty_now.dirty as f64),
             bytes(start)
         )),
@@ -87,7 +87,7 @@ fn acquittal(window: &Window, spent: Spent) -> String {
     let blocked = format!("blocked in write {} of the time", percent(spent.write_blocked));
     match window.dirty.value() {
         Some(dirty) => format!(
-            "{blocked}, {} of pages dirty, pacing starts near {}",
+            "{blocked}, {} dirty, pacing starts near {}",
             bytes(dirty.dirty as f64),
             bytes(starts_at(dirty))
         ),

@@ -1,0 +1,264 @@
+//! The command line: one source for parsing, help, man pages and completions.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use weir_units::{Bytes, Rate};
+
+/// Version and commit, as `weir --version` shows them.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 complete, 1 failed, 2 usage, 3 verification failed, 4 incomplete but resumable, 130 interrupted (what came is kept).
+Environment: http_proxy, https_proxy, no_proxy, NO_COLOR, SSL_CERT_FILE, NETRC.";
+
+/// Moves bulk data as fast as the path allows, and names the stage that limits it.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version = VERSION, after_help = AFTER_HELP, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Download, one file or thousands, in parallel where it helps, resumable, verified.
+    Get(Box<Get>),
+    /// Serve the files below a folder over HTTP or HTTPS.
+    Serve(Serve),
+    /// Show the main job on this machine alone: a fast file, a capped server, a slow disk, many files, a resume.
+    Demo(Demo),
+    /// Print shell completions.
+    Completions {
+        /// For which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages into a folder.
+    Man {
+        /// The folder.
+        folder: PathBuf,
+    },
+}
+
+const GET_EXAMPLES: &str = "\
+Examples:
+  weir get https://host/image.iso                     into the current folder
+  weir get https://host/image.iso -o disk.img         under another name
+  weir get -i urls.txt -o deps/                       a list, one URL (or URL<TAB>NAME) a line
+  weir get https://host/x.tar --checksum sha256:9f86... | weir get URL -o - | tar x
+The same command goes on where an interrupted one stopped (FILE.part and FILE.weir hold what came).";
+
+/// `weir get`.
+#[derive(Debug, Args)]
+#[command(after_help = GET_EXAMPLES)]
+pub struct Get {
+    /// What to fetch: http or https.
+    #[arg(value_name = "URL", required_unless_present = "list")]
+    pub urls: Vec<String>,
+    /// Where to: a file, a folder with a '/' at its end, or '-' for stdout [default: ./ with the server's name].
+    #[arg(short, long, value_name = "FILE|DIR/|-")]
+    pub output: Option<String>,
+    /// Also fetch what LIST names, one URL or URL<TAB>NAME a line; '-' for stdin.
+    #[arg(short = 'i', long = "input", value_name = "LIST")]
+    pub list: Option<String>,
+
+    /// Use exactly LANES connections for a file; by default weir adds them where they help.
+    #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub lanes: Option<u32>,
+    /// Fetch N files at once [default: auto].
+    #[arg(short = 'j', long = "jobs", value_name = "N|auto", value_parser = parse_jobs)]
+    pub jobs: Option<Jobs>,
+    /// Take at most RATE in all (such as 10M or 100Mbit).
+    #[arg(long, value_name = "RATE")]
+    pub limit_rate: Option<Rate>,
+    /// Set the socket's receive buffer (SO_RCVBUF) instead of leaving it to the kernel.
+    #[arg(long, value_name = "BYTES")]
+    pub recv_buffer: Option<Bytes>,
+
+    /// Send this field with each request; replaces one of the same name. Not sent to other hosts on a redirect.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub headers: Vec<String>,
+    /// User and password for the server (also from the URL or ~/.netrc).
+    #[arg(short = 'u', long, value_name = "USER:PASSWORD")]
+    pub user: Option<String>,
+    /// Go through this http proxy; an empty text means none.
+    #[arg(long, value_name = "URL")]
+    pub proxy: Option<String>,
+    /// Trust only the authorities in this PEM file.
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+    /// Accept any certificate.
+    #[arg(short = 'k', long)]
+    pub insecure: bool,
+    /// Speak HTTP/1.1 only.
+    #[arg(long = "http1.1", conflicts_with = "http2")]
+    pub http1: bool,
+    /// Speak HTTP/2 only.
+    #[arg(long)]
+    pub http2: bool,
+
+    /// Require this digest: sha256, sha512, blake3, sha1, md5 or crc32c.
+    #[arg(long, value_name = "ALG:HEX")]
+    pub checksum: Vec<String>,
+    /// Require the digests that the list at URL (such as SHA256SUMS) names.
+    #[arg(long, value_name = "URL")]
+    pub checksum_from: Option<String>,
+    /// Save a web page even where the name promises an archive, image or binary.
+    #[arg(long)]
+    pub any_type: bool,
+
+    /// Leave files that exist alone.
+    #[arg(long, conflicts_with = "force")]
+    pub no_clobber: bool,
+    /// Begin at byte 0, whatever an earlier run left.
+    #[arg(long)]
+    pub force: bool,
+    /// Wait until the bytes are on the disk before the file gets its name.
+    #[arg(long)]
+    pub sync: bool,
+    /// Give up after this many attempts in a row that brought nothing new.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub retries: u32,
+    /// Give up a connect, or a connection without a byte, after this long.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
+    pub timeout: Duration,
+
+    /// Output.
+    #[command(flatten)]
+    pub voice: Voice,
+}
+
+/// How much is said.
+#[derive(Debug, Args)]
+pub struct Voice {
+    /// Print one JSON record to stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing unless it fails.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Say what is decided and why; twice for more.
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// `-j`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Jobs {
+    /// weir decides.
+    Auto,
+    /// This many.
+    Fixed(u32),
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  weir serve .                                         http://127.0.0.1:8000/, this machine only
+  weir serve images --listen 0.0.0.0:8080              to the network
+  weir serve . --tls                                   https with a certificate made on the spot
+  weir serve . --limit-rate 8M --delay 200ms           a slow server, to see what weir get says of it";
+
+/// `weir serve`.
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_EXAMPLES)]
+pub struct Serve {
+    /// The folder; nothing outside it is ever served.
+    #[arg(value_name = "DIR")]
+    pub root: PathBuf,
+    /// Where to listen; port 0 picks a free one.
+    #[arg(short, long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000")]
+    pub listen: Vec<std::net::SocketAddr>,
+    /// HTTPS with a certificate made on the spot, or the one of --cert and --key.
+    #[arg(long)]
+    pub tls: bool,
+    /// The certificate chain, PEM.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Its key, PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Write the certificate made by --tls here, for clients' --cacert.
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    pub save_cert: Option<PathBuf>,
+    /// At most RATE on each connection.
+    #[arg(long, value_name = "RATE")]
+    pub limit_rate: Option<Rate>,
+    /// Wait this long before the first byte of each answer.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub delay: Option<Duration>,
+    /// Set the sockets' send buffer (SO_SNDBUF).
+    #[arg(long, value_name = "BYTES")]
+    pub send_buffer: Option<Bytes>,
+    /// Serve only N connections at a time; others wait.
+    #[arg(long, value_name = "N")]
+    pub at_once: Option<usize>,
+    /// Say less or more.
+    #[command(flatten)]
+    pub voice: Voice,
+}
+
+/// `weir demo`.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Only these scenes.
+    #[arg(value_enum)]
+    pub scenes: Vec<Scene>,
+}
+
+/// A scene of the demo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scene {
+    /// One large file, and the same by curl if it is there.
+    Large,
+    /// A server that caps each connection.
+    Capped,
+    /// A disk that is the limit.
+    Disk,
+    /// 1000 small files.
+    Small,
+    /// An interrupted download that goes on.
+    Resume,
+}
+
+fn parse_jobs(text: &str) -> Result<Jobs, String> {
+    match text {
+        "auto" => Ok(Jobs::Auto),
+        digits => match digits.parse() {
+            Ok(count @ 1..=64) => Ok(Jobs::Fixed(count)),
+            _ => Err("expected auto or a number from 1 to 64".to_owned()),
+        },
+    }
+}
+
+/// `30`, `2.5`: seconds.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    match text.trim_end_matches('s').parse::<f64>() {
+        Ok(seconds) if (0.001..=86400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds, such as 30 or 2.5".to_owned()),
+    }
+}
+
+/// `200ms`, `2s`, `2`.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    match text.strip_suffix("ms") {
+        Some(digits) => match digits.parse::<f64>() {
+            Ok(millis) if (0.0..=86_400_000.0).contains(&millis) => Ok(Duration::from_secs_f64(millis / 1e3)),
+            _ => Err("expected a time, such as 200ms or 2s".to_owned()),
+        },
+        None => parse_seconds(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,171 @@
+//! `weir get`: from arguments to files, a verdict and an exit code.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use weir_model::verdict;
+use weir_report::schema::{DigestRecord, FileRecord, Outcome as RecordOutcome, Record};
+use weir_report::{json, terminal};
+use weir_transfer::engine;
+use weir_transfer::error::Error;
+use weir_transfer::http::exchange::{Http, Version};
+use weir_transfer::http::proxy::Proxies;
+use weir_transfer::http::tls::Trust;
+use weir_transfer::job::{FileReport, Job, Options, Outcome, Output, RunReport};
+
+use crate::args::{Get, Jobs};
+use crate::cmd::get_jobs;
+use crate::live::Live;
+use crate::voice::{self, Usage};
+
+/// Fetches what `get` names. Returns the exit code.
+pub fn run(get: &Get) -> anyhow::Result<u8> {
+    voice::start_log(get.voice.quiet, get.voice.verbose);
+    let http = http(get)?;
+    let options = options(get);
+    let stop = Arc::new(AtomicBool::new(false));
+    voice::on_interrupt(&stop)?;
+    let jobs = get_jobs::resolve(get, &http, &options, &stop)?;
+    let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), jobs.len());
+    let report = engine::run(&jobs, &options, &http, &stop, &mut live);
+    live.clear();
+    let record = record(&jobs, &report);
+    say(get, &jobs, &report, &record)?;
+    Ok(exit_code(&report))
+}
+
+fn http(get: &Get) -> anyhow::Result<Http> {
+    let headers = get.headers.iter().map(|line| header(line)).collect::<Result<Vec<_>, _>>()?;
+    let authorities = get.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
+    let trust = Trust { authorities, insecure: get.insecure };
+    let proxies = Proxies::new(get.proxy.as_deref(), |name| std::env::var(name).ok())?;
+    let version = match (get.http1, get.http2) {
+        (true, _) => Version::Http1,
+        (_, true) => Version::Http2,
+        _ => Version::Auto,
+    };
+    Ok(Http::new(trust, proxies, version, headers, get.user.as_deref()))
+}
+
+fn header(line: &str) -> Result<(String, String), Usage> {
+    let bad = || Usage(format!("invalid header '{}': expected NAME: VALUE", line.split(':').next().unwrap_or("")));
+    let (name, value) = line.split_once(':').ok_or_else(bad)?;
+    let (name, value) = (name.trim(), value.trim());
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let legal = !name.is_empty() && name.chars().all(is_token) && !value.contains(['\r', '\n', '\0']);
+    if legal { Ok((name.to_owned(), value.to_owned())) } else { Err(bad()) }
+}
+
+fn options(get: &Get) -> Options {
+    Options {
+        lanes: get.lanes,
+        files_at_once: match get.jobs {
+            Some(Jobs::Fixed(count)) => Some(count),
+            _ => None,
+        },
+        rate_cap: get.limit_rate,
+        timeout: get.timeout,
+        retries: get.retries,
+        receive_buffer: get.recv_buffer.map(|bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX)),
+        any_type: get.any_type,
+        no_clobber: get.no_clobber,
+        fresh: get.force,
+        sync: get.sync,
+    }
+}
+
+/// The record of the run, as `--json` prints it.
+fn record(jobs: &[Job], report: &RunReport) -> Record {
+    let verdict = verdict::explain(&report.evidence);
+    let outcome = match exit_code(report) {
+        0 => RecordOutcome::Complete,
+        _ if report.files.iter().any(|file| matches!(file.outcome, Outcome::Partial(_))) => RecordOutcome::Partial,
+        _ => RecordOutcome::Failed,
+    };
+    let mut record = Record::new("get", outcome, report.received, report.elapsed.as_secs_f64())
+        .with_verdict(&report.evidence, &verdict);
+    record.files = jobs.iter().zip(&report.files).map(|(job, file)| file_record(job, file)).collect();
+    let resumed: u64 = report.files.iter().map(|file| file.resumed_from).sum();
+    record.resumed = (resumed > 0).then_some(resumed);
+    record.peak_memory = weir_observe::memory::peak_rss().ok();
+    record
+}
+
+fn file_record(job: &Job, file: &FileReport) -> FileRecord {
+    let path = match (&file.path, &job.output) {
+        (Some(path), _) => path.display().to_string(),
+        (None, Output::Stdout) => "-".to_owned(),
+        _ => String::new(),
+    };
+    FileRecord {
+        url: file.url.clone(),
+        path,
+        bytes: file.bytes,
+        resumed_from: file.resumed_from,
+        connections: file.connections,
+        digest: (file.digest.as_ref())
+            .map(|digest| DigestRecord { alg: digest.algorithm().name().to_owned(), hex: digest.hex() }),
+        error: match &file.outcome {
+            Outcome::Complete | Outcome::Skipped => None,
+            Outcome::Partial(error) | Outcome::Failed(error) => Some(chain(error)),
+        },
+    }
+}
+
+/// Failures on stderr, one line each; then the record or the summary.
+fn say(get: &Get, jobs: &[Job], report: &RunReport, record: &Record) -> anyhow::Result<()> {
+    let mut stderr = std::io::stderr().lock();
+    let single = jobs.len() == 1;
+    for file in &report.files {
+        let (error, partial) = match &file.outcome {
+            Outcome::Failed(error) => (error, false),
+            Outcome::Partial(error) => (error, true),
+            _ => continue,
+        };
+        let name = weir_report::escape::escape(&file.url);
+        let text = weir_report::escape::escape(&chain(error)).into_owned();
+        let kept = weir_units::Bytes(file.bytes);
+        let advice = match (partial, error) {
+            (true, Error::Local { .. }) => String::new(),
+            (true, _) => format!("; {kept} are kept, the same command goes on from there"),
+            _ => String::new(),
+        };
+        // A line for each of thousands would bury the summary; the record has them all.
+        if single || get.voice.quiet || get.voice.json {
+            writeln!(stderr, "weir: {name}: {text}{advice}")?;
+        }
+    }
+    if get.voice.json {
+        json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+    } else if !get.voice.quiet {
+        let color = voice::colours(&std::io::stderr());
+        terminal::render_summary(record, color, &mut stderr)?;
+    }
+    Ok(())
+}
+
+fn chain(error: &Error) -> String {
+    error.to_string()
+}
+
+/// 130 interrupted, 3 a digest did not match, 1 something failed, 4 something can be resumed, 0 all is here.
+fn exit_code(report: &RunReport) -> u8 {
+    let mut code = 0;
+    for file in &report.files {
+        let own = match &file.outcome {
+            Outcome::Complete | Outcome::Skipped => 0,
+            _ if report.interrupted => 130,
+            Outcome::Failed(error) if error.is_verification() => 3,
+            Outcome::Failed(_) => 1,
+            Outcome::Partial(_) => 4,
+        };
+        let rank = |code: u8| [0, 4, 1, 3, 130].iter().position(|known| *known == code);
+        if rank(own) > rank(code) {
+            code = own;
+        }
+    }
+    code
+}
+

@@ -1,0 +1,225 @@
+//! What `weir get` is asked to fetch: URLs, lists and `-o` become jobs.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use url::Url;
+use weir_codec::digest::Expected;
+use weir_http::checksums::{Checksums, algorithm_of};
+use weir_transfer::engine;
+use weir_transfer::http::exchange::Http;
+use weir_transfer::job::{Job, Options, Outcome, Output};
+use weir_transfer::object;
+use weir_transfer::verify::Expectation;
+
+use crate::args::Get;
+use crate::voice::Usage;
+
+/// A list of a million URLs is about 100 MB.
+const MAX_LIST: u64 = 256 << 20;
+
+/// A file of checksums may have this many bytes.
+const MAX_CHECKSUMS: usize = 16 << 20;
+
+/// A URL and, from a list, the name to save it under.
+struct Wanted {
+    url: Url,
+    name: Option<String>,
+}
+
+/// The jobs that `get` names, checked as far as that is possible before anything is fetched.
+pub fn resolve(get: &Get, http: &Http, options: &Options, stop: &AtomicBool) -> anyhow::Result<Vec<Job>> {
+    let mut wanted = Vec::new();
+    for text in &get.urls {
+        wanted.push(Wanted { url: parse_url(text)?, name: None });
+    }
+    if let Some(list) = &get.list {
+        wanted.extend(read_list(list)?);
+    }
+    let place = Place::of(get, wanted.len())?;
+    let mut jobs = Vec::with_capacity(wanted.len());
+    for one in &wanted {
+        let output = place.output(one)?;
+        jobs.push(Job { url: one.url.clone(), output, expectations: Vec::new() });
+    }
+    no_two_in_one_place(&jobs)?;
+    expect_digests(get, &mut jobs, http, options, stop)?;
+    Ok(jobs)
+}
+
+fn parse_url(text: &str) -> Result<Url, Usage> {
+    // As curl does: a bare host or host/path means http.
+    let looks_bare = !text.contains("://") && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
+    let full = if looks_bare { format!("http://{text}") } else { text.to_owned() };
+    // What is quoted may hold a password: only its beginning is shown.
+    let shown: String = text.split('@').next_back().unwrap_or(text).chars().take(120).collect();
+    let url = Url::parse(&full).map_err(|error| Usage(format!("invalid url '{shown}': {error}")))?;
+    match url.scheme() {
+        "http" | "https" if url.host_str().is_some() => Ok(url),
+        scheme => Err(Usage(format!("cannot fetch '{shown}': weir speaks http and https, not {scheme}"))),
+    }
+}
+
+fn read_list(list: &str) -> anyhow::Result<Vec<Wanted>> {
+    let mut text = String::new();
+    let read = match list {
+        "-" => std::io::stdin().lock().take(MAX_LIST).read_to_string(&mut text),
+        path => std::fs::File::open(path).and_then(|file| file.take(MAX_LIST).read_to_string(&mut text)),
+    };
+    read.with_context(|| format!("cannot read the list {list}"))?;
+    let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim_end()));
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|(number, line)| parse_line(line).with_context(|| format!("{list}, line {number}"))).collect()
+}
+
+fn parse_line(line: &str) -> anyhow::Result<Wanted> {
+    let (url, name) = match line.split_once('\t') {
+        Some((url, name)) => (url.trim(), Some(name.trim().to_owned())),
+        None => (line, None),
+    };
+    if let Some(name) = &name {
+        let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+        if !inside || name.is_empty() || name.contains(char::is_control) {
+            return Err(Usage(format!("name '{}' would not stay in the folder", name.escape_debug())).into());
+        }
+    }
+    Ok(Wanted { url: parse_url(url)?, name })
+}
+
+/// What `-o` means.
+enum Place {
+    File(PathBuf),
+    Folder(PathBuf),
+    Stdout,
+}
+
+impl Place {
+    fn of(get: &Get, count: usize) -> anyhow::Result<Place> {
+        let many = count != 1 || get.list.is_some();
+        match get.output.as_deref() {
+            None => Ok(Place::Folder(PathBuf::from("."))),
+            Some("-") if get.voice.json => Err(Usage("--json and -o - both want stdout".to_owned()).into()),
+            Some("-") if count == 1 => Ok(Place::Stdout),
+            Some("-") => Err(Usage(format!("-o - takes one url, {count} were given")).into()),
+            Some("") => Err(Usage("-o needs a file, a folder with a '/' at its end, or '-'".to_owned()).into()),
+            Some(text) if text.ends_with('/') || (many && Path::new(text).is_dir()) => {
+                let folder = PathBuf::from(text);
+                std::fs::create_dir_all(&folder).with_context(|| format!("cannot create the folder {text}"))?;
+                Ok(Place::Folder(folder))
+            }
+            Some(text) if many && count > 1 => {
+                Err(Usage(format!("-o {text} is one file, {count} urls were given; add a '/' for a folder")).into())
+            }
+            Some(text) => Ok(Place::File(PathBuf::from(text))),
+        }
+    }
+
+    fn output(&self, wanted: &Wanted) -> anyhow::Result<Output> {
+        Ok(match (self, &wanted.name) {
+            (Place::File(path), _) => Output::File(path.clone()),
+            (Place::Stdout, _) => Output::Stdout,
+            (Place::Folder(folder), None) => Output::Folder(folder.clone()),
+            (Place::Folder(folder), Some(name)) => {
+                let path = folder.join(name);
+                if let Some(parent) = path.parent() {
+                    let made = std::fs::create_dir_all(parent);
+                    made.with_context(|| format!("cannot create the folder {}", parent.display()))?;
+                }
+                Output::File(path)
+            }
+        })
+    }
+}
+
+/// Two URLs that would be saved under one name would overwrite each other.
+fn no_two_in_one_place(jobs: &[Job]) -> Result<(), Usage> {
+    let mut taken: HashMap<PathBuf, &Url> = HashMap::new();
+    for job in jobs {
+        let path = match &job.output {
+            Output::File(path) => path.clone(),
+            Output::Folder(folder) => folder.join(object::name_from_url(&job.url)),
+            _ => continue,
+        };
+        if let Some(other) = taken.insert(path.clone(), &job.url) {
+            return Err(Usage(format!(
+                "{} and {} would both be saved as {}; name them in a list, URL<TAB>NAME a line",
+                object::shown(other),
+                object::shown(&job.url),
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn expect_digests(
+    get: &Get,
+    jobs: &mut [Job],
+    http: &Http,
+    options: &Options,
+    stop: &AtomicBool,
+) -> anyhow::Result<()> {
+    if !get.checksum.is_empty() && jobs.len() != 1 {
+        return Err(Usage("--checksum is of one file; for several use --checksum-from".to_owned()).into());
+    }
+    for text in &get.checksum {
+        let expected: Expected = text.parse().map_err(|error| Usage(format!("{error}")))?;
+        jobs[0].expectations.push(Expectation { expected, origin: "--checksum".to_owned() });
+    }
+    if let Some(list) = &get.checksum_from {
+        let checksums = fetch_checksums(list, http, options, stop)?;
+        for job in jobs {
+            let name = name_in_list(job);
+            let expected = checksums.find(&name).with_context(|| format!("cannot verify {name} by {list}"))?;
+            let expectation = Expectation { expected: expected.clone(), origin: list.clone() };
+            job.expectations.push(expectation);
+        }
+    }
+    Ok(())
+}
+
+/// A list names the file as it lies on the server, whatever it is called here.
+fn name_in_list(job: &Job) -> String {
+    object::name_from_url(&job.url)
+}
+
+fn fetch_checksums(list: &str, http: &Http, options: &Options, stop: &AtomicBool) -> anyhow::Result<Checksums> {
+    let url = parse_url(list)?;
+    let hint = algorithm_of(&object::name_from_url(&url));
+    let job = Job { url, output: Output::Memory(MAX_CHECKSUMS), expectations: Vec::new() };
+    let options = Options { rate_cap: None, ..options.clone() };
+    let mut report = engine::run(std::slice::from_ref(&job), &options, http, stop, &mut ());
+    let file = report.files.swap_remove(0);
+    match file.outcome {
+        Outcome::Failed(error) | Outcome::Partial(error) => {
+            Err(anyhow::Error::new(error).context(format!("cannot fetch the checksums {}", file.url)))
+        }
+        _ => Checksums::parse(&file.body.unwrap_or_default(), hint)
+            .with_context(|| format!("cannot read the checksums {}", file.url)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_hosts_are_http() {
+        assert_eq!(parse_url("h:81/x").unwrap().as_str(), "http://h:81/x");
+        assert_eq!(parse_url("[::1]:81/x").unwrap().as_str(), "http://[::1]:81/x");
+        for bad in ["", "ftp://h/x", "file:///x", "http://", "mailto:a@b", "http://[::1"] {
+            assert!(parse_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_in_a_list_stay_in_the_folder() {
+        for bad in ["../x", "/x", "a/../../x", "", "a\u{1}b"] {
+            assert!(parse_line(&format!("http://h/x\t{bad}")).is_err(), "{bad}");
+        }
+        assert_eq!(parse_line("http://h/x\ta/b").unwrap().name.as_deref(), Some("a/b"));
+    }
+}

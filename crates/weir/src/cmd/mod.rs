@@ -1,0 +1,7 @@
+//! The commands, one short file each.
+
+pub mod demo;
+pub mod get;
+pub mod get_jobs;
+pub mod manual;
+pub mod serve;

@@ -1,0 +1,57 @@
+//! `weir serve`: files below a folder over HTTP or HTTPS, as fast or as slow as asked.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use anyhow::Context;
+use weir_serve::{Config, Content, Server, TlsSource};
+
+use crate::args::Serve;
+use crate::voice;
+
+/// Serves until SIGINT or SIGTERM.
+pub fn run(serve: &Serve) -> anyhow::Result<u8> {
+    voice::start_log(serve.voice.quiet, serve.voice.verbose);
+    let server = Server::bind(config(serve))?;
+    if let (Some(path), Some(pem)) = (&serve.save_cert, server.certificate_pem()) {
+        std::fs::write(path, pem).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if !serve.voice.quiet {
+        let mut stdout = std::io::stdout().lock();
+        for address in server.addresses() {
+            let scheme = if serve.tls || serve.cert.is_some() { "https" } else { "http" };
+            writeln!(stdout, "serving {} at {scheme}://{address}/", serve.root.display())?;
+        }
+        stdout.flush()?;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    voice::on_interrupt(&stop)?;
+    let shutdown = server.shutdown();
+    std::thread::spawn(move || {
+        while !stop.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        shutdown.stop();
+    });
+    server.run();
+    Ok(0)
+}
+
+fn config(serve: &Serve) -> Config {
+    let tls = match (&serve.cert, &serve.key) {
+        (Some(cert), Some(key)) => Some(TlsSource::Files { cert: cert.clone(), key: key.clone() }),
+        _ if serve.tls => Some(TlsSource::SelfSigned { names: Vec::new() }),
+        _ => None,
+    };
+    Config {
+        listen: serve.listen.clone(),
+        tls,
+        limit_rate: serve.limit_rate,
+        delay: serve.delay.unwrap_or_default(),
+        send_buffer: serve.send_buffer,
+        connections_at_once: serve.at_once,
+        ..Config::new(Content::Dir(serve.root.clone()))
+    }
+}
