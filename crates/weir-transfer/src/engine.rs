@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use weir_model::evidence::{Evidence, Facts, LaneWindow, Reading, Window};
+use weir_model::evidence::{Evidence, Facts, LaneWindow, Reading, ThreadWindow, Window};
 use weir_model::limit::Limit;
 use weir_model::rule::Context;
 use weir_model::verdict::judge_window;
@@ -182,6 +182,8 @@ struct Seen {
     requests: u32,
     connects: u32,
     moved: Instant,
+    /// Processor time of all windows so far.
+    cpu: Duration,
     /// Of the last window: time the server asked for, bytes written.
     backoff: Duration,
     wrote: u64,
@@ -284,7 +286,7 @@ impl<'a> Watch<'a> {
     fn close_window(&mut self, now: Instant) {
         let span = now - self.window_start;
         let host = self.sampler.host_window();
-        let lanes: Vec<LaneWindow> = self.seen.iter_mut().map(|seen| seen.window(now)).collect();
+        let lanes: Vec<LaneWindow> = self.seen.iter_mut().map(|seen| seen.window(now, self.window_start)).collect();
         let backoff = self.seen.iter().map(|seen| seen.backoff).max().unwrap_or_default();
         let (verify_busy, verify_backlog) = self.verify();
         let window = Window {
@@ -441,6 +443,7 @@ impl Seen {
             requests: 0,
             connects: 0,
             moved: Instant::now(),
+            cpu: Duration::ZERO,
             backoff: Duration::ZERO,
             wrote: 0,
             last: false,
@@ -472,9 +475,9 @@ impl Seen {
         Some(peer.is_loopback() || peer == own)
     }
 
-    fn window(&mut self, now: Instant) -> LaneWindow {
+    fn window(&mut self, now: Instant, start: Instant) -> LaneWindow {
         let state = &self.state;
-        self.last = state.ended.load(Relaxed);
+        self.last = state.ended.load(Acquire);
         let times = state.clock.read();
         let spent = times.since(&self.times);
         self.times = times;
@@ -490,10 +493,17 @@ impl Seen {
             self.moved = now;
         }
         self.backoff = spent.wall(Stage::Backoff);
-        let (thread, tcp) = match &mut self.probe {
+        let (mut thread, tcp) = match &mut self.probe {
             Some(probe) => probe.window(),
             None => (Reading::default(), Reading::default()),
         };
+        if self.last {
+            // The kernel has forgotten an ended thread; it left its own account.
+            let total = Duration::from_nanos(state.cpu_at_end.load(Relaxed));
+            let cpu = total.saturating_sub(self.cpu);
+            thread = Reading::Value(ThreadWindow { cpu, ..ThreadWindow::default() });
+        }
+        self.cpu += thread.value().map_or(Duration::ZERO, |thread| thread.cpu);
         // The CPU time of a fill holds its decryption, which has a stage of its own.
         let decrypt = spent.wall(Stage::Decrypt);
         let receive_cpu = spent.receive_cpu.saturating_sub(decrypt).min(spent.wall(Stage::Receive));
@@ -509,7 +519,8 @@ impl Seen {
             write_cpu: spent.write_cpu.min(spent.wall(Stage::Write)),
             limited: spent.wall(Stage::Limited),
             output_wait: spent.wall(Stage::Output),
-            idle: spent.wall(Stage::Idle),
+            // A lane that did not live for all of the window was idle for the rest.
+            idle: spent.wall(Stage::Idle) + (now - start).saturating_sub(spent.total()),
             requests,
             objects,
             connects,

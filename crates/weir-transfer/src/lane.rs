@@ -2,7 +2,7 @@
 
 use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -67,8 +67,10 @@ pub struct LaneState {
     pub kick: AtomicBool,
     /// The server refused or cut it since last asked.
     pub refused: AtomicBool,
-    /// Its thread has ended.
+    /// Its thread has ended, having used this much processor time, nanoseconds.
     pub ended: AtomicBool,
+    /// See `ended`.
+    pub cpu_at_end: AtomicU64,
 }
 
 impl LaneState {
@@ -89,6 +91,7 @@ impl LaneState {
             kick: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            cpu_at_end: AtomicU64::new(0),
         }
     }
 
@@ -104,14 +107,11 @@ impl LaneState {
 pub fn run(run: &Run<'_>, state: &LaneState) {
     state.tid.store(current_tid().0, Relaxed);
     let on_socket = |socket: Option<&Arc<TcpStream>>| {
+        // A connection that was closed keeps its readings until the next one: it is shut down, so this holds nobody up.
+        let Some(new) = socket else { return };
         let mut shared = state.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = match (&shared.0, socket) {
-            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
-            (None, None) => true,
-            _ => false,
-        };
-        if !same {
-            *shared = (socket.cloned(), shared.1 + 1);
+        if !shared.0.as_ref().is_some_and(|old| Arc::ptr_eq(old, new)) {
+            *shared = (Some(Arc::clone(new)), shared.1 + 1);
         }
     };
     let dial = Dial {
@@ -130,7 +130,8 @@ pub fn run(run: &Run<'_>, state: &LaneState) {
         }
     }
     lane.client.close();
-    state.ended.store(true, Relaxed);
+    state.cpu_at_end.store(u64::try_from(thread_cpu_now().as_nanos()).unwrap_or(u64::MAX), Relaxed);
+    state.ended.store(true, Release);
 }
 
 struct Lane<'a> {

@@ -128,6 +128,11 @@ impl StageTimes {
         self.wall[stage as usize]
     }
 
+    /// Time in all stages.
+    pub fn total(&self) -> Duration {
+        self.wall.iter().sum()
+    }
+
     /// What passed between `earlier` and this reading.
     pub fn since(&self, earlier: &StageTimes) -> StageTimes {
         StageTimes {

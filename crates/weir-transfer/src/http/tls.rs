@@ -8,13 +8,14 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::UnbufferedClientConnection;
+use rustls::client::{UnbufferedClientConnection, WebPkiServerVerifier, verify_server_name};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::error::Error;
@@ -65,19 +66,87 @@ fn config(trust: &Trust) -> Result<ClientConfig, Error> {
         return Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth());
     }
     match &trust.authorities {
-        Some(path) => Ok(builder.with_root_certificates(roots(path)?).with_no_client_auth()),
+        Some(path) => {
+            let given = certificates(path)?;
+            let verifier = Arc::new(Given::new(given, path, provider)?);
+            Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+        }
         None => Ok(builder.with_platform_verifier().map_err(refused)?.with_no_client_auth()),
     }
 }
 
-fn roots(path: &Path) -> Result<RootCertStore, Error> {
-    let refused = |cause: String| Error::Refused(format!("cannot read certificates from {}: {cause}", path.display()));
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| refused(pem_cause(error)))? {
-        let certificate = certificate.map_err(|error| refused(pem_cause(error)))?;
-        roots.add(certificate).map_err(|error| refused(error.to_string()))?;
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let refused = |cause: String| cannot_read(path, &cause);
+    let read = CertificateDer::pem_file_iter(path).map_err(|error| refused(pem_cause(error)))?;
+    let read: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| refused(pem_cause(error)))?;
+    if read.is_empty() { Err(refused("no certificate in PEM form in it".to_owned())) } else { Ok(read) }
+}
+
+fn cannot_read(path: &Path, cause: &str) -> Error {
+    Error::Refused(format!("cannot read certificates from {}: {cause}", path.display()))
+}
+
+/// `--cacert`: what these authorities signed, and these certificates themselves. The usual self-signed certificate calls
+/// itself an authority, which webpki refuses as a server's own.
+#[derive(Debug)]
+struct Given {
+    certificates: Vec<CertificateDer<'static>>,
+    signed: Arc<WebPkiServerVerifier>,
+}
+
+impl Given {
+    fn new(given: Vec<CertificateDer<'static>>, path: &Path, provider: Arc<CryptoProvider>) -> Result<Given, Error> {
+        let mut roots = RootCertStore::empty();
+        for certificate in &given {
+            roots.add(certificate.clone()).map_err(|error| cannot_read(path, &error.to_string()))?;
+        }
+        let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let signed = signed.map_err(|error| cannot_read(path, &error.to_string()))?;
+        Ok(Given { certificates: given, signed })
     }
-    if roots.is_empty() { Err(refused("no certificate in PEM form in it".to_owned())) } else { Ok(roots) }
+}
+
+impl ServerCertVerifier for Given {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        let verdict = self.signed.verify_server_cert(certificate, chain, name, ocsp, now);
+        let is_given = || self.certificates.iter().any(|given| given == certificate);
+        match verdict {
+            Err(TlsError::InvalidCertificate(CertificateError::Other(_))) if is_given() => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verdict => verdict,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.signed.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        self.signed.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.signed.supported_verify_schemes()
+    }
 }
 
 fn pem_cause(error: rustls::pki_types::pem::Error) -> String {
