@@ -24,7 +24,7 @@ use crate::http::exchange::Http;
 use crate::job::{Job, MAX_LANES, MAX_SMALL_LANES, Observer, Options, Output, Progress, RunReport};
 use crate::lane::{self, LaneState, failed_before_opening};
 use crate::limiter::Limiter;
-use crate::pool::{Census, Pool};
+use crate::pool::{self, Census, Pool};
 use crate::stage_clock::{Stage, StageTimes};
 use crate::transfer::Transfer;
 use crate::tuner::{Advice, Observation, Tuner};
@@ -66,12 +66,19 @@ pub struct Run<'a> {
     lanes: Mutex<Vec<Arc<LaneState>>>,
     restarts: Mutex<HashMap<usize, u32>>,
     next_lane: AtomicU32,
+    fresh_folder: Option<PathBuf>,
 }
 
 impl Run<'_> {
     /// The run shall end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed)
+    }
+
+    /// The folder of `target` held nothing when the run began, so there is no need to look at each name in it: jobs
+    /// have names of their own.
+    pub fn is_fresh_folder(&self, target: &Path) -> bool {
+        self.fresh_folder.is_some() && target.parent() == self.fresh_folder.as_deref()
     }
 
     /// Counts that `job` begins again; returns how often it has.
@@ -111,10 +118,11 @@ pub fn run(jobs: &[Job], options: &Options, http: &Http, stop: &AtomicBool, obse
         stop,
         pool: Pool::new(jobs.len(), small.min(jobs.len() as u32).max(1), fixed, bulk),
         limiter: options.rate_cap.map(Limiter::new),
-        many: jobs.len() >= 8,
+        many: jobs.len() >= pool::MANY,
         lanes: Mutex::default(),
         restarts: Mutex::default(),
         next_lane: AtomicU32::new(0),
+        fresh_folder: fresh_folder(jobs),
     };
     let over = AtomicBool::new(false);
     let mut watch = Watch::new(&run, start);
@@ -540,6 +548,14 @@ fn left(census: &Census, active: &[Arc<Transfer>]) -> Option<u64> {
     let at_work = census.active_total.map(|total| total.saturating_sub(census.active_bytes))?;
     let mean = active.iter().filter_map(|transfer| transfer.size).max().unwrap_or(0);
     Some(at_work + mean * census.waiting as u64)
+}
+
+/// The folder that all of `jobs` go to, if it is empty.
+fn fresh_folder(jobs: &[Job]) -> Option<PathBuf> {
+    let Output::Folder(folder) = &jobs.first()?.output else { return None };
+    let shared = jobs.len() > 1 && jobs.iter().all(|job| job.output == Output::Folder(folder.clone()));
+    let is_empty = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
+    (shared && is_empty).then(|| folder.join("x").parent().map(Path::to_owned)).flatten()
 }
 
 /// A path on the device that the output goes to.

@@ -204,7 +204,7 @@ impl Lane<'_> {
                 checked = true;
             }
             let saved = match &target {
-                Some(target) if use_saved => self.saved(job, target)?,
+                Some(target) if use_saved && !self.run.is_fresh_folder(target) => self.saved(job, target)?,
                 _ => None,
             };
             if let Some((part, journal)) = saved {
@@ -254,6 +254,9 @@ impl Lane<'_> {
 
     /// Errors, and the report of a job that is already done, before anything is asked.
     fn check_target(&self, job: &Job, target: &Path) -> Result<Option<FileReport>, Error> {
+        if self.run.is_fresh_folder(target) {
+            return Ok(None);
+        }
         match std::fs::metadata(target) {
             Ok(metadata) if metadata.is_dir() => Err(Error::IsDirectory { path: target.to_owned() }),
             Ok(metadata) if self.run.options.no_clobber => Ok(Some(FileReport {
@@ -431,11 +434,14 @@ impl Lane<'_> {
         self.state.clock.enter(Stage::Other);
         let found = verify::digests_of(&verify::algorithms(expectations), &body);
         verify::check(&target.display().to_string(), expectations, &found)?;
-        let cpu = thread_cpu_now();
         self.state.clock.enter(Stage::Write);
         let stored = small_file::store(target, &body, self.run.options.sync);
-        self.state.clock.add_write_cpu(thread_cpu_now().saturating_sub(cpu));
+        let took = self.state.clock.current().1;
         self.state.clock.enter(Stage::Other);
+        // Not worth a look at the thread's CPU clock: a short write was work, a long one was blocked.
+        if took < Duration::from_millis(1) {
+            self.state.clock.add_write_cpu(took);
+        }
         stored?;
         self.state.written.fetch_add(body.len() as u64, Relaxed);
         let bytes = body.len() as u64;

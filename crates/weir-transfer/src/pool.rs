@@ -15,6 +15,9 @@ use crate::transfer::Transfer;
 /// Parts smaller than this are not worth a connection: at 100 MB/s and 10 ms it is one round trip's bytes.
 const MIN_PART: u64 = 1 << 20;
 
+/// From this many jobs on, round trips are worth overlapping from the start.
+pub const MANY: usize = 8;
+
 /// A job in the queue.
 #[derive(Debug, Clone)]
 pub struct Waiting {
@@ -47,7 +50,10 @@ pub enum Work {
 /// The pool.
 pub struct Pool {
     state: Mutex<State>,
-    changed: Condvar,
+    /// For lanes that have nothing to do.
+    work: Condvar,
+    /// For the watch: the end of the run, or a wish for more lanes.
+    watch: Condvar,
 }
 
 struct State {
@@ -63,6 +69,8 @@ struct State {
     ramp: Ramp,
     stopped: bool,
     known_bytes: u64,
+    /// Lanes asleep for want of work: only then is it worth a system call to wake them.
+    sleepers: u32,
 }
 
 /// A look at the pool.
@@ -89,6 +97,7 @@ pub struct Census {
 impl Pool {
     /// A pool of `jobs` jobs; `small` lanes at most for small objects (fixed from the start if `fixed`), `bulk` to begin with.
     pub fn new(jobs: usize, small: u32, fixed: bool, bulk: u32) -> Pool {
+        let ramp = Ramp::new(if fixed || jobs < MANY { 1 } else { small });
         let queue =
             (0..jobs).map(|job| Waiting { job, failures: 0, restarts: 0, not_before: None }).collect();
         Pool {
@@ -100,13 +109,15 @@ impl Pool {
                 finished: 0,
                 lanes: 0,
                 bulk_lanes: 0,
-                small_wanted: if fixed { small } else { 1 },
+                small_wanted: if fixed { small } else { ramp.lanes() },
                 bulk_wanted: bulk,
-                ramp: Ramp::new(if fixed { 1 } else { small }),
+                ramp,
                 stopped: false,
                 known_bytes: 0,
+                sleepers: 0,
             }),
-            changed: Condvar::new(),
+            work: Condvar::new(),
+            watch: Condvar::new(),
         }
     }
 
@@ -114,10 +125,27 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn announce(&self, state: &State) {
+        if state.sleepers > 0 {
+            self.work.notify_all();
+        }
+        if state.is_over() || state.is_short_of_lanes() {
+            self.watch.notify_all();
+        }
+    }
+
+    /// Sleeps until something changed, or for `span`.
+    fn sleep<'a>(&self, mut state: MutexGuard<'a, State>, span: Duration) -> MutexGuard<'a, State> {
+        state.sleepers += 1;
+        let mut state = self.work.wait_timeout(state, span).unwrap_or_else(PoisonError::into_inner).0;
+        state.sleepers -= 1;
+        state
+    }
+
     /// A lane may be started; it then counts.
     pub fn admit(&self) -> bool {
         let mut state = self.lock();
-        let admitted = !state.stopped && !state.is_done() && state.lanes < state.wanted();
+        let admitted = state.is_short_of_lanes();
         state.lanes += u32::from(admitted);
         admitted
     }
@@ -128,7 +156,7 @@ impl Pool {
         state.lanes -= 1;
         // Fewer lanes is slower; none at all would wait for ever.
         state.stopped |= state.lanes == 0;
-        self.changed.notify_all();
+        self.announce(&state);
     }
 
     /// What `lane` is to do next; waits until there is something.
@@ -137,7 +165,7 @@ impl Pool {
         loop {
             if state.stopped || state.is_done() || state.lanes > state.wanted() {
                 state.lanes -= 1;
-                self.changed.notify_all();
+                self.announce(&state);
                 return Work::Quit;
             }
             let now = Instant::now();
@@ -145,7 +173,7 @@ impl Pool {
                 return work;
             }
             let patience = state.next_ready(now).unwrap_or(Duration::from_millis(100));
-            state = self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.sleep(state, patience);
         }
     }
 
@@ -153,8 +181,7 @@ impl Pool {
     pub fn begin_bulk(&self) -> bool {
         let mut state = self.lock();
         while state.bulk_lanes >= state.bulk_wanted && !state.stopped {
-            let waited = self.changed.wait_timeout(state, Duration::from_millis(100));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.sleep(state, Duration::from_millis(100));
         }
         state.bulk_lanes += 1;
         !state.stopped
@@ -162,27 +189,30 @@ impl Pool {
 
     /// Other lanes may join `transfer`.
     pub fn activate(&self, transfer: &Arc<Transfer>) {
-        self.lock().active.push(Arc::clone(transfer));
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.active.push(Arc::clone(transfer));
+        self.announce(&state);
     }
 
     /// A lane leaves the bulk object it worked on.
     pub fn end_bulk(&self) {
-        self.lock().bulk_lanes -= 1;
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.bulk_lanes -= 1;
+        self.announce(&state);
     }
 
     /// An opened job has become a transfer or has ended: it is no longer being opened.
     pub fn opened(&self) {
-        self.lock().opening -= 1;
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.opening -= 1;
+        self.announce(&state);
     }
 
     /// Puts a job back for a later attempt.
     pub fn requeue(&self, waiting: Waiting, after: Duration) {
         let mut state = self.lock();
         state.queue.push_back(Waiting { not_before: Some(Instant::now() + after), ..waiting });
-        self.changed.notify_all();
+        self.announce(&state);
     }
 
     /// A job's end.
@@ -194,7 +224,10 @@ impl Pool {
             state.known_bytes += report.bytes;
             state.reports[job] = Some(report);
         }
-        self.changed.notify_all();
+        // Other lanes only need to hear of the end of all jobs.
+        if state.is_done() {
+            self.announce(&state);
+        }
     }
 
     /// A transfer begins again from its URL.
@@ -208,20 +241,22 @@ impl Pool {
         let waiting = state.queue.len();
         if let Some(lanes) = state.ramp.on_object(now, waiting) {
             state.small_wanted = lanes;
-            self.changed.notify_all();
+            self.announce(&state);
         }
     }
 
     /// Sets the lanes for bulk objects.
     pub fn want_bulk(&self, lanes: u32) {
-        self.lock().bulk_wanted = lanes;
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.bulk_wanted = lanes;
+        self.announce(&state);
     }
 
     /// Ends all work.
     pub fn stop(&self) {
-        self.lock().stopped = true;
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.stopped = true;
+        self.announce(&state);
     }
 
     /// Waits up to `span` for the end of the run, or until more lanes are wanted. True when it is over.
@@ -229,15 +264,14 @@ impl Pool {
         let deadline = Instant::now() + span;
         let mut state = self.lock();
         loop {
-            if (state.stopped || state.is_done()) && state.lanes == 0 {
+            if state.is_over() {
                 return true;
             }
             let now = Instant::now();
-            let short_of_lanes = !state.stopped && state.lanes < state.wanted() && !state.is_done();
-            if now >= deadline || short_of_lanes {
+            if now >= deadline || state.is_short_of_lanes() {
                 return false;
             }
-            state = self.changed.wait_timeout(state, deadline - now).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.watch.wait_timeout(state, deadline - now).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -275,6 +309,14 @@ impl Pool {
 impl State {
     fn is_done(&self) -> bool {
         self.finished == self.reports.len()
+    }
+
+    fn is_over(&self) -> bool {
+        (self.stopped || self.is_done()) && self.lanes == 0
+    }
+
+    fn is_short_of_lanes(&self) -> bool {
+        !self.stopped && !self.is_done() && self.lanes < self.wanted()
     }
 
     fn wanted(&self) -> u32 {

@@ -1,8 +1,11 @@
 //! How many connections for many small objects? As TCP's slow start: double each round while that brings more.
 //!
-//! Small objects cost round trips, not bytes, so their lanes mostly wait. Pure: time comes in as an argument.
+//! The first round has four, what browsers open to a host without a thought. Small objects cost round trips, not bytes, so their lanes mostly wait. Pure: time comes in as an argument.
 
 use std::time::{Duration, Instant};
+
+/// As many connections as browsers open to a host without a thought.
+const FIRST: u32 = 4;
 
 /// A round must finish this many objects per lane before it is judged.
 const ROUND: u32 = 6;
@@ -24,9 +27,14 @@ pub struct Ramp {
 }
 
 impl Ramp {
-    /// A ramp from one lane up to `max`.
+    /// The lanes wanted now.
+    pub fn lanes(&self) -> u32 {
+        self.lanes
+    }
+
+    /// A ramp up to `max`.
     pub fn new(max: u32) -> Ramp {
-        Ramp { max, lanes: 1, round: None, last_rate: 0.0, settled: max <= 1 }
+        Ramp { max, lanes: FIRST.min(max), round: None, last_rate: 0.0, settled: max <= 1 }
     }
 
     /// A small object is finished, `waiting` more are queued. Returns the lanes wanted, if that changed.
@@ -57,6 +65,7 @@ impl Ramp {
             self.lanes = (self.lanes * 2).min(self.max);
             self.settled = self.lanes == before;
         }
+        tracing::debug!("small objects: {before} lanes finish {rate:.0} a second, now {} lanes", self.lanes);
         self.last_rate = rate;
         (self.lanes != before).then_some(self.lanes)
     }
@@ -68,7 +77,7 @@ mod tests {
 
     /// Finishes `objects` at `rate(lanes)` a second; returns the lanes it ends with.
     fn run(rate: fn(u32) -> f64, objects: usize) -> u32 {
-        let (mut ramp, mut now, mut lanes) = (Ramp::new(64), Instant::now(), 1);
+        let (mut ramp, mut now, mut lanes) = (Ramp::new(64), Instant::now(), FIRST);
         for left in (0..objects).rev() {
             now += Duration::from_secs_f64(1.0 / rate(lanes));
             lanes = ramp.on_object(now, left).unwrap_or(lanes);

@@ -49,8 +49,12 @@ fn write(target: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
     }
 }
 
-/// linkat(2): AT_EMPTY_PATH wants a capability, /proc/self/fd does not.
+/// linkat(2): AT_EMPTY_PATH wants a capability (before Linux 6.10), /proc/self/fd does not.
 fn link(file: &File, target: &Path) -> io::Result<()> {
+    match linkat(file, "", CWD, target, AtFlags::EMPTY_PATH) {
+        Err(rustix::io::Errno::NOENT) => {}
+        other => return Ok(other?),
+    }
     let name = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file.as_fd()));
     Ok(linkat(CWD, &*name, CWD, target, AtFlags::SYMLINK_FOLLOW)?)
 }

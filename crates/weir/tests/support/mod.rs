@@ -1,0 +1,45 @@
+//! A server that can misbehave in every way, and a runner of the `weir` binary in a folder of its own.
+#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(unused_imports, reason = "each test binary uses a part")]
+
+mod object;
+mod runner;
+mod server;
+
+use std::io;
+use std::time::Duration;
+
+pub(crate) use object::{Object, pattern};
+pub(crate) use runner::{Run, Running, Sandbox, Serving, Weir};
+pub(crate) use server::{Request, Seen, Server, Wire, handler};
+
+/// A test that waits this long for anything has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes in a MiB.
+pub(crate) const MIB: usize = 1 << 20;
+
+/// Says why a test did not test. In CI that is a failure: there the machine has to be able to.
+pub(crate) fn skip(why: &str) {
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "skipped in CI: {why}");
+    println!("skipped: {why}");
+}
+
+/// Standard base64 with padding (RFC 4648 section 4).
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let letter = |sextet: u32| char::from(LETTERS[(sextet & 63) as usize]);
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let word = three.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        let letters: String = [18, 12, 6, 0].map(|shift| letter(word >> shift)).iter().collect();
+        text.push_str(&letters[..three.len() + 1]);
+        text.push_str(&"==="[..3 - three.len()]);
+    }
+    text
+}
+
+/// A handler's way out when the peer has done what ends the conversation.
+pub(crate) fn over<T>() -> io::Result<T> {
+    Err(io::ErrorKind::ConnectionAborted.into())
+}

@@ -1,0 +1,292 @@
+//! Runs the `weir` binary in a folder of its own and keeps what it said.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::PATIENCE;
+
+/// The binary under test.
+pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// What must not reach weir from the environment of whoever runs the tests.
+const FOREIGN: &[&str] = &[
+    "http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+    "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR", "NO_COLOR", "RUST_LOG",
+];
+
+/// A folder in which weir runs.
+pub(crate) struct Sandbox {
+    folder: tempfile::TempDir,
+}
+
+impl Sandbox {
+    /// An empty one.
+    pub(crate) fn new() -> Sandbox {
+        Sandbox { folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    /// A path in it.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A file's bytes.
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}; there: {:?}", self.names()))
+    }
+
+    /// Puts a file there.
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).expect("a file can be written");
+        path
+    }
+
+    /// Every file and folder below it, sorted, with `/` after folders.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).expect("a readable folder").flatten() {
+                let path = entry.path();
+                let inside = path.strip_prefix(self.folder.path()).expect("a path inside");
+                let slash = if path.is_dir() { "/" } else { "" };
+                names.push(format!("{}{slash}", inside.to_string_lossy()));
+                if path.is_dir() && !path.is_symlink() {
+                    folders.push(path);
+                }
+            }
+        }
+        names.sort();
+        names
+    }
+
+    /// Fails if `name`, or anything of it, is there.
+    pub(crate) fn has_nothing_of(&self, name: &str) {
+        let names = self.names();
+        assert!(!names.iter().any(|there| there.starts_with(name)), "{names:?}");
+    }
+
+    /// `weir get`, to be run in the folder.
+    pub(crate) fn get<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Weir {
+        let mut weir = self.weir(WEIR, ["get"]);
+        weir.command.args(args);
+        weir
+    }
+
+    /// Any program, to be run in the folder as `weir` is.
+    pub(crate) fn weir<I: AsRef<OsStr>>(
+        &self,
+        program: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = I>,
+    ) -> Weir {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(self.folder.path()).env("HOME", self.folder.path());
+        FOREIGN.iter().for_each(|name| drop(command.env_remove(name)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Weir { command, input: Vec::new() }
+    }
+
+    /// `weir serve` of `folder`, on a free port.
+    pub(crate) fn serve(&self, folder: &str, args: &[&str]) -> Serving {
+        Serving::start(self, folder, args)
+    }
+}
+
+/// A command to be run.
+pub(crate) struct Weir {
+    pub(crate) command: Command,
+    input: Vec<u8>,
+}
+
+impl Weir {
+    /// With a variable in its environment.
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Weir {
+        self.command.env(name, value);
+        self
+    }
+
+    /// With these bytes on its stdin.
+    pub(crate) fn input(mut self, bytes: impl Into<Vec<u8>>) -> Weir {
+        self.command.stdin(Stdio::piped());
+        self.input = bytes.into();
+        self
+    }
+
+    /// With this as its stdout; [`Run::stdout`] then stays empty.
+    pub(crate) fn stdout(mut self, stdout: impl Into<Stdio>) -> Weir {
+        self.command.stdout(stdout);
+        self
+    }
+
+    /// Starts it.
+    pub(crate) fn spawn(mut self) -> Running {
+        let shown = format!("{:?}", self.command);
+        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
+        if let Some(stdin) = child.stdin.take() {
+            feed(stdin, self.input);
+        }
+        let stdout = collect(child.stdout.take());
+        let stderr = collect(child.stderr.take());
+        Running { shown, child, stdout, stderr }
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(self) -> Run {
+        self.spawn().wait()
+    }
+}
+
+/// A command at work; killed if the test forgets it.
+pub(crate) struct Running {
+    shown: String,
+    child: Child,
+    stdout: Receiver<Vec<u8>>,
+    stderr: Receiver<Vec<u8>>,
+}
+
+impl Running {
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("a process to signal");
+    }
+
+    /// Waits for its end; a test that waits too long fails.
+    pub(crate) fn wait(mut self) -> Run {
+        // weir has no children: its pipes close when it ends.
+        let streams = [&self.stdout, &self.stderr].map(|stream| stream.recv_timeout(PATIENCE));
+        let [Ok(stdout), Ok(stderr)] = streams else {
+            let _ = self.child.kill();
+            let said = self.stderr.recv().unwrap_or_default();
+            panic!("{} did not end in {PATIENCE:?}; it said: {}", self.shown, String::from_utf8_lossy(&said));
+        };
+        let status = self.child.wait().expect("a child to wait for");
+        let stderr = String::from_utf8_lossy(&stderr).into_owned();
+        Run { shown: std::mem::take(&mut self.shown), status, stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A command that has ended.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) shown: String,
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    /// Its exit code must be this one, and it must not have panicked.
+    #[track_caller]
+    pub(crate) fn exits(&self, code: i32) -> &Run {
+        assert!(!self.stderr.contains("panicked"), "{}\n{}", self.shown, self.stderr);
+        assert_eq!(self.status.code(), Some(code), "{}\n{}", self.shown, self.stderr);
+        self
+    }
+
+    /// It must have succeeded.
+    #[track_caller]
+    pub(crate) fn succeeds(&self) -> &Run {
+        self.exits(0)
+    }
+
+    /// Its exit code must be this one, and its stderr must name all of `texts`.
+    #[track_caller]
+    pub(crate) fn fails(&self, code: i32, texts: &[&str]) -> &Run {
+        self.exits(code).says(texts)
+    }
+
+    /// Its stderr must name all of `texts`.
+    #[track_caller]
+    pub(crate) fn says(&self, texts: &[&str]) -> &Run {
+        for text in texts {
+            assert!(self.stderr.contains(text), "{}\ndid not say '{text}':\n{}", self.shown, self.stderr);
+        }
+        self
+    }
+
+    /// Neither stream may hold `secret`.
+    #[track_caller]
+    pub(crate) fn hides(&self, secret: &str) -> &Run {
+        let stdout = String::from_utf8_lossy(&self.stdout);
+        assert!(!self.stderr.contains(secret), "'{secret}' in stderr:\n{}", self.stderr);
+        assert!(!stdout.contains(secret), "'{secret}' in stdout:\n{stdout}");
+        self
+    }
+
+    /// The record of `--json`.
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let shown = || format!("{}\n{}\n{}", self.shown, String::from_utf8_lossy(&self.stdout), self.stderr);
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", shown()))
+    }
+}
+
+/// A running `weir serve`.
+pub(crate) struct Serving {
+    child: Child,
+    url: String,
+}
+
+impl Serving {
+    fn start(sandbox: &Sandbox, folder: &str, args: &[&str]) -> Serving {
+        let listen = if args.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] };
+        let mut command = sandbox.weir(WEIR, ["serve", folder]).command;
+        command.args(listen).args(args).stderr(Stdio::inherit());
+        let mut child = command.spawn().expect("weir serve starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("weir serve says where it listens");
+        let url = line.split_whitespace().next_back().unwrap_or_default().to_owned();
+        assert!(url.starts_with("http"), "weir serve said {line:?}");
+        Serving { child, url }
+    }
+
+    /// The URL of a file in the folder.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    /// Ends it as a user would, and returns its exit code.
+    pub(crate) fn end(mut self) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("a process to signal");
+        self.child.wait().expect("a child to wait for").code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stream) = stream {
+            let _ = stream.read_to_end(&mut bytes);
+        }
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+fn feed(mut stdin: ChildStdin, bytes: Vec<u8>) {
+    std::thread::spawn(move || {
+        let _ = stdin.write_all(&bytes);
+    });
+}
