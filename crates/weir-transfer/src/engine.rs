@@ -258,8 +258,11 @@ impl<'a> Watch<'a> {
                 self.stopping = true;
                 self.run.pool.stop();
             }
-            if self.stopping {
-                self.run.lanes().iter().for_each(|lane| lane.cut());
+            if self.stopping || self.run.pool.is_done() {
+                for lane in self.run.lanes() {
+                    lane.kick.store(true, Relaxed);
+                    lane.cut();
+                }
             }
             self.look();
             let now = Instant::now();

@@ -129,7 +129,7 @@ impl Pool {
         if state.sleepers > 0 {
             self.work.notify_all();
         }
-        if state.is_over() || state.is_short_of_lanes() {
+        if state.is_done() || state.is_over() || state.is_short_of_lanes() {
             self.watch.notify_all();
         }
     }
@@ -259,16 +259,22 @@ impl Pool {
         self.announce(&state);
     }
 
+    /// All jobs have ended; lanes may still be waiting for answers that nobody needs any more.
+    pub fn is_done(&self) -> bool {
+        self.lock().is_done()
+    }
+
     /// Waits up to `span` for the end of the run, or until more lanes are wanted. True when it is over.
     pub fn wait_over(&self, span: Duration) -> bool {
         let deadline = Instant::now() + span;
         let mut state = self.lock();
+        let was_done = state.is_done();
         loop {
             if state.is_over() {
                 return true;
             }
             let now = Instant::now();
-            if now >= deadline || state.is_short_of_lanes() {
+            if now >= deadline || state.is_short_of_lanes() || (state.is_done() && !was_done) {
                 return false;
             }
             state = self.watch.wait_timeout(state, deadline - now).unwrap_or_else(PoisonError::into_inner).0;

@@ -61,7 +61,7 @@ pub struct Tuner {
 enum State {
     Steady,
     /// New lanes are connecting; the rate before, and since when.
-    Joining { before: f64, from: u32, since: Duration },
+    Joining { before: f64, from: u32, since: Duration, bytes: u64 },
     /// All have started; measuring begins at `from_time`.
     Measuring { before: f64, from: u32, start: Duration, bytes: u64, until: Duration },
 }
@@ -121,7 +121,11 @@ impl Tuner {
         }
         match self.state {
             State::Steady => self.steady(seen),
-            State::Joining { before, from, since } => self.joining(seen, before, from, since),
+            State::Joining { before, from, since, bytes } => {
+                let bytes = bytes + seen.bytes;
+                self.state = State::Joining { before, from, since, bytes };
+                self.joining(seen, before, from, since, bytes)
+            }
             State::Measuring { before, from, start, bytes, until } => {
                 let bytes = bytes + seen.bytes;
                 if seen.now < until {
@@ -153,11 +157,18 @@ impl Tuner {
         }
         let from = self.lanes;
         self.lanes = (from * 2).min(self.max).min(self.ceiling);
-        self.state = State::Joining { before: rate, from, since: seen.now };
+        self.state = State::Joining { before: rate, from, since: seen.now, bytes: 0 };
         Advice::Lanes(self.lanes, format!("{} at {}; trying {} lanes", seen.limit, show(rate), self.lanes))
     }
 
-    fn joining(&mut self, seen: &Observation, before: f64, from: u32, since: Duration) -> Advice {
+    fn joining(
+        &mut self,
+        seen: &Observation,
+        before: f64,
+        from: u32,
+        since: Duration,
+        bytes: u64,
+    ) -> Advice {
         if seen.started >= self.lanes {
             let start = seen.now + SETTLE;
             self.state = State::Measuring { before, from, start: seen.now, bytes: 0, until: start + MEASURE };
@@ -174,7 +185,14 @@ impl Tuner {
             self.state = State::Measuring { before, from, start: seen.now, bytes: 0, until };
             return Advice::Lanes(self.lanes, format!("the server serves {} connections at once", seen.started));
         }
-        self.conclude(seen, before, from, 0.0)
+        let after = bytes as f64 / (seen.now - since).as_secs_f64().max(1e-3);
+        let refused = self.conclude(seen, before, from, after.min(before));
+        match refused {
+            Advice::Lanes(lanes, _) => {
+                Advice::Lanes(lanes, format!("the server serves only {from} at once; back to {lanes}"))
+            }
+            Advice::Hold => Advice::Hold,
+        }
     }
 
     fn conclude(&mut self, seen: &Observation, before: f64, from: u32, after: f64) -> Advice {

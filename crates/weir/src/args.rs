@@ -126,6 +126,9 @@ pub struct Get {
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     pub timeout: Duration,
 
+    /// Write what was seen, window by window, into FILE: the ground of the verdict, for a bug report.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub evidence: Option<PathBuf>,
     /// Output.
     #[command(flatten)]
     pub voice: Voice,

@@ -16,7 +16,7 @@ fn get(sandbox: &Sandbox, url: &str) -> Weir {
 #[test]
 fn malformed_urls() {
     let sandbox = Sandbox::new();
-    for url in ["http://", "http://[::1", "http://h:99999/x", "http://a b/x", "", "http:///x"] {
+    for url in ["http://", "http://[::1", "http://h:99999/x", "http://a b/x", "", "http://?"] {
         get(&sandbox, url).run().fails(2, &["weir: ", "url"]);
     }
     for (url, scheme) in [("ftp://h/x", "ftp"), ("file:///etc/passwd", "file")] {
@@ -92,8 +92,7 @@ fn a_truncated_body_is_resumed_by_the_same_command() {
 fn a_truncated_small_body_leaves_nothing() {
     let (server, _) = breaking_off_at(Object::new(10_000), 9_999);
     let sandbox = Sandbox::new();
-    let cause = ["closed the connection after 10.0 kB of 10.0 kB"; 0];
-    get(&sandbox, &server.url("x")).run().fails(1, &cause).says(&["127.0.0.1 closed the connection after"]);
+    get(&sandbox, &server.url("x")).run().fails(1, &["127.0.0.1 closed the connection after"]);
     assert_eq!(sandbox.names(), [""; 0]);
 }
 
@@ -298,10 +297,6 @@ fn with_certificate(params: rcgen::CertificateParams, cause: &str) {
 
 #[test]
 fn https_to_a_port_that_speaks_http() {
-    let server = Server::start(|_, wire| wire.answer("400 Bad Request", &[], b"hello"));
-    let url = server.url("x").replace("http:", "https:");
-    let sandbox = Sandbox::new();
-    sandbox.weir("true", [""; 0]).run().succeeds();
     // A server that reads a line first would wait for ever for one: this one answers at once.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -312,10 +307,10 @@ fn https_to_a_port_that_speaks_http() {
             let _ = std::io::copy(&mut socket, &mut std::io::sink());
         }
     });
+    let sandbox = Sandbox::new();
     let run = get(&sandbox, &format!("https://127.0.0.1:{port}/x")).run();
     run.fails(1, &["tls with 127.0.0.1 failed: it does not speak tls on this port"]);
     assert_eq!(sandbox.names(), [""; 0]);
-    drop(url);
 }
 
 #[test]

@@ -6,7 +6,10 @@
 //! 2. small objects: an object takes a lane no more than six round trips in all (its request, and the few of slow start
 //!    that a body of a few bandwidth-delay products needs), requests and waits fill 80 % of the time, first bytes and
 //!    handshakes at least a quarter of it;
-//! 3. slow start: lanes wait for data in the first round trips of the transfer, while the rate still doubles.
+//! 3. one request after another: several small objects a lane, each of which fits the first flight of a connection, no
+//!    lane's thread full, and a fifth of the time or more in waits for answers: what is left is the work on each object
+//!    between two waits, which other requests could overlap;
+//! 4. slow start: lanes wait for data in the first round trips of the transfer, while the rate still doubles.
 //!
 //! Acquits: the time goes into bodies.
 //!
@@ -15,7 +18,7 @@
 
 use super::application::{request_wait, slow_answer};
 use super::spent::{Spent, min_rtt, spent};
-use super::{Context, Judgement};
+use super::{Context, Judgement, cpu_core};
 use crate::evidence::Window;
 use crate::path;
 use crate::words::{bytes, count, percent, rate, seconds};
@@ -27,6 +30,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     let spent = spent(window);
     round_trips(window, context, spent)
         .or_else(|| small_objects(window, context, spent))
+        .or_else(|| one_after_another(window, spent))
         .or_else(|| slow_start(window, context, spent))
         .unwrap_or_else(|| {
             Judgement::acquit(format!(
@@ -95,6 +99,24 @@ fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option
         );
         Judgement::convict(0.9 * waits, evidence)
     })
+}
+
+fn one_after_another(window: &Window, spent: Spent) -> Option<Judgement> {
+    let waits = spent.connecting + spent.first_byte;
+    let size = window.received as f64 / f64::from(window.objects.max(1));
+    let several = f64::from(window.objects) >= 3.0 * f64::from(spent.lanes);
+    let full = cpu_core::busiest_thread(window).is_none_or(|cpu| cpu >= 0.9);
+    if !several || size > path::INITIAL_WINDOW as f64 || waits < 0.2 || full {
+        return None;
+    }
+    let evidence = format!(
+        "{} of {} one after another on {}: waits for answers took {} of the time, the work on each between them the rest",
+        count(window.objects.into(), "object"),
+        bytes(size),
+        count(u64::from(spent.lanes), "connection"),
+        percent(waits)
+    );
+    Some(Judgement::convict(0.5, evidence))
 }
 
 /// Slow start doubles the window each round trip from ten segments on. With hindsight the best rate of the two seconds

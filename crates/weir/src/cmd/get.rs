@@ -33,6 +33,10 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     live.clear();
     let record = record(&jobs, &report);
     say(get, &jobs, &report, &record)?;
+    if let Some(path) = &get.evidence {
+        let text = serde_json::to_vec(&report.evidence)?;
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(exit_code(&report))
 }
 
