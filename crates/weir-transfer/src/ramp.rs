@@ -1,11 +1,11 @@
 //! How many connections for many small objects? As TCP's slow start: double each round while that brings more.
 //!
-//! The first round has four, what browsers open to a host without a thought. Small objects cost round trips, not bytes, so their lanes mostly wait. Pure: time comes in as an argument.
+//! The first round has six, what browsers open to a host without a thought. Small objects cost round trips, not bytes, so their lanes mostly wait. Pure: time comes in as an argument.
 
 use std::time::{Duration, Instant};
 
 /// As many connections as browsers open to a host without a thought.
-const FIRST: u32 = 4;
+const FIRST: u32 = 6;
 
 /// A round must finish this many objects per lane before it is judged.
 const ROUND: u32 = 6;

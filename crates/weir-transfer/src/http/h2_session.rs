@@ -36,6 +36,9 @@ const STREAM_WINDOW: u32 = 1 << 20;
 /// For the connection, and so the most that all streams can hold in memory.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
+/// Bodies up to this size are handed to their lane whole, bytes.
+const GATHERED: u64 = 64 << 10;
+
 /// How often a waiting lane looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -337,8 +340,21 @@ async fn exchange(
     }
     let reason = parts.status.canonical_reason().unwrap_or_default().to_owned();
     let head = ResponseHead { status: parts.status.as_u16(), minor: 1, reason, fields };
+    // A small body is gathered first: its lane then wakes once, not for each frame.
+    let length = weir_http::body::content_length(&head.fields).ok().flatten();
+    let mut gathered = Vec::new();
+    if length.is_some_and(|length| length <= GATHERED) {
+        while let Some(data) = body.data().await {
+            let data = data?;
+            let _ = body.flow_control().release_capacity(data.len());
+            gathered.push(data);
+        }
+    }
     if events.send((Event::Head(head), None)).is_err() {
         return Ok(());
+    }
+    for data in gathered {
+        let _ = events.send((Event::Data(data), None));
     }
     while let Some(data) = body.data().await {
         let flow = body.flow_control().clone();

@@ -1,8 +1,68 @@
-//! `weir demo`.
+//! `weir demo`: what does weir do on this machine alone?
+//!
+//! Each scene starts the embedded server on 127.0.0.1, runs this same program as a child against it, the way a user
+//! would, and says in one line what to see in the figures. How a child is run and its summary printed is [`show`]'s,
+//! where its files lie [`folder`]'s. Whatever a scene sets up is undone when it ends, fails or is interrupted.
 
-use crate::args::Demo;
+mod capped;
+mod child;
+mod disk;
+mod folder;
+mod large;
+mod resume;
+mod show;
+mod slow_disk;
+mod small;
+mod throttle;
 
-/// Shows the scenes.
-pub fn run(_: &Demo) -> anyhow::Result<u8> {
-    Ok(0)
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::args::{Demo, Scene};
+use crate::voice;
+use show::{Outcome, Show};
+
+/// SIGINT or SIGTERM came.
+const INTERRUPTED: u8 = 130;
+
+/// In the order they are shown.
+const ALL: [Scene; 5] = [Scene::Large, Scene::Capped, Scene::Disk, Scene::Small, Scene::Resume];
+
+/// Plays the scenes asked for, or all. Returns the exit code: 1 when a scene failed, 0 also when one was skipped.
+pub fn run(demo: &Demo) -> anyhow::Result<u8> {
+    voice::start_log(false, 0);
+    let stop = Arc::new(AtomicBool::new(false));
+    voice::on_interrupt(&stop)?;
+    let mut show = Show::open(stop)?;
+    let mut code = 0;
+    for scene in if demo.scenes.is_empty() { &ALL[..] } else { &demo.scenes } {
+        let outcome = play(*scene, &mut show);
+        if show.is_stopped() {
+            return Ok(INTERRUPTED);
+        }
+        match outcome {
+            Ok(Outcome::Shown) => {}
+            Ok(Outcome::Skipped(why)) => show.say(&format!("skipped: {why}"))?,
+            Err(error) => {
+                show.say(&format!("failed: {error:#}"))?;
+                code = 1;
+            }
+        }
+        show.say("")?;
+    }
+    Ok(code)
+}
+
+fn play(scene: Scene, show: &mut Show) -> anyhow::Result<Outcome> {
+    let (name, scene): (_, fn(&mut Show) -> anyhow::Result<Outcome>) = match scene {
+        Scene::Large => ("large", large::play),
+        Scene::Capped => ("capped", capped::play),
+        Scene::Disk => ("disk", disk::play),
+        Scene::Small => ("small", small::play),
+        Scene::Resume => ("resume", resume::play),
+    };
+    show.enter(name)?;
+    let outcome = scene(show);
+    show.leave();
+    outcome
 }

@@ -10,7 +10,7 @@ use std::io;
 use std::time::Duration;
 
 pub(crate) use object::{Object, pattern};
-pub(crate) use runner::{Run, Running, Sandbox, Serving, Weir};
+pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir};
 pub(crate) use server::{Request, Seen, Server, Wire, handler};
 
 /// A test that waits this long for anything has failed.

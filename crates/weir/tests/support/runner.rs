@@ -87,7 +87,9 @@ impl Sandbox {
     ) -> Weir {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.folder.path()).env("HOME", self.folder.path());
-        FOREIGN.iter().for_each(|name| drop(command.env_remove(name)));
+        for name in FOREIGN {
+            command.env_remove(name);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Weir { command, input: Vec::new() }
     }
@@ -108,6 +110,12 @@ impl Weir {
     /// With a variable in its environment.
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Weir {
         self.command.env(name, value);
+        self
+    }
+
+    /// With further arguments.
+    pub(crate) fn args(mut self, args: &[&str]) -> Weir {
+        self.command.args(args);
         self
     }
 

@@ -1,0 +1,70 @@
+# What one does with this tree, each by one word. `make help` lists them.
+# Rust comes by rustup; rust-toolchain.toml names the version. scripts/need brings the rest.
+
+export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
+# Strict with the lock file where nobody looks on; forgiving while someone edits Cargo.toml.
+LOCKED := $(if $(CI),--locked)
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 600
+
+.PHONY: build help demo test soak bench fuzz deny install clean
+
+build: ## compile the release binary (the default): target/release/weir
+	@scripts/need build
+	cargo build --release $(LOCKED) -p weir
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile | expand -t 12
+
+demo: build ## the main job on this machine alone, with live figures
+	$(TARGET)/release/weir demo
+
+test: ## format, lints, all tests; licences and advisories where cargo-deny is installed
+	@scripts/need test
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	cargo test --workspace $(LOCKED)
+	@if command -v cargo-deny >/dev/null; then cargo deny check; \
+	else echo 'cargo-deny: not installed, licences and advisories not checked'; fi
+
+soak: ## 1000 downloads killed at random points and resumed (test runs 20)
+	@scripts/need build
+	WEIR_SOAK=1000 cargo test --release $(LOCKED) -p weir --test kill -- --nocapture
+
+bench: ## weir and its peers against nginx; RUNS=5, results under bench/results/
+	@scripts/need bench
+	@$(MAKE) --no-print-directory build
+	bench/run $(SCENARIOS)
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
+	@scripts/need fuzz
+	@set -e; for target in $$(cargo +nightly fuzz list); do \
+	  echo "fuzz $$target, $(FUZZ_SECONDS) s"; \
+	  cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS); \
+	done
+
+deny: ## licences, advisories and sources of every dependency
+	@command -v cargo-deny >/dev/null || { echo 'cargo-deny: not installed; cargo install --locked cargo-deny'; exit 1; }
+	cargo deny check
+
+# Separate from `build`, so that `sudo make install` needs no compiler for root.
+install: ## binary, man pages and completions below PREFIX=/usr/local (DESTDIR is honoured)
+	@test -x $(TARGET)/release/weir || $(MAKE) --no-print-directory build
+	install -Dm755 $(TARGET)/release/weir $(DESTDIR)$(PREFIX)/bin/weir
+	@set -e; pages=$$(mktemp -d); trap 'rm -rf "$$pages"' EXIT; mkdir "$$pages/man"; \
+	weir=$(TARGET)/release/weir; \
+	$$weir man "$$pages/man"; \
+	$$weir completions bash >"$$pages/weir.bash"; \
+	$$weir completions zsh >"$$pages/_weir"; \
+	$$weir completions fish >"$$pages/weir.fish"; \
+	share=$(DESTDIR)$(PREFIX)/share; \
+	install -Dm644 -t "$$share/man/man1" "$$pages"/man/*; \
+	install -Dm644 "$$pages/weir.bash" "$$share/bash-completion/completions/weir"; \
+	install -Dm644 "$$pages/_weir" "$$share/zsh/site-functions/_weir"; \
+	install -Dm644 "$$pages/weir.fish" "$$share/fish/vendor_completions.d/weir.fish"; \
+	echo "man pages and completions: $$share"
+
+clean: ## what was compiled, and the benchmark's files (its results stay)
+	cargo clean
+	rm -rf bench/work fuzz/target

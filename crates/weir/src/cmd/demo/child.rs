@@ -1,0 +1,88 @@
+//! One child process: started, awaited without missing its end or the user's interrupt, never left behind.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Between two looks at the interrupt flag; the child's own end wakes at once, so this does not blur wall times.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// A child at work; killed and reaped when dropped.
+pub struct Running {
+    child: Child,
+    /// Readable once the child has ended.
+    end: OwnedFd,
+    start: Instant,
+    stop: Arc<AtomicBool>,
+}
+
+/// What woke a waiting parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// The child has ended.
+    Ended,
+    /// The other descriptor is readable.
+    Ready,
+}
+
+impl Running {
+    /// Starts `command`. Once `stop` is set, every wait for it fails.
+    pub fn start(command: &mut Command, stop: &Arc<AtomicBool>) -> anyhow::Result<Running> {
+        let start = Instant::now();
+        let mut child =
+            command.spawn().with_context(|| format!("cannot start {}", command.get_program().display()))?;
+        let end = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+            .inspect_err(|_| end_of(&mut child))
+            .context("cannot watch the child process")?;
+        Ok(Running { child, end, start, stop: Arc::clone(stop) })
+    }
+
+    /// Waits for the end. Returns how it ended and the wall time since the start.
+    pub fn finish(mut self) -> anyhow::Result<(ExitStatus, Duration)> {
+        self.wait(None)?;
+        let wall = self.start.elapsed();
+        Ok((self.child.wait()?, wall))
+    }
+
+    /// Waits until the child has ended or `other` is readable.
+    pub fn wait_or(&mut self, other: BorrowedFd<'_>) -> anyhow::Result<Woken> {
+        self.wait(Some(other))
+    }
+
+    /// SIGKILL: the child gets no chance to tidy up. Returns once it is gone.
+    pub fn kill(mut self) {
+        end_of(&mut self.child);
+    }
+
+    fn wait(&mut self, other: Option<BorrowedFd<'_>>) -> anyhow::Result<Woken> {
+        loop {
+            anyhow::ensure!(!self.stop.load(Relaxed), "interrupted");
+            let mut polled = vec![PollFd::from_borrowed_fd(self.end.as_fd(), PollFlags::IN)];
+            polled.extend(other.map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)));
+            match poll(&mut polled, Some(&LOOK)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) if polled[0].revents().is_empty() => return Ok(Woken::Ready),
+                Ok(_) => return Ok(Woken::Ended),
+                Err(error) => return Err(error).context("cannot wait for the child process"),
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        end_of(&mut self.child);
+    }
+}
+
+/// Harmless for a child that was reaped: std remembers.
+fn end_of(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}

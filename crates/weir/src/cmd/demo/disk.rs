@@ -1,0 +1,56 @@
+//! Scene: the network is fast, the disk is slow; the page cache hides it at first.
+
+use super::show::{Got, Outcome, Show, limit, weir};
+use super::slow_disk::{DIRTY, RATE, SlowDisk};
+use weir_model::limit::Limit;
+use weir_units::{Bytes, Rate};
+
+const SIZE: u64 = 150_000_000;
+
+const NAME: &str = "image.iso";
+
+/// A link of 1 Gbit/s, less its framing: slow enough that memory is not full at once.
+const LINK: Rate = Rate(117e6);
+
+pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
+    show.title(&format!(
+        "disk: 150 MB at {LINK} onto a disk of {}, for which the kernel keeps at most {} waiting in memory",
+        Rate(RATE as f64),
+        Bytes(DIRTY)
+    ))?;
+    let disk = match SlowDisk::make(show.folder()) {
+        Ok(disk) => disk,
+        Err(error) => return Ok(Outcome::Skipped(format!("{error:#}"))),
+    };
+    let server = show.serve(vec![(NAME.to_owned(), SIZE)], Some(LINK))?;
+    let url = format!("{}{NAME}", server.url());
+    let output = format!("{}/", disk.name());
+    let got = show.get_by(disk.within(weir()?), &[&url, "-o", &output])?;
+    show.see(&findings(&got))?;
+    Ok(Outcome::Shown)
+}
+
+fn findings(got: &Got) -> String {
+    let throttled = Limit::DirtyThrottle.name();
+    let phases = got.record.verdict.as_ref().map(|verdict| &verdict.phases[..]).unwrap_or_default();
+    match phases.iter().find(|phase| phase.limit == throttled) {
+        None => format!("{throttled} was expected, the verdict is {}: see its evidence", limit(got)),
+        Some(knee) if knee.from > 0.0 => format!(
+            "{} for the first {:.1} s, while memory took it all; after that knee {}, the pace of the disk",
+            Rate(average(got, 0.0, knee.from)),
+            knee.from,
+            Rate(average(got, knee.from, got.record.seconds))
+        ),
+        Some(_) => format!("{}: the disk set the pace from the start", Rate(got.record.rate)),
+    }
+}
+
+/// The mean rate between two times of the run.
+fn average(got: &Got, from: f64, to: f64) -> f64 {
+    let samples = &got.record.samples;
+    let ends = samples.iter().skip(1).map(|sample| sample.t).chain([got.record.seconds]);
+    let bytes: f64 = (samples.iter().zip(ends))
+        .map(|(sample, end)| sample.rate * (end.min(to) - sample.t.max(from)).max(0.0))
+        .sum();
+    if to > from { bytes / (to - from) } else { 0.0 }
+}
