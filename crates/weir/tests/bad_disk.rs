@@ -138,8 +138,13 @@ struct BrokenOff {
 }
 
 impl BrokenOff {
-    /// Interrupts a download of `size` bytes when half of them are journalled.
+    /// Interrupts a download of 8 MiB, paced to take a second on one connection, when half of it has been sent.
     fn new(signal: Signal, args: &[&str]) -> BrokenOff {
+        BrokenOff::at(4 * MIB, signal, args)
+    }
+
+    /// Interrupts it when this many bytes have been sent.
+    fn at(sent: usize, signal: Signal, args: &[&str]) -> BrokenOff {
         let object = Object::new(8 * MIB).rate(8 << 20);
         let bytes = object.bytes.clone();
         let fast = Arc::new(AtomicBool::new(false));
@@ -150,7 +155,7 @@ impl BrokenOff {
         });
         let sandbox = Sandbox::new();
         let running = sandbox.get([&server.url("x?q=1"), "-o", "out"]).args(args).spawn();
-        server.wait_sent(4 * MIB as u64);
+        server.wait_sent(sent as u64);
         running.signal(signal);
         let run = running.wait();
         assert_eq!(run.status.code(), (signal != Signal::KILL).then_some(130), "{}", run.stderr);
@@ -159,6 +164,11 @@ impl BrokenOff {
         let journalled = Journal::read(&sandbox.path("out.weir")).unwrap().unwrap();
         let before = server.requests().len();
         BrokenOff { sandbox, server, bytes, journalled, before }
+    }
+
+    /// Bytes that the journal covers.
+    fn kept(&self) -> usize {
+        self.journalled.written.iter().map(|(start, end)| (end - start) as usize).sum()
     }
 
     fn get(&self) -> Weir {
@@ -199,8 +209,7 @@ fn sigint_and_sigterm_keep_what_came() {
     for signal in [Signal::INT, Signal::TERM] {
         for lanes in ["1", "3"] {
             let broken = BrokenOff::new(signal, &["-c", lanes]);
-            let kept: u64 = broken.journalled.written.iter().map(|(start, end)| end - start).sum();
-            assert!(kept >= 2 * MIB as u64, "{kept} bytes kept of 4 MiB sent");
+            assert!(broken.kept() >= 2 * MIB, "{} bytes kept of 4 MiB sent", broken.kept());
             broken.completes();
             broken.asks_for_nothing_twice();
         }
@@ -209,10 +218,12 @@ fn sigint_and_sigterm_keep_what_came() {
 
 #[test]
 fn an_interruption_journals_all_that_came() {
-    let broken = BrokenOff::new(Signal::INT, &["-c", "1"]);
-    let kept: u64 = broken.journalled.written.iter().map(|(start, end)| end - start).sum();
-    // 64 KiB twice in the kernels, and the piece in hand; not the 250 ms (2 MiB) between two journals.
-    assert!(kept + MIB as u64 >= 4 * MIB as u64, "{kept} bytes kept of 4 MiB sent");
+    for halves in [7, 9, 11] {
+        let sent = halves * MIB / 2;
+        let broken = BrokenOff::at(sent, Signal::INT, &["-c", "1"]);
+        // 64 KiB twice in the kernels, and the piece in hand; not the 250 ms (2 MiB) between two journals.
+        assert!(broken.kept() + MIB >= sent, "{} bytes kept of {sent} sent", broken.kept());
+    }
 }
 
 #[test]

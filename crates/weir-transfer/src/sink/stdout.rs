@@ -11,11 +11,11 @@ use weir_codec::digest::{Algorithm, Digest, Expected};
 
 use crate::error::Error;
 
-/// How far ahead of the next byte lanes may fetch: 16 lanes with 1 MiB each and as much again in reserve.
-pub const WINDOW: u64 = 24 << 20;
+/// How far ahead of the next byte lanes may fetch: 16 lanes' buffers of 1 MiB, this, and the program stay under 64 MiB.
+pub const WINDOW: u64 = 16 << 20;
 
 /// What one lane fetches at a time: large enough that a round trip between two blocks does not show on most paths.
-pub const BLOCK: u64 = 2 << 20;
+pub const BLOCK: u64 = 1 << 20;
 
 /// The order of the bytes that lanes bring.
 #[derive(Default)]

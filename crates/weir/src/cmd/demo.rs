@@ -38,6 +38,7 @@ pub fn run(demo: &Demo) -> anyhow::Result<u8> {
     for scene in if demo.scenes.is_empty() { &ALL[..] } else { &demo.scenes } {
         let outcome = play(*scene, &mut show);
         if show.is_stopped() {
+            show.leave_live_line();
             return Ok(INTERRUPTED);
         }
         match outcome {

@@ -1,6 +1,7 @@
 //! One child process: started, awaited without missing its end or the user's interrupt, never left behind.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
 
 /// Between two looks at the interrupt flag; the child's own end wakes at once, so this does not blur wall times.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -32,8 +33,10 @@ pub enum Woken {
 }
 
 impl Running {
-    /// Starts `command`. Once `stop` is set, every wait for it fails.
+    /// Starts `command`, which will not outlive this program, however that ends. Once `stop` is set, every wait for it fails.
     pub fn start(command: &mut Command, stop: &Arc<AtomicBool>) -> anyhow::Result<Running> {
+        // SAFETY: the closure only makes one system call, prctl, which is allowed between fork and exec.
+        unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
         let start = Instant::now();
         let mut child =
             command.spawn().with_context(|| format!("cannot start {}", command.get_program().display()))?;

@@ -39,7 +39,7 @@ fn findings(got: &Got) -> String {
             "{} for the first {:.1} s, while memory took it all; after that knee {}, the pace of the disk",
             Rate(average(got, 0.0, knee.from)),
             knee.from,
-            Rate(average(got, knee.from, got.record.seconds))
+            Rate(average(got, knee.from, knee.to))
         ),
         Some(_) => format!("{}: the disk set the pace from the start", Rate(got.record.rate)),
     }

@@ -75,14 +75,18 @@ fn remove_leftovers(parent: &Path) {
         let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         // Of the entry itself, not of what a link names.
         let own = entry.metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == user);
-        if named
-            && own
-            && let Ok(_lock) = lock(&entry.path())
-        {
-            slow_disk::undo_leftovers(&entry.path());
-            if let Err(error) = fs::remove_dir_all(entry.path()) {
-                tracing::warn!("cannot remove {}, left by a killed demo: {error}", entry.path().display());
-            }
+        if named && own {
+            remove_leftover(&entry.path());
         }
+    }
+}
+
+/// Removes a demo's folder unless that demo is still alive, or something is still attached to it.
+fn remove_leftover(folder: &Path) {
+    let Ok(_lock) = lock(folder) else { return };
+    if slow_disk::undo_leftovers(folder)
+        && let Err(error) = fs::remove_dir_all(folder)
+    {
+        tracing::warn!("cannot remove {}, left by a killed demo: {error}", folder.display());
     }
 }

@@ -71,10 +71,10 @@ fn findings(weir: &Got, curl: Option<Duration>) -> String {
     let own = format!("weir took {}", cost(weir));
     let Some(curl) = curl else { return format!("{own}; curl is not installed") };
     let (fast, slow) = (weir.wall.as_secs_f64(), curl.as_secs_f64());
-    let ratio = if fast <= slow {
-        format!("{} as long", times(slow, fast))
-    } else {
-        format!("weir {} as long", times(fast, slow))
+    let ratio = match fast / slow {
+        near if (0.95..1.05).contains(&near) => "about the same".to_owned(),
+        less if less < 1.0 => format!("{} as long", times(slow, fast)),
+        _ => format!("so weir took {} as long", times(fast, slow)),
     };
     format!("{own}; curl {}, {ratio} (one run each)", seconds(curl))
 }
@@ -88,7 +88,7 @@ fn free(folder: &Path) -> anyhow::Result<u64> {
 /// A remark where no disk is involved.
 fn where_it_lies(folder: &Path) -> anyhow::Result<&'static str> {
     /// TMPFS_MAGIC of linux/magic.h.
-    const TMPFS: i64 = 0x0102_1994;
-    let in_memory = i64::from(rustix::fs::statfs(folder)?.f_type) == TMPFS;
+    const TMPFS: u64 = 0x0102_1994;
+    let in_memory = rustix::fs::statfs(folder)?.f_type as u64 == TMPFS;
     Ok(if in_memory { "; the files lay in memory (tmpfs)" } else { "" })
 }

@@ -32,6 +32,7 @@ pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
     let mut running = show.start_get(weir()?, &[&url])?;
     wait_for_half(&mut running, &journals, &target)?;
     running.kill();
+    show.leave_live_line();
     let kept = say_what_is_kept(show, &target)?;
     server.stop();
     // The same address and the same file, only faster: how the second run goes on is what is to be seen.

@@ -1,7 +1,7 @@
 //! What the scenes share: the embedded server, `weir get` as a child with its summary printed, and how they speak.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -76,6 +76,14 @@ impl Show {
     /// One line of plain text.
     pub fn say(&self, text: &str) -> anyhow::Result<()> {
         writeln!(io::stdout().lock(), "{text}").context("cannot print")
+    }
+
+    /// Begins a new line where a child that was killed left its live line.
+    pub fn leave_live_line(&self) {
+        if io::stderr().is_terminal() {
+            // A terminal that went away is of no concern.
+            let _ = writeln!(io::stderr());
+        }
     }
 
     /// The scene's first line.

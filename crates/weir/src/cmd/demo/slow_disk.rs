@@ -57,9 +57,10 @@ impl SlowDisk {
     }
 }
 
-/// Undoes what a killed demo left attached to `folder`: limits, mounts, loop devices, in this order.
-pub fn undo_leftovers(folder: &Path) {
-    let devices = devices_of(folder);
+/// Undoes what a killed demo left attached to `folder`: limits, mounts, loop devices, in this order. Returns whether
+/// nothing is left.
+pub fn undo_leftovers(folder: &Path) -> bool {
+    let devices: Vec<_> = attached_to(folder).map(|(path, number)| LoopDevice { path, number }).collect();
     for device in &devices {
         WriteLimit::lift(&device.number, folder);
         DirtyLimit::lift(&device.number);
@@ -67,8 +68,9 @@ pub fn undo_leftovers(folder: &Path) {
     for mounted in mounts_below(folder) {
         drop(Mount { folder: mounted });
     }
-    // Dropping detaches.
+    // Detaches them.
     drop(devices);
+    mounts_below(folder).is_empty() && attached_to(folder).next().is_none()
 }
 
 fn make_image(folder: &Path) -> anyhow::Result<PathBuf> {
@@ -123,22 +125,21 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        warn(tool(Command::new("umount").arg(&self.folder)));
+        let umount = |option: &[&str]| tool(Command::new("umount").args(option).arg(&self.folder));
+        // Busy while the child of a killed demo is still on its way out: it then goes with its last user.
+        warn(umount(&[]).or_else(|_| umount(&["--lazy"])));
     }
 }
 
-/// Loop devices whose file lies in `folder`.
-fn devices_of(folder: &Path) -> Vec<LoopDevice> {
-    let mut devices = Vec::new();
-    for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-        let Ok(file) = fs::read_to_string(entry.path().join("loop/backing_file")) else { continue };
-        let Ok(number) = fs::read_to_string(entry.path().join("dev")) else { continue };
-        if Path::new(file.trim_end()).starts_with(folder) {
-            let path = Path::new("/dev").join(entry.file_name());
-            devices.push(LoopDevice { path, number: number.trim().to_owned() });
-        }
-    }
-    devices
+/// Loop devices whose file lies in `folder`: each one's name in /dev, and its number.
+fn attached_to(folder: &Path) -> impl Iterator<Item = (PathBuf, String)> {
+    let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    entries.filter_map(move |entry| {
+        let file = fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
+        let number = fs::read_to_string(entry.path().join("dev")).ok()?;
+        let ours = Path::new(file.trim_end()).starts_with(folder);
+        ours.then(|| (Path::new("/dev").join(entry.file_name()), number.trim().to_owned()))
+    })
 }
 
 /// Folders in `folder` on which something is mounted.
@@ -153,7 +154,13 @@ fn mounts_below(folder: &Path) -> Vec<PathBuf> {
 /// Runs a command of the system to its end. Returns what it printed; an error has its complaint.
 fn tool(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().display().to_string();
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {name}"))?;
+    // A root shell started by su has no sbin in its path.
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let output = command
+        .env("PATH", path)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot run {name}"))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(
         output.status.success(),

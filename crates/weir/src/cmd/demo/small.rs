@@ -45,7 +45,7 @@ fn findings(together: &Got, in_turn: &Got) -> String {
     let ratio = if fast <= slow {
         format!("{} as long", times(slow, fast))
     } else {
-        format!("faster here, by {}", times(fast, slow))
+        format!("and at once {} as long", times(fast, slow))
     };
     format!(
         "at once {}, {:.0} files a second; one after another {}, {ratio}",
