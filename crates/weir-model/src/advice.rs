@@ -130,9 +130,9 @@ fn for_rate_limit(held: &Held<'_>) -> Vec<Advice> {
     if !held.together.server_backoff.is_zero() {
         return vec![Advice::new("ask the server for less at once (-c 1), or come back when it says", None)];
     }
-    let lanes = rate_limit::scaled(&held.evidence.trials).map_or(2 * held.lanes(), |trial| {
-        if trial.lanes_after > held.lanes() { trial.lanes_after } else { 2 * held.lanes() }
-    });
+    // Beyond what was tried, and found to carry more.
+    let tried = rate_limit::scaled(&held.evidence.trials).map_or(0, |trial| trial.lanes_after);
+    let lanes = tried.max(held.lanes()).saturating_mul(2);
     let each = held.each();
     vec![Advice::new(
         format!(
@@ -156,8 +156,14 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
     let lanes = held.lanes();
     // Fewer objects than four a lane leave little to do at the same time.
     if held.evidence.facts.objects >= 4 * u64::from(lanes) {
-        let action = format!("ask for more at once (-c {}): round trips then pass side by side", 2 * lanes);
-        return vec![Advice::new(action, held.doubled())];
+        // Left to itself, weir has already tried how many connections bring more.
+        let Some(fixed) = held.evidence.facts.lanes_fixed else {
+            return vec![Advice::new("fetch from nearer: more at once was tried as far as it brought more", None)];
+        };
+        let action = format!("ask for more at once (-j {}, or leave -j out): round trips then pass side by side", fixed.saturating_mul(2));
+        // On one machine the server's work takes the place of ours, so no rate follows from ours.
+        let predicted = held.doubled().filter(|_| !held.evidence.facts.peer_is_local);
+        return vec![Advice::new(action, predicted)];
     }
     let rtt = held.rtt().map(|rtt| format!(" of {}", seconds(rtt))).unwrap_or_default();
     vec![Advice::new(
@@ -173,13 +179,14 @@ fn for_dirty_throttle(held: &Held<'_>) -> Vec<Advice> {
     let Some(knee) = held.knee else { return advice };
     // Memory is worth advising where it was clearly faster than the disk, and its rate was seen for a while.
     if let Some(before) = knee.before.filter(|before| *before > 1.2 * knee.after && knee.bytes >= 4 << 20) {
-        advice.push(Advice::new(
-            format!(
-                "let memory take the whole file: vm.dirty_bytes and vm.dirty_background_bytes above {} (the disk follows later)",
-                bytes(held.written as f64)
-            ),
-            Some(before),
-        ));
+        let limit = held.together.dirty.value().and_then(|dirty| dirty.device_limit);
+        let knob = match limit {
+            Some(_) => "the device's own limit (/sys/class/bdi/MAJ:MIN/max_bytes)",
+            None => "vm.dirty_bytes and vm.dirty_background_bytes",
+        };
+        let size = bytes(held.written as f64);
+        let action = format!("let memory take the whole file: {knob} above {size} (the disk follows later)");
+        advice.push(Advice::new(action, Some(before)));
     }
     let disk = held.evidence.facts.disk.as_deref().unwrap_or("this disk");
     advice.push(Advice::new(format!("use a faster disk: {disk} sustains {}", rate(knee.after)), None));
@@ -269,7 +276,7 @@ fn for_sender_or_path(held: &Held<'_>) -> Vec<Advice> {
         advice.push(Advice::new(action, Some(each * f64::from(lanes))));
     } else if held.evidence.trials.is_empty() && held.evidence.facts.lanes_fixed.is_some() {
         advice.push(Advice::new(
-            "let weir choose the connections (drop -c): what more of them bring tells much",
+            "let weir choose the connections (drop -c and -j): what more of them bring tells much",
             None,
         ));
     }

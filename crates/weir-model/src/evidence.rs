@@ -59,7 +59,7 @@ pub struct Evidence {
 pub struct Facts {
     /// The rate the user allowed (`--limit-rate`), bytes per second.
     pub rate_cap: Option<f64>,
-    /// The lane count the user fixed (`-c`).
+    /// The lane count the user fixed (`-c`, `-j`).
     pub lanes_fixed: Option<u32>,
     /// The SO_RCVBUF the user asked for (`--recv-buffer`), bytes; `None` leaves the kernel's autotuning on.
     pub receive_buffer: Option<u64>,

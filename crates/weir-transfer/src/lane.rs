@@ -702,7 +702,8 @@ impl Lane<'_> {
         if transfer.over.swap(true, Relaxed) {
             return;
         }
-        self.state.clock.enter(Stage::Other);
+        // Renaming and syncing are the disk's work.
+        self.state.clock.enter(Stage::Write);
         let report = match transfer.finish(self.run.options.sync) {
             Ok(found) => transfer.report(Outcome::Complete, &found),
             Err(error) => {
@@ -710,6 +711,7 @@ impl Lane<'_> {
                 transfer.report(outcome, &[])
             }
         };
+        self.state.clock.enter(Stage::Other);
         self.state.objects.fetch_add(1, Relaxed);
         self.run.pool.report(transfer.job, report);
     }

@@ -91,8 +91,8 @@ mod tests {
                 bytes[start as usize..(start + len) as usize].fill(true);
             }
             prop_assert_eq!(set.len() as usize, bytes.iter().filter(|b| **b).count());
-            for at in 0..100 {
-                prop_assert_eq!(set.contains(at as u64), bytes[at]);
+            for (at, is_in) in bytes.iter().enumerate() {
+                prop_assert_eq!(set.contains(at as u64), *is_in);
             }
             prop_assert_eq!(set.prefix() as usize, bytes.iter().position(|b| !b).unwrap_or(100));
             let pairs: Vec<_> = set.iter().collect();

@@ -54,6 +54,7 @@ pub struct Tuner {
     not_before: Duration,
     failures: u32,
     ceiling: u32,
+    scaled: bool,
     trials: Vec<Trial>,
 }
 
@@ -96,6 +97,7 @@ impl Tuner {
             not_before: FIRST_LOOK,
             failures: 0,
             ceiling: max,
+            scaled: false,
             trials: Vec::new(),
         }
     }
@@ -139,9 +141,8 @@ impl Tuner {
     }
 
     fn steady(&mut self, seen: &Observation) -> Advice {
-        let local = |limit| matches!(limit, Limit::DirtyThrottle | Limit::Disk | Limit::Reader | Limit::Verify);
         let last = &self.recent[self.recent.len().saturating_sub(4)..];
-        if self.lanes > 1 && last.len() == 4 && last.iter().all(|window| local(window.2)) {
+        if self.lanes > 1 && last.len() == 4 && last.iter().all(|window| is_local(window.2)) {
             self.lanes = (self.lanes / 2).max(1);
             self.wait(seen.now, 2);
             return Advice::Lanes(self.lanes, format!("{} is the limit, more lanes only disturb it", seen.limit));
@@ -156,7 +157,9 @@ impl Tuner {
             return Advice::Hold;
         }
         let from = self.lanes;
-        self.lanes = (from * 2).min(self.max).min(self.ceiling);
+        // Each lane brought its full share last time: the next step may be larger.
+        let step = if self.scaled { 4 } else { 2 };
+        self.lanes = (from * step).min(self.max).min(self.ceiling);
         self.state = State::Joining { before: rate, from, since: seen.now, bytes: 0 };
         Advice::Lanes(self.lanes, format!("{} at {}; trying {} lanes", seen.limit, show(rate), self.lanes))
     }
@@ -199,6 +202,14 @@ impl Tuner {
         let wanted = f64::from(self.lanes) / f64::from(from) - 1.0;
         let gained = after / before.max(1.0) - 1.0;
         let kept = gained >= WORTH * wanted;
+        self.scaled = gained >= 0.85 * wanted;
+        if self.recent.iter().filter(|window| is_local(window.2)).count() * 2 > self.recent.len() {
+            // This side became the limit meanwhile: the two rates are of different limits and compare nothing.
+            self.lanes = from;
+            self.state = State::Steady;
+            self.wait(seen.now, 4);
+            return Advice::Lanes(from, format!("{} came in between; back to {from}", seen.limit));
+        }
         self.trials.push(Trial {
             at: seen.now.as_secs_f64(),
             lanes_before: from,
@@ -213,7 +224,12 @@ impl Tuner {
         if kept {
             self.failures = 0;
             self.not_before = seen.now;
-            return Advice::Lanes(self.lanes, format!("{text}; kept"));
+            if !self.scaled {
+                // Keep as many as the gain pays for.
+                let paid = (f64::from(from) * (1.0 + gained)).round() as u32;
+                self.lanes = paid.clamp(from + 1, self.lanes);
+            }
+            return Advice::Lanes(self.lanes, format!("{text}; keeping {}", self.lanes));
         }
         self.lanes = from;
         self.failures += 1;
@@ -232,6 +248,11 @@ impl Tuner {
     fn wait(&mut self, now: Duration, seconds: u64) {
         self.not_before = now + Duration::from_secs(seconds);
     }
+}
+
+/// This side holds the transfer after the bytes have come.
+fn is_local(limit: Limit) -> bool {
+    matches!(limit, Limit::DirtyThrottle | Limit::Disk | Limit::Reader | Limit::Verify)
 }
 
 /// More connections can lift this limit, or trying them is the only way to know.

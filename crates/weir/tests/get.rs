@@ -290,14 +290,15 @@ fn digests_that_the_server_declares() {
     for length in [1000, 3 * MIB] {
         let bytes = pattern(length, 1);
         let of = |algorithm: Algorithm| base64(&algorithm.of(&bytes));
-        for (name, value) in [
-            ("Repr-Digest", format!("sha-256=:{}:", of(Algorithm::SHA256))),
-            ("Repr-Digest", format!("sha-512=:{}:, unknown=:AAAA:", of(Algorithm::SHA512))),
-            ("Digest", format!("SHA-256={}", of(Algorithm::SHA256))),
-            ("x-goog-hash", format!("crc32c={},md5={}", of(Algorithm::CRC32C), of(Algorithm::MD5))),
-            ("x-amz-checksum-sha256", of(Algorithm::SHA256)),
+        for (name, value, ranges) in [
+            ("Repr-Digest", format!("sha-256=:{}:", of(Algorithm::SHA256)), true),
+            ("Repr-Digest", format!("sha-512=:{}:, unknown=:AAAA:", of(Algorithm::SHA512)), true),
+            ("Digest", format!("SHA-256={}", of(Algorithm::SHA256)), true),
+            ("x-goog-hash", format!("crc32c={},md5={}", of(Algorithm::CRC32C), of(Algorithm::MD5)), true),
+            ("Content-MD5", of(Algorithm::MD5), false),
+            ("x-amz-checksum-sha256", of(Algorithm::SHA256), false),
         ] {
-            let object = Object::new(length).field(name, &value);
+            let object = Object { ranges, ..Object::new(length).field(name, &value) };
             let server = Server::start(move |request, wire| object.serve(request, wire));
             let sandbox = Sandbox::new();
             let run = sandbox.get([&server.url("x"), "-o", "out", "--json", "-c", "2"]).run();

@@ -31,9 +31,10 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         (Some(limit), rtt) if wait > limit => Judgement::convict(
             spent.first_byte,
             format!(
-                "{} waited {} each for the first byte{}, {} of the time",
+                "{} waited {}{} for the first byte{}, {} of the time",
                 count(u64::from(requests.max(1)), "request"),
                 seconds(wait),
+                if requests <= 1 { "" } else { " each" },
                 rtt.map(|rtt| format!(", against a round trip of {}", seconds(rtt))).unwrap_or_default(),
                 percent(spent.first_byte),
             ),

@@ -24,8 +24,13 @@ pub fn judge(window: &Window, _context: &Context<'_>) -> Judgement {
         return Judgement::acquit(acquittal(window, spent));
     }
     let level = window.dirty.value().map(|dirty| (dirty, starts_at(dirty)));
-    let dirty = level.map(|(dirty, start)| {
-        format!(", {} dirty, pacing starts near {}", bytes(dirty.dirty as f64), bytes(start))
+    let dirty = level.map(|(dirty, start)| match dirty.device_limit {
+        // How much of the dirty memory is this device's is not known.
+        Some(limit) => {
+            let (limit, start) = (bytes(limit as f64), bytes(start));
+            format!(", {limit} may wait for this device, pacing starts near {start}")
+        }
+        None => format!(", {} dirty, pacing starts near {}", bytes(dirty.dirty as f64), bytes(start)),
     });
     if let Some(asleep) = asleep.filter(|asleep| *asleep >= 0.25) {
         let evidence = format!(

@@ -45,6 +45,11 @@ fn round_trips(window: &Window, context: &Context<'_>, spent: Spent) -> Option<J
     if spent.connecting + spent.first_byte < 0.5 {
         return None;
     }
+    if context.facts.peer_is_local && spent.lanes > 1 && cpu_core::free_cores(window).is_some_and(|free| free < 0.2) {
+        return Some(Judgement::unknown(
+            "the round trip: all processors were busy, so waits for first bytes are also waits for one of them",
+        ));
+    }
     let wait = request_wait(window, context);
     let path_like = match slow_answer(window, context) {
         Some(limit) => wait <= limit,
@@ -70,9 +75,10 @@ fn round_trips(window: &Window, context: &Context<'_>, spent: Spent) -> Option<J
     };
     let each = match rtt {
         Some(rtt) if requests > 0 && spent.first_byte > 0.0 => format!(
-            "; {} waited {} each, the round trip is {}",
+            "; {} waited {}{}, the round trip is {}",
             count(requests, "request"),
             seconds(wait),
+            if requests == 1 { "" } else { " each" },
             seconds(rtt)
         ),
         Some(rtt) => format!("; the round trip is {}", seconds(rtt)),

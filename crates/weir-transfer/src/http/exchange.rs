@@ -55,7 +55,7 @@ enum Known {
 /// One answer's body, whichever version carries it.
 pub enum Exchange {
     /// HTTP/1.1; the connection can be used again after the body's end.
-    Http1(Connection),
+    Http1(Box<Connection>),
     /// HTTP/2.
     Http2(H2Stream),
 }
@@ -144,7 +144,7 @@ pub struct Client<'a> {
     http: &'a Http,
     clock: &'a StageClock,
     dial: Dial<'a>,
-    kept: Option<(Origin, Connection)>,
+    kept: Option<(Origin, Box<Connection>)>,
     on_socket: &'a (dyn Fn(Option<&Arc<TcpStream>>) + Sync),
     connects: u32,
     requests: u32,
@@ -255,7 +255,7 @@ impl<'a> Client<'a> {
         loop {
             let mut connection = match self.kept.take() {
                 Some((kept, connection)) if kept == *origin => connection,
-                _ => self.open(origin, proxy)?,
+                _ => Box::new(self.open(origin, proxy)?),
             };
             let was_used = !connection.is_fresh();
             (self.on_socket)(Some(connection.socket()));

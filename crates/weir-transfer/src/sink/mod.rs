@@ -20,7 +20,7 @@ pub enum Sink {
 
 impl Sink {
     /// Puts `pieces` at `offset`.
-    pub fn write_at(&self, offset: u64, pieces: &mut Vec<std::io::IoSlice<'_>>) -> Result<(), Error> {
+    pub fn write_at(&self, offset: u64, pieces: &mut [std::io::IoSlice<'_>]) -> Result<(), Error> {
         match self {
             Sink::Part(part) => part.write_at(offset, pieces),
             Sink::Stdout(stdout) => stdout.write_at(offset, pieces),

@@ -96,7 +96,7 @@ impl PartFile {
     }
 
     /// Writes all of `pieces` at `offset`.
-    pub fn write_at(&self, mut offset: u64, pieces: &mut Vec<IoSlice<'_>>) -> Result<(), Error> {
+    pub fn write_at(&self, mut offset: u64, pieces: &mut [IoSlice<'_>]) -> Result<(), Error> {
         let mut pieces = &mut pieces[..];
         while !pieces.is_empty() {
             let batch = pieces.len().min(MAX_PIECES);

