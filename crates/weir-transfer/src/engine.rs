@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +25,7 @@ use crate::http::exchange::Http;
 use crate::job::{Job, MAX_LANES, MAX_SMALL_LANES, Observer, Options, Output, Progress, RunReport};
 use crate::lane::{self, LaneState, failed_before_opening};
 use crate::limiter::Limiter;
+use crate::object;
 use crate::pool::{self, Census, Pool};
 use crate::stage_clock::{Stage, StageTimes};
 use crate::transfer::Transfer;
@@ -65,6 +67,7 @@ pub struct Run<'a> {
     pub many: bool,
     lanes: Mutex<Vec<Arc<LaneState>>>,
     restarts: Mutex<HashMap<usize, u32>>,
+    names: Mutex<HashMap<PathBuf, usize>>,
     next_lane: AtomicU32,
     fresh_folder: Option<PathBuf>,
 }
@@ -79,6 +82,19 @@ impl Run<'_> {
     /// have names of their own.
     pub fn is_fresh_folder(&self, target: &Path) -> bool {
         self.fresh_folder.is_some() && target.parent() == self.fresh_folder.as_deref()
+    }
+
+    /// Two jobs of a run must not become one file, even when only the server's names show it.
+    pub fn take_name(&self, target: &Path, job: usize) -> Result<(), Error> {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        match *names.entry(target.to_owned()).or_insert(job) {
+            owner if owner == job => Ok(()),
+            owner => Err(Error::Refused(format!(
+                "{} is already taken by {}; name it in a list, URL<TAB>NAME a line",
+                target.display(),
+                object::shown(&self.jobs[owner].url)
+            ))),
+        }
     }
 
     /// Counts that `job` begins again; returns how often it has.
@@ -121,6 +137,7 @@ pub fn run(jobs: &[Job], options: &Options, http: &Http, stop: &AtomicBool, obse
         many: jobs.len() >= pool::MANY,
         lanes: Mutex::default(),
         restarts: Mutex::default(),
+        names: Mutex::default(),
         next_lane: AtomicU32::new(0),
         fresh_folder: fresh_folder(jobs),
     };
@@ -154,7 +171,13 @@ fn hire<'scope>(run: &'scope Run<'_>, scope: &'scope Scope<'scope, '_>) {
     let name = format!("lane {}", state.id);
     let body = {
         let state = Arc::clone(&state);
-        move || lane::run(run, &state)
+        // A lane that fails by a fault of ours must not leave the others waiting for it.
+        move || {
+            if catch_unwind(AssertUnwindSafe(|| lane::run(run, &state))).is_err() {
+                state.ended.store(true, Relaxed);
+                run.pool.fault();
+            }
+        }
     };
     if std::thread::Builder::new().name(name).stack_size(512 << 10).spawn_scoped(scope, body).is_err() {
         state.ended.store(true, Relaxed);
@@ -356,8 +379,10 @@ impl<'a> Watch<'a> {
             Reading::Value(cpu) => cpu.busy.iter().map(|busy| 1.0 - busy).sum(),
             Reading::Missing(_) => 0.0,
         };
+        let own_cpu: Duration = window.lanes.iter().filter_map(|lane| Some(lane.thread.value()?.cpu)).sum();
         let seen = Observation {
             now: now - self.start,
+            own_cpu: own_cpu.as_secs_f64() / window.span.as_secs_f64().max(1e-3),
             span: window.span,
             bytes: window.received,
             lanes: census.bulk_lanes,
@@ -427,7 +452,7 @@ impl<'a> Watch<'a> {
         for transfer in self.run.pool.active() {
             if !transfer.over.swap(true, Relaxed) {
                 let _ = transfer.journal_at_end();
-                let outcome = transfer.give_up(Error::Interrupted);
+                let outcome = transfer.give_up(unfinished(interrupted));
                 self.run.pool.report(transfer.job, transfer.report(outcome, &[]));
             }
         }
@@ -435,7 +460,7 @@ impl<'a> Watch<'a> {
         let files = reports
             .into_iter()
             .zip(self.run.jobs)
-            .map(|(report, job)| report.unwrap_or_else(|| failed_before_opening(job, Error::Interrupted)))
+            .map(|(report, job)| report.unwrap_or_else(|| failed_before_opening(job, unfinished(interrupted))))
             .collect();
         RunReport { files, received: self.received, elapsed: self.start.elapsed(), evidence: self.evidence, interrupted }
     }
@@ -543,6 +568,14 @@ impl Seen {
     /// Its last window has been taken.
     fn is_over(&self) -> bool {
         self.last
+    }
+}
+
+/// Why a job has no report of its own.
+fn unfinished(interrupted: bool) -> Error {
+    match interrupted {
+        true => Error::Interrupted,
+        false => Error::Refused("not finished, because the run ended early".to_owned()),
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use url::Url;
 use weir_http::validator::{Comparison, Validator};
 use weir_observe::thread::{current_tid, thread_cpu_now};
+use weir_units::Bytes;
 
 use crate::engine::Run;
 use crate::error::Error;
@@ -215,12 +216,12 @@ impl Lane<'_> {
                 continue;
             }
             let range = ranged.then_some((0, None));
-            let answer = self.client.get(&job.url, range, None, self.run.many)?;
+            let answer = self.client.get(&job.url, &job.url, range, None, self.run.many)?;
             let now = SystemTime::now();
             let object = match object::judge(&answer.head, &answer.url, range.map(|_| 0), now) {
                 Ok(Part::Asked(object) | Part::Whole(object)) => object,
                 Ok(Part::Empty) => {
-                    Object { size: Some(0), validator: None, ranged: false, declared: None }
+                    Object { size: Some(0), holds_to: None, validator: None, ranged: false, declared: None }
                 }
                 // Some servers answer a range of an empty or dynamic object with 416, or with several parts: ask plainly.
                 Ok(Part::Beyond(_)) | Err(Error::WrongPart { .. }) if ranged => {
@@ -321,8 +322,10 @@ impl Lane<'_> {
             self.run.pool.opened();
             return Ok(Some(Opened::Bulk(transfer, Ok(()))));
         };
-        let answer =
-            self.client.get(&job.url, Some((gap.start, None)), if_range.as_deref(), self.run.many)?;
+        // Bounded by the gap, so that nothing that is here already is sent again.
+        let end = Some(gap.end).filter(|end| *end < journal.size);
+        let range = Some((gap.start, end));
+        let answer = self.client.get(&job.url, &job.url, range, if_range.as_deref(), self.run.many)?;
         let why = match object::judge(&answer.head, &answer.url, Some(gap.start), SystemTime::now()) {
             Ok(Part::Asked(object)) if object.size != Some(journal.size) => "the object's size changed".to_owned(),
             Ok(Part::Asked(_)) if differs(pinned.as_ref(), &answer) => {
@@ -332,6 +335,7 @@ impl Lane<'_> {
                 let mut opening = opening(answer.url.clone(), pinned, done, part);
                 add_declared(&mut opening.expectations, object);
                 let transfer = Arc::new(Transfer::new(opening)?);
+                refuse_foreign_coding(&transfer, &answer)?;
                 return Ok(Some(self.begin(transfer, answer)));
             }
             Ok(_) => "the object changed on the server, or it gives no parts any more".to_owned(),
@@ -365,7 +369,11 @@ impl Lane<'_> {
         }
         let mut expectations = job.expectations.clone();
         add_declared(&mut expectations, object.clone());
-        let small = object.size.is_some_and(|size| size <= SMALL);
+        if let Some(target) = &target {
+            self.run.take_name(target, waiting.job)?;
+        }
+        let whole = object.holds_to.is_none_or(|end| Some(end) == object.size);
+        let small = whole && object.size.is_some_and(|size| size <= SMALL);
         match (&job.output, target) {
             (Output::Memory(limit), _) => {
                 let body = self.read_whole(&mut answer, *limit)?;
@@ -378,7 +386,7 @@ impl Lane<'_> {
                 let large = object.size.is_none_or(|size| size > HTTP2_MAX);
                 if matches!(answer.body, Exchange::Http2(_)) && large && object.ranged && self.run.many {
                     drop(answer.body);
-                    answer.body = self.over_http1(&answer.url)?;
+                    answer.body = self.over_http1(&job.url, &answer.url)?;
                 }
                 let sink = match target {
                     Some(target) => {
@@ -409,8 +417,8 @@ impl Lane<'_> {
     }
 
     /// The same bytes on a connection of their own.
-    fn over_http1(&mut self, url: &Url) -> Result<Exchange, Error> {
-        let answer = self.client.get(url, Some((0, None)), None, false)?;
+    fn over_http1(&mut self, home: &Url, url: &Url) -> Result<Exchange, Error> {
+        let answer = self.client.get(home, url, Some((0, None)), None, false)?;
         match answer.head.status {
             206 | 200 => Ok(answer.body),
             _ => Err(Error::Dropped),
@@ -430,6 +438,10 @@ impl Lane<'_> {
         body.clear();
         let read = if size == 0 { Ok(()) } else { self.read_into(&mut answer, &mut body, SMALL as usize) };
         read?;
+        if body.len() as u64 != size {
+            let (got, expected) = (Bytes(body.len() as u64), Bytes(size).to_string());
+            return Err(Error::Truncated { host: host_of(&answer.url), got, expected });
+        }
         self.client.keep(&answer.url, answer.body);
         self.state.clock.enter(Stage::Other);
         let found = verify::digests_of(&verify::algorithms(expectations), &body);
@@ -515,9 +527,10 @@ impl Lane<'_> {
         let range = ranged.then_some((claim.start, Some(claim.end).filter(|end| *end != u64::MAX)));
         let pinned = transfer.validator.as_ref().and_then(|validator| validator.if_range_value()).map(str::to_owned);
         let location = transfer.location.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let answer = self.client.get(&location, range, pinned.as_deref(), false)?;
+        let answer = self.client.get(&transfer.url, &location, range, pinned.as_deref(), false)?;
         match object::judge(&answer.head, &answer.url, range.map(|range| range.0), SystemTime::now()) {
             Ok(Part::Asked(object)) => {
+                refuse_foreign_coding(transfer, &answer)?;
                 let changed = |detail: &str| Error::Changed { host: host_of(&answer.url), detail: detail.to_owned() };
                 if object.size != transfer.size {
                     return Err(changed("its size is another"));
@@ -822,6 +835,16 @@ fn status_416(answer: &Answer) -> Error {
         status: 416,
         reason: "Range Not Satisfiable".to_owned(),
         retry_after: None,
+    }
+}
+
+/// A part in a coding of its own cannot be put beside the others.
+fn refuse_foreign_coding(transfer: &Transfer, answer: &Answer) -> Result<(), Error> {
+    let name = transfer.path().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let name = name.unwrap_or_else(|| object::name_from_url(&transfer.url));
+    match object::foreign_coding(&answer.head, &name) {
+        Some(coding) => Err(Error::Coded { host: host_of(&answer.url), coding }),
+        None => Ok(()),
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Object {
     pub size: Option<u64>,
     /// By what later answers are known to be of the same object.
     pub validator: Option<Validator>,
+    /// This answer holds the object's bytes up to here; `None`: to its end.
+    pub holds_to: Option<u64>,
     /// The server answers parts, so lanes can share it and a resume can skip.
     pub ranged: bool,
     /// The strongest digest the server declares of the whole object.
@@ -50,11 +52,19 @@ pub fn judge(head: &ResponseHead, url: &Url, asked: Option<u64>, now: std::time:
             let field = head.header("content-range").ok_or_else(|| wrong("206 without Content-Range".to_owned()))?;
             let range: ContentRange = field.parse().map_err(|error| wrong(format!("{error}")))?;
             match range {
-                ContentRange::Bytes { first, complete, .. } if first == start => {
+                ContentRange::Bytes { complete: None, .. } => {
+                    Err(wrong(format!("a part without the size of the whole (Content-Range: {field})")))
+                }
+                ContentRange::Bytes { first, last, complete } if first == start => {
+                    let length = weir_http::body::content_length(&head.fields).ok().flatten();
+                    if length.is_some_and(|length| length != last - first + 1) {
+                        let length = length.unwrap_or_default();
+                        return Err(wrong(format!("{length} bytes, for which its Content-Range says '{field}'")));
+                    }
                     let seen = describe(head);
                     // Without a strong validator nothing says that two parts are of one version.
                     let pinned = seen.validator.as_ref().is_some_and(|one| one.if_range_value().is_some());
-                    Ok(Part::Asked(Object { size: complete, ranged: complete.is_some() && pinned, ..seen }))
+                    Ok(Part::Asked(Object { size: complete, ranged: pinned, holds_to: Some(last + 1), ..seen }))
                 }
                 ContentRange::Bytes { first, .. } => {
                     Err(wrong(format!("it starts at byte {first}, asked for from byte {start}")))
@@ -90,6 +100,7 @@ fn describe(head: &ResponseHead) -> Object {
     }
     Object {
         size: None,
+        holds_to: None,
         validator: Validator::from_fields(&head.fields),
         ranged: false,
         declared: declarations.strongest_whole().cloned(),

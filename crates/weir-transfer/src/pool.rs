@@ -159,6 +159,15 @@ impl Pool {
         self.announce(&state);
     }
 
+    /// A lane's thread ended by a fault: the run cannot be trusted further.
+    pub fn fault(&self) {
+        let mut state = self.lock();
+        state.lanes -= 1;
+        state.stopped = true;
+        self.work.notify_all();
+        self.watch.notify_all();
+    }
+
     /// What `lane` is to do next; waits until there is something.
     pub fn next(&self, lane: LaneId) -> Work {
         let mut state = self.lock();

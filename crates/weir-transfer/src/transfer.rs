@@ -17,7 +17,7 @@ use crate::job::{FileReport, Outcome};
 use crate::ledger::{LaneId, Ledger};
 use crate::object;
 use crate::ranges::RangeSet;
-use crate::sink::Sink;
+use crate::sink::{PartFile, Sink};
 use crate::sink::part_file::journal_of;
 use crate::verify::{self, Expectation, Follower};
 
@@ -162,31 +162,43 @@ impl Transfer {
         self.sink.part().is_some() && self.size.is_some() && self.validator.is_some() && self.ranged.load(Relaxed)
     }
 
-    /// Stores what is done. `durable` first waits for the disk.
+    /// Stores what is done, unless the transfer is over. `durable` first waits for the disk.
     pub fn journal(&self, durable: bool) -> Result<(), Error> {
-        if self.over.load(Relaxed) { Ok(()) } else { self.store(durable) }
+        let Some(part) = self.sink.part().filter(|_| self.is_resumable()) else { return Ok(()) };
+        let written = self.ledger().done().clone();
+        if durable {
+            part.sync()?;
+        }
+        let mut confirmed = self.journalling();
+        if durable {
+            confirmed.clone_from(&written);
+        }
+        if self.over.load(Relaxed) { Ok(()) } else { self.store(part, &written, &confirmed, durable) }
     }
 
     /// The last journal of a transfer that ends incomplete.
     pub fn journal_at_end(&self) -> Result<(), Error> {
-        self.store(false)
+        let Some(part) = self.sink.part().filter(|_| self.is_resumable()) else { return Ok(()) };
+        let confirmed = self.journalling();
+        let written = self.ledger().done().clone();
+        self.store(part, &written, &confirmed, false)
     }
 
-    fn store(&self, durable: bool) -> Result<(), Error> {
-        let (Some(part), Some(size), true) = (self.sink.part(), self.size, self.is_resumable()) else {
-            return Ok(());
-        };
-        let written = self.ledger().done().clone();
-        if durable {
-            part.sync()?;
-            *self.durable.lock().unwrap_or_else(PoisonError::into_inner) = written.clone();
-        }
-        if self.over.load(Relaxed) {
-            return Ok(());
-        }
-        let confirmed = self.durable.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    fn store(
+        &self,
+        part: &PartFile,
+        written: &RangeSet,
+        confirmed: &RangeSet,
+        durable: bool,
+    ) -> Result<(), Error> {
         let url = credentials::without(&self.url);
-        part.store(&journal_of(url.as_str(), self.validator.as_ref(), size, &written, &confirmed), durable)
+        let size = self.size.unwrap_or_default();
+        part.store(&journal_of(url.as_str(), self.validator.as_ref(), size, written, confirmed), durable)
+    }
+
+    /// Held while the journal's file changes, so that none is stored after the file has got its name.
+    fn journalling(&self) -> MutexGuard<'_, RangeSet> {
+        self.durable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All bytes are here: checks the digests and gives the file its name.
@@ -208,6 +220,7 @@ impl Transfer {
             if sync {
                 part.sync()?;
             }
+            let _held = self.journalling();
             part.publish()?;
         }
         Ok(found)
@@ -216,6 +229,7 @@ impl Transfer {
     /// Lets go of what is here after `error`: keeps it where a later run can go on from it.
     pub fn give_up(&self, error: Error) -> Outcome {
         let kept = self.ledger().done().len();
+        let _held = self.journalling();
         let Some(part) = self.sink.part() else { return Outcome::Failed(error) };
         if error.is_verification() || !self.is_resumable() || kept == 0 {
             part.discard();

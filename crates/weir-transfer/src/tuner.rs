@@ -28,6 +28,8 @@ pub struct Observation {
     pub limit: Limit,
     /// Share of all processors' time that was free, in processors: 0.4 of 2.
     pub free_cpus: f64,
+    /// Processors that the lanes themselves kept busy.
+    pub own_cpu: f64,
     /// Bytes still to come; `None` when the size is not known.
     pub left: Option<u64>,
     /// The server refused or cut a lane beyond the first in this window.
@@ -152,7 +154,7 @@ impl Tuner {
         }
         let rate = rate(last);
         let worthwhile = seen.left.is_some_and(|left| left as f64 > rate * WORTHWHILE.as_secs_f64());
-        let hopeful = last.iter().filter(|window| may_help(window.2, seen.free_cpus)).count() * 2 > last.len();
+        let hopeful = last.iter().filter(|window| may_help(window.2, seen)).count() * 2 > last.len();
         if !worthwhile || !hopeful || rate <= 0.0 || still_growing(last) {
             return Advice::Hold;
         }
@@ -256,12 +258,14 @@ fn is_local(limit: Limit) -> bool {
 }
 
 /// More connections can lift this limit, or trying them is the only way to know.
-fn may_help(limit: Limit, free_cpus: f64) -> bool {
+fn may_help(limit: Limit, seen: &Observation) -> bool {
     match limit {
-        // A lane that waits most of its time needs little; with every processor busy it cannot even have that.
-        Limit::ReceiveWindow | Limit::PathLoss | Limit::RateLimit | Limit::SenderOrPath => free_cpus >= 0.2,
+        // A lane that mostly waits gets the little it needs even on a busy machine.
+        Limit::ReceiveWindow | Limit::PathLoss | Limit::RateLimit | Limit::SenderOrPath => {
+            seen.free_cpus >= 0.2 || seen.own_cpu < 0.3 * f64::from(seen.lanes.max(1))
+        }
         // A second thread needs most of a processor to itself.
-        Limit::CpuCore => free_cpus >= 0.6,
+        Limit::CpuCore => seen.free_cpus >= 0.6,
         _ => false,
     }
 }
@@ -307,6 +311,7 @@ mod tests {
                 started,
                 limit: world.limit,
                 free_cpus: world.free_cpus,
+                own_cpu: 1.0,
                 left: Some(u64::MAX),
                 refused: false,
             };

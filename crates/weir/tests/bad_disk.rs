@@ -125,7 +125,11 @@ fn stdout_on_a_full_disk() {
     let server = serve(2 * MIB);
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let sandbox = Sandbox::new();
-    sandbox.get([&server.url("x"), "-o", "-"]).stdout(full).run().fails(1, &["stdout", "no space left on device"]);
+    sandbox
+        .get([&server.url("x"), "-o", "-"])
+        .stdout(full)
+        .run()
+        .fails(1, &["stdout", "no space left on device"]);
 }
 
 /// A download that was broken off with a journal, and the server that can complete it.
@@ -198,7 +202,11 @@ impl BrokenOff {
             let asked = start..end.unwrap_or(size);
             for &(from, to) in &self.journalled.written {
                 let twice = asked.start.max(from)..asked.end.min(to);
-                assert!(twice.is_empty(), "{asked:?} asks again for {twice:?} of {:?}", self.journalled.written);
+                assert!(
+                    twice.is_empty(),
+                    "{asked:?} asks again for {twice:?} of {:?}",
+                    self.journalled.written
+                );
             }
         }
     }
@@ -275,7 +283,8 @@ fn sigint_ends_a_tls_handshake_that_stalls() {
 
 #[test]
 fn sigint_ends_a_pause_before_another_attempt() {
-    let server = Server::start(|_, wire| wire.answer("503 Service Unavailable", &[("Retry-After", "600")], b""));
+    let server =
+        Server::start(|_, wire| wire.answer("503 Service Unavailable", &[("Retry-After", "600")], b""));
     let sandbox = Sandbox::new();
     let running = sandbox.get([&server.url("x"), "-o", "out"]).spawn();
     server.wait("the request", |_, requests| !requests.is_empty());
@@ -324,8 +333,14 @@ fn a_damaged_journal_begins_again() {
         (&|text| text.clear(), "is damaged"),
         (&|text| *text.last_mut().unwrap() ^= 1, "its checksum does not match"),
         (&|text| *text = b"\0\xff binary \n\n".to_vec(), "is damaged"),
-        (&|text| *text = b"weir-journal 0 crc32c=00000000\n{}".to_vec(), "version 0, this weir reads version 1"),
-        (&|text| *text = b"weir-journal 99 crc32c=00000000\n{}".to_vec(), "version 99, this weir reads version 1"),
+        (
+            &|text| *text = b"weir-journal 0 crc32c=00000000\n{}".to_vec(),
+            "version 0, this weir reads version 1",
+        ),
+        (
+            &|text| *text = b"weir-journal 99 crc32c=00000000\n{}".to_vec(),
+            "version 99, this weir reads version 1",
+        ),
     ] {
         let broken = BrokenOff::new(Signal::INT, &["-c", "1"]);
         let mut text = broken.sandbox.read("out.weir");
@@ -349,7 +364,12 @@ fn a_journal_of_another_url_begins_again() {
 #[test]
 fn a_part_file_of_another_size_begins_again() {
     let broken = BrokenOff::new(Signal::INT, &["-c", "1"]);
-    std::fs::File::options().write(true).open(broken.sandbox.path("out.part")).unwrap().set_len(1000).unwrap();
+    std::fs::File::options()
+        .write(true)
+        .open(broken.sandbox.path("out.part"))
+        .unwrap()
+        .set_len(1000)
+        .unwrap();
     broken.completes().says(&["out", "starting again"]);
     assert_eq!(broken.requests()[0].start(), 0);
 }

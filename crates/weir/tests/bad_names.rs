@@ -4,7 +4,7 @@
 mod support;
 
 use rustix::process::Signal;
-use support::{MIB, Object, Run, Sandbox, Server};
+use support::{Fields, MIB, Object, Run, Sandbox, Server};
 
 const BODY: &[u8] = b"the bytes";
 
@@ -123,7 +123,8 @@ fn a_symlink_in_the_way_is_replaced_not_followed() {
 
 #[test]
 fn text_of_the_server_does_not_reach_the_terminal_as_it_is() {
-    let server = Server::start(|_, wire| wire.raw(b"HTTP/1.1 404 \x1b[2JGone\x07\r\nContent-Length: 0\r\n\r\n"));
+    let server =
+        Server::start(|_, wire| wire.raw(b"HTTP/1.1 404 \x1b[2JGone\x07\r\nContent-Length: 0\r\n\r\n"));
     let sandbox = Sandbox::new();
     let run = sandbox.get([&server.url("x")]).run();
     run.exits(1);
@@ -131,7 +132,7 @@ fn text_of_the_server_does_not_reach_the_terminal_as_it_is() {
 }
 
 /// Fetches through a redirect from one origin to another; returns what the second was told, field by field.
-fn told_elsewhere(args: &[&str], netrc: Option<&str>, user: &str) -> (Vec<(String, String)>, Vec<(String, String)>) {
+fn told_elsewhere(args: &[&str], netrc: Option<&str>, user: &str) -> (Fields, Fields) {
     let other = Server::start(|_, wire| wire.answer("200 OK", &[], BODY));
     let target = other.url("y");
     let home = Server::start(move |_, wire| wire.redirect("302 Found", &target));
@@ -148,7 +149,7 @@ fn told_elsewhere(args: &[&str], netrc: Option<&str>, user: &str) -> (Vec<(Strin
     (fields(&home), fields(&other))
 }
 
-fn has(fields: &[(String, String)], name: &str) -> bool {
+fn has(fields: &Fields, name: &str) -> bool {
     fields.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
 }
 
@@ -197,7 +198,8 @@ fn credentials_do_not_come_with_the_lanes_either() {
 fn secrets_are_not_said_when_it_fails() {
     let server = Server::start(|_, wire| wire.answer("403 Forbidden", &[], b""));
     let sandbox = Sandbox::new();
-    let url = server.url("x?X-Amz-Signature=secret&token=secret&part=7").replace("http://", "http://me:secret@");
+    let url =
+        server.url("x?X-Amz-Signature=secret&token=secret&part=7").replace("http://", "http://me:secret@");
     for args in [&["-vvv"][..], &["--json", "-v"], &["-q"]] {
         let run = sandbox.get([&*url, "-H", "X-Token: secret", "-H", "Cookie: secret"]).args(args).run();
         run.fails(1, &["127.0.0.1 answered 403", "part=7"]).hides("secret");

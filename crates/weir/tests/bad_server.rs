@@ -154,6 +154,24 @@ fn a_chunked_body_that_is_malformed() {
 }
 
 #[test]
+fn a_tls_connection_that_is_cut_is_no_end_of_a_body() {
+    let bytes = pattern(100_000, 1);
+    let answer = bytes.clone();
+    let server = Server::start_tls(move |request, wire| {
+        wire.head("200 OK", &[("Connection", "close")])?;
+        wire.body(&answer)?;
+        // RFC 9112 section 9.8: without the closing alert anybody on the path may have ended it.
+        if request.path() == "/cut" { wire.cut() } else { wire.close() }
+    });
+    let sandbox = Sandbox::new();
+    sandbox.get([&server.url("whole"), "-o", "whole", "-k"]).run().succeeds();
+    assert!(sandbox.read("whole") == bytes);
+    let run = sandbox.get([&server.url("cut"), "-o", "out", "-k", "--retries", "0"]).run();
+    run.fails(1, &["127.0.0.1 closed the connection"]);
+    sandbox.has_nothing_of("out");
+}
+
+#[test]
 fn an_answer_that_is_not_http() {
     for nonsense in [&b"SSH-2.0-OpenSSH_9.9\r\n\r\n"[..], b"\0\0\0\0\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n"] {
         let server = Server::start(move |_, wire| {
@@ -180,9 +198,12 @@ fn two_lengths_that_differ() {
 
 #[test]
 fn a_head_over_its_cap() {
-    let server = Server::start(|_, wire| wire.answer("200 OK", &[("X-Long", &"x".repeat(100_000))], b"hello"));
+    let server =
+        Server::start(|_, wire| wire.answer("200 OK", &[("X-Long", &"x".repeat(100_000))], b"hello"));
     let sandbox = Sandbox::new();
-    get(&sandbox, &server.url("x")).run().fails(1, &["127.0.0.1 sent a malformed answer: ", "head is larger than"]);
+    get(&sandbox, &server.url("x"))
+        .run()
+        .fails(1, &["127.0.0.1 sent a malformed answer: ", "head is larger than"]);
     assert_eq!(sandbox.names(), [""; 0]);
 }
 
@@ -257,7 +278,9 @@ fn a_redirect_from_https_to_http() {
 fn a_redirect_without_a_target() {
     let server = Server::start(|_, wire| wire.answer("302 Found", &[], b""));
     let sandbox = Sandbox::new();
-    get(&sandbox, &server.url("x")).run().fails(1, &["cannot follow the redirect from 127.0.0.1: it names no target"]);
+    get(&sandbox, &server.url("x"))
+        .run()
+        .fails(1, &["cannot follow the redirect from 127.0.0.1: it names no target"]);
     assert_eq!(sandbox.names(), [""; 0]);
 }
 
@@ -266,7 +289,10 @@ fn a_certificate_of_nobody() {
     let server = Server::start_tls(|_, wire| wire.answer("200 OK", &[], b"hello"));
     let sandbox = Sandbox::new();
     let run = get(&sandbox, &server.url("x")).run();
-    run.fails(1, &["tls with 127.0.0.1 failed: its certificate is not signed by a trusted authority", "--cacert"]);
+    run.fails(
+        1,
+        &["tls with 127.0.0.1 failed: its certificate is not signed by a trusted authority", "--cacert"],
+    );
     assert_eq!(server.requests().len(), 0);
     assert_eq!(server.connections(), 1, "trying again cannot help");
     assert_eq!(sandbox.names(), [""; 0]);
@@ -380,7 +406,9 @@ fn a_server_that_falls_silent_midway_is_resumed() {
 
 #[test]
 fn bodies_of_errors_are_never_saved() {
-    for status in ["404 Not Found", "403 Forbidden", "401 Unauthorized", "410 Gone", "500 Internal Server Error"] {
+    for status in
+        ["404 Not Found", "403 Forbidden", "401 Unauthorized", "410 Gone", "500 Internal Server Error"]
+    {
         let server = Server::start(move |_, wire| wire.answer(status, &[], b"<h1>no</h1>"));
         let sandbox = Sandbox::new();
         let cause = format!("127.0.0.1 answered {status}");
@@ -404,7 +432,8 @@ fn an_answer_without_content_is_no_file() {
 #[test]
 fn a_web_page_in_place_of_an_archive() {
     const PAGE: &[u8] = b"<html>please log in</html>";
-    let server = Server::start(|_, wire| wire.answer("200 OK", &[("Content-Type", "text/html; charset=utf-8")], PAGE));
+    let server =
+        Server::start(|_, wire| wire.answer("200 OK", &[("Content-Type", "text/html; charset=utf-8")], PAGE));
     let sandbox = Sandbox::new();
     let refused = sandbox.get([&server.url("data.tar.gz")]).run();
     refused.fails(1, &["127.0.0.1 sent a web page (text/html)", "'data.tar.gz'", "--any-type"]);

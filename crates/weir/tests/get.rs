@@ -97,11 +97,8 @@ fn a_small_file_to_stdout() {
 fn a_list_with_names() {
     let server = serve_lengths();
     let sandbox = Sandbox::new();
-    let list = format!(
-        "# two files\n{}\n\n{}\tsub/two.bin\r\n",
-        server.url("1000.bin"),
-        server.url("2000.bin"),
-    );
+    let list =
+        format!("# two files\n{}\n\n{}\tsub/two.bin\r\n", server.url("1000.bin"), server.url("2000.bin"),);
     sandbox.write("list", &list);
     sandbox.get(["-i", "list", "-o", "in/"]).run().succeeds();
     assert_eq!(sandbox.names(), ["in/", "in/1000.bin", "in/sub/", "in/sub/two.bin", "list"]);
@@ -124,7 +121,8 @@ fn an_empty_list_and_one_that_is_not_there() {
 fn many_small_files_over_few_connections() {
     let server = serve_lengths();
     let sandbox = Sandbox::new();
-    let list: String = (1..=300).map(|length| format!("{}\n", server.url(&format!("{length}.bin")))).collect();
+    let list: String =
+        (1..=300).map(|length| format!("{}\n", server.url(&format!("{length}.bin")))).collect();
     sandbox.write("list", list);
     let run = sandbox.get(["-i", "list", "-o", "in/"]).run();
     run.succeeds().says(&["300 files"]);
@@ -154,7 +152,10 @@ fn large_and_small_files_together() {
         let sandbox = Sandbox::new();
         sandbox.get(&urls).args(args).run().succeeds();
         for length in lengths {
-            assert!(sandbox.read(&format!("in/{length}.dat")) == pattern(length, 1), "{length} with {args:?}");
+            assert!(
+                sandbox.read(&format!("in/{length}.dat")) == pattern(length, 1),
+                "{length} with {args:?}"
+            );
         }
         assert_eq!(sandbox.names().len(), lengths.len() + 1);
     }
@@ -260,9 +261,12 @@ fn sum_line(name: &str, length: usize) -> String {
 
 #[test]
 fn checksums_from_a_list() {
-    let sums = [sum_line("1000.bin", 1000), sum_line("2097152.bin", 2 * MIB), sum_line("20.bin", 21)].concat();
+    let sums =
+        [sum_line("1000.bin", 1000), sum_line("2097152.bin", 2 * MIB), sum_line("20.bin", 21)].concat();
     let files = serve_lengths();
-    let lists = Server::start(move |_, wire| wire.answer("200 OK", &[("Content-Type", "text/plain")], sums.as_bytes()));
+    let lists = Server::start(move |_, wire| {
+        wire.answer("200 OK", &[("Content-Type", "text/plain")], sums.as_bytes())
+    });
     let sandbox = Sandbox::new();
     let from = ["--checksum-from", &lists.url("SHA256SUMS")];
     sandbox.get([&files.url("1000.bin"), &files.url("2097152.bin")]).args(&from).run().succeeds();

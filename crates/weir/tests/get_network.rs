@@ -16,7 +16,9 @@ const BODY: &[u8] = b"the bytes";
 #[track_caller]
 fn brings(url: &str, args: &[&str], env: &[(&str, &str)]) -> Sandbox {
     let sandbox = Sandbox::new();
-    let get = env.iter().fold(sandbox.get([url, "-o", "out"]).args(args), |get, (name, value)| get.env(name, value));
+    let get = env
+        .iter()
+        .fold(sandbox.get([url, "-o", "out"]).args(args), |get, (name, value)| get.env(name, value));
     get.run().succeeds();
     assert_eq!(sandbox.read("out"), BODY);
     sandbox
@@ -129,7 +131,9 @@ fn proxy(status: &'static str, far: Option<std::net::SocketAddr>) -> Server {
             wire.raw(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
             wire.tunnel(far)
         }
-        ("GET", _) if status == "200 OK" && request.target.starts_with("http://") => wire.answer("200 OK", &[], BODY),
+        ("GET", _) if status == "200 OK" && request.target.starts_with("http://") => {
+            wire.answer("200 OK", &[], BODY)
+        }
         _ => wire.answer(if status == "200 OK" { "400 Bad Request" } else { status }, &[], b""),
     })
 }
@@ -145,7 +149,9 @@ fn a_plain_proxy() {
     brings(far, &[], &[("http_proxy", &at), ("no_proxy", "near.invalid")]);
     brings(far, &["-u", "me:secret", "--proxy", &format!("http://p:w@{at}")], &[]);
     let requests = proxy.requests_from(0);
-    assert!(requests.iter().all(|request| request.target == far && request.field("host") == Some("far.invalid")));
+    assert!(
+        requests.iter().all(|request| request.target == far && request.field("host") == Some("far.invalid"))
+    );
     assert!(requests[..4].iter().all(|request| request.field("proxy-authorization").is_none()));
     let expected = format!("Basic {}", base64(b"p:w"));
     assert_eq!(requests[4].field("proxy-authorization"), Some(&*expected));
@@ -197,7 +203,9 @@ fn a_proxy_that_refuses() {
 #[test]
 fn user_and_password() {
     let server = Server::start(|request, wire| match request.field("authorization") {
-        Some(given) if given == format!("Basic {}", base64(b"me:se cret")) => wire.answer("200 OK", &[], BODY),
+        Some(given) if given == format!("Basic {}", base64(b"me:se cret")) => {
+            wire.answer("200 OK", &[], BODY)
+        }
         _ => wire.answer("401 Unauthorized", &[("WWW-Authenticate", "Basic realm=x")], b""),
     });
     let url = server.url("x");
@@ -207,7 +215,10 @@ fn user_and_password() {
     brings(&url, &["-H", &format!("Authorization: Basic {}", base64(b"me:se cret"))], &[]);
     brings(&in_url, &["-u", "someone:else"], &[]);
     let sandbox = Sandbox::new();
-    sandbox.write(".netrc", "machine other login a password b\nmachine 127.0.0.1 login me password \"se cret\"\n");
+    sandbox.write(
+        ".netrc",
+        "machine other login a password b\nmachine 127.0.0.1 login me password \"se cret\"\n",
+    );
     sandbox.get([&*url, "-o", "out"]).run().succeeds();
     let elsewhere = Sandbox::new();
     let netrc = sandbox.path(".netrc");
@@ -222,7 +233,10 @@ fn own_fields_replace_those_of_weir() {
     brings(&server.url("x"), &["-H", "User-Agent: other/1", "-H", "X-Mine: a: b"], &[]);
     let request = &server.requests()[0].request;
     let agents = request.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("user-agent")).count();
-    assert_eq!((agents, request.field("user-agent"), request.field("x-mine")), (1, Some("other/1"), Some("a: b")));
+    assert_eq!(
+        (agents, request.field("user-agent"), request.field("x-mine")),
+        (1, Some("other/1"), Some("a: b"))
+    );
     for bad in ["no colon", "a b: c", ": x", "a: b\r\nX-Evil: 1"] {
         Sandbox::new().get(["http://h/x", "-H", bad]).run().fails(2, &["invalid header"]);
     }
@@ -237,7 +251,10 @@ fn trust() {
     brings(&server.url("x"), &["--cacert", ca], &[]);
     brings(&server.url("x"), &["-k"], &[]);
     brings(&server.url("x"), &[], &[("SSL_CERT_FILE", ca)]);
-    sandbox.get([&server.url("x"), "--cacert", "nowhere.pem"]).run().fails(1, &["nowhere.pem", "no such file"]);
+    sandbox
+        .get([&server.url("x"), "--cacert", "nowhere.pem"])
+        .run()
+        .fails(1, &["nowhere.pem", "no such file"]);
     sandbox.write("empty.pem", "nothing");
     sandbox.get([&server.url("x"), "--cacert", "empty.pem"]).run().fails(1, &["empty.pem", "no certificate"]);
 }
@@ -334,9 +351,19 @@ fn serve_lets_nobody_out_of_its_folder() {
         answer
     };
     assert!(ask("/").contains("0.bin"), "the index");
-    for target in ["/../secret.txt", "/%2e%2e/secret.txt", "/..%2fsecret.txt", "/link", "//../secret.txt", "/a/../../secret.txt"] {
+    for target in [
+        "/../secret.txt",
+        "/%2e%2e/secret.txt",
+        "/..%2fsecret.txt",
+        "/link",
+        "//../secret.txt",
+        "/a/../../secret.txt",
+    ] {
         let answer = ask(target);
-        assert!(answer.starts_with("HTTP/1.1 4") && !answer.contains("secret\n") && !answer.ends_with("secret"), "{target}: {answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 4") && !answer.contains("secret\n") && !answer.ends_with("secret"),
+            "{target}: {answer}"
+        );
     }
     assert_eq!(serving.end(), Some(0));
 }

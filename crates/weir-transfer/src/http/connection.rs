@@ -27,7 +27,7 @@ const SMALL_BUFFER: usize = 68 << 10;
 pub const BLOCK: usize = 1 << 20;
 
 /// How long a blocked receive sleeps before it looks whether it is still wanted.
-const LOOK: Duration = Duration::from_millis(100);
+pub const LOOK: Duration = Duration::from_millis(100);
 
 /// A buffer that is not full is handed on after this long, so that a slow path's bytes are stored and counted.
 const FLUSH_AFTER: Duration = Duration::from_millis(200);

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use url::Url;
 use weir_http::head::ResponseHead;
 
 use crate::error::Error;
 use crate::http::address;
-use crate::http::connection::{Connection, Dial, explain};
+use crate::http::connection::{Connection, Dial, LOOK, explain, is_timeout};
 use crate::http::credentials;
 use crate::http::h2_session::{H2Session, H2Stream};
 use crate::http::proxy::{Proxies, Proxy};
@@ -171,20 +172,21 @@ impl<'a> Client<'a> {
         (std::mem::take(&mut self.connects), std::mem::take(&mut self.requests))
     }
 
-    /// Asks for `url`, following redirects. `many`: one of many objects, so HTTP/2 pays.
+    /// Asks for `url`, following redirects. `home` is the URL that the user gave: credentials go to its origin alone.
+    /// `many`: one of many objects, so HTTP/2 pays.
     pub fn get(
         &mut self,
+        home: &Url,
         url: &Url,
         range: Option<(u64, Option<u64>)>,
         if_range: Option<&str>,
         many: bool,
     ) -> Result<Answer, Error> {
-        let first = url.clone();
         let mut url = url.clone();
-        let authorization = self.authorization(&url);
+        let authorization = self.authorization(home);
         let elsewhere = safe_elsewhere(&self.http.headers);
         for _ in 0..=MAX_REDIRECTS {
-            let at_home = Origin::of(&url) == Origin::of(&first);
+            let at_home = Origin::of(&url) == Origin::of(home);
             let ask = Ask {
                 range,
                 if_range,
@@ -201,7 +203,7 @@ impl<'a> Client<'a> {
             url = next;
         }
         let detail = format!("more than {MAX_REDIRECTS} in a row");
-        Err(Error::Redirect { host: host(&first), detail })
+        Err(Error::Redirect { host: host(home), detail })
     }
 
     /// Takes a connection back once its answer has been read; the next request to its origin uses it.
@@ -320,10 +322,15 @@ impl<'a> Client<'a> {
             return Connection::new(&origin.host, socket, None).map_err(broken);
         }
         let mut session = Session::new(self.http.clients()?.http1, &origin.host)?;
-        socket.set_read_timeout(Some(self.dial.timeout)).map_err(broken)?;
+        socket.set_read_timeout(Some(LOOK)).map_err(broken)?;
         socket.set_write_timeout(Some(self.dial.timeout)).map_err(broken)?;
-        session.handshake(&socket).map_err(|error| {
-            if crate::http::connection::is_timeout(&error) {
+        let deadline = Instant::now() + self.dial.timeout;
+        let go_on = || !self.dial.is_stopped() && Instant::now() < deadline;
+        session.handshake(&socket, go_on).map_err(|error| {
+            if is_timeout(&error) && self.dial.is_stopped() {
+                return Error::Interrupted;
+            }
+            if is_timeout(&error) {
                 let (host, after) = (origin.host.clone(), self.dial.timeout);
                 return Error::Stalled { host, what: "no complete tls handshake", after };
             }

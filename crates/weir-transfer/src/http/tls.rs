@@ -19,6 +19,7 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error as Tls
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::error::Error;
+use crate::http::connection::is_timeout;
 use crate::stage_clock::{Stage, StageClock};
 
 /// 16 records: few enough to stay in the L2 cache between the kernel's copy and the decryption.
@@ -238,12 +239,15 @@ impl Session {
         })
     }
 
-    /// Runs the handshake to its end.
-    pub fn handshake(&mut self, socket: &TcpStream) -> io::Result<()> {
+    /// Runs the handshake to its end. Each time the socket's receive timeout passes, `go_on` says whether to wait on.
+    pub fn handshake(&mut self, socket: &TcpStream, go_on: impl Fn() -> bool) -> io::Result<()> {
         loop {
             match self.turn(socket, &mut [])? {
                 Turn::Again => {}
-                Turn::NeedsRead => self.receive(socket)?,
+                Turn::NeedsRead => match self.receive(socket) {
+                    Err(error) if is_timeout(&error) && go_on() => {}
+                    other => other?,
+                },
                 Turn::Writable | Turn::Data(_) => return Ok(()),
                 Turn::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
@@ -328,8 +332,8 @@ impl Session {
             self.tls.process_tls_records(&mut self.incoming[self.start..self.end]);
         let turn = match state {
             Err(error) => {
+                // After an error rustls must not be asked again, so the alert that explains it is not sent.
                 self.start += discard;
-                let _ = self.send_alert(socket);
                 return Err(tls_error(error));
             }
             Ok(ConnectionState::ReadTraffic(mut traffic)) => {
@@ -365,19 +369,6 @@ impl Session {
         };
         self.start += discard;
         Ok(turn)
-    }
-
-    /// Sends the alert that explains to the peer why we stop.
-    fn send_alert(&mut self, socket: &TcpStream) -> io::Result<()> {
-        for _ in 0..4 {
-            let UnbufferedStatus { discard, state } = self.tls.process_tls_records(&mut []);
-            debug_assert_eq!(discard, 0);
-            match state {
-                Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut self.outgoing, |out| data.encode(out))?,
-                _ => break,
-            }
-        }
-        self.flush(socket)
     }
 
     fn receive(&mut self, socket: &TcpStream) -> io::Result<()> {

@@ -32,7 +32,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let report = engine::run(&jobs, &options, &http, &stop, &mut live);
     live.clear();
     let record = record(&jobs, &report);
-    say(get, &jobs, &report, &record)?;
+    say(get, &record)?;
     if let Some(path) = &get.evidence {
         let text = serde_json::to_vec(&report.evidence)?;
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -113,45 +113,34 @@ fn file_record(job: &Job, file: &FileReport) -> FileRecord {
             .map(|digest| DigestRecord { alg: digest.algorithm().name().to_owned(), hex: digest.hex() }),
         error: match &file.outcome {
             Outcome::Complete | Outcome::Skipped => None,
-            Outcome::Partial(error) | Outcome::Failed(error) => Some(chain(error)),
+            Outcome::Failed(error) => Some(error.to_string()),
+            // A disk's error says itself what is kept.
+            Outcome::Partial(error @ Error::Local { .. }) => Some(error.to_string()),
+            Outcome::Partial(error) => {
+                let kept = weir_units::Bytes(file.bytes);
+                Some(format!("{error}; {kept} are kept, the same command goes on from there"))
+            }
         },
     }
 }
 
-/// Failures on stderr, one line each; then the record or the summary.
-fn say(get: &Get, jobs: &[Job], report: &RunReport, record: &Record) -> anyhow::Result<()> {
+/// The record on stdout and failures on stderr, or the summary, which has them too.
+fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
     let mut stderr = std::io::stderr().lock();
-    let single = jobs.len() == 1;
-    for file in &report.files {
-        let (error, partial) = match &file.outcome {
-            Outcome::Failed(error) => (error, false),
-            Outcome::Partial(error) => (error, true),
-            _ => continue,
-        };
-        let name = weir_report::escape::escape(&file.url);
-        let text = weir_report::escape::escape(&chain(error)).into_owned();
-        let kept = weir_units::Bytes(file.bytes);
-        let advice = match (partial, error) {
-            (true, Error::Local { .. }) => String::new(),
-            (true, _) => format!("; {kept} are kept, the same command goes on from there"),
-            _ => String::new(),
-        };
-        // A line for each of thousands would bury the summary; the record has them all.
-        if single || get.voice.quiet || get.voice.json {
-            writeln!(stderr, "weir: {name}: {text}{advice}")?;
+    if get.voice.quiet || get.voice.json {
+        for file in &record.files {
+            if let Some(error) = &file.error {
+                let (url, error) = (weir_report::escape::escape(&file.url), weir_report::escape::escape(error));
+                writeln!(stderr, "weir: {url}: {error}")?;
+            }
         }
     }
     if get.voice.json {
         json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
     } else if !get.voice.quiet {
-        let color = voice::colours(&std::io::stderr());
-        terminal::render_summary(record, color, &mut stderr)?;
+        terminal::render_summary(record, voice::colours(&std::io::stderr()), &mut stderr)?;
     }
     Ok(())
-}
-
-fn chain(error: &Error) -> String {
-    error.to_string()
 }
 
 /// 130 interrupted, 3 a digest did not match, 1 something failed, 4 something can be resumed, 0 all is here.

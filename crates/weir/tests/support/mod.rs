@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 #![allow(unused_imports, reason = "each test binary uses a part")]
 
+mod expect;
 mod object;
 mod runner;
 mod server;
@@ -9,9 +10,10 @@ mod server;
 use std::io;
 use std::time::Duration;
 
+pub(crate) use expect::{brings, never_brings_another, refuses};
 pub(crate) use object::{Object, pattern};
 pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir};
-pub(crate) use server::{Request, Seen, Server, Wire, handler};
+pub(crate) use server::{Fields, Request, Seen, Server, Wire};
 
 /// A test that waits this long for anything has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

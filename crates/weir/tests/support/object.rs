@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::server::{Request, Wire};
+use super::server::{Fields, Request, Wire};
 
 /// `length` bytes in which every place differs from every other; another `seed`, other bytes.
 pub(crate) fn pattern(length: usize, seed: u64) -> Vec<u8> {
@@ -33,13 +33,13 @@ pub(crate) struct Object {
     /// was received.
     pub(crate) rate: Option<u64>,
     /// Further fields of each answer.
-    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) fields: Fields,
 }
 
 /// An answer to be sent.
 pub(crate) struct Answer {
     pub(crate) status: &'static str,
-    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) fields: Fields,
     pub(crate) part: Range<usize>,
 }
 

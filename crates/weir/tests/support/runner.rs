@@ -15,8 +15,20 @@ pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
 /// What must not reach weir from the environment of whoever runs the tests.
 const FOREIGN: &[&str] = &[
-    "http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
-    "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR", "NO_COLOR", "RUST_LOG", "RUST_BACKTRACE",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "NETRC",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NO_COLOR",
+    "RUST_LOG",
+    "RUST_BACKTRACE",
 ];
 
 /// A folder in which weir runs.
@@ -37,7 +49,8 @@ impl Sandbox {
 
     /// A file's bytes.
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
-        std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}; there: {:?}", self.names()))
+        std::fs::read(self.path(name))
+            .unwrap_or_else(|error| panic!("{name}: {error}; there: {:?}", self.names()))
     }
 
     /// Puts a file there.

@@ -15,15 +15,11 @@ use super::PATIENCE;
 /// A paced answer leaves in pieces of this much time.
 const BEAT: Duration = Duration::from_millis(10);
 
+/// Header fields in order.
+pub(crate) type Fields = Vec<(String, String)>;
+
 /// What answers a request. An error ends the connection.
 pub(crate) type Handler = dyn Fn(&Request, &mut Wire) -> io::Result<()> + Send + Sync;
-
-/// A closure as a handler, its argument types settled.
-pub(crate) fn handler(
-    closure: impl Fn(&Request, &mut Wire) -> io::Result<()> + Send + Sync + 'static,
-) -> Box<Handler> {
-    Box::new(closure)
-}
 
 /// A server on a free port of the loopback; it ends with the test.
 pub(crate) struct Server {
@@ -61,7 +57,7 @@ pub(crate) struct Request {
     pub(crate) method: String,
     /// As it was sent: a path, or a whole URL to a proxy.
     pub(crate) target: String,
-    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) fields: Fields,
     pub(crate) at: Instant,
 }
 
@@ -100,8 +96,19 @@ pub(crate) struct Wire {
     pub(crate) pace: Option<u64>,
 }
 
-trait Stream: Read + Write + Send {}
-impl<T: Read + Write + Send> Stream for T {}
+trait Stream: Read + Write + Send {
+    /// Says that nothing more comes, where the protocol has a word for that.
+    fn say_goodbye(&mut self) {}
+}
+
+impl Stream for TcpStream {}
+
+impl Stream for StreamOwned<ServerConnection, TcpStream> {
+    fn say_goodbye(&mut self) {
+        self.conn.send_close_notify();
+        let _ = self.flush();
+    }
+}
 
 impl Wire {
     /// Sends raw bytes.
@@ -157,6 +164,12 @@ impl Wire {
 
     /// Ends the connection in order, after what was sent.
     pub(crate) fn close<T>(&mut self) -> io::Result<T> {
+        self.stream.say_goodbye();
+        super::over()
+    }
+
+    /// Ends the connection as one who cannot speak TLS could end a TLS connection.
+    pub(crate) fn cut<T>(&mut self) -> io::Result<T> {
         super::over()
     }
 
@@ -250,8 +263,7 @@ impl Server {
         let address = listener.local_addr()?;
         let (config, certificate) = tls.unzip();
         let (log, ending) = (Arc::new(Log::default()), Arc::new(AtomicBool::new(false)));
-        let server =
-            Server { address, certificate, log: Arc::clone(&log), ending: Arc::clone(&ending) };
+        let server = Server { address, certificate, log: Arc::clone(&log), ending: Arc::clone(&ending) };
         let handler: Arc<Handler> = handler.into();
         std::thread::spawn(move || {
             for socket in listener.incoming().flatten() {
@@ -371,7 +383,7 @@ fn converse(
 }
 
 /// The next request's line and fields; `None` at the end of the connection. Requests have no bodies here.
-fn read_request(stream: &mut dyn Stream) -> Option<(String, String, Vec<(String, String)>)> {
+fn read_request(stream: &mut dyn Stream) -> Option<(String, String, Fields)> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
