@@ -277,8 +277,8 @@ fn rate(windows: &[(Duration, u64, Limit)]) -> f64 {
 
 /// The newest window is a quarter above the mean of those before it: slow start is not over.
 fn still_growing(windows: &[(Duration, u64, Limit)]) -> bool {
-    let (newest, before) = windows.split_at(windows.len() - 1);
-    rate(before) > rate(newest) * 1.25
+    let (before, newest) = windows.split_at(windows.len() - 1);
+    rate(newest) > rate(before) * 1.25
 }
 
 fn show(rate: f64) -> weir_units::Rate {

@@ -29,8 +29,9 @@ pub const BLOCK: usize = 1 << 20;
 /// How long a blocked receive sleeps before it looks whether it is still wanted.
 pub const LOOK: Duration = Duration::from_millis(100);
 
-/// A buffer that is not full is handed on after this long, so that a slow path's bytes are stored and counted.
-const FLUSH_AFTER: Duration = Duration::from_millis(200);
+/// A buffer that is not full is handed on after this long, so that a slow path's bytes are stored and counted; half of a
+/// window of evidence, so that every window has its share.
+const FLUSH_AFTER: Duration = Duration::from_millis(50);
 
 /// Fewer bytes than this a second for the whole of `--timeout` count as a stall.
 const DRIP: u64 = 10;
@@ -250,7 +251,8 @@ impl Connection {
                         return Err(self.stalled("nothing", dial));
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return self.at_close(got),
+                // TLS without its close_notify: anybody on the path may have cut it (RFC 8446 section 6.1).
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return self.at_cut(got),
                 Err(error) => return Err(self.broken(error)),
             }
         }
@@ -337,6 +339,16 @@ impl Connection {
             Body::Chunked { got, .. } => (*got, "a chunked body without its last chunk".to_owned()),
         };
         Err(Error::Truncated { host: self.host.clone(), got: Bytes(got), expected })
+    }
+
+    fn at_cut(&mut self, got: usize) -> Result<usize, Error> {
+        match self.body {
+            Body::UntilClose { got } => {
+                let expected = "an answer that ends with its tls session, which was cut".to_owned();
+                Err(Error::Truncated { host: self.host.clone(), got: Bytes(got), expected })
+            }
+            _ => self.at_close(got),
+        }
     }
 
     /// A large answer gets a large buffer, once.
