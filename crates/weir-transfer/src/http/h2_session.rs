@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,7 @@ enum Event {
 struct Call {
     request: http::Request<()>,
     events: Sender<(Event, Option<FlowControl>)>,
+    retired: Arc<AtomicBool>,
 }
 
 /// A connection that speaks HTTP/2.
@@ -59,6 +61,8 @@ struct Call {
 pub struct H2Session {
     host: String,
     calls: UnboundedSender<Call>,
+    /// The server takes no more requests on it.
+    retired: Arc<AtomicBool>,
 }
 
 /// One answer on a session.
@@ -91,7 +95,7 @@ impl H2Session {
         let deadline = Instant::now() + dial.timeout;
         loop {
             match started.recv_timeout(LOOK) {
-                Ok(Ok(true)) => return Ok(Some(H2Session { host, calls })),
+                Ok(Ok(true)) => return Ok(Some(H2Session { host, calls, retired: Arc::default() })),
                 Ok(Ok(false)) => return Ok(None),
                 Ok(Err(error)) => return Err(explain(&host, error)),
                 Err(RecvTimeoutError::Timeout) if dial.is_stopped() => return Err(Error::Interrupted),
@@ -101,9 +105,9 @@ impl H2Session {
         }
     }
 
-    /// The connection is still there.
+    /// The connection is still there and takes requests (a server ends it after some thousands with GOAWAY).
     pub fn is_open(&self) -> bool {
-        !self.calls.is_closed()
+        !self.calls.is_closed() && !self.retired.load(Relaxed)
     }
 
     /// Sends a request; its answer is the stream's.
@@ -117,7 +121,8 @@ impl H2Session {
         }
         let request = request.body(()).map_err(|error| Error::Refused(format!("cannot ask for {bare}: {error}")))?;
         let (sender, events) = mpsc::channel();
-        self.calls.send(Call { request, events: sender }).map_err(|_| ended(&self.host))?;
+        let retired = Arc::clone(&self.retired);
+        self.calls.send(Call { request, events: sender, retired }).map_err(|_| ended(&self.host))?;
         Ok(H2Stream {
             host: self.host.clone(),
             events,
@@ -318,10 +323,13 @@ where
 
 /// Carries one call: its request out, its answer as events to the lane.
 async fn answer(client: SendRequest<Bytes>, call: Call) {
-    let Call { request, events } = call;
+    let Call { request, events, retired } = call;
     match exchange(client, request, &events).await {
         Ok(()) => drop(events.send((Event::End, None))),
-        Err(error) => drop(events.send((Event::Failed(error.to_string()), None))),
+        Err(error) => {
+            retired.fetch_or(error.is_go_away() || error.is_io(), Relaxed);
+            let _ = events.send((Event::Failed(error.to_string()), None));
+        }
     }
 }
 
