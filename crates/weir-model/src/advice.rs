@@ -158,9 +158,15 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
     if held.evidence.facts.objects >= 4 * u64::from(lanes) {
         // Left to itself, weir has already tried how many connections bring more.
         let Some(fixed) = held.evidence.facts.lanes_fixed else {
-            return vec![Advice::new("fetch from nearer: more at once was tried as far as it brought more", None)];
+            return vec![Advice::new(
+                "fetch from nearer: more at once was tried as far as it brought more",
+                None,
+            )];
         };
-        let action = format!("ask for more at once (-j {}, or leave -j out): round trips then pass side by side", fixed.saturating_mul(2));
+        let action = format!(
+            "ask for more at once (-j {}, or leave -j out): round trips then pass side by side",
+            fixed.saturating_mul(2)
+        );
         // On one machine the server's work takes the place of ours, so no rate follows from ours.
         let predicted = held.doubled().filter(|_| !held.evidence.facts.peer_is_local);
         return vec![Advice::new(action, predicted)];

@@ -120,7 +120,13 @@ impl Run<'_> {
 }
 
 /// Fetches `jobs`. Returns when all have ended or `stop` was set.
-pub fn run(jobs: &[Job], options: &Options, http: &Http, stop: &AtomicBool, observer: &mut dyn Observer) -> RunReport {
+pub fn run(
+    jobs: &[Job],
+    options: &Options,
+    http: &Http,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> RunReport {
     let start = Instant::now();
     let files_at_once = options.files_at_once.unwrap_or(1);
     let lanes = options.lanes.unwrap_or(1);
@@ -301,7 +307,11 @@ impl<'a> Watch<'a> {
 
     /// Small objects need lanes at once, not at the next look.
     fn patience(&self) -> Duration {
-        if self.run.many && self.start.elapsed() < Duration::from_secs(1) { Duration::from_millis(2) } else { LOOK }
+        if self.run.many && self.start.elapsed() < Duration::from_secs(1) {
+            Duration::from_millis(2)
+        } else {
+            LOOK
+        }
     }
 
     fn look(&mut self) {
@@ -310,7 +320,9 @@ impl<'a> Watch<'a> {
         }
         for seen in &mut self.seen {
             seen.look();
-            if !self.has_peer && let Some(local) = seen.peer_is_local() {
+            if !self.has_peer
+                && let Some(local) = seen.peer_is_local()
+            {
                 self.has_peer = true;
                 self.evidence.facts.peer_is_local = local;
             }
@@ -320,7 +332,8 @@ impl<'a> Watch<'a> {
     fn close_window(&mut self, now: Instant) {
         let span = now - self.window_start;
         let host = self.sampler.host_window();
-        let lanes: Vec<LaneWindow> = self.seen.iter_mut().map(|seen| seen.window(now, self.window_start)).collect();
+        let lanes: Vec<LaneWindow> =
+            self.seen.iter_mut().map(|seen| seen.window(now, self.window_start)).collect();
         let backoff = self.seen.iter().map(|seen| seen.backoff).max().unwrap_or_default();
         let (verify_busy, verify_backlog) = self.verify();
         let window = Window {
@@ -339,7 +352,11 @@ impl<'a> Watch<'a> {
         };
         self.window_start = now;
         self.seen.retain(|seen| !seen.is_over());
-        self.run.lanes.lock().unwrap_or_else(PoisonError::into_inner).retain(|lane| !lane.ended.load(Relaxed));
+        self.run
+            .lanes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|lane| !lane.ended.load(Relaxed));
         self.received += window.received;
         self.recent.push((span, window.received));
         if self.recent.len() > 10 {
@@ -412,16 +429,22 @@ impl<'a> Watch<'a> {
 
     /// Breaks off a lane that has stood still while others moved; its bytes go to whoever asks next.
     fn replace_stragglers(&mut self, now: Instant) {
-        let moving = self.seen.iter().any(|seen| seen.state.bulk.load(Relaxed) && now - seen.moved < STALLED / 2);
+        let moving =
+            self.seen.iter().any(|seen| seen.state.bulk.load(Relaxed) && now - seen.moved < STALLED / 2);
         if !moving {
             return;
         }
         for seen in &self.seen {
             let at_work = seen.state.bulk.load(Relaxed);
             let (stage, since) = seen.state.clock.current();
-            let waits = matches!(stage, Stage::FirstByte | Stage::Receive | Stage::Connecting) && since >= STALLED;
+            let waits =
+                matches!(stage, Stage::FirstByte | Stage::Receive | Stage::Connecting) && since >= STALLED;
             if at_work && waits && now - seen.moved >= STALLED {
-                tracing::info!("lane {} has stood still for {} s, replacing it", seen.state.id, STALLED.as_secs());
+                tracing::info!(
+                    "lane {} has stood still for {} s, replacing it",
+                    seen.state.id,
+                    STALLED.as_secs()
+                );
                 seen.state.kick.store(true, Relaxed);
                 seen.state.cut();
             }
@@ -460,9 +483,17 @@ impl<'a> Watch<'a> {
         let files = reports
             .into_iter()
             .zip(self.run.jobs)
-            .map(|(report, job)| report.unwrap_or_else(|| failed_before_opening(job, unfinished(interrupted))))
+            .map(|(report, job)| {
+                report.unwrap_or_else(|| failed_before_opening(job, unfinished(interrupted)))
+            })
             .collect();
-        RunReport { files, received: self.received, elapsed: self.start.elapsed(), evidence: self.evidence, interrupted }
+        RunReport {
+            files,
+            received: self.received,
+            elapsed: self.start.elapsed(),
+            evidence: self.evidence,
+            interrupted,
+        }
     }
 }
 

@@ -124,7 +124,9 @@ pub enum Error {
         detail: String,
     },
     /// A web page in place of the file.
-    #[error("{host} sent a web page (text/html) where '{name}' promises a file; --any-type saves it all the same")]
+    #[error(
+        "{host} sent a web page (text/html) where '{name}' promises a file; --any-type saves it all the same"
+    )]
     WebPage {
         /// The server's name.
         host: String,
@@ -132,7 +134,9 @@ pub enum Error {
         name: String,
     },
     /// The body is compressed though identity was asked.
-    #[error("{host} sent a body coded with {coding} though identity was asked for; it is not the file itself")]
+    #[error(
+        "{host} sent a body coded with {coding} though identity was asked for; it is not the file itself"
+    )]
     Coded {
         /// The server's name.
         host: String,
@@ -140,7 +144,9 @@ pub enum Error {
         coding: String,
     },
     /// A digest does not match.
-    #[error("{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); the bytes were discarded")]
+    #[error(
+        "{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); the bytes were discarded"
+    )]
     Digest {
         /// The file.
         name: String,
@@ -214,7 +220,9 @@ impl Error {
             Error::WrongPart { .. } | Error::Changed { .. } => false,
             Error::Tls { permanent, .. } => *permanent,
             // 408, 425, 429 and 5xx are the server's passing trouble; 501 and 505 are not.
-            Error::Status { status, .. } => !matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504 | 507..=599),
+            Error::Status { status, .. } => {
+                !matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504 | 507..=599)
+            }
             _ => true,
         }
     }
@@ -260,10 +268,9 @@ fn hint(status: u16) -> &'static str {
 
 fn still_kept(kept: &Option<Bytes>, path: &std::path::Path) -> String {
     match kept {
-        Some(bytes) => format!(
-            "; {bytes} are kept in {}, free space and run the same command again",
-            path.display()
-        ),
+        Some(bytes) => {
+            format!("; {bytes} are kept in {}, free space and run the same command again", path.display())
+        }
         None => String::new(),
     }
 }

@@ -64,14 +64,16 @@ impl Journal {
         if text.len() as u64 > MAX_BYTES {
             return Err(Error::Damaged("it is too large"));
         }
-        let line = text.iter().position(|byte| *byte == b'\n').ok_or(Error::Damaged("it has no first line"))?;
+        let line =
+            text.iter().position(|byte| *byte == b'\n').ok_or(Error::Damaged("it has no first line"))?;
         let (first, body) = (&text[..line], &text[line + 1..]);
         let first = std::str::from_utf8(first).map_err(|_| Error::Damaged("its first line is not text"))?;
         let mut words = first.split(' ');
         if words.next() != Some("weir-journal") {
             return Err(Error::Damaged("it does not start with weir-journal"));
         }
-        let found = words.next().and_then(|word| word.parse().ok()).ok_or(Error::Damaged("it names no version"))?;
+        let found =
+            words.next().and_then(|word| word.parse().ok()).ok_or(Error::Damaged("it names no version"))?;
         if found != VERSION {
             return Err(Error::Version { found });
         }
@@ -116,7 +118,8 @@ impl Journal {
         let beside = beside(path);
         // URLs may carry tokens: for the owner alone.
         let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        let written = file.write_all(&self.to_text()).and_then(|()| if durable { file.sync_all() } else { Ok(()) });
+        let written =
+            file.write_all(&self.to_text()).and_then(|()| if durable { file.sync_all() } else { Ok(()) });
         written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| drop(fs::remove_file(&beside)))
     }
 

@@ -178,7 +178,11 @@ impl Lane<'_> {
         waiting.failures += 1;
         if !error.is_permanent() && waiting.failures <= self.run.options.retries {
             let pause = self.pause(waiting.failures, &error);
-            tracing::info!("{}: {error:#}; trying again in {:.1} s", object::shown(&job.url), pause.as_secs_f64());
+            tracing::info!(
+                "{}: {error:#}; trying again in {:.1} s",
+                object::shown(&job.url),
+                pause.as_secs_f64()
+            );
             let asked = error.retry_after().is_some();
             self.run.pool.requeue(waiting, pause);
             if asked {
@@ -327,7 +331,9 @@ impl Lane<'_> {
         let range = Some((gap.start, end));
         let answer = self.client.get(&job.url, &job.url, range, if_range.as_deref(), self.run.many)?;
         let why = match object::judge(&answer.head, &answer.url, Some(gap.start), SystemTime::now()) {
-            Ok(Part::Asked(object)) if object.size != Some(journal.size) => "the object's size changed".to_owned(),
+            Ok(Part::Asked(object)) if object.size != Some(journal.size) => {
+                "the object's size changed".to_owned()
+            }
             Ok(Part::Asked(_)) if differs(pinned.as_ref(), &answer) => {
                 "the object changed on the server".to_owned()
             }
@@ -357,7 +363,8 @@ impl Lane<'_> {
         mut answer: Answer,
         object: Object,
     ) -> Result<Opened, Error> {
-        let name = target.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let name =
+            target.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_else(|| object::name_from_url(&job.url));
         let host = || answer.url.host_str().unwrap_or_default().to_owned();
         if let Some(coding) = object::foreign_coding(&answer.head, &name) {
@@ -525,13 +532,15 @@ impl Lane<'_> {
             });
         }
         let range = ranged.then_some((claim.start, Some(claim.end).filter(|end| *end != u64::MAX)));
-        let pinned = transfer.validator.as_ref().and_then(|validator| validator.if_range_value()).map(str::to_owned);
+        let pinned =
+            transfer.validator.as_ref().and_then(|validator| validator.if_range_value()).map(str::to_owned);
         let location = transfer.location.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let answer = self.client.get(&transfer.url, &location, range, pinned.as_deref(), false)?;
         match object::judge(&answer.head, &answer.url, range.map(|range| range.0), SystemTime::now()) {
             Ok(Part::Asked(object)) => {
                 refuse_foreign_coding(transfer, &answer)?;
-                let changed = |detail: &str| Error::Changed { host: host_of(&answer.url), detail: detail.to_owned() };
+                let changed =
+                    |detail: &str| Error::Changed { host: host_of(&answer.url), detail: detail.to_owned() };
                 if object.size != transfer.size {
                     return Err(changed("its size is another"));
                 }
@@ -542,7 +551,9 @@ impl Lane<'_> {
             }
             Ok(Part::Whole(_)) if !ranged => self.follow(transfer, answer),
             Ok(Part::Whole(object)) => self.whole_instead(transfer, &answer, &object),
-            Ok(_) => Err(Error::Changed { host: host_of(&answer.url), detail: "it is shorter now".to_owned() }),
+            Ok(_) => {
+                Err(Error::Changed { host: host_of(&answer.url), detail: "it is shorter now".to_owned() })
+            }
             // A signed link that has expired: ask the original again where the object is now.
             Err(Error::Status { status: 401 | 403 | 404 | 410, .. }) if location != transfer.url => {
                 tracing::info!("the link to {} expired, resolving it anew", object::shown(&location));
@@ -563,7 +574,10 @@ impl Lane<'_> {
         self.client.close();
         if same && object.size == transfer.size {
             transfer.ranged.store(false, Relaxed);
-            tracing::info!("{} gives no parts on further connections; going on with one", host_of(&answer.url));
+            tracing::info!(
+                "{} gives no parts on further connections; going on with one",
+                host_of(&answer.url)
+            );
             return Err(Error::Dropped);
         }
         let detail = "it answered with the whole object, which has another validator".to_owned();
@@ -671,7 +685,11 @@ impl Lane<'_> {
             return self.begin_again(transfer, error);
         }
         let pause = self.pause(failures, &error);
-        tracing::info!("{}: {error:#}; trying again in {:.1} s", object::shown(&transfer.url), pause.as_secs_f64());
+        tracing::info!(
+            "{}: {error:#}; trying again in {:.1} s",
+            object::shown(&transfer.url),
+            pause.as_secs_f64()
+        );
         self.sleep(pause, if error.retry_after().is_some() { Stage::Backoff } else { Stage::Idle });
     }
 
@@ -775,7 +793,8 @@ impl Lane<'_> {
 fn add_declared(expectations: &mut Vec<Expectation>, object: Object) {
     // The user's word counts; the strongest of the server's is checked beside it.
     if let Some(one) = object.declared {
-        expectations.push(Expectation { expected: one.expected, origin: format!("the server's {}", one.field) });
+        expectations
+            .push(Expectation { expected: one.expected, origin: format!("the server's {}", one.field) });
     }
 }
 

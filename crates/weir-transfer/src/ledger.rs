@@ -164,7 +164,8 @@ impl Ledger {
             if claim.at + wanted <= end || self.size.is_some_and(|size| end >= size) {
                 return;
             }
-            let idle = self.claims.iter().find(|(_, other)| other.at == end && !other.started && other.end > end);
+            let idle =
+                self.claims.iter().find(|(_, other)| other.at == end && !other.started && other.end > end);
             if let Some((&other, _)) = idle {
                 let taken = self.claims.remove(&other).map_or(end, |other| other.end);
                 self.set_end(lane, taken);

@@ -38,7 +38,12 @@ pub enum Part {
 }
 
 /// Judges the head of an answer to a request for the bytes from `asked` on, or for all of it without a range.
-pub fn judge(head: &ResponseHead, url: &Url, asked: Option<u64>, now: std::time::SystemTime) -> Result<Part, Error> {
+pub fn judge(
+    head: &ResponseHead,
+    url: &Url,
+    asked: Option<u64>,
+    now: std::time::SystemTime,
+) -> Result<Part, Error> {
     let host = || url.host_str().unwrap_or_default().to_owned();
     let wrong = |detail: String| Error::WrongPart { host: host(), detail };
     let start = asked.unwrap_or(0);
@@ -47,9 +52,12 @@ pub fn judge(head: &ResponseHead, url: &Url, asked: Option<u64>, now: std::time:
         206 => {
             let kind = head.header("content-type").unwrap_or_default();
             if kind.to_ascii_lowercase().starts_with("multipart/byteranges") {
-                return Err(wrong("several parts in one (multipart/byteranges), one was asked for".to_owned()));
+                return Err(wrong(
+                    "several parts in one (multipart/byteranges), one was asked for".to_owned(),
+                ));
             }
-            let field = head.header("content-range").ok_or_else(|| wrong("206 without Content-Range".to_owned()))?;
+            let field =
+                head.header("content-range").ok_or_else(|| wrong("206 without Content-Range".to_owned()))?;
             let range: ContentRange = field.parse().map_err(|error| wrong(format!("{error}")))?;
             match range {
                 ContentRange::Bytes { complete: None, .. } => {
@@ -59,12 +67,19 @@ pub fn judge(head: &ResponseHead, url: &Url, asked: Option<u64>, now: std::time:
                     let length = weir_http::body::content_length(&head.fields).ok().flatten();
                     if length.is_some_and(|length| length != last - first + 1) {
                         let length = length.unwrap_or_default();
-                        return Err(wrong(format!("{length} bytes, for which its Content-Range says '{field}'")));
+                        return Err(wrong(format!(
+                            "{length} bytes, for which its Content-Range says '{field}'"
+                        )));
                     }
                     let seen = describe(head);
                     // Without a strong validator nothing says that two parts are of one version.
                     let pinned = seen.validator.as_ref().is_some_and(|one| one.if_range_value().is_some());
-                    Ok(Part::Asked(Object { size: complete, ranged: pinned, holds_to: Some(last + 1), ..seen }))
+                    Ok(Part::Asked(Object {
+                        size: complete,
+                        ranged: pinned,
+                        holds_to: Some(last + 1),
+                        ..seen
+                    }))
                 }
                 ContentRange::Bytes { first, .. } => {
                     Err(wrong(format!("it starts at byte {first}, asked for from byte {start}")))

@@ -178,7 +178,9 @@ impl Pool {
                 return Work::Quit;
             }
             let now = Instant::now();
-            if let Some(work) = state.part(lane, false).or_else(|| state.open(now)).or_else(|| state.part(lane, true)) {
+            if let Some(work) =
+                state.part(lane, false).or_else(|| state.open(now)).or_else(|| state.part(lane, true))
+            {
                 return work;
             }
             let patience = state.next_ready(now).unwrap_or(Duration::from_millis(100));

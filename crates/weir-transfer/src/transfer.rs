@@ -17,8 +17,8 @@ use crate::job::{FileReport, Outcome};
 use crate::ledger::{LaneId, Ledger};
 use crate::object;
 use crate::ranges::RangeSet;
-use crate::sink::{PartFile, Sink};
 use crate::sink::part_file::journal_of;
+use crate::sink::{PartFile, Sink};
 use crate::verify::{self, Expectation, Follower};
 
 /// A bulk object at work.
@@ -88,7 +88,8 @@ impl Transfer {
         let follower = match opening.sink.part() {
             Some(part) if !algorithms.is_empty() => {
                 let file = part.file().try_clone().map_err(|source| part.failed("open", source, None))?;
-                let follower = Follower::start(file, algorithms).map_err(|e| part.failed("verify", e, None))?;
+                let follower =
+                    Follower::start(file, algorithms).map_err(|e| part.failed("verify", e, None))?;
                 follower.advance(opening.done.prefix());
                 Some(follower)
             }
@@ -159,7 +160,10 @@ impl Transfer {
 
     /// The rest could be fetched by a later run.
     pub fn is_resumable(&self) -> bool {
-        self.sink.part().is_some() && self.size.is_some() && self.validator.is_some() && self.ranged.load(Relaxed)
+        self.sink.part().is_some()
+            && self.size.is_some()
+            && self.validator.is_some()
+            && self.ranged.load(Relaxed)
     }
 
     /// Stores what is done, unless the transfer is over. `durable` first waits for the disk.

@@ -64,9 +64,20 @@ pub struct Tuner {
 enum State {
     Steady,
     /// New lanes are connecting; the rate before, and since when.
-    Joining { before: f64, from: u32, since: Duration, bytes: u64 },
+    Joining {
+        before: f64,
+        from: u32,
+        since: Duration,
+        bytes: u64,
+    },
     /// All have started; measuring begins at `from_time`.
-    Measuring { before: f64, from: u32, start: Duration, bytes: u64, until: Duration },
+    Measuring {
+        before: f64,
+        from: u32,
+        start: Duration,
+        bytes: u64,
+        until: Duration,
+    },
 }
 
 /// Slow start of the first lane: ten round trips at 40 ms reach 15 MB in flight, enough for any lane.
@@ -147,7 +158,10 @@ impl Tuner {
         if self.lanes > 1 && last.len() == 4 && last.iter().all(|window| is_local(window.2)) {
             self.lanes = (self.lanes / 2).max(1);
             self.wait(seen.now, 2);
-            return Advice::Lanes(self.lanes, format!("{} is the limit, more lanes only disturb it", seen.limit));
+            return Advice::Lanes(
+                self.lanes,
+                format!("{} is the limit, more lanes only disturb it", seen.limit),
+            );
         }
         if seen.now < self.not_before || self.lanes >= self.max.min(self.ceiling) || last.len() < 3 {
             return Advice::Hold;
@@ -166,14 +180,7 @@ impl Tuner {
         Advice::Lanes(self.lanes, format!("{} at {}; trying {} lanes", seen.limit, show(rate), self.lanes))
     }
 
-    fn joining(
-        &mut self,
-        seen: &Observation,
-        before: f64,
-        from: u32,
-        since: Duration,
-        bytes: u64,
-    ) -> Advice {
+    fn joining(&mut self, seen: &Observation, before: f64, from: u32, since: Duration, bytes: u64) -> Advice {
         if seen.started >= self.lanes {
             let start = seen.now + SETTLE;
             self.state = State::Measuring { before, from, start: seen.now, bytes: 0, until: start + MEASURE };
@@ -188,7 +195,10 @@ impl Tuner {
             self.ceiling = seen.started;
             let until = seen.now + MEASURE;
             self.state = State::Measuring { before, from, start: seen.now, bytes: 0, until };
-            return Advice::Lanes(self.lanes, format!("the server serves {} connections at once", seen.started));
+            return Advice::Lanes(
+                self.lanes,
+                format!("the server serves {} connections at once", seen.started),
+            );
         }
         let after = bytes as f64 / (seen.now - since).as_secs_f64().max(1e-3);
         let refused = self.conclude(seen, before, from, after.min(before));

@@ -77,7 +77,13 @@ fn scaled(f: &mut fmt::Formatter<'_>, value: f64, names: &[&str]) -> fmt::Result
         value /= 1000.0;
         name += 1;
     }
-    let digits = if name == 0 || value.abs() >= 99.95 { 0 } else if value.abs() >= 9.995 { 1 } else { 2 };
+    let digits = if name == 0 || value.abs() >= 99.95 {
+        0
+    } else if value.abs() >= 9.995 {
+        1
+    } else {
+        2
+    };
     f.pad(&format!("{value:.digits$} {}", names[name]))
 }
 
@@ -158,9 +164,14 @@ mod tests {
 
     #[test]
     fn sizes_take_decimal_and_binary_prefixes() {
-        for (text, bytes) in
-            [("0", 0), ("1k", 1000), ("1KiB", 1024), ("1.5M", 1_500_000), ("2Gi", 2 << 30), ("7 MB", 7_000_000)]
-        {
+        for (text, bytes) in [
+            ("0", 0),
+            ("1k", 1000),
+            ("1KiB", 1024),
+            ("1.5M", 1_500_000),
+            ("2Gi", 2 << 30),
+            ("7 MB", 7_000_000),
+        ] {
             assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
         }
         for text in ["", "k", "1x", "-1", "1..2", "99999999999999999999G", "1Mbit"] {
@@ -170,7 +181,8 @@ mod tests {
 
     #[test]
     fn rates_take_bits_and_bytes() {
-        for (text, rate) in [("100Mbit", 12.5e6), ("1Gbit/s", 125e6), ("8M", 8e6), ("62MB/s", 62e6), ("64KiB/s", 65536.0)]
+        for (text, rate) in
+            [("100Mbit", 12.5e6), ("1Gbit/s", 125e6), ("8M", 8e6), ("62MB/s", 62e6), ("64KiB/s", 65536.0)]
         {
             assert_eq!(text.parse(), Ok(Rate(rate)), "{text}");
         }
@@ -185,9 +197,14 @@ mod tests {
 
     #[test]
     fn three_digits_are_shown() {
-        for (bytes, text) in
-            [(0, "0 B"), (999, "999 B"), (1000, "1.00 KB"), (12_345, "12.3 KB"), (999_600, "1.00 MB"), (2 << 30, "2.15 GB")]
-        {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.00 KB"),
+            (12_345, "12.3 KB"),
+            (999_600, "1.00 MB"),
+            (2 << 30, "2.15 GB"),
+        ] {
             assert_eq!(Bytes(bytes).to_string(), text);
         }
     }

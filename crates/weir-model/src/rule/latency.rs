@@ -45,7 +45,10 @@ fn round_trips(window: &Window, context: &Context<'_>, spent: Spent) -> Option<J
     if spent.connecting + spent.first_byte < 0.5 {
         return None;
     }
-    if context.facts.peer_is_local && spent.lanes > 1 && cpu_core::free_cores(window).is_some_and(|free| free < 0.2) {
+    if context.facts.peer_is_local
+        && spent.lanes > 1
+        && cpu_core::free_cores(window).is_some_and(|free| free < 0.2)
+    {
         return Some(Judgement::unknown(
             "the round trip: all processors were busy, so waits for first bytes are also waits for one of them",
         ));

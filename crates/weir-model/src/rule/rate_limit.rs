@@ -116,7 +116,10 @@ pub fn per_connection_cap(window: &Window, context: &Context<'_>) -> Cap {
 
 /// One lane's rate before and after a trial.
 fn per_lane(trial: &Trial) -> [f64; 2] {
-    [trial.rate_before / f64::from(trial.lanes_before.max(1)), trial.rate_after / f64::from(trial.lanes_after.max(1))]
+    [
+        trial.rate_before / f64::from(trial.lanes_before.max(1)),
+        trial.rate_after / f64::from(trial.lanes_after.max(1)),
+    ]
 }
 
 /// One lane's bytes per second over some seconds around the window.

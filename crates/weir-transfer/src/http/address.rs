@@ -50,7 +50,8 @@ fn plain(error: io::Error) -> io::Error {
 /// The families by turns, the resolver's first choice first.
 fn interleave(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first_is_v6 = found.first().is_some_and(SocketAddr::is_ipv6);
-    let (mut first, mut second): (Vec<_>, Vec<_>) = found.into_iter().partition(|a| a.is_ipv6() == first_is_v6);
+    let (mut first, mut second): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|a| a.is_ipv6() == first_is_v6);
     first.reverse();
     second.reverse();
     let mut mixed = Vec::new();
@@ -76,7 +77,10 @@ fn race(addresses: &[SocketAddr], dial: &Dial<'_>) -> io::Result<TcpStream> {
             return Err(io::ErrorKind::Interrupted.into());
         }
         if now >= deadline {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {} s", dial.timeout.as_secs())));
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no answer in {} s", dial.timeout.as_secs()),
+            ));
         }
         if (now >= next_start || running.is_empty()) && waiting.len() > 0 {
             if let Some(address) = waiting.next() {
@@ -122,7 +126,8 @@ fn start(address: &SocketAddr, dial: &Dial<'_>) -> io::Result<Socket> {
 /// The index of a socket that is connected or failed; `None` after `span`.
 fn wait(running: &[Socket], span: Duration) -> io::Result<Option<usize>> {
     let mut polled: Vec<_> = running.iter().map(|socket| PollFd::new(socket, PollFlags::OUT)).collect();
-    let span = rustix::time::Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
+    let span =
+        rustix::time::Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
     match poll(&mut polled, Some(&span)) {
         Ok(_) => Ok(polled.iter().position(|fd| !fd.revents().is_empty())),
         Err(rustix::io::Errno::INTR) => Ok(None),

@@ -125,7 +125,12 @@ impl Connection {
     }
 
     /// Reads the answer's head; interim answers (1xx) are passed over.
-    pub fn read_head(&mut self, method: &str, clock: &StageClock, dial: &Dial<'_>) -> Result<ResponseHead, Error> {
+    pub fn read_head(
+        &mut self,
+        method: &str,
+        clock: &StageClock,
+        dial: &Dial<'_>,
+    ) -> Result<ResponseHead, Error> {
         let deadline = Instant::now() + dial.timeout;
         loop {
             let parsed = parse_response(&self.buffer[self.decoded..self.filled]);
@@ -139,7 +144,9 @@ impl Connection {
                     return Ok(head);
                 }
                 None if Instant::now() >= deadline => {
-                    return Err(self.stalled(if self.filled == 0 { "nothing" } else { "no complete answer" }, dial));
+                    return Err(
+                        self.stalled(if self.filled == 0 { "nothing" } else { "no complete answer" }, dial)
+                    );
                 }
                 None => self.receive_head(clock, dial)?,
             }

@@ -256,7 +256,12 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn ask_http1(&mut self, url: &Url, origin: &Origin, ask: &Ask<'_>) -> Result<(ResponseHead, Exchange), Error> {
+    fn ask_http1(
+        &mut self,
+        url: &Url,
+        origin: &Origin,
+        ask: &Ask<'_>,
+    ) -> Result<(ResponseHead, Exchange), Error> {
         let proxy = self.http.proxies.for_url(url);
         let request = ask.head(url, origin, proxy);
         loop {
@@ -329,7 +334,10 @@ impl<'a> Client<'a> {
             match &*known {
                 Known::Session(session) => session.send(url, origin, ask)?,
                 _ if self.http.version == Version::Http2 => {
-                    return Err(Error::Refused(format!("{} does not speak HTTP/2; leave out --http2", origin.host)));
+                    return Err(Error::Refused(format!(
+                        "{} does not speak HTTP/2; leave out --http2",
+                        origin.host
+                    )));
                 }
                 _ => return Ok(None),
             }
@@ -423,8 +431,12 @@ fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {
     let next = from.join(location).map_err(|error| refused(format!("its target is not a url ({error})")))?;
     match (from.scheme(), next.scheme()) {
         (_, "https") | ("http", "http") => Ok(next),
-        ("https", "http") => Err(refused("it leads from https to http, where anybody could change the bytes".into())),
-        (_, scheme) => Err(refused(format!("it leads to the scheme '{scheme}', and weir speaks http and https"))),
+        ("https", "http") => {
+            Err(refused("it leads from https to http, where anybody could change the bytes".into()))
+        }
+        (_, scheme) => {
+            Err(refused(format!("it leads to the scheme '{scheme}', and weir speaks http and https")))
+        }
     }
 }
 

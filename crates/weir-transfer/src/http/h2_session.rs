@@ -114,12 +114,14 @@ impl H2Session {
     pub fn send(&self, url: &Url, origin: &Origin, ask: &Ask<'_>) -> Result<H2Stream, Error> {
         let bare = credentials::without(url);
         let scheme = if origin.tls { "https" } else { "http" };
-        let uri = format!("{scheme}://{}{}", origin.authority(), &bare[Position::BeforePath..Position::AfterQuery]);
+        let uri =
+            format!("{scheme}://{}{}", origin.authority(), &bare[Position::BeforePath..Position::AfterQuery]);
         let mut request = http::Request::builder().method("GET").uri(uri).version(http::Version::HTTP_2);
         for (name, value) in ask.fields() {
             request = request.header(name, value);
         }
-        let request = request.body(()).map_err(|error| Error::Refused(format!("cannot ask for {bare}: {error}")))?;
+        let request =
+            request.body(()).map_err(|error| Error::Refused(format!("cannot ask for {bare}: {error}")))?;
         let (sender, events) = mpsc::channel();
         let retired = Arc::clone(&self.retired);
         self.calls.send(Call { request, events: sender, retired }).map_err(|_| ended(&self.host))?;
@@ -204,7 +206,11 @@ impl H2Stream {
                 Err(RecvTimeoutError::Timeout) if dial.is_stopped() => return Err(Error::Interrupted),
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(Error::Stalled { host: self.host.clone(), what: "nothing", after: dial.timeout });
+                    return Err(Error::Stalled {
+                        host: self.host.clone(),
+                        what: "nothing",
+                        after: dial.timeout,
+                    });
                 }
             }
         }
@@ -289,7 +295,11 @@ async fn open(
     serve(tls, calls, ready).await
 }
 
-async fn serve<T>(transport: T, mut calls: UnboundedReceiver<Call>, ready: &Sender<io::Result<bool>>) -> io::Result<()>
+async fn serve<T>(
+    transport: T,
+    mut calls: UnboundedReceiver<Call>,
+    ready: &Sender<io::Result<bool>>,
+) -> io::Result<()>
 where
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {

@@ -27,7 +27,8 @@ pub struct Proxy {
 impl Proxies {
     /// `explicit` (from `--proxy`; empty for none at all) over `variable`, which reads the environment.
     pub fn new(explicit: Option<&str>, variable: impl Fn(&str) -> Option<String>) -> Result<Proxies, Error> {
-        let lookup = |names: &[&str]| names.iter().find_map(|name| variable(name)).filter(|text| !text.is_empty());
+        let lookup =
+            |names: &[&str]| names.iter().find_map(|name| variable(name)).filter(|text| !text.is_empty());
         if let Some(explicit) = explicit {
             let proxy = if explicit.is_empty() { None } else { Some(parse(explicit)?) };
             return Ok(Proxies { http: proxy.clone(), https: proxy, exempt: Vec::new() });
@@ -38,7 +39,9 @@ impl Proxies {
             http: read(&["http_proxy", "all_proxy", "ALL_PROXY"])?,
             https: read(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])?,
             exempt: lookup(&["no_proxy", "NO_PROXY"])
-                .map(|list| list.split([',', ' ']).filter(|item| !item.is_empty()).map(str::to_lowercase).collect())
+                .map(|list| {
+                    list.split([',', ' ']).filter(|item| !item.is_empty()).map(str::to_lowercase).collect()
+                })
                 .unwrap_or_default(),
         })
     }
@@ -60,7 +63,8 @@ fn is_exempt(item: &str, host: &str, port: Option<u16>) -> bool {
     };
     let name = name.trim_start_matches('.');
     let bare = host.trim_matches(['[', ']']);
-    let named = name == "*" || bare == name || bare.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
+    let named =
+        name == "*" || bare == name || bare.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
     named && only_port.is_none_or(|only: u16| Some(only) == port)
 }
 
@@ -93,7 +97,11 @@ mod tests {
 
     #[test]
     fn the_environment_is_read_as_curl_reads_it() {
-        let both = proxies(&[("http_proxy", "http://u:p@a:3128"), ("HTTPS_PROXY", "b:8080"), ("no_proxy", "x.org,.y.org,z:81")]);
+        let both = proxies(&[
+            ("http_proxy", "http://u:p@a:3128"),
+            ("HTTPS_PROXY", "b:8080"),
+            ("no_proxy", "x.org,.y.org,z:81"),
+        ]);
         assert_eq!(host_for(&both, "http://h/"), Some("a".into()));
         assert_eq!(host_for(&both, "https://h/"), Some("b".into()));
         for exempt in ["http://x.org/", "http://www.x.org/", "http://a.y.org/", "http://z:81/"] {
@@ -107,6 +115,8 @@ mod tests {
     #[test]
     fn other_schemes_are_refused() {
         assert!(Proxies::new(Some("socks5://h"), |_| None).is_err());
-        assert!(Proxies::new(Some(""), |_| None).unwrap().for_url(&Url::parse("http://h/").unwrap()).is_none());
+        assert!(
+            Proxies::new(Some(""), |_| None).unwrap().for_url(&Url::parse("http://h/").unwrap()).is_none()
+        );
     }
 }

@@ -102,7 +102,9 @@ impl Ask<'_> {
         for (name, value) in &fields {
             head.push_str(&format!("{}: {value}\r\n", capitalised(name)));
         }
-        if let Some(authorization) = proxy.filter(|_| !origin.tls).and_then(|proxy| proxy.authorization.as_ref()) {
+        if let Some(authorization) =
+            proxy.filter(|_| !origin.tls).and_then(|proxy| proxy.authorization.as_ref())
+        {
             head.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
         }
         head.push_str("\r\n");
@@ -114,7 +116,11 @@ impl Ask<'_> {
 /// (`PRIVATE-TOKEN`), so only those that cannot are kept.
 pub fn safe_elsewhere(headers: &[(String, String)]) -> Vec<(String, String)> {
     let harmless = ["accept", "accept-language", "user-agent"];
-    headers.iter().filter(|(name, _)| harmless.contains(&name.to_ascii_lowercase().as_str())).cloned().collect()
+    headers
+        .iter()
+        .filter(|(name, _)| harmless.contains(&name.to_ascii_lowercase().as_str()))
+        .cloned()
+        .collect()
 }
 
 /// `user-agent` as `User-Agent`: some old servers compare by the letter.

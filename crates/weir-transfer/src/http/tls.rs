@@ -8,14 +8,16 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::{UnbufferedClientConnection, WebPkiServerVerifier, verify_server_name};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{UnbufferedClientConnection, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
+};
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::error::Error;
@@ -96,7 +98,11 @@ struct Given {
 }
 
 impl Given {
-    fn new(given: Vec<CertificateDer<'static>>, path: &Path, provider: Arc<CryptoProvider>) -> Result<Given, Error> {
+    fn new(
+        given: Vec<CertificateDer<'static>>,
+        path: &Path,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Given, Error> {
         let mut roots = RootCertStore::empty();
         for certificate in &given {
             roots.add(certificate.clone()).map_err(|error| cannot_read(path, &error.to_string()))?;
@@ -381,7 +387,10 @@ impl Session {
         if self.end == self.incoming.len() {
             // A full buffer means bulk data (or a large handshake): from here on read it in few large pieces.
             if self.incoming.len() >= CIPHERTEXT {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a tls message is larger than 256 KiB"));
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "a tls message is larger than 256 KiB",
+                ));
             }
             self.incoming.resize(CIPHERTEXT, 0);
         }

@@ -41,7 +41,13 @@ impl PartFile {
         let (part, journal) = names(target);
         let failed = |source| Error::Local { action: "open", path: part.clone(), source, kept: None };
         loop {
-            let file = File::options().read(true).write(true).create(true).truncate(false).open(&part).map_err(failed)?;
+            let file = File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&part)
+                .map_err(failed)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Locked { path: target.to_owned() }),
@@ -67,7 +73,9 @@ impl PartFile {
             return Err("the partial file here is of another url".to_owned());
         }
         if journal.validator.is_none() {
-            return Err("the server gave nothing by which to tell whether the object is still the same".to_owned());
+            return Err(
+                "the server gave nothing by which to tell whether the object is still the same".to_owned()
+            );
         }
         match self.file.metadata() {
             Ok(metadata) if metadata.len() == journal.size => Ok(Some(journal)),
@@ -86,7 +94,9 @@ impl PartFile {
         let full = |source: io::Error| self.failed("reserve space for", source, None);
         match fallocate(&self.file, FallocateFlags::empty(), 0, size) {
             Ok(()) => Ok(()),
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.file.set_len(size).map_err(full),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                self.file.set_len(size).map_err(full)
+            }
             Err(error) => {
                 // A failed reservation may leave some: give it back.
                 let _ = self.file.set_len(0);
@@ -115,9 +125,12 @@ impl PartFile {
 
     /// Stores the journal; with `durable`, everything written before this call is on the disk first.
     pub fn store(&self, journal: &Journal, durable: bool) -> Result<(), Error> {
-        journal
-            .store(&self.journal, durable)
-            .map_err(|source| Error::Local { action: "write", path: self.journal.clone(), source, kept: None })
+        journal.store(&self.journal, durable).map_err(|source| Error::Local {
+            action: "write",
+            path: self.journal.clone(),
+            source,
+            kept: None,
+        })
     }
 
     /// Waits until the file's bytes are on the disk.
@@ -132,8 +145,12 @@ impl PartFile {
 
     /// The complete file gets its name; the journal goes.
     pub fn publish(&self) -> Result<(), Error> {
-        fs::rename(&self.part, &self.target)
-            .map_err(|source| Error::Local { action: "rename to", path: self.target.clone(), source, kept: None })?;
+        fs::rename(&self.part, &self.target).map_err(|source| Error::Local {
+            action: "rename to",
+            path: self.target.clone(),
+            source,
+            kept: None,
+        })?;
         Journal::remove(&self.journal);
         Ok(())
     }
@@ -161,7 +178,13 @@ impl PartFile {
 }
 
 /// A journal for what `done` holds now.
-pub fn journal_of(url: &str, validator: Option<&Validator>, size: u64, written: &RangeSet, durable: &RangeSet) -> Journal {
+pub fn journal_of(
+    url: &str,
+    validator: Option<&Validator>,
+    size: u64,
+    written: &RangeSet,
+    durable: &RangeSet,
+) -> Journal {
     Journal {
         url: url.to_owned(),
         validator: validator.map(|one| (one.kind().to_owned(), one.value().to_owned())),

@@ -54,7 +54,8 @@ fn http(get: &Get) -> anyhow::Result<Http> {
 }
 
 fn header(line: &str) -> Result<(String, String), Usage> {
-    let bad = || Usage(format!("invalid header '{}': expected NAME: VALUE", line.split(':').next().unwrap_or("")));
+    let bad =
+        || Usage(format!("invalid header '{}': expected NAME: VALUE", line.split(':').next().unwrap_or("")));
     let (name, value) = line.split_once(':').ok_or_else(bad)?;
     let (name, value) = (name.trim(), value.trim());
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
@@ -85,7 +86,9 @@ fn record(jobs: &[Job], report: &RunReport) -> Record {
     let verdict = verdict::explain(&report.evidence);
     let outcome = match exit_code(report) {
         0 => RecordOutcome::Complete,
-        _ if report.files.iter().any(|file| matches!(file.outcome, Outcome::Partial(_))) => RecordOutcome::Partial,
+        _ if report.files.iter().any(|file| matches!(file.outcome, Outcome::Partial(_))) => {
+            RecordOutcome::Partial
+        }
         _ => RecordOutcome::Failed,
     };
     let mut record = Record::new("get", outcome, report.received, report.elapsed.as_secs_f64())
@@ -130,7 +133,8 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
     if get.voice.quiet || get.voice.json {
         for file in &record.files {
             if let Some(error) = &file.error {
-                let (url, error) = (weir_report::escape::escape(&file.url), weir_report::escape::escape(error));
+                let (url, error) =
+                    (weir_report::escape::escape(&file.url), weir_report::escape::escape(error));
                 writeln!(stderr, "weir: {url}: {error}")?;
             }
         }
@@ -161,4 +165,3 @@ fn exit_code(report: &RunReport) -> u8 {
     }
     code
 }
-

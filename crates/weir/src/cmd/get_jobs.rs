@@ -52,7 +52,8 @@ pub fn resolve(get: &Get, http: &Http, options: &Options, stop: &AtomicBool) -> 
 
 fn parse_url(text: &str) -> Result<Url, Usage> {
     // As curl does: a bare host or host/path means http.
-    let looks_bare = !text.contains("://") && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
+    let looks_bare =
+        !text.contains("://") && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
     let full = if looks_bare { format!("http://{text}") } else { text.to_owned() };
     // What is quoted may hold a password: only its beginning is shown.
     let shown: String = text.split('@').next_back().unwrap_or(text).chars().take(120).collect();
@@ -104,14 +105,18 @@ impl Place {
             Some("-") if get.voice.json => Err(Usage("--json and -o - both want stdout".to_owned()).into()),
             Some("-") if count == 1 => Ok(Place::Stdout),
             Some("-") => Err(Usage(format!("-o - takes one url, {count} were given")).into()),
-            Some("") => Err(Usage("-o needs a file, a folder with a '/' at its end, or '-'".to_owned()).into()),
+            Some("") => {
+                Err(Usage("-o needs a file, a folder with a '/' at its end, or '-'".to_owned()).into())
+            }
             Some(text) if text.ends_with('/') || (many && Path::new(text).is_dir()) => {
                 let folder = PathBuf::from(text);
-                std::fs::create_dir_all(&folder).with_context(|| format!("cannot create the folder {text}"))?;
+                std::fs::create_dir_all(&folder)
+                    .with_context(|| format!("cannot create the folder {text}"))?;
                 Ok(Place::Folder(folder))
             }
             Some(text) if many && count > 1 => {
-                Err(Usage(format!("-o {text} is one file, {count} urls were given; add a '/' for a folder")).into())
+                Err(Usage(format!("-o {text} is one file, {count} urls were given; add a '/' for a folder"))
+                    .into())
             }
             Some(text) => Ok(Place::File(PathBuf::from(text))),
         }
@@ -173,7 +178,8 @@ fn expect_digests(
         let checksums = fetch_checksums(list, http, options, stop)?;
         for job in jobs {
             let name = name_in_list(job);
-            let expected = checksums.find(&name).with_context(|| format!("cannot verify {name} by {list}"))?;
+            let expected =
+                checksums.find(&name).with_context(|| format!("cannot verify {name} by {list}"))?;
             let expectation = Expectation { expected: expected.clone(), origin: list.clone() };
             job.expectations.push(expectation);
         }
@@ -186,7 +192,12 @@ fn name_in_list(job: &Job) -> String {
     object::name_from_url(&job.url)
 }
 
-fn fetch_checksums(list: &str, http: &Http, options: &Options, stop: &AtomicBool) -> anyhow::Result<Checksums> {
+fn fetch_checksums(
+    list: &str,
+    http: &Http,
+    options: &Options,
+    stop: &AtomicBool,
+) -> anyhow::Result<Checksums> {
     let url = parse_url(list)?;
     let hint = algorithm_of(&object::name_from_url(&url));
     let job = Job { url, output: Output::Memory(MAX_CHECKSUMS), expectations: Vec::new() };
