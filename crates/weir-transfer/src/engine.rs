@@ -351,12 +351,12 @@ impl<'a> Watch<'a> {
             lanes,
         };
         self.window_start = now;
+        let over: Vec<u32> =
+            self.seen.iter().filter(|seen| seen.is_over()).map(|seen| seen.state.id).collect();
         self.seen.retain(|seen| !seen.is_over());
-        self.run
-            .lanes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|lane| !lane.ended.load(Relaxed));
+        let mut alive = self.run.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        alive.retain(|lane| !over.contains(&lane.id));
+        drop(alive);
         self.received += window.received;
         self.recent.push((span, window.received));
         if self.recent.len() > 10 {
@@ -379,8 +379,10 @@ impl<'a> Watch<'a> {
                 backlog += left;
             }
         }
-        let window = busy.saturating_sub(self.verify_busy);
-        self.verify_busy = busy.max(self.verify_busy);
+        // Less than before: a digest has ended with its file, and what is there now is new.
+        let before = if busy < self.verify_busy { Duration::ZERO } else { self.verify_busy };
+        let window = busy - before;
+        self.verify_busy = busy;
         (window, backlog)
     }
 
@@ -419,7 +421,7 @@ impl<'a> Watch<'a> {
 
     /// Breaks off the lanes that have not started, then the youngest, until only `wanted` work on bulk objects.
     fn dismiss(&self, wanted: u32) {
-        let mut working: Vec<_> = self.seen.iter().filter(|seen| seen.state.bulk.load(Relaxed)).collect();
+        let mut working: Vec<_> = self.seen.iter().filter(|seen| seen.state.is_replaceable()).collect();
         working.sort_by_key(|seen| (!seen.state.started.load(Relaxed), seen.state.id));
         for seen in working.iter().skip(wanted as usize) {
             seen.state.kick.store(true, Relaxed);
@@ -435,7 +437,7 @@ impl<'a> Watch<'a> {
             return;
         }
         for seen in &self.seen {
-            let at_work = seen.state.bulk.load(Relaxed);
+            let at_work = seen.state.is_replaceable();
             let (stage, since) = seen.state.clock.current();
             let waits =
                 matches!(stage, Stage::FirstByte | Stage::Receive | Stage::Connecting) && since >= STALLED;

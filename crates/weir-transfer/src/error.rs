@@ -48,7 +48,9 @@ pub enum Error {
         proxy: String,
         /// `host:port` asked for.
         to: String,
-        /// Its status.
+        /// Its status code.
+        status: u16,
+        /// Its status in words.
         detail: String,
     },
     /// The connection broke.
@@ -60,7 +62,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The connection ended before the answer did.
-    #[error("{host} closed the connection after {got} of {expected} of its answer")]
+    #[error("{host} closed the connection after {got} of its answer, which has {expected}")]
     Truncated {
         /// The server's name.
         host: String,
@@ -220,11 +222,25 @@ impl Error {
             Error::WrongPart { .. } | Error::Changed { .. } => false,
             Error::Tls { permanent, .. } => *permanent,
             // 408, 425, 429 and 5xx are the server's passing trouble; 501 and 505 are not.
-            Error::Status { status, .. } => {
+            Error::Status { status, .. } | Error::Proxy { status, .. } => {
                 !matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504 | 507..=599)
             }
             _ => true,
         }
+    }
+
+    /// The far side said so, on one connection; another connection may fare better.
+    pub fn is_remote(&self) -> bool {
+        matches!(
+            self,
+            Error::Status { .. }
+                | Error::Coded { .. }
+                | Error::WebPage { .. }
+                | Error::Redirect { .. }
+                | Error::Tls { .. }
+                | Error::OnlyHttp2 { .. }
+                | Error::Proxy { .. }
+        )
     }
 
     /// How long the server wants to be left alone.

@@ -30,6 +30,8 @@ pub enum Output {
 pub struct Job {
     /// http or https.
     pub url: Url,
+    /// Whose credentials and fields may be sent: those given for this URL's origin. `None`: `url` itself.
+    pub home: Option<Url>,
     /// Where to.
     pub output: Output,
     /// Digests it must have.

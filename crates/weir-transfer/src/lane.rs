@@ -64,6 +64,8 @@ pub struct LaneState {
     pub bulk: AtomicBool,
     /// See `bulk`.
     pub started: AtomicBool,
+    /// Its bytes can be asked for again by another lane.
+    pub ranged: AtomicBool,
     /// Break off what it does now and go on afresh.
     pub kick: AtomicBool,
     /// The server refused or cut it since last asked.
@@ -89,11 +91,17 @@ impl LaneState {
             connects: AtomicU32::new(0),
             bulk: AtomicBool::new(false),
             started: AtomicBool::new(false),
+            ranged: AtomicBool::new(false),
             kick: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             cpu_at_end: AtomicU64::new(0),
         }
+    }
+
+    /// At work on bytes that another lane could go on with.
+    pub fn is_replaceable(&self) -> bool {
+        self.bulk.load(Relaxed) && self.ranged.load(Relaxed)
     }
 
     /// Ends a blocked receive or send.
@@ -209,7 +217,9 @@ impl Lane<'_> {
                 checked = true;
             }
             let saved = match &target {
-                Some(target) if use_saved && !self.run.is_fresh_folder(target) => self.saved(job, target)?,
+                Some(target) if use_saved && !self.run.is_fresh_folder(target) => {
+                    self.saved(waiting.job, job, target)?
+                }
                 _ => None,
             };
             if let Some((part, journal)) = saved {
@@ -220,7 +230,7 @@ impl Lane<'_> {
                 continue;
             }
             let range = ranged.then_some((0, None));
-            let answer = self.client.get(&job.url, &job.url, range, None, self.run.many)?;
+            let answer = self.client.get(home_of(job), &job.url, range, None, self.run.many)?;
             let now = SystemTime::now();
             let object = match object::judge(&answer.head, &answer.url, range.map(|_| 0), now) {
                 Ok(Part::Asked(object) | Part::Whole(object)) => object,
@@ -275,18 +285,18 @@ impl Lane<'_> {
     }
 
     /// The part file of an earlier run and its journal, locked, if it can be gone on with.
-    fn saved(&self, job: &Job, target: &Path) -> Result<Option<(PartFile, Journal)>, Error> {
+    fn saved(&self, index: usize, job: &Job, target: &Path) -> Result<Option<(PartFile, Journal)>, Error> {
         if !has_journal(target) {
             return Ok(None);
         }
+        self.run.take_name(target, index)?;
         let part = PartFile::open(target)?;
         let url = crate::http::credentials::without(&job.url);
-        match part.saved(url.as_str()) {
-            Ok(Some(journal)) => Ok(Some((part, journal))),
-            Ok(None) => Ok(None),
+        match part.saved(url.as_str())? {
+            Ok(journal) => Ok(journal.map(|journal| (part, journal))),
             Err(reason) => {
+                // What is there goes only when an answer that replaces it has been accepted.
                 tracing::warn!("{}: {reason}; starting again", target.display());
-                part.restart()?;
                 Ok(None)
             }
         }
@@ -329,7 +339,7 @@ impl Lane<'_> {
         // Bounded by the gap, so that nothing that is here already is sent again.
         let end = Some(gap.end).filter(|end| *end < journal.size);
         let range = Some((gap.start, end));
-        let answer = self.client.get(&job.url, &job.url, range, if_range.as_deref(), self.run.many)?;
+        let answer = self.client.get(home_of(job), &job.url, range, if_range.as_deref(), self.run.many)?;
         let why = match object::judge(&answer.head, &answer.url, Some(gap.start), SystemTime::now()) {
             Ok(Part::Asked(object)) if object.size != Some(journal.size) => {
                 "the object's size changed".to_owned()
@@ -339,17 +349,17 @@ impl Lane<'_> {
             }
             Ok(Part::Asked(object)) => {
                 let mut opening = opening(answer.url.clone(), pinned, done, part);
+                let holds_to = object.holds_to;
                 add_declared(&mut opening.expectations, object);
                 let transfer = Arc::new(Transfer::new(opening)?);
                 refuse_foreign_coding(&transfer, &answer)?;
-                return Ok(Some(self.begin(transfer, answer)));
+                return Ok(Some(self.begin(transfer, answer, holds_to)));
             }
             Ok(_) => "the object changed on the server, or it gives no parts any more".to_owned(),
             Err(error @ Error::WrongPart { .. }) => error.to_string(),
             Err(error) => return Err(error),
         };
         tracing::warn!("{}: {why}; starting again", part.target().display());
-        part.restart()?;
         self.client.close();
         Ok(None)
     }
@@ -392,8 +402,7 @@ impl Lane<'_> {
             (_, target) => {
                 let large = object.size.is_none_or(|size| size > HTTP2_MAX);
                 if matches!(answer.body, Exchange::Http2(_)) && large && object.ranged && self.run.many {
-                    drop(answer.body);
-                    answer.body = self.over_http1(&job.url, &answer.url)?;
+                    answer = self.over_http1(home_of(job), answer, &object, &name)?;
                 }
                 let sink = match target {
                     Some(target) => {
@@ -418,18 +427,33 @@ impl Lane<'_> {
                     sink,
                     expectations,
                 })?;
-                Ok(self.begin(Arc::new(transfer), answer))
+                Ok(self.begin(Arc::new(transfer), answer, object.holds_to))
             }
         }
     }
 
-    /// The same bytes on a connection of their own.
-    fn over_http1(&mut self, home: &Url, url: &Url) -> Result<Exchange, Error> {
-        let answer = self.client.get(home, url, Some((0, None)), None, false)?;
-        match answer.head.status {
-            206 | 200 => Ok(answer.body),
-            _ => Err(Error::Dropped),
+    /// The same object on a connection of its own.
+    fn over_http1(
+        &mut self,
+        home: &Url,
+        first: Answer,
+        object: &Object,
+        name: &str,
+    ) -> Result<Answer, Error> {
+        let url = first.url.clone();
+        drop(first);
+        let if_range = object.validator.as_ref().and_then(Validator::if_range_value);
+        let answer = self.client.get(home, &url, Some((0, None)), if_range, false)?;
+        let same = match object::judge(&answer.head, &answer.url, Some(0), SystemTime::now())? {
+            Part::Asked(own) => own.size == object.size && own.holds_to == object.holds_to,
+            _ => false,
+        };
+        let coded = object::foreign_coding(&answer.head, name).is_some();
+        if same && !coded && !differs(object.validator.as_ref(), &answer) {
+            return Ok(answer);
         }
+        let detail = "it is another over HTTP/1.1 than over HTTP/2; --http2 stays with the latter".to_owned();
+        Err(Error::Changed { host: host_of(&url), detail })
     }
 
     fn store_small(
@@ -443,6 +467,10 @@ impl Lane<'_> {
         let size = object.size.unwrap_or_default();
         let mut body = std::mem::take(&mut self.scratch);
         body.clear();
+        if !self.run.is_fresh_folder(target) && has_journal(target) {
+            // The object was larger when an earlier run began with it.
+            PartFile::open(target)?.discard();
+        }
         let read = if size == 0 { Ok(()) } else { self.read_into(&mut answer, &mut body, SMALL as usize) };
         read?;
         if body.len() as u64 != size {
@@ -497,7 +525,7 @@ impl Lane<'_> {
     }
 
     /// Makes the transfer known and carries the first answer.
-    fn begin(&mut self, transfer: Arc<Transfer>, answer: Answer) -> Opened {
+    fn begin(&mut self, transfer: Arc<Transfer>, answer: Answer, holds_to: Option<u64>) -> Opened {
         self.state.clock.enter(Stage::Idle);
         let placed = self.run.pool.begin_bulk();
         {
@@ -509,7 +537,7 @@ impl Lane<'_> {
         }
         self.run.pool.activate(&transfer);
         self.run.pool.opened();
-        let result = if placed { self.follow(&transfer, answer) } else { Err(Error::Interrupted) };
+        let result = if placed { self.follow(&transfer, answer, holds_to) } else { Err(Error::Interrupted) };
         Opened::Bulk(transfer, result)
     }
 
@@ -535,7 +563,13 @@ impl Lane<'_> {
         let pinned =
             transfer.validator.as_ref().and_then(|validator| validator.if_range_value()).map(str::to_owned);
         let location = transfer.location.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let answer = self.client.get(&transfer.url, &location, range, pinned.as_deref(), false)?;
+        let answer = self.client.get(
+            home_of(&self.run.jobs[transfer.job]),
+            &location,
+            range,
+            pinned.as_deref(),
+            false,
+        )?;
         match object::judge(&answer.head, &answer.url, range.map(|range| range.0), SystemTime::now()) {
             Ok(Part::Asked(object)) => {
                 refuse_foreign_coding(transfer, &answer)?;
@@ -547,9 +581,9 @@ impl Lane<'_> {
                 if differs(transfer.validator.as_ref(), &answer) {
                     return Err(changed("its validator (ETag or Last-Modified) is another"));
                 }
-                self.follow(transfer, answer)
+                self.follow(transfer, answer, object.holds_to)
             }
-            Ok(Part::Whole(_)) if !ranged => self.follow(transfer, answer),
+            Ok(Part::Whole(_)) if !ranged => self.follow(transfer, answer, None),
             Ok(Part::Whole(object)) => self.whole_instead(transfer, &answer, &object),
             Ok(_) => {
                 Err(Error::Changed { host: host_of(&answer.url), detail: "it is shorter now".to_owned() })
@@ -585,8 +619,14 @@ impl Lane<'_> {
     }
 
     /// The byte path: from the socket to its place, until the claim or the answer ends.
-    fn follow(&mut self, transfer: &Transfer, mut answer: Answer) -> Result<(), Error> {
+    fn follow(
+        &mut self,
+        transfer: &Transfer,
+        mut answer: Answer,
+        holds_to: Option<u64>,
+    ) -> Result<(), Error> {
         let lane = self.state.id;
+        self.state.ranged.store(transfer.ranged.load(Relaxed), Relaxed);
         let host = host_of(&answer.url);
         self.state.bulk.store(true, Relaxed);
         transfer.carriers.lock().unwrap_or_else(PoisonError::into_inner).insert(lane);
@@ -595,7 +635,12 @@ impl Lane<'_> {
         loop {
             let got = answer.body.fill(self.piece(), &self.state.clock, self.client.dial())? as u64;
             if got == 0 {
-                break self.at_end(transfer, answer, &host);
+                break self.at_end(transfer, answer, holds_to, &host);
+            }
+            let at = transfer.ledger().claim(lane).map_or(0, |claim| claim.start);
+            if holds_to.is_some_and(|end| at + got > end) {
+                let detail = "more bytes than its Content-Range says".to_owned();
+                return Err(Error::WrongPart { host, detail });
             }
             self.state.started.store(true, Relaxed);
             drip.book(got, Instant::now(), &host, self.run.options.timeout)?;
@@ -618,16 +663,29 @@ impl Lane<'_> {
                 return Err(Error::Interrupted);
             }
             if answer.body.is_end() {
-                break self.at_end(transfer, answer, &host);
+                break self.at_end(transfer, answer, holds_to, &host);
             }
         }
     }
 
     /// The answer is read to its end.
-    fn at_end(&mut self, transfer: &Transfer, answer: Answer, host: &str) -> Result<(), Error> {
+    fn at_end(
+        &mut self,
+        transfer: &Transfer,
+        answer: Answer,
+        holds_to: Option<u64>,
+        host: &str,
+    ) -> Result<(), Error> {
         let Answer { url, body, .. } = answer;
         self.client.keep(&url, body);
         let mut ledger = transfer.ledger();
+        let at = ledger.claim(self.state.id).filter(|claim| !claim.is_empty()).map(|claim| claim.start);
+        if let (Some(at), Some(end)) = (at, holds_to)
+            && at < end
+        {
+            let expected = format!("the bytes up to {}", Bytes(end));
+            return Err(Error::Truncated { host: host.to_owned(), got: Bytes(at), expected });
+        }
         if ledger.size().is_none() {
             let end = ledger.claim(self.state.id).map_or(0, |claim| claim.start);
             if !ledger.ends_at(end) {
@@ -665,13 +723,21 @@ impl Lane<'_> {
             Error::Changed { .. } => return self.begin_again(transfer, error),
             _ => {}
         }
+        let done = transfer.ledger().done().len();
+        let others = transfer.ledger().started() > 0;
+        if others {
+            self.state.refused.store(true, Relaxed);
+        }
+        if error.is_permanent() && others && error.is_remote() {
+            // What the server says to one connection too many is no word on the one that brings the bytes.
+            tracing::info!("a further connection was refused: {error:#}");
+            return self.sleep(self.pause(1, &error), Stage::Idle);
+        }
         if error.is_permanent() {
             return self.end(transfer, error);
         }
-        let done = transfer.ledger().done().len();
-        let others = transfer.ledger().lanes() > 0;
-        if others {
-            self.state.refused.store(true, Relaxed);
+        if transfer.is_resumable() {
+            transfer.ranged.store(true, Relaxed);
         }
         if done > transfer.at_failure.swap(done, Relaxed) {
             transfer.failures.store(0, Relaxed);
@@ -703,6 +769,11 @@ impl Lane<'_> {
             transfer.over.store(false, Relaxed);
             return self.end(transfer, error);
         }
+        if transfer.is_resumable() && !self.is_replaced(transfer) {
+            // One odd answer, not a new version: what is here may still be right.
+            transfer.over.store(false, Relaxed);
+            return self.end(transfer, error);
+        }
         tracing::warn!("{}: {error:#}; starting again", object::shown(&transfer.url));
         self.run.cut_lanes_of(transfer, self.state.id);
         self.run.pool.deactivate(transfer.job);
@@ -711,6 +782,25 @@ impl Lane<'_> {
         }
         let pause = self.pause(restarts, &error);
         self.run.pool.requeue(Waiting::again(transfer.job, restarts), pause);
+    }
+
+    /// The URL now gives another version that could be saved in the place of this one.
+    fn is_replaced(&mut self, transfer: &Transfer) -> bool {
+        self.client.close();
+        let home = home_of(&self.run.jobs[transfer.job]);
+        let Ok(answer) = self.client.get(home, &transfer.url, Some((0, None)), None, false) else {
+            return false;
+        };
+        let judged = object::judge(&answer.head, &answer.url, Some(0), SystemTime::now());
+        self.client.close();
+        let name = transfer.path().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        let is_page = weir_http::content_type::html_instead_of(
+            &name.unwrap_or_default(),
+            answer.head.header("content-type"),
+        );
+        let fits =
+            refuse_foreign_coding(transfer, &answer).is_ok() && (self.run.options.any_type || !is_page);
+        fits && matches!(judged, Ok(Part::Asked(_) | Part::Whole(_)))
     }
 
     /// The transfer ends with `error`.
@@ -738,6 +828,9 @@ impl Lane<'_> {
         let report = match transfer.finish(self.run.options.sync) {
             Ok(found) => transfer.report(Outcome::Complete, &found),
             Err(error) => {
+                if !error.is_verification() {
+                    let _ = transfer.journal_at_end();
+                }
                 let outcome = transfer.give_up(error);
                 transfer.report(outcome, &[])
             }
@@ -781,7 +874,7 @@ impl Lane<'_> {
         let end = Instant::now() + span;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.run.is_stopped() {
+            if left.is_zero() || self.run.is_stopped() || self.state.kick.load(Relaxed) {
                 break;
             }
             std::thread::sleep(left.min(Duration::from_millis(50)));
@@ -870,6 +963,11 @@ fn refuse_foreign_coding(transfer: &Transfer, answer: &Answer) -> Result<(), Err
 /// A part that names another version. One that names none came by `If-Range`, which is the server's word.
 fn differs(pinned: Option<&Validator>, answer: &Answer) -> bool {
     pinned.is_some_and(|pinned| pinned.compare(&answer.head.fields) == Comparison::Changed)
+}
+
+/// The URL for whose origin credentials and fields were given.
+fn home_of(job: &Job) -> &Url {
+    job.home.as_ref().unwrap_or(&job.url)
 }
 
 fn host_of(url: &Url) -> String {

@@ -84,6 +84,11 @@ impl Ledger {
         self.claims.len()
     }
 
+    /// Lanes at work that have had a byte of their answer.
+    pub fn started(&self) -> usize {
+        self.claims.values().filter(|claim| claim.started).count()
+    }
+
     /// Hands the first bytes that belong to nobody to `lane`; at most `longest` bytes, all of them below `horizon`.
     pub fn claim_gap(&mut self, lane: LaneId, longest: u64, horizon: u64) -> Option<Range<u64>> {
         debug_assert!(!self.claims.contains_key(&lane), "a lane holds one claim at a time");

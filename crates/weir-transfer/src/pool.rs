@@ -156,6 +156,9 @@ impl Pool {
         state.lanes -= 1;
         // Fewer lanes is slower; none at all would wait for ever.
         state.stopped |= state.lanes == 0;
+        let most = state.lanes;
+        state.small_wanted = state.small_wanted.min(most);
+        state.bulk_wanted = state.bulk_wanted.min(most);
         self.announce(&state);
     }
 

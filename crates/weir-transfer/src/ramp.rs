@@ -13,6 +13,10 @@ const ROUND: u32 = 6;
 /// And take this long: shorter rounds are noise.
 const SHORTEST: Duration = Duration::from_millis(8);
 
+/// A lane that finishes this many a second (one in two thirds of a millisecond) does not wait for a path; more lanes would
+/// only cost their handshakes and share the same processors.
+const NEAR: f64 = 1500.0;
+
 /// What doubling the lanes must bring.
 const WORTH: f64 = 1.15;
 
@@ -58,7 +62,9 @@ impl Ramp {
         let rate = f64::from(*count) / span.as_secs_f64().max(1e-6);
         self.round = None;
         let before = self.lanes;
-        if self.last_rate > 0.0 && rate < self.last_rate * WORTH {
+        if rate / f64::from(before) > NEAR {
+            self.settled = true;
+        } else if self.last_rate > 0.0 && rate < self.last_rate * WORTH {
             self.settled = true;
             self.lanes = (self.lanes / 2).max(1);
         } else {
@@ -92,7 +98,12 @@ mod tests {
 
     #[test]
     fn a_busy_server_ends_the_ramp() {
-        let lanes = run(|lanes| 8000.0 * f64::from(lanes.min(4)), 2000);
-        assert!((4..=8).contains(&lanes), "{lanes}");
+        let lanes = run(|lanes| 500.0 * f64::from(lanes.min(12)), 2000);
+        assert_eq!(lanes, 12);
+    }
+
+    #[test]
+    fn a_near_server_needs_no_more_than_the_first() {
+        assert_eq!(run(|lanes| 5000.0 * f64::from(lanes), 2000), FIRST);
     }
 }

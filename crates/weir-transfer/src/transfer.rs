@@ -33,8 +33,10 @@ pub struct Transfer {
     pub size: Option<u64>,
     /// What each further answer must carry.
     pub validator: Option<Validator>,
-    /// Parts can be asked for.
+    /// Parts can be asked for on further connections, as far as known.
     pub ranged: AtomicBool,
+    /// A later run can go on: parts were given, under a strong validator, of a known size.
+    resumable: bool,
     /// Bytes that an earlier run left.
     pub resumed_from: u64,
     /// Which bytes are done and who works on the rest.
@@ -107,6 +109,7 @@ impl Transfer {
             size: opening.size,
             validator: opening.validator,
             ranged: AtomicBool::new(opening.ranged),
+            resumable: opening.ranged && opening.size.is_some(),
             resumed_from,
             ledger: Mutex::new(ledger),
             sink: opening.sink,
@@ -160,10 +163,7 @@ impl Transfer {
 
     /// The rest could be fetched by a later run.
     pub fn is_resumable(&self) -> bool {
-        self.sink.part().is_some()
-            && self.size.is_some()
-            && self.validator.is_some()
-            && self.ranged.load(Relaxed)
+        self.resumable && self.sink.part().is_some() && self.validator.is_some()
     }
 
     /// Stores what is done, unless the transfer is over. `durable` first waits for the disk.
@@ -177,6 +177,8 @@ impl Transfer {
         if durable {
             confirmed.clone_from(&written);
         }
+        // What a failed sync lost is not known, so nothing newer is claimed.
+        part.sync_error()?;
         if self.over.load(Relaxed) { Ok(()) } else { self.store(part, &written, &confirmed, durable) }
     }
 
@@ -221,6 +223,7 @@ impl Transfer {
             if self.size.is_none() {
                 part.set_size(size)?;
             }
+            part.sync_error()?;
             if sync {
                 part.sync()?;
             }

@@ -476,3 +476,23 @@ fn a_stdout_that_is_closed_before_the_record() {
     run.fails(1, &["cannot print the record"]);
     assert_eq!(sandbox.names(), ["out"]);
 }
+
+/// Our own end of the connection must not be taken for the server's: an answer without a length that is interrupted is
+/// not a file.
+#[test]
+fn sigint_on_an_answer_that_ends_with_its_connection() {
+    let (send, sent) = std::sync::mpsc::channel();
+    let send = std::sync::Mutex::new(send);
+    let server = Server::start(move |_, wire| {
+        wire.head("200 OK", &[("Connection", "close")])?;
+        wire.body(&pattern(3 * MIB, 7))?;
+        let _ = send.lock().expect("a channel").send(());
+        wire.wait_for_close()
+    });
+    let sandbox = Sandbox::new();
+    let running = sandbox.get([server.url("/x").as_str(), "-o", "out"]).spawn();
+    sent.recv_timeout(support::PATIENCE).expect("a request");
+    running.signal(Signal::INT);
+    running.wait().exits(130);
+    assert!(!sandbox.path("out").exists(), "a cut answer was taken for a whole one");
+}

@@ -248,6 +248,8 @@ impl Connection {
                 return Ok(got);
             }
             match self.receive(self.room(enough - got), clock) {
+                // Whoever stops a lane shuts its socket down, which looks like the server's end of it.
+                Ok(0) if dial.is_stopped() => return Err(Error::Interrupted),
                 Ok(0) => return self.at_close(got),
                 Ok(_) => {}
                 Err(error) if is_timeout(&error) => {
@@ -351,7 +353,7 @@ impl Connection {
     fn at_cut(&mut self, got: usize) -> Result<usize, Error> {
         match self.body {
             Body::UntilClose { got } => {
-                let expected = "an answer that ends with its tls session, which was cut".to_owned();
+                let expected = "unknown length (the tls session was cut without its end mark)".to_owned();
                 Err(Error::Truncated { host: self.host.clone(), got: Bytes(got), expected })
             }
             _ => self.at_close(got),

@@ -419,7 +419,7 @@ fn tunnel(
     if !(200..300).contains(&head.status) {
         let detail = format!("{} {}", head.status, head.reason);
         let proxy = format!("{}:{}", proxy.host, proxy.port);
-        return Err(Error::Proxy { proxy, to, detail });
+        return Err(Error::Proxy { proxy, to, status: head.status, detail });
     }
     connection.hand_over();
     Ok(kept)

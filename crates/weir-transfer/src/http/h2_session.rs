@@ -74,6 +74,7 @@ pub struct H2Stream {
     announced: Option<u64>,
     got: u64,
     ended: bool,
+    retired: Arc<AtomicBool>,
 }
 
 impl H2Session {
@@ -124,7 +125,9 @@ impl H2Session {
             request.body(()).map_err(|error| Error::Refused(format!("cannot ask for {bare}: {error}")))?;
         let (sender, events) = mpsc::channel();
         let retired = Arc::clone(&self.retired);
-        self.calls.send(Call { request, events: sender, retired }).map_err(|_| ended(&self.host))?;
+        self.calls
+            .send(Call { request, events: sender, retired: Arc::clone(&retired) })
+            .map_err(|_| ended(&self.host))?;
         Ok(H2Stream {
             host: self.host.clone(),
             events,
@@ -133,6 +136,7 @@ impl H2Session {
             announced: None,
             got: 0,
             ended: false,
+            retired,
         })
     }
 }
@@ -206,6 +210,8 @@ impl H2Stream {
                 Err(RecvTimeoutError::Timeout) if dial.is_stopped() => return Err(Error::Interrupted),
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
                 Err(RecvTimeoutError::Timeout) => {
+                    // A connection that the network has forgotten answers no stream: the next try takes a new one.
+                    self.retired.store(true, Relaxed);
                     return Err(Error::Stalled {
                         host: self.host.clone(),
                         what: "nothing",

@@ -323,9 +323,10 @@ impl Session {
                 }
             };
             clock.enter(resume);
+            self.closed |= matches!(turn, Turn::Closed);
             match turn {
                 _ if filled > 0 => return Ok(filled),
-                Turn::Closed => self.closed = true,
+                Turn::Closed => {}
                 Turn::Again | Turn::Data(_) => {}
                 Turn::NeedsRead | Turn::Writable => self.receive(socket)?,
             }

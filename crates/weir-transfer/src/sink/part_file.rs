@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use weir_http::validator::Validator;
@@ -23,6 +24,8 @@ pub struct PartFile {
     target: PathBuf,
     part: PathBuf,
     journal: PathBuf,
+    /// The kernel tells of a write-back error once; it is remembered here.
+    sync_error: AtomicI32,
 }
 
 /// The names beside `target`.
@@ -52,35 +55,41 @@ impl PartFile {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Locked { path: target.to_owned() }),
                 // No locks on this file system (some network ones): go on without.
-                Err(_) => return Ok(PartFile { file, target: target.to_owned(), part, journal }),
+                Err(_) => return Ok(PartFile::new(file, target, part, journal)),
             }
             // The one who held the lock may have renamed the file meanwhile: then ours is no longer the part file.
             let ours = file.metadata().map_err(failed)?;
             if fs::metadata(&part).is_ok_and(|there| there.ino() == ours.ino() && there.dev() == ours.dev()) {
-                return Ok(PartFile { file, target: target.to_owned(), part, journal });
+                return Ok(PartFile::new(file, target, part, journal));
             }
         }
     }
 
-    /// What an earlier run left, if its journal can be trusted and is of `url`; `Err` says why not.
-    pub fn saved(&self, url: &str) -> Result<Option<Journal>, String> {
+    fn new(file: File, target: &Path, part: PathBuf, journal: PathBuf) -> PartFile {
+        PartFile { file, target: target.to_owned(), part, journal, sync_error: AtomicI32::new(0) }
+    }
+
+    /// What an earlier run left, if its journal can be trusted and is of `url`; the inner `Err` says why not.
+    pub fn saved(&self, url: &str) -> Result<Result<Option<Journal>, String>, Error> {
         let journal = match Journal::read(&self.journal) {
             Ok(Some(journal)) => journal,
-            Ok(None) => return Ok(None),
-            Err(error) => return Err(error.to_string()),
+            Ok(None) => return Ok(Ok(None)),
+            // Another reason than that it is not ours to read may pass; what is kept must not go for it.
+            Err(journal::Error::Read(source)) if source.kind() != io::ErrorKind::PermissionDenied => {
+                return Err(Error::Local { action: "read", path: self.journal.clone(), source, kept: None });
+            }
+            Err(error) => return Ok(Err(error.to_string())),
         };
-        if journal.url != url {
-            return Err("the partial file here is of another url".to_owned());
-        }
-        if journal.validator.is_none() {
-            return Err(
-                "the server gave nothing by which to tell whether the object is still the same".to_owned()
-            );
-        }
-        match self.file.metadata() {
-            Ok(metadata) if metadata.len() == journal.size => Ok(Some(journal)),
-            _ => Err("the partial file does not have the size that its journal says".to_owned()),
-        }
+        let why = if journal.url != url {
+            "the partial file here is of another url"
+        } else if journal.validator.is_none() {
+            "the server gave nothing by which to tell whether the object is still the same"
+        } else if !self.file.metadata().is_ok_and(|metadata| metadata.len() == journal.size) {
+            "the partial file does not have the size that its journal says"
+        } else {
+            return Ok(Ok(Some(journal)));
+        };
+        Ok(Err(why.to_owned()))
     }
 
     /// Forgets what was there.
@@ -135,7 +144,19 @@ impl PartFile {
 
     /// Waits until the file's bytes are on the disk.
     pub fn sync(&self) -> Result<(), Error> {
-        self.file.sync_data().map_err(|source| self.failed("sync", source, None))
+        self.sync_error()?;
+        self.file.sync_data().map_err(|source| {
+            self.sync_error.store(source.raw_os_error().unwrap_or(libc::EIO), Relaxed);
+            self.failed("sync", source, None)
+        })
+    }
+
+    /// The error of an earlier sync, which holds for all that was written before it.
+    pub fn sync_error(&self) -> Result<(), Error> {
+        match self.sync_error.load(Relaxed) {
+            0 => Ok(()),
+            code => Err(self.failed("sync", io::Error::from_raw_os_error(code), None)),
+        }
     }
 
     /// Cuts or grows the file to its size, once that is known.

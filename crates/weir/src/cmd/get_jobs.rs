@@ -43,7 +43,7 @@ pub fn resolve(get: &Get, http: &Http, options: &Options, stop: &AtomicBool) -> 
     let mut jobs = Vec::with_capacity(wanted.len());
     for one in &wanted {
         let output = place.output(one)?;
-        jobs.push(Job { url: one.url.clone(), output, expectations: Vec::new() });
+        jobs.push(Job { url: one.url.clone(), home: None, output, expectations: Vec::new() });
     }
     no_two_in_one_place(&jobs)?;
     expect_digests(get, &mut jobs, http, options, stop)?;
@@ -175,7 +175,8 @@ fn expect_digests(
         jobs[0].expectations.push(Expectation { expected, origin: "--checksum".to_owned() });
     }
     if let Some(list) = &get.checksum_from {
-        let checksums = fetch_checksums(list, http, options, stop)?;
+        let checksums = fetch_checksums(list, jobs.first().map(|job| &job.url), http, options, stop)?;
+        let list = object::shown(&parse_url(list)?);
         for job in jobs {
             let name = name_in_list(job);
             let expected =
@@ -194,13 +195,17 @@ fn name_in_list(job: &Job) -> String {
 
 fn fetch_checksums(
     list: &str,
+    of: Option<&Url>,
     http: &Http,
     options: &Options,
     stop: &AtomicBool,
 ) -> anyhow::Result<Checksums> {
     let url = parse_url(list)?;
     let hint = algorithm_of(&object::name_from_url(&url));
-    let job = Job { url, output: Output::Memory(MAX_CHECKSUMS), expectations: Vec::new() };
+    // -u and -H were given for the files; a list that lies elsewhere gets them only if it has a user of its own.
+    let own_user = !url.username().is_empty() || url.password().is_some();
+    let home = of.filter(|_| !own_user).cloned();
+    let job = Job { url, home, output: Output::Memory(MAX_CHECKSUMS), expectations: Vec::new() };
     let options = Options { rate_cap: None, ..options.clone() };
     let mut report = engine::run(std::slice::from_ref(&job), &options, http, stop, &mut ());
     let file = report.files.swap_remove(0);
