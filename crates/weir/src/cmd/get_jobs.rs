@@ -226,7 +226,7 @@ mod tests {
     fn bare_hosts_are_http() {
         assert_eq!(parse_url("h:81/x").unwrap().as_str(), "http://h:81/x");
         assert_eq!(parse_url("[::1]:81/x").unwrap().as_str(), "http://[::1]:81/x");
-        for bad in ["", "ftp://h/x", "file:///x", "http://", "mailto:a@b", "http://[::1"] {
+        for bad in ["", "ftp://h/x", "file:///x", "http://", "http://[::1", "mailto:a"] {
             assert!(parse_url(bad).is_err(), "{bad}");
         }
     }
