@@ -251,11 +251,6 @@ impl Error {
         }
     }
 
-    /// The server, not the network, said that there is too much at once.
-    pub fn is_backpressure(&self) -> bool {
-        matches!(self, Error::Status { status: 429 | 503, .. })
-    }
-
     /// The bytes came but are not the right ones.
     pub fn is_verification(&self) -> bool {
         matches!(self, Error::Digest { .. } | Error::NoDigest { .. })

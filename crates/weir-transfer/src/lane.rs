@@ -793,9 +793,8 @@ impl Lane<'_> {
         };
         let judged = object::judge(&answer.head, &answer.url, Some(0), SystemTime::now());
         self.client.close();
-        let name = transfer.path().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         let is_page = weir_http::content_type::html_instead_of(
-            &name.unwrap_or_default(),
+            &transfer.file_name(),
             answer.head.header("content-type"),
         );
         let fits =
@@ -952,9 +951,7 @@ fn status_416(answer: &Answer) -> Error {
 
 /// A part in a coding of its own cannot be put beside the others.
 fn refuse_foreign_coding(transfer: &Transfer, answer: &Answer) -> Result<(), Error> {
-    let name = transfer.path().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-    let name = name.unwrap_or_else(|| object::name_from_url(&transfer.url));
-    match object::foreign_coding(&answer.head, &name) {
+    match object::foreign_coding(&answer.head, &transfer.file_name()) {
         Some(coding) => Err(Error::Coded { host: host_of(&answer.url), coding }),
         None => Ok(()),
     }

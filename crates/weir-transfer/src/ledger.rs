@@ -99,11 +99,6 @@ impl Ledger {
         Some(range.start..end)
     }
 
-    /// Some byte belongs to nobody.
-    pub fn has_gap(&self) -> bool {
-        self.first_gap(0, self.size.unwrap_or(u64::MAX)).is_some()
-    }
-
     /// Takes the tail of the largest claim for `lane`.
     pub fn claim_split(&mut self, lane: LaneId, rule: SplitRule) -> Option<Range<u64>> {
         debug_assert!(!self.claims.contains_key(&lane), "a lane holds one claim at a time");

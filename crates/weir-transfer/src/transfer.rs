@@ -270,6 +270,12 @@ impl Transfer {
         self.sink.part().map(|part| part.target().to_owned())
     }
 
+    /// The file's own name, without its folder; for stdout the one that the URL gives.
+    pub fn file_name(&self) -> String {
+        let own = self.path().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        own.unwrap_or_else(|| object::name_from_url(&self.url))
+    }
+
     fn name(&self) -> String {
         match self.path() {
             Some(path) => path.display().to_string(),
