@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sender::SenderWindow;
+
 /// A reading, or the reason why it could not be taken. Never a zero in place of an unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -175,14 +177,19 @@ pub struct LaneWindow {
     pub connects: u32,
     /// The lane's thread, from `/proc/self/task/TID/schedstat`.
     pub thread: Reading<ThreadWindow>,
-    /// The lane's socket at the window's end, and what changed in it.
+    /// The lane's socket at the window's end, and what changed in it, as the receiver of the data sees it.
     pub tcp: Reading<TcpWindow>,
+    /// The same connection as the sender of the data sees it.
+    pub sender: Reading<SenderWindow>,
 }
 
 /// A thread's use of its processor.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThreadWindow {
+    /// Which thread, for words: `wget (pid 4711)`. `None` for a lane of our own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Running.
     #[serde(with = "seconds")]
     pub cpu: Duration,
@@ -193,6 +200,36 @@ pub struct ThreadWindow {
     pub looks: u32,
     /// How often it was found asleep in `balance_dirty_pages`.
     pub in_dirty_throttle: u32,
+    /// Where else it was found; all zero where only the dirty throttle is looked for (lanes have clocks of their own).
+    pub found: Found,
+}
+
+/// Where the looks at a thread found it, by its state and wait channel. A look that could not be read counts nowhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Found {
+    /// On a processor or ready to run.
+    pub running: u32,
+    /// Blocked in a read from a socket.
+    pub receiving: u32,
+    /// Blocked in a write to a socket: its send buffer was full (sk_stream_wait_memory).
+    pub sending: u32,
+    /// In poll, select or epoll: waiting for any of several descriptors.
+    pub polling: u32,
+    /// Reading a file that is not in memory.
+    pub reading_disk: u32,
+    /// Writing or syncing a file, other than in the dirty throttle.
+    pub writing_disk: u32,
+    /// Writing to a full pipe: its reader is slow.
+    pub pipe_full: u32,
+    /// Reading from an empty pipe: its writer is slow.
+    pub pipe_empty: u32,
+    /// Asleep by its own will (nanosleep, a timer).
+    pub sleeping: u32,
+    /// Waiting for another thread (futex).
+    pub waiting_for_thread: u32,
+    /// Anywhere else.
+    pub elsewhere: u32,
 }
 
 /// The receiver's view of one TCP connection (tcp_info by offset; Linux include/uapi/linux/tcp.h).
@@ -264,21 +301,21 @@ pub struct DiskWindow {
 }
 
 /// Times are plain seconds in JSON, as everywhere in weir.
-mod seconds {
+pub(crate) mod seconds {
     use std::time::Duration;
 
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_f64(span.as_secs_f64())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 
-    pub(super) mod optional {
+    pub(crate) mod optional {
         use super::*;
 
         pub(crate) fn serialize<S: Serializer>(

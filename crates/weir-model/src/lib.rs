@@ -4,6 +4,7 @@
 //!
 //! * [`limit`]: the vocabulary of what can limit a transfer.
 //! * [`evidence`]: what was seen, window by window, each reading with its value or the reason it is missing.
+//! * [`sender`]: what the sending end of a connection knows.
 //! * [`merge`]: several windows seen as one, for the words of a verdict and to keep long runs small.
 //! * [`path`]: bandwidth-delay product, slow start, what loss allows.
 //! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
@@ -30,5 +31,6 @@ pub mod limit;
 pub mod merge;
 pub mod path;
 pub mod rule;
+pub mod sender;
 pub mod verdict;
 mod words;

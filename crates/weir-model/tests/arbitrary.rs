@@ -53,7 +53,7 @@ fn tcp() -> impl Strategy<Value = TcpWindow> {
 fn lane() -> impl Strategy<Value = LaneWindow> {
     let thread =
         (span(), span(), any::<u32>(), any::<u32>()).prop_map(|(cpu, runqueue, looks, in_dirty_throttle)| {
-            ThreadWindow { cpu, runqueue, looks, in_dirty_throttle }
+            ThreadWindow { cpu, runqueue, looks, in_dirty_throttle, ..ThreadWindow::default() }
         });
     let counts = (0u32..4, number(), any::<u32>(), any::<u32>(), any::<u32>());
     (counts, proptest::collection::vec(span(), 10), reading(thread), reading(tcp())).prop_map(
@@ -75,6 +75,7 @@ fn lane() -> impl Strategy<Value = LaneWindow> {
             connects,
             thread,
             tcp,
+            ..LaneWindow::default()
         },
     )
 }

@@ -127,6 +127,7 @@ impl LaneProbe {
             runqueue: now.wait.saturating_sub(then.wait),
             looks: self.looks,
             in_dirty_throttle: self.in_dirty_throttle,
+            ..ThreadWindow::default()
         })
     }
 

@@ -595,6 +595,7 @@ impl Seen {
             connects,
             thread,
             tcp,
+            sender: Reading::Missing("the sending end is the server's".to_owned()),
         }
     }
 
