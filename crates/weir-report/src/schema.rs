@@ -100,6 +100,9 @@ pub struct FileRecord {
     pub digest: Option<DigestRecord>,
     /// Why it failed; `null` when it did not.
     pub error: Option<String>,
+    /// Not fetched because the file exists (`--no-clobber`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub skipped: bool,
 }
 
 /// A digest.

@@ -27,6 +27,19 @@ const FAILURES: usize = 3;
 /// Shares of the run below this are not listed.
 const SMALL: f64 = 0.005;
 
+/// A run below this that failed in nothing is told in its first lines alone: what held back a quarter of a second is
+/// worth asking for (`-v`, `--json`), not five lines after each small file.
+const WORTH_A_VERDICT: f64 = 0.25;
+
+/// Writes as much of the summary as people want unasked: the first lines of a short run, and of one that failed (what
+/// limits a run that ended in an error is the error), all of it otherwise.
+pub fn render_brief(record: &Record, color: bool, out: &mut dyn Write) -> io::Result<()> {
+    if record.outcome != Outcome::Failed && record.seconds >= WORTH_A_VERDICT {
+        return render_summary(record, color, out);
+    }
+    head(record, Paint(color)).iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
 /// Writes the summary. `color` marks the limit and errors, nothing else.
 pub fn render_summary(record: &Record, color: bool, out: &mut dyn Write) -> io::Result<()> {
     let paint = Paint(color);
@@ -50,7 +63,12 @@ pub fn render_summary(record: &Record, color: bool, out: &mut dyn Write) -> io::
 
 /// What was moved, and what failed.
 fn head(record: &Record, paint: Paint) -> Vec<String> {
-    let mut lines = vec![rate_line(record)];
+    let moved = record.bytes > 0 || record.outcome != Outcome::Failed;
+    let mut lines: Vec<String> = match left_alone(&record.files) {
+        Some(line) => vec![line],
+        None if moved => vec![rate_line(record)],
+        None => Vec::new(),
+    };
     if let Some(error) = &record.error {
         lines.push(format!("{} {}", paint.error("error:"), escape(error)));
     }
@@ -68,13 +86,28 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
     lines
 }
 
+/// `left alone: DIR/NAME exists`, where nothing else was to do.
+fn left_alone(files: &[FileRecord]) -> Option<String> {
+    let skipped = files.iter().filter(|file| file.skipped).count();
+    match files {
+        [only] if only.skipped => Some(format!("left alone: {} exists", escape(&only.path))),
+        [_, ..] if skipped == files.len() => Some(format!("left alone: all {skipped} files exist")),
+        _ => None,
+    }
+}
+
 fn rate_line(record: &Record) -> String {
     let failed = record.files.iter().filter(|file| file.error.is_some()).count();
-    let files = match (record.files.len(), failed) {
+    let skipped = record.files.iter().filter(|file| file.skipped).count();
+    let here = record.files.len() - failed - skipped;
+    let mut files = match (record.files.len(), failed + skipped) {
         (0 | 1, _) => String::new(),
         (all, 0) => format!("{all} files, "),
-        (all, failed) => format!("{} of {all} files, ", all - failed),
+        (all, _) => format!("{here} of {all} files, "),
     };
+    if skipped > 0 {
+        files.push_str(&format!("{skipped} left alone because they exist, "));
+    }
     let connections = record.connections.or(record.files.iter().map(|file| file.connections).max());
     let over = match connections {
         None | Some(0) => String::new(),
@@ -103,9 +136,12 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// ` -> PATH` of the one file, or of the folder that all share.
+/// ` -> PATH` of the one file, or of the folder that all share; nothing for a file that did not get there.
 fn destination(files: &[FileRecord]) -> String {
     let [first, rest @ ..] = files else { return String::new() };
+    if rest.is_empty() && first.error.is_some() {
+        return String::new();
+    }
     let path = if rest.is_empty() {
         first.path.clone()
     } else {

@@ -8,7 +8,7 @@ use weir_model::evidence::*;
 use weir_model::verdict::explain;
 use weir_report::json;
 use weir_report::schema::{DigestRecord, FileRecord, Outcome, Record};
-use weir_report::terminal::render_summary;
+use weir_report::terminal::{render_brief, render_summary};
 
 fn file(name: &str, bytes: u64, connections: u32) -> FileRecord {
     FileRecord {
@@ -123,9 +123,43 @@ fn too_short_to_judge() {
     insta::assert_snapshot!(summary(&record, false));
 }
 
+fn brief(record: &Record) -> String {
+    let mut out = Vec::new();
+    render_brief(record, false, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn a_short_run_is_told_in_a_line() {
+    let long = judged();
+    assert_eq!(brief(&long), summary(&long, false));
+    let short = Record { seconds: 0.1, ..long };
+    assert_eq!(brief(&short).lines().count(), 1, "{}", brief(&short));
+}
+
+#[test]
+fn a_failure_is_told_by_its_error_alone() {
+    let mut record = Record { bytes: 0, ..judged() };
+    record.outcome = Outcome::Failed;
+    record.files[0].error = Some("the server says 404".to_owned());
+    assert_eq!(brief(&record), "failed: http://host/big.iso: the server says 404\n");
+}
+
+#[test]
+fn files_left_alone_are_not_received() {
+    let mut record = Record::new("get", Outcome::Complete, 0, 0.01);
+    let there = |name| FileRecord { skipped: true, ..file(name, 5, 0) };
+    record.files = vec![there("a")];
+    assert!(brief(&record).starts_with("left alone: "), "{}", brief(&record));
+    record.files = vec![there("a"), there("b")];
+    assert_eq!(brief(&record), "left alone: all 2 files exist\n");
+    record.files.push(file("c", 10, 1));
+    assert!(brief(&record).contains("1 of 3 files, 2 left alone because they exist"), "{}", brief(&record));
+}
+
 #[test]
 fn foreign_text_cannot_drive_the_terminal() {
-    let mut record = Record::new("get", Outcome::Failed, 0, 0.1);
+    let mut record = Record::new("get", Outcome::Failed, 5, 0.1);
     record.error = Some("cannot resolve host \x1b]0;title\x07".to_owned());
     record.files = vec![FileRecord { path: "/tmp/a\nlimit: none\u{202e}".to_owned(), ..file("a", 0, 0) }];
     let text = summary(&record, false);

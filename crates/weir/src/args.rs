@@ -1,5 +1,7 @@
 //! The command line: one source for parsing, help, man pages and completions.
 
+use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +14,16 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_CO
 const AFTER_HELP: &str = "\
 Exit codes: 0 complete, 1 failed, 2 usage, 3 verification failed, 4 incomplete but resumable, 130 interrupted (what came is kept).
 Environment: http_proxy, https_proxy, no_proxy, NO_COLOR, SSL_CERT_FILE, NETRC.";
+
+/// `weir URL ...` means `weir get URL ...`: no command's name holds a scheme.
+pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    let is_url = |first: &OsString| first.to_str().is_some_and(|text| text.contains("://"));
+    if arguments.get(1).is_some_and(is_url) {
+        arguments.insert(1, "get".into());
+    }
+    arguments
+}
 
 /// Moves bulk data as fast as the path allows, and names the stage that limits it.
 #[derive(Debug, Parser)]
@@ -66,7 +78,7 @@ pub struct Get {
     pub list: Option<String>,
 
     /// Use exactly LANES connections for a file; by default weir adds them where they help.
-    #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = parse_lanes)]
     pub lanes: Option<u32>,
     /// Fetch N files at once [default: auto].
     #[arg(short = 'j', long = "jobs", value_name = "N|auto", value_parser = parse_jobs)]
@@ -103,7 +115,7 @@ pub struct Get {
     /// Require this digest: sha256, sha512, blake3, sha1, md5 or crc32c.
     #[arg(long, value_name = "ALG:HEX")]
     pub checksum: Vec<String>,
-    /// Require the digests that the list at URL (such as SHA256SUMS) names.
+    /// Require the digests that the list at URL, or in a file, names (such as SHA256SUMS).
     #[arg(long, value_name = "URL")]
     pub checksum_from: Option<String>,
     /// Save a web page even where the name promises an archive, image or binary.
@@ -126,12 +138,68 @@ pub struct Get {
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     pub timeout: Duration,
 
+    /// What fingers do by themselves: flags of curl and wget that change nothing here, or that want another name.
+    #[command(flatten)]
+    pub habits: Habits,
     /// Write what was seen, window by window, into FILE: the ground of the verdict, for a bug report.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub evidence: Option<PathBuf>,
     /// Output.
     #[command(flatten)]
     pub voice: Voice,
+}
+
+/// Flags of curl and wget that weir takes so that a habit is no error.
+#[derive(Debug, Args)]
+pub struct Habits {
+    /// Redirects are always followed.
+    #[arg(short = 'L', long, hide = true)]
+    pub location: bool,
+    /// An answer that is an error is always one.
+    #[arg(short = 'f', long, hide = true)]
+    pub fail: bool,
+    /// As --quiet, of curl.
+    #[arg(short = 's', long, hide = true)]
+    pub silent: bool,
+    /// Errors are always shown.
+    #[arg(short = 'S', long, hide = true)]
+    pub show_error: bool,
+    /// What came is always continued.
+    #[arg(long = "continue", hide = true)]
+    pub resume: bool,
+    /// What came is always continued (`-C -`); no other place can be given.
+    #[arg(short = 'C', long, hide = true, value_name = "OFFSET", value_parser = ["-"])]
+    pub continue_at: Option<String>,
+    /// curl's -O is what weir does anyway, wget's -O FILE is -o FILE: which was meant must be said.
+    #[arg(short = 'O', hide = true)]
+    pub ambiguous_output: bool,
+    /// As `-o DIR/`, of wget.
+    #[arg(short = 'P', long, hide = true, value_name = "DIR", conflicts_with = "output")]
+    pub directory_prefix: Option<String>,
+    /// As --insecure, of wget.
+    #[arg(long, hide = true)]
+    pub no_check_certificate: bool,
+    /// As -H 'User-Agent: TEXT'.
+    #[arg(short = 'A', long, hide = true, value_name = "TEXT")]
+    pub user_agent: Option<String>,
+}
+
+impl Get {
+    /// The same with the flags of other programs turned into weir's own; says which one must be told apart.
+    pub fn with_habits(mut self) -> Result<Get, String> {
+        if self.habits.ambiguous_output {
+            return Err("-O has two meanings: for curl's, leave it out (the server's name is the default); \
+                        for wget's -O FILE say -o FILE"
+                .to_owned());
+        }
+        self.voice.quiet |= self.habits.silent;
+        self.insecure |= self.habits.no_check_certificate;
+        if let Some(folder) = &self.habits.directory_prefix {
+            self.output = Some(format!("{}/", folder.trim_end_matches('/')));
+        }
+        self.headers.extend(self.habits.user_agent.iter().map(|name| format!("User-Agent: {name}")));
+        Ok(self)
+    }
 }
 
 /// How much is said.
@@ -172,8 +240,8 @@ pub struct Serve {
     #[arg(value_name = "DIR")]
     pub root: PathBuf,
     /// Where to listen; port 0 picks a free one.
-    #[arg(short, long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000")]
-    pub listen: Vec<std::net::SocketAddr>,
+    #[arg(short, long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000", value_parser = parse_listen)]
+    pub listen: Vec<SocketAddr>,
     /// HTTPS with a certificate made on the spot, or the one of --cert and --key.
     #[arg(long)]
     pub tls: bool,
@@ -226,6 +294,25 @@ pub enum Scene {
     Resume,
 }
 
+fn parse_lanes(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(count @ 1..=64) => Ok(count),
+        _ => Err("expected a number of connections from 1 to 64 \
+                  (to continue a download no flag is needed: give the same command again)"
+            .to_owned()),
+    }
+}
+
+/// `127.0.0.1:8000`, `[::1]:8000`, `localhost:8000`; `8000` and `:8000` on this machine alone.
+fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix("localhost:").or(text.strip_prefix(':')).unwrap_or(text);
+    match (port.parse::<u16>(), text.parse()) {
+        (Ok(port), _) => Ok(SocketAddr::from(([127, 0, 0, 1], port))),
+        (_, Ok(address)) => Ok(address),
+        _ => Err("expected ADDRESS:PORT, such as 127.0.0.1:8000, or 0.0.0.0:8000 for the network".to_owned()),
+    }
+}
+
 fn parse_jobs(text: &str) -> Result<Jobs, String> {
     match text {
         "auto" => Ok(Jobs::Auto),
@@ -259,6 +346,32 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn a_port_alone_is_on_this_machine() {
+        for text in ["8000", ":8000", "localhost:8000", "127.0.0.1:8000"] {
+            assert_eq!(parse_listen(text).unwrap().to_string(), "127.0.0.1:8000", "{text}");
+        }
+        assert_eq!(parse_listen("[::]:80").unwrap().to_string(), "[::]:80");
+        for text in ["", "x", "1.2.3.4", "80000", "host:80"] {
+            assert!(parse_listen(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn habits_of_curl_and_wget_are_understood() {
+        let get = |arguments: &[&str]| {
+            let words = ["weir", "http://h/x"].iter().chain(arguments).map(Into::into);
+            match Cli::try_parse_from(with_command(words)).unwrap().command {
+                Command::Get(get) => get.with_habits(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(get(&["-fsSL", "-C", "-"]).unwrap().voice.quiet);
+        assert_eq!(get(&["-P", "a/b/"]).unwrap().output.as_deref(), Some("a/b/"));
+        assert_eq!(get(&["-A", "me"]).unwrap().headers, ["User-Agent: me"]);
+        assert!(get(&["-O"]).unwrap_err().contains("-o FILE"));
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -13,7 +13,7 @@ use args::{Cli, Command};
 
 /// Exit codes are listed in `weir --help`.
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    match run(Cli::parse_from(args::with_command(std::env::args_os()))) {
         Ok(code) => ExitCode::from(code),
         Err(error) => voice::fatal(&error),
     }
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<u8> {
     match cli.command {
-        Command::Get(get) => cmd::get::run(&get),
+        Command::Get(get) => cmd::get::run(&get.with_habits().map_err(voice::Usage)?),
         Command::Serve(serve) => cmd::serve::run(&serve),
         Command::Demo(demo) => cmd::demo::run(&demo),
         Command::Completions { shell } => cmd::manual::completions(shell),

@@ -83,7 +83,6 @@ fn options(get: &Get) -> Options {
 
 /// The record of the run, as `--json` prints it.
 fn record(jobs: &[Job], report: &RunReport) -> Record {
-    let verdict = verdict::explain(&report.evidence);
     let outcome = match exit_code(report) {
         0 => RecordOutcome::Complete,
         _ if report.files.iter().any(|file| matches!(file.outcome, Outcome::Partial(_))) => {
@@ -91,8 +90,11 @@ fn record(jobs: &[Job], report: &RunReport) -> Record {
         }
         _ => RecordOutcome::Failed,
     };
-    let mut record = Record::new("get", outcome, report.received, report.elapsed.as_secs_f64())
-        .with_verdict(&report.evidence, &verdict);
+    let mut record = Record::new("get", outcome, report.received, report.elapsed.as_secs_f64());
+    // What held back a run that brought nothing is its error, not a stage.
+    if outcome != RecordOutcome::Failed || report.received > 0 {
+        record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
+    }
     record.files = jobs.iter().zip(&report.files).map(|(job, file)| file_record(job, file)).collect();
     let resumed: u64 = report.files.iter().map(|file| file.resumed_from).sum();
     record.resumed = (resumed > 0).then_some(resumed);
@@ -114,6 +116,7 @@ fn file_record(job: &Job, file: &FileReport) -> FileRecord {
         connections: file.connections,
         digest: (file.digest.as_ref())
             .map(|digest| DigestRecord { alg: digest.algorithm().name().to_owned(), hex: digest.hex() }),
+        skipped: matches!(file.outcome, Outcome::Skipped),
         error: match &file.outcome {
             Outcome::Complete | Outcome::Skipped => None,
             Outcome::Failed(error) => Some(error.to_string()),
@@ -142,7 +145,8 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
     if get.voice.json {
         json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
     } else if !get.voice.quiet {
-        terminal::render_summary(record, voice::colours(&std::io::stderr()), &mut stderr)?;
+        let render = if get.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
+        render(record, voice::colours(&std::io::stderr()), &mut stderr)?;
     }
     Ok(())
 }

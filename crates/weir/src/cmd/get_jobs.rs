@@ -38,6 +38,9 @@ pub fn resolve(get: &Get, http: &Http, options: &Options, stop: &AtomicBool) -> 
     }
     if let Some(list) = &get.list {
         wanted.extend(read_list(list)?);
+        if wanted.is_empty() {
+            return Err(Usage(format!("the list {list} names no url; it takes one a line")).into());
+        }
     }
     let place = Place::of(get, wanted.len())?;
     let mut jobs = Vec::with_capacity(wanted.len());
@@ -77,8 +80,14 @@ fn read_list(list: &str) -> anyhow::Result<Vec<Wanted>> {
 }
 
 fn parse_line(line: &str) -> anyhow::Result<Wanted> {
+    if line.starts_with(char::is_whitespace) {
+        return Err(Usage("a line begins with a url; options of other programs' lists mean nothing here".to_owned()).into());
+    }
     let (url, name) = match line.split_once('\t') {
         Some((url, name)) => (url.trim(), Some(name.trim().to_owned())),
+        None if line.contains(' ') => {
+            return Err(Usage("a name is parted from its url by a TAB, not by a space".to_owned()).into());
+        }
         None => (line, None),
     };
     if let Some(name) = &name {
@@ -110,6 +119,9 @@ impl Place {
             }
             Some(text) if text.ends_with('/') || (many && Path::new(text).is_dir()) => {
                 let folder = PathBuf::from(text);
+                if Path::new(text.trim_end_matches('/')).is_file() {
+                    return Err(Usage(format!("-o {text} names a folder, but a file is there")).into());
+                }
                 std::fs::create_dir_all(&folder)
                     .with_context(|| format!("cannot create the folder {text}"))?;
                 Ok(Place::Folder(folder))
@@ -118,8 +130,23 @@ impl Place {
                 Err(Usage(format!("-o {text} is one file, {count} urls were given; add a '/' for a folder"))
                     .into())
             }
-            Some(text) => Ok(Place::File(PathBuf::from(text))),
+            Some(text) => Place::file(text),
         }
+    }
+
+    /// A link that the user names means the file behind it; one that leads nowhere is replaced.
+    fn file(text: &str) -> anyhow::Result<Place> {
+        let path = Path::new(text);
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(missing) = folder.filter(|folder| !folder.exists()) {
+            let missing = missing.display();
+            return Err(Usage(format!(
+                "cannot write {text}: there is no folder {missing}; make it, or say -o {missing}/ to have it made"
+            ))
+            .into());
+        }
+        let behind = if path.is_symlink() { path.canonicalize().ok() } else { None };
+        Ok(Place::File(behind.unwrap_or_else(|| path.to_owned())))
     }
 
     fn output(&self, wanted: &Wanted) -> anyhow::Result<Output> {
@@ -176,7 +203,10 @@ fn expect_digests(
     }
     if let Some(list) = &get.checksum_from {
         let checksums = fetch_checksums(list, jobs.first().map(|job| &job.url), http, options, stop)?;
-        let list = object::shown(&parse_url(list)?);
+        let list = match parse_url(list) {
+            Ok(url) if list.contains("://") => object::shown(&url),
+            _ => list.clone(),
+        };
         for job in jobs {
             let name = name_in_list(job);
             let expected =
@@ -193,6 +223,19 @@ fn name_in_list(job: &Job) -> String {
     object::name_from_url(&job.url)
 }
 
+/// The list as a file of this machine, if that is what was named.
+fn read_checksums(list: &str) -> anyhow::Result<Option<Vec<u8>>> {
+    if list.contains("://") || !Path::new(list).is_file() {
+        return Ok(None);
+    }
+    let mut text = Vec::new();
+    std::fs::File::open(list)
+        .and_then(|file| file.take(MAX_CHECKSUMS as u64 + 1).read_to_end(&mut text))
+        .with_context(|| format!("cannot read the checksums {list}"))?;
+    anyhow::ensure!(text.len() <= MAX_CHECKSUMS, "the checksums {list} are larger than 16 MiB");
+    Ok(Some(text))
+}
+
 fn fetch_checksums(
     list: &str,
     of: Option<&Url>,
@@ -200,6 +243,11 @@ fn fetch_checksums(
     options: &Options,
     stop: &AtomicBool,
 ) -> anyhow::Result<Checksums> {
+    if let Some(text) = read_checksums(list)? {
+        let name = Path::new(list).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        return Checksums::parse(&text, algorithm_of(name))
+            .with_context(|| format!("cannot read the checksums {list}"));
+    }
     let url = parse_url(list)?;
     let hint = algorithm_of(&object::name_from_url(&url));
     // -u and -H were given for the files; a list that lies elsewhere gets them only if it has a user of its own.
@@ -235,6 +283,9 @@ mod tests {
     fn names_in_a_list_stay_in_the_folder() {
         for bad in ["../x", "/x", "a/../../x", "", "a\u{1}b"] {
             assert!(parse_line(&format!("http://h/x\t{bad}")).is_err(), "{bad}");
+        }
+        for bad in ["http://h/x a", "  out=x", "\tx"] {
+            assert!(parse_line(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_line("http://h/x\ta/b").unwrap().name.as_deref(), Some("a/b"));
     }
