@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test soak bench fuzz deny install clean
+.PHONY: build help demo test truth soak bench fuzz deny install clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -25,8 +25,13 @@ test: ## format, lints, all tests; licences and advisories where cargo-deny is i
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
 	cargo test --workspace $(LOCKED)
+	@cat $(TARGET)/truth/sample/matrix.md 2>/dev/null || true
 	@if command -v cargo-deny >/dev/null; then cargo deny check; \
 	else echo 'cargo-deny: not installed, licences and advisories not checked'; fi
+
+truth: ## every cause x path x congestion control, judged from each side (half an hour); WEIR_TRUTH='cause=policer,cc=bbr' for a part
+	@scripts/need test
+	WEIR_TRUTH="$(or $(WEIR_TRUTH),all)" cargo test $(LOCKED) -p weir --test truth -- --nocapture verdicts
 
 soak: ## 1000 downloads killed at random points and resumed (test runs 20)
 	@scripts/need build

@@ -3,13 +3,15 @@
 //! A prediction is made only from measured numbers: a rate per connection that grew with their number, a window that a
 //! round trip turns over, a rate seen before a knee. Where only a ceiling is known, or nothing, there is none.
 
+mod far;
+
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Evidence, Window};
+use crate::evidence::{Clocks, Evidence, Window};
+use crate::knee::Knee;
 use crate::limit::Limit;
 use crate::rule::spent::{active, min_rtt, spent};
 use crate::rule::{Context, cpu_core, rate_limit, sender_or_path};
-use crate::verdict::Knee;
 use crate::words::{bytes, count, rate, seconds};
 
 /// One thing to do.
@@ -42,6 +44,9 @@ pub(crate) struct Held<'a> {
 
 /// What to do about this limit, most useful first.
 pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
+    if let Some(advice) = held.foreign().then(|| far::advise(limit, held)).flatten() {
+        return advice;
+    }
     match limit {
         Limit::RateLimit => for_rate_limit(held),
         Limit::Application => vec![Advice::new(
@@ -74,17 +79,26 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
             ),
         ],
         Limit::SenderOrPath => for_sender_or_path(held),
-        // Convicted from the sender's side only, which the rules of today do not see.
-        Limit::SourceDisk
-        | Limit::Compress
-        | Limit::Decompress
-        | Limit::Encrypt
-        | Limit::SendBuffer
-        | Limit::PathBandwidth => Vec::new(),
+        Limit::PathBandwidth => vec![Advice::new(
+            "nothing to change at either end, the link is full: send less (compress), or use a faster link",
+            None,
+        )],
+        Limit::SendBuffer => far::for_send_buffer(held),
+        Limit::SourceDisk => vec![Advice::new(
+            "read the source from a faster disk, or ahead of need (larger reads, several at once)",
+            None,
+        )],
+        // No rule convicts these yet.
+        Limit::Compress | Limit::Decompress | Limit::Encrypt => Vec::new(),
     }
 }
 
 impl Held<'_> {
+    /// It is another program's transfer, for which our own flags are no help.
+    fn foreign(&self) -> bool {
+        self.evidence.facts.scope.is_some() || self.evidence.facts.clocks == Clocks::Sampled
+    }
+
     /// Bytes per second while the limit held.
     fn rate(&self) -> f64 {
         let seconds = self.together.span.as_secs_f64();

@@ -79,6 +79,28 @@ pub struct Facts {
     pub objects: u64,
     /// The device the output lies on, as `/proc/diskstats` calls it.
     pub disk: Option<String>,
+    /// Where the stage times of the lanes come from.
+    pub clocks: Clocks,
+    /// Whose transfer this is, for words: `wget (pid 4711)`. `None` for a run of our own, whose lanes are `the lanes`.
+    pub scope: Option<String>,
+    /// The line rate of the narrowest link known (`/sys/class/net/IF/speed`, a shaping qdisc), bytes per second, headers
+    /// included. Predictions go no higher; `None` where only guesses exist.
+    pub link_rate: Option<f64>,
+    /// The sender's `net.core.wmem_max`, bytes: SO_SNDBUF is cut to it, then doubled.
+    pub wmem_max: Option<u64>,
+    /// The sender's `net.ipv4.tcp_wmem`, third number, bytes: where autotuning ends.
+    pub tcp_wmem_max: Option<u64>,
+}
+
+/// Where stage times come from, which says how far they can be trusted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clocks {
+    /// The lanes' own stage clocks: exact.
+    #[default]
+    Own,
+    /// Estimates: a foreign thread was looked at every so often, and where it was found stands for the time between.
+    Sampled,
 }
 
 /// A change of the lane count and what it brought, both rates measured on this transfer after slow start.
@@ -107,7 +129,7 @@ pub struct Window {
     /// The window's length.
     #[serde(with = "seconds")]
     pub span: Duration,
-    /// Payload bytes received by all lanes.
+    /// Payload bytes received by all lanes; seen from the sender alone, acknowledged.
     pub received: u64,
     /// Payload bytes handed to the file system (or stdout) by all lanes.
     pub written: u64,
@@ -132,17 +154,22 @@ pub struct Window {
 }
 
 /// What one lane (one connection at work) did in a window.
+///
+/// Of a foreign process a lane is a connection and the thread that serves it. `tcp` is there where this host receives the
+/// data, `sender` where it sends them, both only where both ends were watched; a connection's few bytes the other way
+/// (requests) make no second view. Times stay zero on a sender: its thread's [`Found`] says more.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaneWindow {
-    /// The lane's number, from 0.
+    /// The lane's number, from 0; stays with a foreign connection for its life, and is not used again.
     pub lane: u32,
-    /// Payload bytes received.
+    /// Payload bytes received; seen from the sender alone, acknowledged.
     pub received: u64,
     /// Name resolution, TCP and TLS handshakes.
     #[serde(with = "seconds")]
     pub connecting: Duration,
-    /// Request sent, first byte of the answer not there yet.
+    /// Request sent, first byte of the answer not there yet. Of a foreign socket: the last data went to the peer
+    /// (`tcpi_last_data_sent` below `tcpi_last_data_recv`) and none waits unread.
     #[serde(with = "seconds")]
     pub first_byte: Duration,
     /// Inside a body, blocked in recv with nothing queued.
@@ -166,7 +193,7 @@ pub struct LaneWindow {
     /// Waiting for the consumer of our stdout.
     #[serde(with = "seconds")]
     pub output_wait: Duration,
-    /// No work to do.
+    /// No work to do; the part of the window in which a foreign connection did not exist.
     #[serde(with = "seconds")]
     pub idle: Duration,
     /// Requests sent.
@@ -196,6 +223,9 @@ pub struct ThreadWindow {
     /// Ready to run but waiting for a processor.
     #[serde(with = "seconds")]
     pub runqueue: Duration,
+    /// Held back by the CPU quota of a control group (`cpu.stat`: throttled time), where that was read.
+    #[serde(with = "seconds")]
+    pub throttled: Duration,
     /// How often the thread was looked at (its wait channel).
     pub looks: u32,
     /// How often it was found asleep in `balance_dirty_pages`.

@@ -27,6 +27,7 @@
 
 pub mod advice;
 pub mod evidence;
+mod knee;
 pub mod limit;
 pub mod merge;
 pub mod path;

@@ -84,17 +84,8 @@ fn join_lane(sum: &mut LaneWindow, next: &LaneWindow) {
     sum.requests = sum.requests.saturating_add(next.requests);
     sum.objects = sum.objects.saturating_add(next.objects);
     sum.connects = sum.connects.saturating_add(next.connects);
-    join(&mut sum.thread, &next.thread, |sum, next| {
-        *sum = ThreadWindow {
-            name: sum.name.take().or_else(|| next.name.clone()),
-            cpu: sum.cpu.saturating_add(next.cpu),
-            runqueue: sum.runqueue.saturating_add(next.runqueue),
-            looks: sum.looks.saturating_add(next.looks),
-            in_dirty_throttle: sum.in_dirty_throttle.saturating_add(next.in_dirty_throttle),
-            found: join_found(sum.found, next.found),
-        }
-    });
-    join(&mut sum.sender, &next.sender, join_sender);
+    join(&mut sum.thread, &next.thread, join_thread);
+    join(&mut sum.sender, &next.sender, SenderWindow::join);
     join(&mut sum.tcp, &next.tcp, |sum, next| {
         let earlier = std::mem::replace(sum, next.clone());
         *sum = TcpWindow {
@@ -111,6 +102,18 @@ fn join_lane(sum: &mut LaneWindow, next: &LaneWindow) {
     });
 }
 
+pub(crate) fn join_thread(sum: &mut ThreadWindow, next: &ThreadWindow) {
+    *sum = ThreadWindow {
+        name: sum.name.take().or_else(|| next.name.clone()),
+        cpu: sum.cpu.saturating_add(next.cpu),
+        runqueue: sum.runqueue.saturating_add(next.runqueue),
+        throttled: sum.throttled.saturating_add(next.throttled),
+        looks: sum.looks.saturating_add(next.looks),
+        in_dirty_throttle: sum.in_dirty_throttle.saturating_add(next.in_dirty_throttle),
+        found: join_found(sum.found, next.found),
+    };
+}
+
 fn join_found(sum: Found, next: Found) -> Found {
     Found {
         running: sum.running.saturating_add(next.running),
@@ -125,66 +128,6 @@ fn join_found(sum: Found, next: Found) -> Found {
         waiting_for_thread: sum.waiting_for_thread.saturating_add(next.waiting_for_thread),
         elsewhere: sum.elsewhere.saturating_add(next.elsewhere),
     }
-}
-
-fn join_sender(sum: &mut SenderWindow, next: &SenderWindow) {
-    let looks = (u64::from(sum.looks), u64::from(next.looks));
-    let gauge = |a: u64, b: u64| {
-        let (a, b) = (u128::from(a) * u128::from(looks.0), u128::from(b) * u128::from(looks.1));
-        ((a + b) / u128::from((looks.0 + looks.1).max(1))) as u64
-    };
-    let gauge_of = |a: Option<u64>, b: Option<u64>| match (a, b) {
-        (Some(a), Some(b)) => Some(gauge(a, b)),
-        (a, b) => a.or(b),
-    };
-    let rate_of = |a: Option<f64>, b: Option<f64>| match (a, b) {
-        (Some(a), Some(b)) => {
-            Some((a * looks.0 as f64 + b * looks.1 as f64) / (looks.0 + looks.1).max(1) as f64)
-        }
-        (a, b) => a.or(b),
-    };
-    let rtt_of = |a: Option<Duration>, b: Option<Duration>| {
-        let mean = rate_of(a.map(|rtt| rtt.as_secs_f64()), b.map(|rtt| rtt.as_secs_f64()));
-        mean.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-    };
-    let count = u32::saturating_add;
-    let bytes = u64::saturating_add;
-    *sum = SenderWindow {
-        acked: bytes(sum.acked, next.acked),
-        busy: sum.busy.saturating_add(next.busy),
-        receive_window_limited: sum.receive_window_limited.saturating_add(next.receive_window_limited),
-        send_buffer_limited: sum.send_buffer_limited.saturating_add(next.send_buffer_limited),
-        timeout: sum.timeout.saturating_add(next.timeout),
-        looks: count(sum.looks, next.looks),
-        app_limited: count(sum.app_limited, next.app_limited),
-        nothing_unsent: count(sum.nothing_unsent, next.nothing_unsent),
-        nothing_in_flight: count(sum.nothing_in_flight, next.nothing_in_flight),
-        window_filled: count(sum.window_filled, next.window_filled),
-        cwnd_filled: count(sum.cwnd_filled, next.cwnd_filled),
-        buffer_filled: count(sum.buffer_filled, next.buffer_filled),
-        recovering: count(sum.recovering, next.recovering),
-        in_flight: gauge(sum.in_flight, next.in_flight),
-        unsent: gauge(sum.unsent, next.unsent),
-        queued: gauge_of(sum.queued, next.queued),
-        send_buffer: next.send_buffer.or(sum.send_buffer),
-        peer_window: match (sum.peer_window, next.peer_window) {
-            (Some(a), Some(b)) => Some((a.0.min(b.0), gauge(a.1, b.1), a.2.max(b.2))),
-            (a, b) => a.or(b),
-        },
-        cwnd: gauge(sum.cwnd, next.cwnd),
-        ssthresh: next.ssthresh.or(sum.ssthresh),
-        segment: next.segment.max(sum.segment),
-        rtt: rtt_of(sum.rtt, next.rtt),
-        min_rtt: sum.min_rtt.into_iter().chain(next.min_rtt).min(),
-        delivery_rate: rate_of(sum.delivery_rate, next.delivery_rate),
-        pacing_rate: rate_of(sum.pacing_rate, next.pacing_rate),
-        sent: bytes(sum.sent, next.sent),
-        retransmitted: bytes(sum.retransmitted, next.retransmitted),
-        duplicates: bytes(sum.duplicates, next.duplicates),
-        reordered: bytes(sum.reordered, next.reordered),
-        marked: bytes(sum.marked, next.marked),
-        congestion_control: next.congestion_control.clone().or(sum.congestion_control.take()),
-    };
 }
 
 fn join_cpu(sum: &mut CpuWindow, next: &CpuWindow, before: Duration, after: Duration) {

@@ -5,14 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::advice::{self, Advice};
-use crate::evidence::{Evidence, Reading, Window};
+use crate::evidence::{Clocks, Evidence, Reading, Window};
+use crate::knee::Knee;
 use crate::limit::Limit;
 use crate::merge::merged;
-use crate::rule::{Context, Judgement, RULES, rate_limit, sender_or_path};
+use crate::rule::{Context, Judge, Judgement, RULES, View, rate_limit, sender_or_path};
 use crate::words::{bytes, percent, rate, seconds};
 
 /// What held one window.
@@ -99,7 +101,7 @@ pub fn explain(evidence: &Evidence) -> Verdict {
     if matches!(main, Some(MainLimit::One(Limit::SenderOrPath) | MainLimit::Mixed)) {
         missing.extend(run.untold());
     }
-    let knee = Knee::find(&run);
+    let knee = run.knee();
     Verdict {
         limit: main,
         confidence: run.confidence(main, missing.len()),
@@ -113,14 +115,16 @@ pub fn explain(evidence: &Evidence) -> Verdict {
     }
 }
 
-fn judgements(window: &Window, context: &Context<'_>) -> Vec<Judgement> {
-    RULES.iter().map(|rule| (rule.judge)(window, context)).collect()
+/// What each rule says, in the table's order; `None` where it has no say.
+fn judgements(window: &Window, context: &Context<'_>) -> Vec<Option<Judgement>> {
+    let view = View::of(window, context);
+    RULES.iter().map(|rule| rule.speaks(view).then(|| (rule.judge)(window, context))).collect()
 }
 
-fn choose(judgements: &[Judgement], window: &Window, context: &Context<'_>) -> WindowVerdict {
+fn choose(judgements: &[Option<Judgement>], window: &Window, context: &Context<'_>) -> WindowVerdict {
     let convictions = || {
         RULES.iter().zip(judgements).filter_map(|(rule, judgement)| match judgement {
-            Judgement::Convict { strength, evidence } => Some((rule.limit, *strength, evidence)),
+            Some(Judgement::Convict { strength, evidence }) => Some((rule.limit, *strength, evidence)),
             _ => None,
         })
     };
@@ -142,6 +146,8 @@ fn choose(judgements: &[Judgement], window: &Window, context: &Context<'_>) -> W
 struct Run<'a> {
     evidence: &'a Evidence,
     verdicts: Vec<WindowVerdict>,
+    /// The windows that count: all but a foreign transfer's rest before its first byte and after its last.
+    counted: Range<usize>,
     /// Seconds that each limit held.
     held: BTreeMap<Limit, f64>,
     /// Seconds observed; 1 in place of none, so that it divides.
@@ -157,26 +163,41 @@ impl<'a> Run<'a> {
         let mut held = BTreeMap::new();
         let mut tallies = vec![[0.0; 3]; RULES.len()];
         let mut total = 0.0;
+        let counted = counted(evidence);
         for (index, window) in evidence.windows.iter().enumerate() {
             let context = Context::at(evidence, index);
             let judgements = judgements(window, &context);
             let verdict = choose(&judgements, window, &context);
-            let span = window.span.as_secs_f64();
+            let span = if counted.contains(&index) { window.span.as_secs_f64() } else { 0.0 };
             total += span;
             if span > 0.0 {
                 *held.entry(verdict.limit).or_insert(0.0) += span;
             }
             for (tally, judgement) in tallies.iter_mut().zip(&judgements) {
-                tally[match judgement {
-                    Judgement::Convict { .. } => 0,
-                    Judgement::Acquit { .. } => 1,
-                    Judgement::Unknown { .. } => 2,
-                }] += span;
+                match judgement {
+                    Some(Judgement::Convict { .. }) => tally[0] += span,
+                    Some(Judgement::Acquit { .. }) => tally[1] += span,
+                    Some(Judgement::Unknown { .. }) => tally[2] += span,
+                    None => {}
+                }
             }
             verdicts.push(verdict);
         }
         let observed = total > 0.0;
-        Run { evidence, verdicts, held, total: if observed { total } else { 1.0 }, observed, tallies }
+        Run {
+            evidence,
+            verdicts,
+            counted,
+            held,
+            total: if observed { total } else { 1.0 },
+            observed,
+            tallies,
+        }
+    }
+
+    fn knee(&self) -> Option<Knee> {
+        let first = self.verdicts.iter().position(|verdict| verdict.limit == Limit::DirtyThrottle)?;
+        Knee::find(&self.evidence.windows, first)
     }
 
     fn main(&self) -> Option<MainLimit> {
@@ -213,7 +234,7 @@ impl<'a> Run<'a> {
             None => false,
         };
         let (mut sure, mut time) = (0.0, 0.0);
-        for (verdict, window) in self.verdicts.iter().zip(&self.evidence.windows) {
+        for (window, verdict) in self.judged() {
             if counts(verdict.limit) {
                 sure += verdict.strength * window.span.as_secs_f64();
                 time += window.span.as_secs_f64();
@@ -226,7 +247,11 @@ impl<'a> Run<'a> {
     fn phases(&self) -> Vec<Phase> {
         let mut phases: Vec<Phase> = Vec::new();
         let mut from = 0.0;
-        for (verdict, window) in self.verdicts.iter().zip(&self.evidence.windows) {
+        for (index, (verdict, window)) in self.verdicts.iter().zip(&self.evidence.windows).enumerate() {
+            if !self.counted.contains(&index) {
+                from += window.span.as_secs_f64();
+                continue;
+            }
             let to = from + window.span.as_secs_f64();
             match phases.last_mut() {
                 Some(last) if last.limit == verdict.limit => last.to = to,
@@ -237,8 +262,15 @@ impl<'a> Run<'a> {
         phases
     }
 
+    /// The windows that count, with their verdicts.
+    fn judged(&self) -> impl Iterator<Item = (&'a Window, &WindowVerdict)> {
+        let counted = |index: &usize| self.counted.contains(index);
+        let all = self.evidence.windows.iter().zip(&self.verdicts).enumerate();
+        all.filter(move |(index, _)| counted(index)).map(|(_, judged)| judged)
+    }
+
     fn windows_of(&self, limit: Limit) -> impl Iterator<Item = (&'a Window, &WindowVerdict)> {
-        self.evidence.windows.iter().zip(&self.verdicts).filter(move |(_, verdict)| verdict.limit == limit)
+        self.judged().filter(move |(_, verdict)| verdict.limit == limit)
     }
 
     /// All time under one limit, as one window.
@@ -284,18 +316,19 @@ impl<'a> Run<'a> {
     /// The rule's words for all of its time together; where that does not convict (a trend, a mixture), those of its
     /// strongest window, with the window's place in time.
     fn words_for(&self, limit: Limit) -> Option<String> {
-        let judge = RULES
-            .iter()
-            .find(|rule| rule.limit == limit)
-            .map_or(sender_or_path::judge as fn(&Window, &Context<'_>) -> Judgement, |rule| rule.judge);
-        match judge(&self.together(limit), &Context::alone(self.evidence)) {
-            Judgement::Convict { evidence, .. } => Some(evidence),
-            _ => {
-                let (window, verdict) =
-                    self.windows_of(limit).max_by(|a, b| a.1.strength.total_cmp(&b.1.strength))?;
-                Some(format!("at {}: {}", seconds(window.at), verdict.evidence))
+        let (together, context) = (self.together(limit), Context::alone(self.evidence));
+        let view = View::of(&together, &context);
+        let rules =
+            RULES.iter().filter(|rule| rule.limit == limit && rule.speaks(view)).map(|rule| rule.judge);
+        let fallback = (limit == Limit::SenderOrPath).then_some(sender_or_path::judge as Judge);
+        for judge in rules.chain(fallback) {
+            if let Judgement::Convict { evidence, .. } = judge(&together, &context) {
+                return Some(evidence);
             }
         }
+        let (window, verdict) =
+            self.windows_of(limit).max_by(|a, b| a.1.strength.total_cmp(&b.1.strength))?;
+        Some(format!("at {}: {}", seconds(window.at), verdict.evidence))
     }
 
     /// Writes into the page cache and writes to the device are two figures.
@@ -317,24 +350,39 @@ impl<'a> Run<'a> {
 
     /// Limits that never convicted and that nearly all of the time acquitted, with the numbers of the whole run.
     fn innocent(&self) -> Vec<String> {
-        let whole = merged(&self.evidence.windows);
+        let whole = merged(self.judged().map(|(window, _)| window));
         let context = Context::alone(self.evidence);
-        (RULES.iter().zip(&self.tallies))
-            .filter(|(_, [convicted, acquitted, _])| *convicted <= 0.0 && *acquitted >= 0.9 * self.total)
+        let view = View::of(&whole, &context);
+        let mut innocent: Vec<(Limit, String)> = Vec::new();
+        for (rule, [_, acquitted, _]) in RULES.iter().zip(&self.tallies) {
+            let known = innocent.iter().any(|(limit, _)| *limit == rule.limit);
             // Writes that are paced are paced to the disk: it is not the first in the way, but not innocent either.
-            .filter(|(rule, _)| rule.limit != Limit::Disk || !self.held.contains_key(&Limit::DirtyThrottle))
-            .filter_map(|(rule, _)| match (rule.judge)(&whole, &context) {
-                Judgement::Acquit { evidence } => Some(format!("{}: {evidence}", rule.limit)),
-                _ => None,
-            })
-            .collect()
+            let paced = rule.limit == Limit::Disk && self.held.contains_key(&Limit::DirtyThrottle);
+            if known
+                || paced
+                || self.convicted(rule.limit)
+                || *acquitted < 0.9 * self.total
+                || !rule.speaks(view)
+            {
+                continue;
+            }
+            if let Judgement::Acquit { evidence } = (rule.judge)(&whole, &context) {
+                innocent.push((rule.limit, evidence));
+            }
+        }
+        innocent.into_iter().map(|(limit, evidence)| format!("{limit}: {evidence}")).collect()
+    }
+
+    /// Whether a rule of this limit convicted at any time, from whichever side.
+    fn convicted(&self, limit: Limit) -> bool {
+        RULES.iter().zip(&self.tallies).any(|(rule, tally)| rule.limit == limit && tally[0] > 0.0)
     }
 
     /// What rules would have to know that never convicted and often could not tell.
     fn untold(&self) -> Vec<String> {
         let mut untold: Vec<String> = Vec::new();
-        for (index, (rule, [convicted, _, unknown])) in RULES.iter().zip(&self.tallies).enumerate() {
-            if *convicted > 0.0 || *unknown <= QUARTER * self.total {
+        for (index, (rule, [_, _, unknown])) in RULES.iter().zip(&self.tallies).enumerate() {
+            if self.convicted(rule.limit) || *unknown <= QUARTER * self.total {
                 continue;
             }
             let why = self.evidence.windows.iter().enumerate().find_map(|(at, window)| {
@@ -368,6 +416,37 @@ impl<'a> Run<'a> {
     }
 }
 
+/// The windows that count. Of a foreign transfer the watch may begin before its first byte and last beyond its last:
+/// nobody then holds anything, least of all an application that has finished. A run of our own counts whole.
+fn counted(evidence: &Evidence) -> Range<usize> {
+    let windows = &evidence.windows;
+    let moves = |(index, window): (usize, &Window)| {
+        let foreign = evidence.facts.clocks == Clocks::Sampled
+            || View::of(window, &Context::at(evidence, index)).sender_only();
+        !foreign || at_work(window)
+    };
+    let first = windows.iter().enumerate().position(moves);
+    let last = windows.iter().enumerate().rposition(moves);
+    match (first, last) {
+        (Some(first), Some(last)) => first..last + 1,
+        _ => 0..windows.len(),
+    }
+}
+
+/// Bytes move, lie in a socket, or are owed or waited for.
+fn at_work(window: &Window) -> bool {
+    window.received > 0
+        || window.written > 0
+        || window.lanes.iter().any(|lane| {
+            let waits = [lane.connecting, lane.first_byte, lane.output_wait, lane.write];
+            let unread = lane.tcp.value().is_some_and(|tcp| tcp.receive_queue.unwrap_or(0) > 0);
+            let sends = lane.sender.value().is_some_and(|seen| {
+                seen.acked > 0 || seen.in_flight > 0 || seen.unsent > 0 || seen.owing > 0
+            });
+            waits.iter().any(|wait| !wait.is_zero()) || unread || sends || lane.received > 0
+        })
+}
+
 /// The limits worth words: the largest always, others from a tenth of the time on, three at most.
 fn worded(shares: &BTreeMap<Limit, f64>) -> Vec<Limit> {
     let mut order: Vec<(Limit, f64)> = shares.iter().map(|(limit, share)| (*limit, *share)).collect();
@@ -382,12 +461,14 @@ fn missing_readings(evidence: &Evidence) -> Vec<String> {
     let windows = || evidence.windows.iter();
     let lanes = || windows().flat_map(|window| &window.lanes);
     never(windows().map(|window| &window.cpu), "processor use", &mut missing);
-    if !evidence.facts.to_stdout {
+    // What only a receiver has: where it writes, and its side of the connection.
+    let receivers = || lanes().filter(|lane| lane.sender.value().is_none());
+    if !evidence.facts.to_stdout && (receivers().next().is_some() || lanes().next().is_none()) {
         never(windows().map(|window| &window.dirty), "dirty pages", &mut missing);
         never(windows().map(|window| &window.disk), "disk use", &mut missing);
     }
     never(lanes().map(|lane| &lane.thread), "lane threads", &mut missing);
-    never(lanes().map(|lane| &lane.tcp), "connection state", &mut missing);
+    never(receivers().map(|lane| &lane.tcp), "connection state", &mut missing);
     missing
 }
 
@@ -400,54 +481,6 @@ fn never<'a, T: 'a>(readings: impl Iterator<Item = &'a Reading<T>>, name: &str, 
         }
     }
     missing.extend(first.map(|why| format!("{name}: {why}")));
-}
-
-/// Where memory stopped taking the writes: after how many bytes, and the rates before and after.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Knee {
-    /// Bytes written before pacing began.
-    pub(crate) bytes: u64,
-    /// Bytes per second written before; `None` when pacing began at once.
-    pub(crate) before: Option<f64>,
-    /// Bytes per second written from then on.
-    pub(crate) after: f64,
-}
-
-impl Knee {
-    fn find(run: &Run<'_>) -> Option<Knee> {
-        let first = run.verdicts.iter().position(|verdict| verdict.limit == Limit::DirtyThrottle)?;
-        let (before, after) = run.evidence.windows.split_at(first);
-        // A tail without writes (a digest, a sync) is no longer the phase whose rate is told.
-        let last = after.iter().rposition(|window| window.written > 0).map_or(0, |last| last + 1);
-        let written =
-            |windows: &[Window]| windows.iter().fold(0u64, |sum, window| sum.saturating_add(window.written));
-        let rate_of = |windows: &[Window]| {
-            let time: f64 = windows.iter().map(|window| window.span.as_secs_f64()).sum();
-            (time > 0.0).then(|| written(windows) as f64 / time)
-        };
-        // Time without a byte (connecting, waiting for the answer) says nothing of how fast memory takes them.
-        let start = before.iter().position(|window| window.written > 0).unwrap_or(before.len());
-        Some(Knee {
-            bytes: written(before),
-            before: rate_of(&before[start..]).filter(|rate| *rate > 0.0),
-            after: rate_of(&after[..last])?,
-        })
-    }
-}
-
-impl fmt::Display for Knee {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.before {
-            Some(before) => write!(
-                f,
-                "memory took the first {} at {}; from then on writes were paced to {}",
-                bytes(self.bytes as f64),
-                rate(before),
-                rate(self.after)
-            ),
-            None => write!(f, "writes were paced from the start, to {}", rate(self.after)),
-        }
-    }
 }
 
 impl MainLimit {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weir_model::evidence::*;
 use weir_model::rule::Context;
+use weir_model::sender::SenderWindow;
 use weir_model::verdict::{explain, judge_window};
 
 fn span() -> impl Strategy<Value = Duration> {
@@ -50,14 +51,89 @@ fn tcp() -> impl Strategy<Value = TcpWindow> {
     )
 }
 
+/// Every field of a sender's view, each as strange as its type allows.
+fn sender() -> impl Strategy<Value = SenderWindow> {
+    let rates = proptest::collection::vec(maybe(float()), 3);
+    let window = maybe((number(), number(), number()));
+    (
+        proptest::collection::vec(number(), 16),
+        proptest::collection::vec(span(), 4),
+        proptest::collection::vec(prop_oneof![0u32..30, any::<u32>()], 10),
+        proptest::collection::vec(maybe(span()), 2),
+        rates,
+        window,
+        maybe(prop_oneof![Just("bbr".to_owned()), Just("cubic".to_owned())]),
+    )
+        .prop_map(|(bytes, times, looks, rtts, rates, peer_window, congestion_control)| SenderWindow {
+            acked: bytes[0],
+            busy: times[0],
+            receive_window_limited: times[1],
+            send_buffer_limited: times[2],
+            timeout: times[3],
+            looks: looks[0],
+            app_limited: looks[1],
+            nothing_unsent: looks[2],
+            nothing_in_flight: looks[3],
+            window_filled: looks[4],
+            cwnd_filled: looks[5],
+            buffer_filled: looks[6],
+            recovering: looks[7],
+            owing: looks[8],
+            awaiting: looks[9],
+            asked: bytes[1],
+            in_flight: bytes[2],
+            unsent: bytes[3],
+            queued: Some(bytes[4]),
+            send_buffer: Some(bytes[5]),
+            peer_window,
+            cwnd: bytes[6],
+            ssthresh: Some(bytes[7]),
+            segment: bytes[8],
+            rtt: rtts[0],
+            min_rtt: rtts[1],
+            delivery_rate: rates[0],
+            pacing_rate: rates[1],
+            max_pacing_rate: rates[2],
+            sent: bytes[9],
+            retransmitted: bytes[10],
+            duplicates: bytes[11],
+            reordered: bytes[12],
+            marked: bytes[13],
+            congestion_control,
+        })
+}
+
+fn found() -> impl Strategy<Value = Found> {
+    proptest::collection::vec(prop_oneof![0u32..30, any::<u32>()], 11).prop_map(|looks| Found {
+        running: looks[0],
+        receiving: looks[1],
+        sending: looks[2],
+        polling: looks[3],
+        reading_disk: looks[4],
+        writing_disk: looks[5],
+        pipe_full: looks[6],
+        pipe_empty: looks[7],
+        sleeping: looks[8],
+        waiting_for_thread: looks[9],
+        elsewhere: looks[10],
+    })
+}
+
 fn lane() -> impl Strategy<Value = LaneWindow> {
-    let thread =
-        (span(), span(), any::<u32>(), any::<u32>()).prop_map(|(cpu, runqueue, looks, in_dirty_throttle)| {
-            ThreadWindow { cpu, runqueue, looks, in_dirty_throttle, ..ThreadWindow::default() }
-        });
+    let thread = (span(), span(), span(), any::<u32>(), any::<u32>(), found()).prop_map(
+        |(cpu, runqueue, throttled, looks, in_dirty_throttle, found)| ThreadWindow {
+            name: None,
+            cpu,
+            runqueue,
+            throttled,
+            looks,
+            in_dirty_throttle,
+            found,
+        },
+    );
     let counts = (0u32..4, number(), any::<u32>(), any::<u32>(), any::<u32>());
-    (counts, proptest::collection::vec(span(), 10), reading(thread), reading(tcp())).prop_map(
-        |((lane, received, requests, objects, connects), times, thread, tcp)| LaneWindow {
+    (counts, proptest::collection::vec(span(), 10), reading(thread), reading(tcp()), reading(sender()))
+        .prop_map(|((lane, received, requests, objects, connects), times, thread, tcp, sender)| LaneWindow {
             lane,
             received,
             connecting: times[0],
@@ -75,9 +151,8 @@ fn lane() -> impl Strategy<Value = LaneWindow> {
             connects,
             thread,
             tcp,
-            ..LaneWindow::default()
-        },
-    )
+            sender,
+        })
 }
 
 fn window() -> impl Strategy<Value = Window> {
@@ -124,7 +199,7 @@ fn evidence() -> impl Strategy<Value = Evidence> {
         },
     );
     let facts =
-        (maybe(float()), maybe(any::<u32>()), maybe(number()), maybe(number()), any::<[bool; 3]>(), number())
+        (maybe(float()), maybe(any::<u32>()), maybe(number()), maybe(number()), any::<[bool; 4]>(), number())
             .prop_map(|(rate_cap, lanes_fixed, receive_buffer, tcp_rmem_max, flags, objects)| Facts {
                 rate_cap,
                 lanes_fixed,
@@ -135,7 +210,12 @@ fn evidence() -> impl Strategy<Value = Evidence> {
                 to_stdout: flags[1],
                 tls: flags[2],
                 objects,
-                disk: None,
+                clocks: if flags[3] { Clocks::Sampled } else { Clocks::Own },
+                scope: flags[3].then(|| "wget (pid 4711)".to_owned()),
+                link_rate: rate_cap,
+                wmem_max: tcp_rmem_max,
+                tcp_wmem_max: receive_buffer,
+                ..Facts::default()
             });
     (proptest::collection::vec(window(), 0..6), proptest::collection::vec(trial, 0..3), facts)
         .prop_map(|(windows, trials, facts)| Evidence { windows, trials, facts })

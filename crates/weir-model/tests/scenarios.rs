@@ -9,8 +9,8 @@ use std::path::Path;
 use serde::Deserialize;
 use weir_model::evidence::{Evidence, Facts, Trial, Window};
 use weir_model::limit::Limit;
-use weir_model::rule::RULES;
-use weir_model::verdict::{MainLimit, Verdict, explain};
+use weir_model::rule::{RULES, Side};
+use weir_model::verdict::{MainLimit, Phase, Verdict, explain};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,6 +51,9 @@ struct Expect {
     missing: Vec<String>,
     #[serde(default)]
     innocent: Vec<Limit>,
+    /// The limits in order of time, where each holds a tenth of the run or more.
+    #[serde(default)]
+    phases: Vec<Limit>,
     advice: Option<Vec<String>>,
     /// Bounds of the first predicted rate.
     predicted: Option<(f64, f64)>,
@@ -98,6 +101,12 @@ fn check(expect: &Expect, verdict: &Verdict) -> Vec<String> {
     for limit in &expect.innocent {
         let named = verdict.innocent.iter().any(|text| text.starts_with(&format!("{limit}: ")));
         demand(named, format!("{limit} innocent"));
+    }
+    if !expect.phases.is_empty() {
+        let long = |phase: &&Phase| share(&phase.limit) >= 0.1;
+        let mut order: Vec<Limit> = verdict.phases.iter().filter(long).map(|phase| phase.limit).collect();
+        order.dedup();
+        demand(order == expect.phases, format!("phases {:?}, not {order:?}", expect.phases));
     }
     let actions: Vec<String> = verdict.advice.iter().map(|advice| advice.action.clone()).collect();
     match &expect.advice {
@@ -149,9 +158,14 @@ fn every_scenario_gets_its_verdict() {
 fn every_rule_has_a_guilty_and_an_innocent_file() {
     let names: Vec<String> = scenarios().into_iter().map(|(name, _)| name).collect();
     for rule in RULES {
-        let of_rule = || names.iter().filter(|name| name.starts_with(&format!("{}.", rule.limit)));
-        assert!(of_rule().any(|name| name.contains("innocent")), "{}: no innocent file", rule.limit);
-        assert!(of_rule().any(|name| !name.contains("innocent")), "{}: no guilty file", rule.limit);
+        let sender = rule.side == Side::Sender;
+        let of_rule = || {
+            let own = names.iter().filter(|name| name.starts_with(&format!("{}.", rule.limit)));
+            own.filter(|name| name.contains(".sender.") == sender)
+        };
+        let (limit, side) = (rule.limit, rule.side);
+        assert!(of_rule().any(|name| name.contains("innocent")), "{limit}, {side:?}: no innocent file");
+        assert!(of_rule().any(|name| !name.contains("innocent")), "{limit}, {side:?}: no guilty file");
     }
 }
 

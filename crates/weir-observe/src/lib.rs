@@ -5,10 +5,15 @@
 //!
 //! * [`tcp_info`]: what one TCP socket knows about its connection.
 //! * [`thread`]: where one thread's time goes: running, waiting for a processor, asleep in which kernel function.
+//! * [`cgroup`]: how long a CPU quota held a process back.
 //! * [`cpu`]: how busy each processor is, and how many this process may use.
 //! * [`dirty`]: how near the page cache is to the point where writers are paced to the disk.
 //! * [`disk`]: which block device holds a path, and what that device did.
 //! * [`memory`]: the most memory this process ever held.
+//! * [`sock_diag`]: the TCP sockets of this network namespace, anyone's.
+//! * [`flow`]: what one of them did over a window, as sender and as receiver.
+//! * [`process`]: the threads, children, sockets and files of any process.
+//! * [`thread_probe`] and [`waiting`]: what a foreign thread was found doing.
 //! * [`sysctl`]: the kernel settings that bound a receive window.
 //! * [`Sampler`] and [`LaneProbe`]: the differences of all these over the windows of a running transfer.
 //!
@@ -25,17 +30,24 @@
 //! println!("{:?}", host.host_window().dirty);
 //! ```
 
+pub mod cgroup;
 pub mod cpu;
 pub mod dirty;
 pub mod disk;
 mod error;
+pub mod flow;
 mod lane_probe;
 pub mod memory;
+mod netlink;
 mod proc_file;
+pub mod process;
 pub mod snapshot;
+pub mod sock_diag;
 pub mod sysctl;
 pub mod tcp_info;
 pub mod thread;
+pub mod thread_probe;
+pub mod waiting;
 
 pub use error::{Error, Malformed, reading};
 pub use lane_probe::LaneProbe;

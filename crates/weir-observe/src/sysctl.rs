@@ -35,6 +35,16 @@ pub fn rmem_max() -> Result<u64, Error> {
     read_once("/proc/sys/net/core/rmem_max", |text| number("limit", Some(text)))
 }
 
+/// `net.ipv4.tcp_wmem`, third number: where autotuning of a TCP send buffer ends, bytes.
+pub fn tcp_wmem_max() -> Result<u64, Error> {
+    read_once("/proc/sys/net/ipv4/tcp_wmem", parse).map(|wmem| wmem.max)
+}
+
+/// `net.core.wmem_max`: the most that SO_SNDBUF may ask for, bytes; the kernel doubles what it grants.
+pub fn wmem_max() -> Result<u64, Error> {
+    read_once("/proc/sys/net/core/wmem_max", |text| number("limit", Some(text)))
+}
+
 /// `net.ipv4.tcp_congestion_control`: what this machine's new connections send with. Says nothing of the peer.
 pub fn congestion_control() -> Result<String, Error> {
     read_once("/proc/sys/net/ipv4/tcp_congestion_control", parse_name)

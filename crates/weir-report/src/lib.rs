@@ -4,6 +4,7 @@
 //! * [`json`]: a record to JSON and back.
 //! * [`terminal`]: the summary after a run, twelve lines at most.
 //! * [`progress`]: the line while it runs. Pure text: who prints it, and when, is the caller's.
+//! * [`why`]: connections and threads of another program's transfer.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
@@ -21,3 +22,4 @@ pub mod json;
 pub mod progress;
 pub mod schema;
 pub mod terminal;
+pub mod why;

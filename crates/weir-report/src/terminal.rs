@@ -118,8 +118,10 @@ fn rate_line(record: &Record) -> String {
         Some(resumed) => format!(" after the {} of an earlier run", Bytes(resumed)),
         None => String::new(),
     };
+    // Another program's bytes may have gone either way.
+    let verb = if record.command == "why" { "carried" } else { "received" };
     format!(
-        "received {files}{} in {}: {}{over}{resumed}{}",
+        "{verb} {files}{} in {}: {}{over}{resumed}{}",
         Bytes(record.bytes),
         duration(record.seconds),
         Rate(record.rate),

@@ -260,6 +260,7 @@ impl<'a> Watch<'a> {
             tls: run.jobs.iter().any(|job| job.url.scheme() == "https"),
             objects: run.jobs.len() as u64,
             disk: sampler.disk_name().value().map(|name| (*name).to_owned()),
+            ..Facts::default()
         };
         let tuned = options.lanes.is_none() && options.files_at_once.is_none() && options.rate_cap.is_none();
         Watch {

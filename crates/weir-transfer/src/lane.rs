@@ -27,7 +27,7 @@ use crate::transfer::{Opening, Transfer};
 use crate::verify::{self, Expectation};
 
 /// Objects up to this size are read whole and written in one piece.
-const SMALL: u64 = BLOCK as u64;
+const SMALL: u64 = 1 << 20;
 
 /// Larger objects than this leave a shared HTTP/2 connection for one of their own.
 const HTTP2_MAX: u64 = 4 << 20;
@@ -532,7 +532,7 @@ impl Lane<'_> {
             let mut ledger = transfer.ledger();
             match transfer.sink {
                 Sink::Part(_) => ledger.claim_gap(self.state.id, u64::MAX, u64::MAX),
-                Sink::Stdout(_) => ledger.claim_gap(self.state.id, stdout::BLOCK, u64::MAX),
+                Sink::Stdout(_) => ledger.claim_gap(self.state.id, stdout::block(self.run.pool.wanted()), u64::MAX),
             };
         }
         self.run.pool.activate(&transfer);
@@ -631,13 +631,17 @@ impl Lane<'_> {
         self.state.bulk.store(true, Relaxed);
         transfer.carriers.lock().unwrap_or_else(PoisonError::into_inner).insert(lane);
         let mut drip = DripWatch::new(Instant::now());
-        let stage = if transfer.sink.part().is_some() { Stage::Write } else { Stage::Output };
+        let (stage, block) = match &transfer.sink {
+            Sink::Part(_) => (Stage::Write, block_of(self.run.pool.wanted())),
+            Sink::Stdout(_) => (Stage::Output, stdout::PIECE),
+        };
         loop {
-            let got = answer.body.fill(self.piece(), &self.state.clock, self.client.dial())? as u64;
+            let at = transfer.ledger().claim(lane).map_or(0, |claim| claim.start);
+            let wanted = self.piece().min(to_boundary(at, block));
+            let got = answer.body.fill(wanted, &self.state.clock, self.client.dial())? as u64;
             if got == 0 {
                 break self.at_end(transfer, answer, holds_to, &host);
             }
-            let at = transfer.ledger().claim(lane).map_or(0, |claim| claim.start);
             if holds_to.is_some_and(|end| at + got > end) {
                 let detail = "more bytes than its Content-Range says".to_owned();
                 return Err(Error::WrongPart { host, detail });
@@ -880,6 +884,17 @@ impl Lane<'_> {
         }
         self.state.clock.enter(Stage::Other);
     }
+}
+
+/// What each of `lanes` lanes receives before it writes: all their buffers together stay at half of the 64 MiB that a run may have.
+fn block_of(lanes: u32) -> usize {
+    let share = (32 << 20) / lanes.max(1) as usize;
+    (1 << share.ilog2()).clamp(256 << 10, BLOCK)
+}
+
+/// Bytes from `at` to the next multiple of `block`, so that every further write begins at one.
+fn to_boundary(at: u64, block: usize) -> usize {
+    block - (at % block as u64) as usize
 }
 
 fn add_declared(expectations: &mut Vec<Expectation>, object: Object) {

@@ -259,6 +259,11 @@ impl Pool {
         }
     }
 
+    /// The lanes wanted now.
+    pub fn wanted(&self) -> u32 {
+        self.lock().wanted()
+    }
+
     /// Sets the lanes for bulk objects.
     pub fn want_bulk(&self, lanes: u32) {
         let mut state = self.lock();
@@ -363,7 +368,8 @@ impl State {
             let mut ledger = transfer.ledger();
             let claim = match (&transfer.sink, split) {
                 (Sink::Stdout(sink), false) if transfer.ranged.load(Relaxed) || ledger.lanes() == 0 => {
-                    ledger.claim_gap(lane, stdout::BLOCK, sink.written() + stdout::WINDOW)
+                    let block = stdout::block(self.bulk_wanted);
+                    ledger.claim_gap(lane, block, sink.written() + stdout::WINDOW)
                 }
                 (Sink::Part(_), false) if transfer.ranged.load(Relaxed) || ledger.lanes() == 0 => {
                     ledger.claim_gap(lane, u64::MAX, u64::MAX)

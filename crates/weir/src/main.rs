@@ -24,6 +24,8 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Get(get) => cmd::get::run(&get.with_habits().map_err(voice::Usage)?),
         Command::Serve(serve) => cmd::serve::run(&serve),
         Command::Demo(demo) => cmd::demo::run(&demo),
+        Command::Why(why) => cmd::why::run(&why),
+        Command::Lab(lab) => cmd::lab::run(&lab),
         Command::Completions { shell } => cmd::manual::completions(shell),
         Command::Man { folder } => cmd::manual::pages(&folder),
     }

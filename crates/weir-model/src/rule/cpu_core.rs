@@ -14,7 +14,7 @@
 
 use super::spent::{active, spent, working};
 use super::{Context, Judgement};
-use crate::evidence::{LaneWindow, Window};
+use crate::evidence::{LaneWindow, ThreadWindow, Window};
 use crate::words::percent;
 
 /// The judgement of one window.
@@ -59,6 +59,57 @@ pub(crate) fn free_cores(window: &Window) -> Option<f64> {
     let cpu = window.cpu.value()?;
     let free = cpu.busy.iter().filter(|busy| busy.is_finite()).map(|busy| 1.0 - busy.clamp(0.0, 1.0)).sum();
     (!cpu.busy.is_empty()).then_some(free)
+}
+
+/// One thread's use of a processor over `seconds`, as shares of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ThreadLoad {
+    /// Running.
+    pub(crate) cpu: f64,
+    /// Ready to run but waiting for a processor.
+    pub(crate) runqueue: f64,
+    /// Held back by its group's CPU quota.
+    pub(crate) throttled: f64,
+    /// Found running or ready to run, of ten looks or more; else 0. A thread under quota stays ready.
+    pub(crate) ready: f64,
+}
+
+/// The load of a thread whose times were read.
+pub(crate) fn thread_load(thread: &ThreadWindow, seconds: f64) -> ThreadLoad {
+    let share = |time: std::time::Duration| {
+        if seconds > 0.0 { (time.as_secs_f64() / seconds).min(1.0) } else { 0.0 }
+    };
+    let ready = if thread.looks >= 10 {
+        (f64::from(thread.found.running) / f64::from(thread.looks)).min(1.0)
+    } else {
+        0.0
+    };
+    ThreadLoad {
+        cpu: share(thread.cpu),
+        runqueue: share(thread.runqueue),
+        throttled: share(thread.throttled),
+        ready,
+    }
+}
+
+impl ThreadLoad {
+    /// It ran, or would have, nine tenths of the time.
+    pub(crate) fn is_full(self) -> bool {
+        self.cpu + self.runqueue + self.throttled >= 0.9 || self.ready >= 0.9
+    }
+
+    /// `, waited 40 % for a processor`; empty when it did not.
+    pub(crate) fn waits_in_words(self) -> String {
+        if self.throttled >= 0.05 {
+            format!(", held back {} by its group's CPU quota", percent(self.throttled))
+        } else if self.runqueue >= 0.05 {
+            format!(", waited {} for a processor that others used", percent(self.runqueue))
+        } else if self.ready >= 0.9 && self.cpu < 0.9 {
+            format!(", ready to run in {} of looks: others or a CPU quota hold it back", percent(self.ready))
+        } else {
+            String::new()
+        }
+    }
 }
 
 /// One lane's use of a processor, as fractions of its time at work.

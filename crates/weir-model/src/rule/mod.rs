@@ -3,8 +3,10 @@
 //! A rule convicts its limit, acquits it, or says what it would have to know. It reads one window and, for trends, the
 //! windows around it; it never averages over the run, which [`crate::verdict`] does.
 //!
-//! All rules of today judge from the receiver's side. Rules that need the sender's view (send buffer, path bandwidth,
-//! source disk) are further files and rows, with their evidence beside the receiver's.
+//! A connection may be watched at its receiver, at its sender, or at both ends. The files of this folder judge what the
+//! receiving end shows, those under [`sender`] what the sending end does: it sees congestion window, unsent bytes and
+//! retransmissions, which from the receiver can only be inferred. A rule that infers gives way where the other end is
+//! seen too ([`Rule::gives_way`]).
 
 use crate::evidence::{Evidence, Facts, Trial, Window};
 use crate::limit::Limit;
@@ -13,37 +15,84 @@ pub mod application;
 pub mod cpu_core;
 pub mod dirty_throttle;
 pub mod disk;
+pub(crate) mod found;
 pub mod latency;
+pub mod path_bandwidth;
 pub mod path_loss;
 pub mod rate_limit;
 pub mod reader;
 pub mod receive_window;
+pub mod sender;
 pub mod sender_or_path;
 pub(crate) mod spent;
 pub mod verify;
+mod view;
+
+pub use view::{Side, View};
+
+/// What judges one window.
+pub type Judge = fn(&Window, &Context<'_>) -> Judgement;
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// What it can convict.
     pub limit: Limit,
+    /// The end whose readings it judges.
+    pub side: Side,
+    /// It infers what the other end sees, so it does not speak where that end was watched as well.
+    pub gives_way: bool,
     /// The judgement of one window.
-    pub judge: fn(&Window, &Context<'_>) -> Judgement,
+    pub judge: Judge,
 }
 
-/// Every rule but the fallback ([`sender_or_path`]). What someone set comes first, then what is seen directly in the
-/// lane's own clocks, then what is inferred from the connection: when two are about as strong, the more direct wins.
+impl Rule {
+    const fn receiver(limit: Limit, judge: Judge) -> Rule {
+        Rule { limit, side: Side::Receiver, gives_way: false, judge }
+    }
+
+    const fn sender(limit: Limit, judge: Judge) -> Rule {
+        Rule { limit, side: Side::Sender, gives_way: false, judge }
+    }
+
+    const fn inferring(self) -> Rule {
+        Rule { gives_way: true, ..self }
+    }
+
+    /// Whether it has a say where these ends are seen.
+    pub fn speaks(&self, view: View) -> bool {
+        match self.side {
+            Side::Receiver => view.receiver && !(self.gives_way && view.sender),
+            Side::Sender => view.sender && !(self.gives_way && view.receiver),
+        }
+    }
+}
+
+/// Every rule but the fallback ([`sender_or_path`]). What someone set comes first, then what is seen directly in a
+/// lane's own clocks or thread, then what is inferred from the connection: when two are about as strong, the more direct
+/// wins. At most one row for a limit and a side.
 pub const RULES: &[Rule] = &[
-    Rule { limit: Limit::RateLimit, judge: rate_limit::judge },
-    Rule { limit: Limit::Application, judge: application::judge },
-    Rule { limit: Limit::Latency, judge: latency::judge },
-    Rule { limit: Limit::DirtyThrottle, judge: dirty_throttle::judge },
-    Rule { limit: Limit::Disk, judge: disk::judge },
-    Rule { limit: Limit::Reader, judge: reader::judge },
-    Rule { limit: Limit::Verify, judge: verify::judge },
-    Rule { limit: Limit::CpuCore, judge: cpu_core::judge },
-    Rule { limit: Limit::ReceiveWindow, judge: receive_window::judge },
-    Rule { limit: Limit::PathLoss, judge: path_loss::judge },
+    Rule::receiver(Limit::RateLimit, rate_limit::judge),
+    Rule::sender(Limit::RateLimit, sender::rate_limit::judge),
+    Rule::receiver(Limit::Application, application::judge),
+    Rule::receiver(Limit::Latency, latency::judge),
+    Rule::receiver(Limit::DirtyThrottle, dirty_throttle::judge),
+    Rule::receiver(Limit::Disk, disk::judge),
+    Rule::receiver(Limit::Reader, reader::judge),
+    Rule::receiver(Limit::Verify, verify::judge),
+    Rule::receiver(Limit::CpuCore, cpu_core::judge),
+    Rule::sender(Limit::SourceDisk, sender::source_disk::judge),
+    Rule::sender(Limit::CpuCore, sender::cpu_core::judge),
+    Rule::sender(Limit::Latency, sender::latency::judge),
+    Rule::sender(Limit::Application, sender::application::judge),
+    Rule::sender(Limit::SendBuffer, sender::send_buffer::judge),
+    Rule::sender(Limit::Reader, sender::reader::judge).inferring(),
+    Rule::sender(Limit::ReceiveWindow, sender::receive_window::judge),
+    Rule::sender(Limit::PathLoss, sender::path_loss::judge),
+    Rule::sender(Limit::PathBandwidth, sender::path_bandwidth::judge),
+    Rule::receiver(Limit::ReceiveWindow, receive_window::judge).inferring(),
+    Rule::receiver(Limit::PathLoss, path_loss::judge).inferring(),
+    Rule::receiver(Limit::PathBandwidth, path_bandwidth::judge).inferring(),
 ];
 
 /// What a rule may look at besides the window.
@@ -74,6 +123,11 @@ impl<'a> Context<'a> {
     /// For a window that stands alone, such as a whole run merged into one.
     pub fn alone(evidence: &'a Evidence) -> Context<'a> {
         Context { before: &[], after: &[], ..Context::live(evidence) }
+    }
+
+    /// Who transfers, for the start of a clause: `wget (pid 4711)`, or `the lanes` of our own.
+    pub(crate) fn who(&self) -> &'a str {
+        self.facts.scope.as_deref().unwrap_or("the lanes")
     }
 
     /// The windows before the judged one, newest first, until `seconds` are covered: one at least, if there is one.
@@ -148,12 +202,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_limit_has_at_most_one_rule_and_the_fallback_is_not_among_them() {
-        let mut limits: Vec<Limit> = RULES.iter().map(|rule| rule.limit).collect();
-        assert!(!limits.contains(&Limit::SenderOrPath));
-        limits.sort_unstable();
-        limits.dedup();
-        assert_eq!(limits.len(), RULES.len());
+    fn each_limit_and_side_has_at_most_one_rule_and_the_fallback_is_not_among_them() {
+        let mut rows: Vec<(Limit, Side)> = RULES.iter().map(|rule| (rule.limit, rule.side)).collect();
+        assert!(rows.iter().all(|(limit, _)| *limit != Limit::SenderOrPath));
+        rows.sort_unstable();
+        rows.dedup();
+        assert_eq!(rows.len(), RULES.len());
     }
 
     #[test]

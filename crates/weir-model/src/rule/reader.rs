@@ -1,15 +1,20 @@
-//! Does the consumer of our output take it too slowly?
+//! Does the consumer of the bytes take them too slowly?
 //!
-//! Convicts when: the lanes are held by waiting for our stdout's reader (see `Spent::held_by`).
+//! Convicts when one of these holds:
+//! 1. the lanes are held by waiting for our stdout's reader (see `Spent::held_by`);
+//! 2. of a foreign process: its receive queues stay a quarter full or more, or its window is shut below two segments: the
+//!    bytes are here and it does not read them. What it does instead is said; where that is the disk or a full core, those
+//!    rules are surer.
 //!
 //! Acquits: output goes to a file, or the reader kept up.
 //!
 //! Can be wrong: a consumer that starves for a processor which we occupy is slow because of us.
 
-use super::spent::spent;
-use super::{Context, Judgement};
-use crate::evidence::Window;
-use crate::words::percent;
+use super::spent::{spent, working};
+use super::{Context, Judgement, found};
+use crate::evidence::{Clocks, Window};
+use crate::path::SEGMENT;
+use crate::words::{bytes, percent};
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
@@ -24,6 +29,9 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
             format!("waited {} of the time for the reader of our output{queue}", percent(spent.output_wait));
         return Judgement::convict(spent.output_wait, evidence);
     }
+    if context.facts.clocks == Clocks::Sampled {
+        return unread(window, context);
+    }
     if context.facts.to_stdout {
         Judgement::acquit(format!(
             "the reader of our output was waited for {} of the time",
@@ -32,4 +40,41 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     } else {
         Judgement::acquit("output goes to a file")
     }
+}
+
+/// A foreign process's unread bytes.
+fn unread(window: &Window, context: &Context<'_>) -> Judgement {
+    let (mut all, mut shut) = (0u32, 0u32);
+    let (mut queued, mut room) = (0u64, 0u64);
+    let mut doing = None;
+    for lane in working(window) {
+        let Some(tcp) = lane.tcp.value() else { continue };
+        all += 1;
+        let queue = tcp.receive_queue.unwrap_or(0);
+        let closed = tcp.receive_window.is_some_and(|window| window < 2 * SEGMENT) && queue > 0;
+        // The kernel gives about half of a buffer to payload (tcp_adv_win_scale), so a quarter of it is half of that.
+        let buffer = tcp.receive_buffer.unwrap_or(u64::MAX);
+        if closed || queue.saturating_mul(4) >= buffer.max(4) {
+            shut += 1;
+            doing = doing.or_else(|| lane.thread.value().and_then(found::doing));
+        }
+        queued = queued.saturating_add(queue);
+        room = room.saturating_add(tcp.receive_buffer.unwrap_or(0));
+    }
+    if all == 0 {
+        let why = window.lanes.iter().find_map(|lane| lane.tcp.missing()).unwrap_or("no connection");
+        return Judgement::unknown(format!("the receive queues: {why}"));
+    }
+    let numbers = format!("{} lay unread in receive buffers of {}", bytes(queued as f64), bytes(room as f64));
+    if 2 * shut < all {
+        return Judgement::acquit(numbers);
+    }
+    let doing = doing.map(|doing| format!(", {doing}")).unwrap_or_default();
+    Judgement::convict(
+        0.75,
+        format!(
+            "{numbers}: {} does not read them{doing}",
+            context.facts.scope.as_deref().unwrap_or("the program")
+        ),
+    )
 }

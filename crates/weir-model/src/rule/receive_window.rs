@@ -28,7 +28,8 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     let spent = spent(window);
     if !spent.waits_for_data() {
         return Judgement::acquit(format!(
-            "the lanes waited for data only {} of the time",
+            "{} waited for data only {} of the time",
+            context.who(),
             percent(spent.socket_wait)
         ));
     }

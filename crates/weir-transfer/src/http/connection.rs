@@ -1,6 +1,6 @@
 //! One HTTP/1.1 connection: a request out, an answer's head in, then its body in large pieces.
 //!
-//! The body lands in one buffer of the connection (64 KiB, 1 MiB once an answer is large) and is handed on from
+//! The body lands in one buffer of the connection (64 KiB, 2 MiB once an answer is large) and is handed on from
 //! there: on plain HTTP nothing between the kernel's copy and the sink touches it.
 
 use std::io::{self, Read, Write};
@@ -23,8 +23,10 @@ use crate::stage_clock::{Stage, StageClock};
 /// Enough for any head (64 KiB, weir_http) and for a small object with it.
 const SMALL_BUFFER: usize = 68 << 10;
 
-/// One write call for this much: a system call per MiB costs nothing, and larger ones gained nothing.
-pub const BLOCK: usize = 1 << 20;
+/// What one write call hands to the page cache, at a multiple of it: exactly then the kernel takes one huge page (2 MiB) of
+/// memory for it. Measured for 2 GiB on ext4: 0.3 s in writes, against 0.4 to 2 s with 1 MiB and 1.6 s with 256 KiB, by how
+/// cut up the free memory is.
+pub const BLOCK: usize = 2 << 20;
 
 /// How long a blocked receive sleeps before it looks whether it is still wanted.
 pub const LOOK: Duration = Duration::from_millis(100);
@@ -360,11 +362,12 @@ impl Connection {
         }
     }
 
-    /// A large answer gets a large buffer, once.
+    /// A large answer gets a large buffer, once; what a head leaves in front of its body does not shorten it.
     fn grow(&mut self, enough: usize) {
         let large = self.left().is_none_or(|left| left > SMALL_BUFFER as u64);
-        if large && enough > SMALL_BUFFER && self.buffer.len() < BLOCK {
-            self.buffer.resize(BLOCK, 0);
+        let wanted = enough.next_power_of_two() + SMALL_BUFFER;
+        if large && enough > SMALL_BUFFER && self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
         }
     }
 

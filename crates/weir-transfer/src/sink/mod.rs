@@ -1,6 +1,7 @@
 //! Where bytes end up: a part file that becomes the file, a small file in one piece, or stdout in order.
 
 pub mod part_file;
+pub mod read_ahead;
 pub mod small_file;
 pub mod stdout;
 

@@ -3,19 +3,29 @@
 //! The lane that holds the next byte writes straight through. Others keep their bytes in a window that the ledger's
 //! horizon bounds, so no lane ever waits for another here and memory stays bounded.
 
-use std::collections::BTreeMap;
 use std::io::{self, IoSlice, Write};
 use std::sync::{Mutex, PoisonError};
 
 use weir_codec::digest::{Algorithm, Digest, Expected};
 
 use crate::error::Error;
+use crate::sink::read_ahead::ReadAhead;
 
-/// How far ahead of the next byte lanes may fetch: 16 lanes' buffers of 1 MiB, this, and the program stay under 64 MiB.
-pub const WINDOW: u64 = 16 << 20;
+/// How far ahead of the next byte lanes may fetch: this, 16 lanes' buffers of 300 KiB, and the program stay under 64 MiB.
+pub const WINDOW: u64 = 32 << 20;
 
-/// What one lane fetches at a time: large enough that a round trip between two blocks does not show on most paths.
-pub const BLOCK: u64 = 1 << 20;
+/// What a lane receives before it hands it on: a pipe holds 1 MiB at most, and every byte in a lane's buffer is memory.
+pub const PIECE: usize = 256 << 10;
+
+/// The pipe we write to gets this much room, the most that anybody may ask for (`fs.pipe-max-size`): with the usual 64 KiB
+/// the two ends wake each other for every 16 pages.
+const PIPE: usize = 1 << 20;
+
+/// What each of `lanes` lanes asks for at a time. Lanes of equal speed finish their blocks together and then need the next
+/// ones within the window; the larger a block, the less the round trip between two of them shows.
+pub fn block(lanes: u32) -> u64 {
+    (WINDOW / u64::from(lanes.max(1))).clamp(PIECE as u64, WINDOW / 4)
+}
 
 /// The order of the bytes that lanes bring.
 #[derive(Default)]
@@ -35,13 +45,15 @@ impl std::fmt::Debug for Stdout {
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    waiting: BTreeMap<u64, Vec<u8>>,
+    ahead: ReadAhead,
     writing: bool,
 }
 
 impl Stdout {
     /// A stdout whose bytes are also hashed with `algorithms`.
     pub fn new(algorithms: Vec<Algorithm>) -> Stdout {
+        // Not a pipe, or its owner has many already: then as it is.
+        let _ = rustix::pipe::fcntl_setpipe_size(rustix::stdio::stdout(), PIPE);
         let digests = algorithms.iter().map(|algorithm| algorithm.start()).collect();
         Stdout { state: Mutex::default(), algorithms, digests: Mutex::new(digests) }
     }
@@ -76,13 +88,13 @@ impl Stdout {
     pub fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<(), Error> {
         let mut state = self.lock();
         if state.next != offset || state.writing {
-            let bytes = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
-            state.waiting.insert(offset, bytes);
+            state.ahead.keep(offset, pieces);
             return Ok(());
         }
         state.writing = true;
         drop(state);
         let mut written = self.emit(pieces.iter().map(|piece| &**piece));
+        let mut used = None;
         loop {
             let mut state = self.lock();
             match written {
@@ -92,13 +104,17 @@ impl Stdout {
                     return Err(error);
                 }
             }
+            if let Some(buffer) = used.take() {
+                state.ahead.give_back(buffer);
+            }
             let next = state.next;
-            let Some(bytes) = state.waiting.remove(&next) else {
+            let Some(bytes) = state.ahead.take(next) else {
                 state.writing = false;
                 return Ok(());
             };
             drop(state);
             written = self.emit(std::iter::once(&bytes[..]));
+            used = Some(bytes);
         }
     }
 

@@ -1,19 +1,17 @@
 //! `weir demo`: what does weir do on this machine alone?
 //!
-//! Each scene starts the embedded server on 127.0.0.1, runs this same program as a child against it, the way a user
-//! would, and says in one line what to see in the figures. How a child is run and its summary printed is [`show`]'s,
-//! where its files lie [`folder`]'s. Whatever a scene sets up is undone when it ends, fails or is interrupted.
+//! First the main job, on a slow path of the lab: what limits it, what to change, what that brings. Each other scene starts
+//! the embedded server on 127.0.0.1, runs this same program as a child against it, the way a user would, and says in one
+//! line what to see in the figures. How a child is run and its summary printed is [`show`]'s. Whatever a scene sets up is
+//! undone when it ends, fails or is interrupted; what a killed demo left, the next one or the next run of the lab undoes.
 
 mod capped;
-mod child;
 mod disk;
-mod folder;
 mod large;
 mod resume;
 mod show;
-mod slow_disk;
+mod slow_path;
 mod small;
-mod throttle;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,16 +24,20 @@ use show::{Outcome, Show};
 const INTERRUPTED: u8 = 130;
 
 /// In the order they are shown.
-const ALL: [Scene; 5] = [Scene::Large, Scene::Capped, Scene::Disk, Scene::Small, Scene::Resume];
+const ALL: [Scene; 6] =
+    [Scene::SlowPath, Scene::Large, Scene::Capped, Scene::Disk, Scene::Small, Scene::Resume];
 
 /// Plays the scenes asked for, or all. Returns the exit code: 1 when a scene failed, 0 also when one was skipped.
 pub fn run(demo: &Demo) -> anyhow::Result<u8> {
     voice::start_log(false, 0);
+    let scenes = if demo.scenes.is_empty() { &ALL[..] } else { &demo.scenes };
+    // Before anything else starts a thread: a process with several cannot change its user namespace.
+    let no_lab = scenes.contains(&Scene::SlowPath).then(|| weir_lab::privilege::enter().err()).flatten();
     let stop = Arc::new(AtomicBool::new(false));
     voice::on_interrupt(&stop)?;
-    let mut show = Show::open(stop)?;
+    let mut show = Show::open(stop, no_lab)?;
     let mut code = 0;
-    for scene in if demo.scenes.is_empty() { &ALL[..] } else { &demo.scenes } {
+    for scene in scenes {
         let outcome = play(*scene, &mut show);
         if show.is_stopped() {
             show.leave_live_line();
@@ -56,6 +58,7 @@ pub fn run(demo: &Demo) -> anyhow::Result<u8> {
 
 fn play(scene: Scene, show: &mut Show) -> anyhow::Result<Outcome> {
     let (name, scene): (_, fn(&mut Show) -> anyhow::Result<Outcome>) = match scene {
+        Scene::SlowPath => ("slow-path", slow_path::play),
         Scene::Large => ("large", large::play),
         Scene::Capped => ("capped", capped::play),
         Scene::Disk => ("disk", disk::play),

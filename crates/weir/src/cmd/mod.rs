@@ -3,5 +3,7 @@
 pub mod demo;
 pub mod get;
 pub mod get_jobs;
+pub mod lab;
 pub mod manual;
 pub mod serve;
+pub mod why;

@@ -1,7 +1,7 @@
 //! Scene: the network is fast, the disk is slow; the page cache hides it at first.
 
 use super::show::{Got, Outcome, Show, limit, weir};
-use super::slow_disk::{DIRTY, RATE, SlowDisk};
+use weir_lab::slow_disk::{SlowDisk, SlowDiskConfig};
 use weir_model::limit::Limit;
 use weir_units::{Bytes, Rate};
 
@@ -9,23 +9,32 @@ const SIZE: u64 = 150_000_000;
 
 const NAME: &str = "image.iso";
 
+/// What the disk takes, and what may wait in memory for it: with the default limits, gigabytes would have to be fetched to
+/// see anything. At 117 MB/s 32 MiB last for three windows of evidence, so that the knee is seen, and for a tenth of the
+/// run. The file system holds the file and its own tables.
+const DISK: SlowDiskConfig = SlowDiskConfig { rate: Rate(30e6), dirty: Some(Bytes(32 << 20)), size: Bytes(400 << 20) };
+
+/// Where it is mounted in the scene's folder.
+const MOUNT: &str = "slow-disk";
+
 /// A link of 1 Gbit/s, less its framing: slow enough that memory is not full at once.
 const LINK: Rate = Rate(117e6);
 
 pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
     show.title(&format!(
         "disk: 150 MB at {LINK} onto a disk of {}, for which the kernel keeps at most {} waiting in memory",
-        Rate(RATE as f64),
-        Bytes(DIRTY)
+        DISK.rate,
+        DISK.dirty.unwrap_or_default()
     ))?;
-    let disk = match SlowDisk::make(show.folder()) {
+    let disk = match SlowDisk::make(show.whole_folder(), &format!("disk/{MOUNT}"), &DISK) {
         Ok(disk) => disk,
-        Err(error) => return Ok(Outcome::Skipped(format!("{error:#}"))),
+        Err(error) => return Ok(Outcome::Skipped(format!("{:#}", anyhow::Error::from(error)))),
     };
     let server = show.serve(vec![(NAME.to_owned(), SIZE)], Some(LINK))?;
     let url = format!("{}{NAME}", server.url());
-    let output = format!("{}/", disk.name());
-    let got = show.get_by(disk.within(weir()?), &[&url, "-o", &output])?;
+    let mut program = weir()?;
+    disk.join(&mut program)?;
+    let got = show.get_by(program, &[&url, "-o", &format!("{MOUNT}/")])?;
     show.see(&findings(&got))?;
     Ok(Outcome::Shown)
 }

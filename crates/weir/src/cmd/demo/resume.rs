@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use weir_lab::child::{Running, Woken};
 use weir_serve::{PATTERN_PERIOD, fill_pattern};
 use weir_transfer::journal::Journal;
 use weir_transfer::sink::part_file;
 use weir_units::{Bytes, Rate};
 
-use super::child::{Running, Woken};
 use super::show::{Outcome, Show, seconds, weir};
 
 const SIZE: u64 = 256 << 20;

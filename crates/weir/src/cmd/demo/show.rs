@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::Context;
+use weir_lab::child::Running;
+use weir_lab::leftovers::Folder;
 use weir_report::schema::Record;
 use weir_report::{json, terminal};
 use weir_serve::{Config, Content, Handle, Server};
 use weir_units::{Bytes, Rate, human_duration};
 
-use super::child::Running;
-use super::folder::Folder;
 use crate::voice;
 
 /// How a scene ended; an error means that it could not show what it is for.
@@ -33,6 +33,8 @@ pub struct Show {
     folder: Folder,
     /// The scene's part of the folder, where its commands run.
     scene: PathBuf,
+    /// Why no slow path can be emulated here, if so.
+    no_lab: Option<weir_lab::Error>,
 }
 
 /// A `weir get` that ended well.
@@ -45,10 +47,25 @@ pub struct Got {
 
 impl Show {
     /// Makes the folder and removes what a killed demo left.
-    pub fn open(stop: Arc<AtomicBool>) -> anyhow::Result<Show> {
+    pub fn open(stop: Arc<AtomicBool>, no_lab: Option<weir_lab::Error>) -> anyhow::Result<Show> {
         let folder = Folder::new()?;
         let scene = folder.path().to_owned();
-        Ok(Show { stop, folder, scene })
+        Ok(Show { stop, folder, scene, no_lab })
+    }
+
+    /// Set once the user wants to end it.
+    pub fn stop(&self) -> &Arc<AtomicBool> {
+        &self.stop
+    }
+
+    /// Why no slow path can be emulated here, if so.
+    pub fn no_lab(&self) -> Option<&weir_lab::Error> {
+        self.no_lab.as_ref()
+    }
+
+    /// The folder of the whole demo, where slow disks are made.
+    pub fn whole_folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// The user wants to end it.
@@ -154,7 +171,9 @@ impl Show {
     fn start(&self, command: &mut Command) -> anyhow::Result<Running> {
         // A proxy of the environment cannot know this machine's own address.
         let local = [("no_proxy", "127.0.0.1"), ("NO_PROXY", "127.0.0.1")];
+        let name = command.get_program().display().to_string();
         Running::start(command.current_dir(&self.scene).envs(local).stdin(Stdio::null()), &self.stop)
+            .with_context(|| format!("cannot start {name}"))
     }
 
     fn record_path(&self) -> PathBuf {

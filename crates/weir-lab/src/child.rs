@@ -1,5 +1,6 @@
 //! One child process: started, awaited without missing its end or the user's interrupt, never left behind.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
@@ -7,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
 
@@ -15,6 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_de
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// A child at work; killed and reaped when dropped.
+#[derive(Debug)]
 pub struct Running {
     child: Child,
     /// Readable once the child has ended.
@@ -33,28 +34,31 @@ pub enum Woken {
 }
 
 impl Running {
-    /// Starts `command`, which will not outlive this program, however that ends. Once `stop` is set, every wait for it fails.
-    pub fn start(command: &mut Command, stop: &Arc<AtomicBool>) -> anyhow::Result<Running> {
+    /// Starts `command`, which will not outlive the calling thread, however that ends. Once `stop` is set, every wait for
+    /// it fails with [`io::ErrorKind::Interrupted`].
+    pub fn start(command: &mut Command, stop: &Arc<AtomicBool>) -> io::Result<Running> {
         // SAFETY: the closure only makes one system call, prctl, which is allowed between fork and exec.
         unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
         let start = Instant::now();
-        let mut child =
-            command.spawn().with_context(|| format!("cannot start {}", command.get_program().display()))?;
-        let end = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
-            .inspect_err(|_| end_of(&mut child))
-            .context("cannot watch the child process")?;
+        let mut child = command.spawn()?;
+        let end = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).inspect_err(|_| end_of(&mut child))?;
         Ok(Running { child, end, start, stop: Arc::clone(stop) })
     }
 
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for the end. Returns how it ended and the wall time since the start.
-    pub fn finish(mut self) -> anyhow::Result<(ExitStatus, Duration)> {
+    pub fn finish(mut self) -> io::Result<(ExitStatus, Duration)> {
         self.wait(None)?;
         let wall = self.start.elapsed();
         Ok((self.child.wait()?, wall))
     }
 
     /// Waits until the child has ended or `other` is readable.
-    pub fn wait_or(&mut self, other: BorrowedFd<'_>) -> anyhow::Result<Woken> {
+    pub fn wait_or(&mut self, other: BorrowedFd<'_>) -> io::Result<Woken> {
         self.wait(Some(other))
     }
 
@@ -63,16 +67,18 @@ impl Running {
         end_of(&mut self.child);
     }
 
-    fn wait(&mut self, other: Option<BorrowedFd<'_>>) -> anyhow::Result<Woken> {
+    fn wait(&mut self, other: Option<BorrowedFd<'_>>) -> io::Result<Woken> {
         loop {
-            anyhow::ensure!(!self.stop.load(Relaxed), "interrupted");
+            if self.stop.load(Relaxed) {
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
+            }
             let mut polled = vec![PollFd::from_borrowed_fd(self.end.as_fd(), PollFlags::IN)];
             polled.extend(other.map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)));
             match poll(&mut polled, Some(&LOOK)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 Ok(_) if polled[0].revents().is_empty() => return Ok(Woken::Ready),
                 Ok(_) => return Ok(Woken::Ended),
-                Err(error) => return Err(error).context("cannot wait for the child process"),
+                Err(error) => return Err(error.into()),
             }
         }
     }

@@ -1,0 +1,237 @@
+//! Carrying out a scenario: the bed and the slow hosts are made, the work is done, each side is judged by what its own
+//! sockets showed, and the figures are laid beside what was expected.
+
+mod measure;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+use weir_model::evidence::Evidence;
+use weir_model::limit::Limit;
+use weir_model::verdict::{MainLimit, Verdict, explain};
+use weir_units::Rate;
+
+use crate::bed::Bed;
+use crate::congestion;
+use crate::leftovers::Folder;
+use crate::netns::Namespace;
+use crate::scenario::{Figure, Host, Quantity, Scenario, Side, Then};
+use crate::slow_core::SlowCore;
+use crate::slow_disk::SlowDisk;
+use crate::workload::{Done, Stage};
+pub use crate::workload::WorkError;
+use measure::measure;
+use watch::Watch;
+
+/// What runs need beside their scenarios.
+#[derive(Debug)]
+pub struct Lab {
+    /// The `weir` binary, for `weir get`.
+    pub weir: PathBuf,
+    /// Set when the user wants it to end.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What one run showed.
+#[derive(Debug)]
+pub struct Seen {
+    /// Payload that arrived.
+    pub bytes: u64,
+    /// Wall time of the work.
+    pub seconds: f64,
+    /// What each side's evidence says; `weir` only where `weir get` did the work.
+    pub verdicts: BTreeMap<Side, Verdict>,
+    /// What was measured.
+    pub values: BTreeMap<&'static str, f64>,
+    /// The grounds of the verdicts.
+    pub evidence: BTreeMap<Side, Evidence>,
+}
+
+/// A scenario, carried out.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The run.
+    pub seen: Seen,
+    /// The limits expected of each side.
+    pub limits: Vec<LimitCheck>,
+    /// The figures expected.
+    pub figures: Vec<FigureCheck>,
+    /// The advised change, tried.
+    pub then: Option<ThenOutcome>,
+}
+
+/// One side's limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitCheck {
+    /// Whose.
+    pub side: Side,
+    /// Any of these will do.
+    pub expected: Vec<Limit>,
+    /// `None` when the run was too short to judge, or this side did not judge.
+    pub seen: Option<MainLimit>,
+}
+
+/// One figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FigureCheck {
+    /// What was expected.
+    pub figure: Figure,
+    /// `None` where it could not be measured.
+    pub seen: Option<f64>,
+}
+
+/// What the change brought.
+#[derive(Debug)]
+pub struct ThenOutcome {
+    /// The change, in words.
+    pub what: String,
+    /// The predicted rate, bytes per second.
+    pub predicted: Option<f64>,
+    /// Who predicted it: the verdict's advice, or the scenario's law.
+    pub by: &'static str,
+    /// The rate that was reached, bytes per second.
+    pub achieved: f64,
+    /// How far off the prediction may be.
+    pub within: f64,
+    /// The run with the change.
+    pub outcome: Box<Outcome>,
+}
+
+impl LimitCheck {
+    /// Whether the right one was named.
+    pub fn holds(&self) -> bool {
+        matches!(self.seen, Some(MainLimit::One(limit)) if self.expected.contains(&limit))
+    }
+}
+
+impl FigureCheck {
+    /// Whether it is near enough.
+    pub fn holds(&self) -> bool {
+        self.seen.is_some_and(|seen| self.figure.holds(seen))
+    }
+}
+
+impl ThenOutcome {
+    /// By how much the achieved rate missed the prediction, as a share of the achieved.
+    pub fn error(&self) -> Option<f64> {
+        self.predicted.filter(|_| self.achieved > 0.0).map(|predicted| predicted / self.achieved - 1.0)
+    }
+
+    /// Whether the prediction was near enough.
+    pub fn holds(&self) -> bool {
+        self.error().is_some_and(|error| error.abs() <= self.within)
+    }
+}
+
+impl Outcome {
+    /// Whether all is as expected.
+    pub fn holds(&self) -> bool {
+        self.limits.iter().all(LimitCheck::holds)
+            && self.figures.iter().all(FigureCheck::holds)
+            && self.then.as_ref().is_none_or(|then| then.holds() && then.outcome.holds())
+    }
+}
+
+impl Lab {
+    /// Carries out `scenario`, and its change where it has one.
+    pub fn run(&self, scenario: &Scenario) -> Result<Outcome, WorkError> {
+        let seen = self.once(scenario)?;
+        let then = scenario.then.as_ref().map(|then| self.run_then(then, &seen)).transpose()?;
+        let gain = then.as_ref().map(|then| then.achieved * seen.seconds / seen.bytes.max(1) as f64);
+        let figures = scenario.figures.iter().map(|figure| FigureCheck {
+            figure: figure.clone(),
+            seen: if figure.of == Quantity::Gain { gain } else { seen.values.get(figure.of.name()).copied() },
+        });
+        let figures = figures.collect();
+        Ok(Outcome { limits: limits(scenario, &seen), figures, then, seen })
+    }
+
+    fn run_then(&self, then: &Then, before: &Seen) -> Result<ThenOutcome, WorkError> {
+        let advised = before
+            .verdicts
+            .get(&then.side)
+            .and_then(|verdict| verdict.advice.iter().find_map(|advice| advice.predicted_rate));
+        let by_law = then.predicted.map(|rate| rate.0);
+        let mut changed = (*then.changed).clone();
+        // A gain is the first run's figure.
+        changed.figures.retain(|figure| figure.of != Quantity::Gain);
+        let outcome = self.run(&changed)?;
+        Ok(ThenOutcome {
+            what: then.what.clone(),
+            predicted: advised.or(by_law),
+            by: if advised.is_some() { "advice" } else { "law" },
+            achieved: rate_of(&outcome.seen).0,
+            within: then.within,
+            outcome: Box::new(outcome),
+        })
+    }
+
+    /// One run, with everything set up for it and undone after it.
+    fn once(&self, scenario: &Scenario) -> Result<Seen, WorkError> {
+        let folder = Folder::new()?;
+        // Where it may not be changed, what the namespaces may choose already does for most scenarios.
+        let _allowed = congestion::allow().inspect_err(|error| tracing::info!("{error}")).ok();
+        let bed = Bed::new(&scenario.path)?;
+        prepare(bed.near(), &scenario.near)?;
+        prepare(bed.far(), &scenario.far)?;
+        let disk = scenario.near.disk.map(|disk| SlowDisk::make(&folder, "slow-disk", &disk)).transpose()?;
+        let core = scenario.near.core.map(|core| SlowCore::make(&folder, core)).transpose()?;
+        let process = Arc::new(AtomicU32::new(0));
+        let output = disk.as_ref().map_or(folder.path(), SlowDisk::path).to_owned();
+        let near = Watch::start(bed.near(), Some((Arc::clone(&process), output.clone())))?;
+        let far = Watch::start(bed.far(), None)?;
+        let stage = Stage {
+            scenario,
+            bed: &bed,
+            output,
+            notes: folder.path().to_owned(),
+            disk: disk.as_ref(),
+            core: core.as_ref(),
+            weir: &self.weir,
+            stop: &self.stop,
+            process: &process,
+        };
+        let done = stage.play();
+        process.store(0, Relaxed);
+        let (near, far) = (near.finish(), far.finish());
+        let done = done?;
+        Ok(judge(done, near?, far?))
+    }
+}
+
+/// Gives a namespace what a scenario asks of that host.
+fn prepare(namespace: &Namespace, host: &Host) -> Result<(), WorkError> {
+    for (name, value) in &host.sysctl {
+        namespace.set_sysctl(name, value)?;
+    }
+    if let Some(name) = &host.congestion_control {
+        namespace.set_sysctl("net.ipv4.tcp_congestion_control", name)?;
+    }
+    Ok(())
+}
+
+fn judge(done: Done, near: Evidence, far: Evidence) -> Seen {
+    let values = measure(&done, &near);
+    let mut evidence = BTreeMap::from([(Side::Receiver, near), (Side::Sender, far)]);
+    if let Some(own) = done.evidence {
+        evidence.insert(Side::Weir, own);
+    }
+    let verdicts = evidence.iter().map(|(side, evidence)| (*side, explain(evidence))).collect();
+    Seen { bytes: done.bytes, seconds: done.wall.as_secs_f64(), verdicts, values, evidence }
+}
+
+fn limits(scenario: &Scenario, seen: &Seen) -> Vec<LimitCheck> {
+    let checks = scenario.limits.iter().map(|(side, expected)| LimitCheck {
+        side: *side,
+        expected: expected.clone(),
+        seen: seen.verdicts.get(side).and_then(|verdict| verdict.limit),
+    });
+    checks.collect()
+}
+
+fn rate_of(seen: &Seen) -> Rate {
+    Rate(if seen.seconds > 0.0 { seen.bytes as f64 / seen.seconds } else { 0.0 })
+}

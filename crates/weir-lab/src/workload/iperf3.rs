@@ -1,0 +1,51 @@
+//! iperf3, with the data from far to near (`-R`).
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use weir_observe::sock_diag::{Filter, SockDiag};
+
+use super::{Done, PORT, Stage, WorkError};
+use crate::child::Running;
+use crate::scenario::Iperf3;
+
+/// A server that does not listen by then never will.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) fn play(stage: &Stage<'_>, work: &Iperf3) -> Result<Done, WorkError> {
+    let port = PORT.to_string();
+    let mut server = Command::new("iperf3");
+    server.args(["-s", "-1", "-p", &port]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    stage.bed.far().enter(&mut server)?;
+    let server = Running::start(&mut server, stage.stop).map_err(WorkError::program("cannot run iperf3"))?;
+    wait_for_listener(stage)?;
+    let mut client = Command::new("iperf3");
+    let host = stage.bed.far_address().to_string();
+    client.args(["-c", &host, "-p", &port, "-R", "-P", &work.streams.to_string()]);
+    client.args(["-n", &work.bytes.0.0.to_string()]).args(&work.args);
+    client.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    stage.at_near(&mut client)?;
+    let client = Running::start(&mut client, stage.stop).map_err(WorkError::program("cannot run iperf3"))?;
+    stage.process.store(client.pid(), Relaxed);
+    let (status, wall) = client.finish().map_err(WorkError::program("cannot wait for iperf3"))?;
+    server.kill();
+    if !status.success() {
+        return Err(WorkError::Failed(format!("iperf3: {status}")));
+    }
+    Ok(Done { bytes: work.bytes.0.0, wall, exit_code: status.code(), ..Done::default() })
+}
+
+fn wait_for_listener(stage: &Stage<'_>) -> Result<(), WorkError> {
+    let cannot = |cause: weir_observe::Error| WorkError::Failed(format!("cannot see iperf3's socket: {cause}"));
+    let mut sockets = stage.bed.far().run(SockDiag::open)?.map_err(cannot)?;
+    let filter = Filter { port: Some(PORT), listening: true, ..Filter::default() };
+    let start = Instant::now();
+    while sockets.tcp(&filter).map_err(cannot)?.is_empty() {
+        if start.elapsed() > PATIENCE {
+            return Err(WorkError::Failed(format!("iperf3 did not listen within {PATIENCE:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Advice for another program's transfer, and for its sender: sysctls and calls instead of our own flags.
+
+use super::{Advice, Held};
+use crate::limit::Limit;
+use crate::sender::SenderWindow;
+use crate::words::{bytes, rate, seconds};
+
+/// Payload of a full link: TCP, IP and Ethernet headers take 3.5 % (a bare IP link) to 5.9 % (framing and gaps too).
+const PAYLOAD: f64 = 0.95;
+
+/// What to do about this limit of a foreign transfer; `None` where the advice for our own transfers fits as well.
+pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
+    Some(match limit {
+        Limit::Application => vec![Advice::new(
+            "change nothing in the network: the sending program has nothing to send, look at what it waits for",
+            None,
+        )],
+        Limit::Reader => vec![Advice::new(
+            "change nothing in the network: the receiving program does not read in time, look at what it waits for",
+            None,
+        )],
+        Limit::Latency => for_latency(held),
+        Limit::ReceiveWindow => for_receive_window(held),
+        Limit::PathLoss => for_path_loss(held),
+        Limit::CpuCore => vec![Advice::new(
+            "give the thread a processor of its own, split its work over several, or make it cheaper per byte",
+            None,
+        )],
+        Limit::RateLimit => vec![Advice::new("raise or drop the limit that was set", None)],
+        Limit::SenderOrPath => vec![Advice::new(
+            "look from the sender (weir why there): only it sees its congestion window and what waits unsent",
+            None,
+        )],
+        _ => return None,
+    })
+}
+
+/// The sender's view of the heaviest connection while the limit held.
+fn sender<'a>(held: &'a Held<'_>) -> Option<&'a SenderWindow> {
+    held.together.lanes.iter().filter_map(|lane| lane.sender.value()).max_by_key(|seen| seen.acked)
+}
+
+/// What the link carries of payload, where its rate is known.
+fn link(held: &Held<'_>) -> Option<f64> {
+    held.evidence.facts.link_rate.filter(|rate| rate.is_finite() && *rate > 0.0).map(|rate| PAYLOAD * rate)
+}
+
+/// No more than the link.
+fn capped(held: &Held<'_>, target: f64) -> f64 {
+    link(held).map_or(target, |link| target.min(link))
+}
+
+/// Dropping SO_SNDBUF gives autotuning back, which goes on until the link or the peer's window is full. Where neither is
+/// known, only the step of twice the buffer has a rate: what is in flight turns over once a round trip.
+pub(super) fn for_send_buffer(held: &Held<'_>) -> Vec<Advice> {
+    let facts = &held.evidence.facts;
+    let Some(seen) = sender(held) else { return Vec::new() };
+    let buffer = seen.send_buffer.unwrap_or(0) as f64;
+    // The kernel doubles what is asked for, to pay for its overhead, after cutting it to wmem_max.
+    let cut = facts.wmem_max.filter(|most| *most > 0 && buffer == 2.0 * *most as f64);
+    let rtt = seen.rtt.map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0);
+    let target = link(held);
+    let needs = target.zip(rtt).map(|(target, rtt)| 2.0 * target * rtt);
+    let tuned = facts.tcp_wmem_max.filter(|most| buffer >= 0.9 * *most as f64);
+    let first = match (tuned, cut) {
+        (Some(most), _) => format!(
+            "let autotuning go further: raise the third number of net.ipv4.tcp_wmem above {}",
+            bytes(most as f64)
+        ),
+        (None, Some(most)) => format!(
+            "drop the SO_SNDBUF call, which was cut to net.core.wmem_max of {} and switches autotuning off; or raise \
+             wmem_max{}",
+            bytes(most as f64),
+            needs.map(|needs| format!(" to {}", bytes(needs / 2.0))).unwrap_or_default()
+        ),
+        (None, None) => {
+            "drop the SO_SNDBUF call: it switches the kernel's autotuning off (net.ipv4.tcp_wmem)".to_owned()
+        }
+    };
+    let mut advice = vec![Advice::new(first, target)];
+    if target.is_none() && buffer > 0.0 {
+        let action = format!("or give the socket a send buffer of {}, twice as much", bytes(2.0 * buffer));
+        advice.push(Advice::new(action, Some(2.0 * held.rate())));
+    }
+    advice
+}
+
+/// The window turns over once a round trip, so a buffer of twice the size carries twice as much, until the link is full.
+fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
+    let rtt = sender(held).and_then(|seen| seen.rtt).map(|rtt| rtt.as_secs_f64()).or(held.rtt());
+    let each = held.each();
+    let target = link(held).unwrap_or(2.0 * held.rate());
+    // The kernel keeps about half of a buffer for overhead (tcp_adv_win_scale), so a window needs twice its size.
+    let buffer = rtt.map(|rtt| (2.0 * each * rtt * target / held.rate().max(1.0)).min(1e12));
+    let size = buffer.map(|buffer| (buffer as u64).next_power_of_two().max(131_072));
+    let action = match size {
+        Some(size) => format!(
+            "allow the receiver a larger receive buffer: drop its SO_RCVBUF call, or sysctl -w \
+             net.ipv4.tcp_rmem=\"4096 131072 {size}\" there"
+        ),
+        None => "allow the receiver a larger receive buffer (net.ipv4.tcp_rmem, or drop its SO_RCVBUF call)"
+            .to_owned(),
+    };
+    vec![
+        Advice::new(action, Some(target)),
+        Advice::new(
+            "or use twice the connections: each has its own window",
+            Some(capped(held, 2.0 * held.rate())),
+        ),
+    ]
+}
+
+fn for_path_loss(held: &Held<'_>) -> Vec<Advice> {
+    vec![
+        Advice::new(
+            "send with BBR (net.ipv4.tcp_congestion_control=bbr on the sender): it does not slow for loss",
+            link(held),
+        ),
+        Advice::new(
+            "use more connections, twice as many at first: a loss slows only its own",
+            Some(capped(held, 2.0 * held.rate())),
+        ),
+    ]
+}
+
+/// Handshakes are saved by keeping connections; the rest of an exchange only passes beside others.
+fn for_latency(held: &Held<'_>) -> Vec<Advice> {
+    let lanes = &held.together.lanes;
+    let span = held.together.span.as_secs_f64();
+    let active: f64 = lanes.iter().map(|lane| crate::rule::spent::active(lane, held.together)).sum();
+    let connecting: f64 = lanes.iter().map(|lane| lane.connecting.as_secs_f64()).sum();
+    let share = if active > 0.0 { (connecting / active).clamp(0.0, 0.95) } else { 0.0 };
+    let rtt = sender(held).and_then(|seen| seen.min_rtt).map(|rtt| rtt.as_secs_f64()).or(held.rtt());
+    let rtt = rtt.map(|rtt| format!(" of {}", seconds(rtt))).unwrap_or_default();
+    let mut advice = Vec::new();
+    if share >= 0.1 && span > 0.0 {
+        let kept = held.rate() / (1.0 - share);
+        let action =
+            format!("keep connections open: handshakes then cost nothing, which brings {}", rate(kept));
+        advice.push(Advice::new(action, Some(capped(held, kept))));
+    }
+    advice.push(Advice::new(
+        format!("ask for several at once: round trips{rtt} then pass side by side, two at once bring twice as much"),
+        Some(capped(held, 2.0 * held.rate())),
+    ));
+    advice
+}

@@ -1,0 +1,25 @@
+//! What a foreign thread was found at, in words, where one thing is most of it.
+
+use crate::evidence::ThreadWindow;
+use crate::words::percent;
+
+/// `asleep by its own will in 92 % of looks`; `None` where nothing takes half of them.
+pub(crate) fn doing(thread: &ThreadWindow) -> Option<String> {
+    let found = thread.found;
+    let (count, what) = [
+        (found.sleeping, "asleep by its own will"),
+        (found.pipe_full, "waiting for the reader of its pipe"),
+        (found.pipe_empty, "waiting for the writer of its pipe"),
+        (found.writing_disk.saturating_add(thread.in_dirty_throttle), "writing to disk"),
+        (found.reading_disk, "reading from disk"),
+        (found.waiting_for_thread, "waiting for another thread"),
+        (found.polling, "waiting for any of its descriptors or a timer"),
+        (found.receiving, "waiting for data from a socket"),
+        (found.sending, "waiting to send"),
+        (found.running, "running"),
+    ]
+    .into_iter()
+    .max_by_key(|(count, _)| *count)?;
+    let share = f64::from(count) / f64::from(thread.looks.max(1));
+    (count > 0 && share >= 0.5).then(|| format!("{what} in {} of looks", percent(share)))
+}

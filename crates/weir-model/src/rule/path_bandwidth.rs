@@ -1,0 +1,126 @@
+//! Is the bottleneck link full, as far as the receiver can tell? Only where a queue shows in its own round trip.
+//!
+//! Convicts when all of these hold for lanes that carry half of the bytes or more:
+//! 1. the lane waits for data, with its receive queue nearly empty;
+//! 2. the round trip that the data show (`tcpi_rcv_rtt`) is 1.3 times its minimum or more, and 2 ms above it;
+//! 3. data come steadily: over half a second (five round trips) each window's rate is within half of their mean, and a
+//!    round trip carries ten segments or more. A sender that pauses makes the kernel measure its period instead (10 ms of
+//!    sleep on a path of 0.03 ms gave 10 ms);
+//! 4. something shows that the queue has an end, which an application's period has not: segments out of order (its
+//!    overflow) within ten seconds, or a receive window that it fills, or a trial in which more lanes brought nothing.
+//!
+//! Acquits: more lanes brought more. With no visible queue (BBR keeps it at 1.05 of the round trip) it cannot tell, and
+//! `sender-or-path` remains.
+//!
+//! Can be wrong: other traffic may own the queue; then the link is full all the same, but not by us.
+
+use super::rate_limit::{flat, scaled};
+use super::spent::{active, lane_rate, min_rtt, spent, working};
+use super::{Context, Judgement};
+use crate::evidence::{LaneWindow, TcpWindow, Window};
+use crate::path::INITIAL_WINDOW;
+use crate::words::{bytes, percent, rate, seconds};
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    let spent = spent(window);
+    if !spent.waits_for_data() {
+        return Judgement::acquit(format!(
+            "{} waited for data only {} of the time",
+            context.who(),
+            percent(spent.socket_wait)
+        ));
+    }
+    if scaled(context.trials).is_some() && !context.trials.iter().any(flat) {
+        return Judgement::acquit("more connections brought more");
+    }
+    let (mut all, mut held) = (0.0, 0.0);
+    let mut evidence = None;
+    for lane in working(window) {
+        let weight = lane.received as f64 + 1.0;
+        all += weight;
+        if let Some(text) = judge_lane(lane, window, context) {
+            held += weight;
+            evidence.get_or_insert(text);
+        }
+    }
+    match evidence {
+        Some(evidence) if held >= 0.5 * all => {
+            let sure = if context.trials.iter().any(flat) { 0.9 } else { 0.75 };
+            Judgement::convict(sure, evidence)
+        }
+        _ => Judgement::unknown(
+            "whether the link is full: no queue shows at the receiver, only the sender could tell",
+        ),
+    }
+}
+
+fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Option<String> {
+    let tcp = lane.tcp.value()?;
+    let min =
+        tcp.min_rtt.map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0).or(min_rtt(window, context))?;
+    let now = tcp.receiver_rtt?.as_secs_f64();
+    if now <= 1.3 * min || now - min <= 2e-3 {
+        return None;
+    }
+    let advertised = tcp.receive_window.or(tcp.window_clamp).unwrap_or(u64::MAX) as f64;
+    if tcp.receive_queue.is_some_and(|queue| queue as f64 >= 0.25 * advertised) {
+        return None;
+    }
+    let mean = lane_rate(lane.lane, window, context, (5.0 * now).max(0.5));
+    if !steady(lane.lane, window, context, now) || mean * now < INITIAL_WINDOW as f64 {
+        return None;
+    }
+    let overflow = out_of_order(lane.lane, window, context);
+    let why = if overflow > 0 {
+        format!("it overflows: {overflow} segments out of order")
+    } else if mean * now >= 0.8 * advertised {
+        format!("it holds the receive window of {}", bytes(advertised))
+    } else if context.trials.iter().any(flat) {
+        "more connections brought no more".to_owned()
+    } else {
+        return None;
+    };
+    Some(format!(
+        "a queue on the path: {} of round trip over a minimum of {} at a steady {}; {why}",
+        seconds(now),
+        seconds(min),
+        rate(mean)
+    ))
+}
+
+/// Whether each of the windows around, and two at least, had within half of their mean rate. A window must hold a round
+/// trip for that, so they are taken in groups as long as one.
+fn steady(lane: u32, window: &Window, context: &Context<'_>, rtt: f64) -> bool {
+    let mut groups: Vec<(f64, f64)> = vec![(0.0, 0.0)];
+    let reach = (5.0 * rtt).max(0.5);
+    let mut around: Vec<&Window> = context.recent(reach).collect();
+    // With little before it, what follows tells.
+    if around.len() < 4 {
+        around.extend(context.following(reach));
+    }
+    for window in std::iter::once(window).chain(around) {
+        let Some(same) = window.lanes.iter().find(|other| other.lane == lane) else { break };
+        let Some(last) = groups.last_mut() else { break };
+        last.0 += same.received as f64;
+        last.1 += active(same, window);
+        if last.1 >= rtt {
+            groups.push((0.0, 0.0));
+        }
+    }
+    groups.retain(|(_, span)| *span >= rtt);
+    let rates: Vec<f64> = groups.iter().map(|(bytes, span)| bytes / span).collect();
+    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+    // One window that stands for a whole run has no others beside it, and was judged steady window by window.
+    let alone = context.before.is_empty() && context.after.is_empty();
+    (rates.len() >= 2 || alone) && rates.iter().all(|rate| (rate - mean).abs() <= 0.5 * mean)
+}
+
+/// Segments out of order within ten seconds around the window: a deep queue overflows no more often.
+fn out_of_order(lane: u32, window: &Window, context: &Context<'_>) -> u64 {
+    let around = std::iter::once(window).chain(context.recent(10.0)).chain(context.following(10.0));
+    let same = around.flat_map(|window| &window.lanes).filter(|other| other.lane == lane);
+    same.filter_map(|lane| lane.tcp.value())
+        .map(|TcpWindow { out_of_order, .. }| *out_of_order)
+        .fold(0, u64::saturating_add)
+}

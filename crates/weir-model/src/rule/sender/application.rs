@@ -1,0 +1,73 @@
+//! Has the sending application nothing to send?
+//!
+//! Convicts when the send buffer does not stop the application and one of these holds:
+//! 1. the connection rests (nothing queued, nothing in flight) 30 % of the time or more, and round trips do not explain it
+//!    (see [`super::latency`]);
+//! 2. it starves: nothing unsent in 70 % of looks, the rate samples application-limited in half of them, and both windows
+//!    with room. A connection over a long path is busy all the time with whatever little it is given: an application of
+//!    10 Mbit/s over 40 ms showed 100 % busy.
+//!
+//! Acquits: data wait unsent.
+//!
+//! Can be wrong: an application that keeps to a limit of its own (so many bytes a second for each connection) looks just
+//! so; if it sleeps for it, that is said.
+
+use super::flow::{Flow, by_flow};
+use super::latency;
+use crate::evidence::{ThreadWindow, Window};
+use crate::rule::found::doing;
+use crate::rule::{Context, Judgement};
+use crate::words::percent;
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    if let Some((_, why)) = latency::exchanges(window, context) {
+        return Judgement::acquit(why);
+    }
+    by_flow(window, context, judge_flow)
+}
+
+fn judge_flow(flow: &Flow<'_>) -> Judgement {
+    let rests = flow.rests();
+    let limited = flow.share(flow.seen.app_limited);
+    let numbers = format!("it rested {} of the time, {}", percent(rests), flow.unsent_in_words());
+    if flow.data_wait() {
+        return Judgement::acquit(numbers);
+    }
+    if flow.buffer_holds() {
+        return Judgement::acquit(format!("{numbers}, but its send buffer was full"));
+    }
+    let why = whose_turn(flow).or_else(|| flow.thread.as_ref().ok().and_then(thread)).unwrap_or_default();
+    if rests >= 0.3 {
+        return Judgement::convict(0.6 + 0.35 * rests, format!("{numbers}{why}"));
+    }
+    let starves = flow.share(flow.seen.nothing_unsent) >= 0.7 && limited >= 0.5;
+    if starves && !flow.cwnd_pinned() && !flow.window_pinned() {
+        let evidence = format!(
+            "{numbers}, application-limited in {} of them, {}{why}",
+            percent(limited),
+            flow.in_words()
+        );
+        return Judgement::convict(0.85, evidence);
+    }
+    Judgement::acquit(format!("{numbers}, application-limited in {} of them", percent(limited)))
+}
+
+/// Whether it owes an answer or waits for a question, while it rests.
+fn whose_turn(flow: &Flow<'_>) -> Option<String> {
+    let (owing, awaiting) = (flow.share(flow.seen.owing), flow.share(flow.seen.awaiting));
+    if owing >= 0.3 && owing > awaiting {
+        Some(format!("; it owed an answer in {} of looks", percent(owing)))
+    } else if awaiting >= 0.3 && flow.seen.asked > 0 {
+        Some(format!("; all was sent and the peer asked for no more in {} of looks", percent(awaiting)))
+    } else {
+        None
+    }
+}
+
+/// What its thread did instead of sending.
+fn thread(thread: &ThreadWindow) -> Option<String> {
+    let doing = doing(thread)?;
+    let paces = if thread.found.sleeping > thread.looks / 2 { ": it paces itself" } else { "" };
+    Some(format!("; {} was {doing}{paces}", thread.name.as_deref().unwrap_or("its thread")))
+}

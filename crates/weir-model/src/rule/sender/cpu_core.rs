@@ -1,0 +1,40 @@
+//! Does the sender's thread fill a core?
+//!
+//! Convicts when both hold:
+//! 1. the thread runs, waits for a processor, or is held back by its group's CPU quota, 90 % of the time or more; or it was
+//!    found running or ready to run in 90 % of ten looks or more (a thread under quota stays ready in its state);
+//! 2. its socket starves: nothing unsent in half of the looks or more, and the send buffer does not hold it. With data
+//!    waiting, a full thread only spins.
+//!
+//! Acquits: a thread that runs less, or data that wait unsent.
+//!
+//! Can be wrong: a thread that polls without sleeping fills a core whatever its socket does, and an idle one then
+//! looks the same.
+
+use super::flow::{Flow, by_flow};
+use crate::evidence::Window;
+use crate::rule::cpu_core::thread_load;
+use crate::rule::{Context, Judgement};
+use crate::words::percent;
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    by_flow(window, context, judge_flow)
+}
+
+fn judge_flow(flow: &Flow<'_>) -> Judgement {
+    let thread = match &flow.thread {
+        Ok(thread) => thread,
+        Err(why) => return Judgement::unknown(format!("the sender's thread: {why}")),
+    };
+    let load = thread_load(thread, flow.seconds);
+    let name = thread.name.as_deref().unwrap_or("the sender's thread");
+    let numbers = format!("{name} used {} of one core", percent(load.cpu));
+    if !load.is_full() {
+        return Judgement::acquit(numbers);
+    }
+    if flow.data_wait() || flow.buffer_holds() {
+        return Judgement::acquit(format!("{numbers}, but {}", flow.unsent_in_words()));
+    }
+    Judgement::convict(0.97, format!("{numbers}{}, {}", load.waits_in_words(), flow.unsent_in_words()))
+}

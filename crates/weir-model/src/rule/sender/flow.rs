@@ -1,0 +1,269 @@
+//! One connection as its sender sees it, over the last round trips: the quantities that the sender's rules share.
+//!
+//! A window may be shorter than a round trip, and data go out in one burst a round trip, so a connection is judged over
+//! [`Flow::reach`], and its loss and its ceiling over several times that.
+
+use std::time::Duration;
+
+use crate::evidence::{LaneWindow, ThreadWindow, Window};
+use crate::merge::join_thread;
+use crate::path::INITIAL_WINDOW;
+use crate::rule::spent::{active, working};
+use crate::rule::{Context, Judgement};
+use crate::sender::SenderWindow;
+use crate::words::{bytes, percent, rate, seconds};
+
+/// One connection over the judged window and those just before it.
+pub(crate) struct Flow<'a> {
+    pub(crate) lane: &'a LaneWindow,
+    pub(crate) window: &'a Window,
+    pub(crate) context: &'a Context<'a>,
+    /// The windows taken together.
+    pub(crate) seen: SenderWindow,
+    /// The sender's thread over the same time, or why it is not known.
+    pub(crate) thread: Result<ThreadWindow, &'a str>,
+    /// Seconds that `seen` covers.
+    pub(crate) seconds: f64,
+}
+
+impl<'a> Flow<'a> {
+    fn of(lane: &'a LaneWindow, window: &'a Window, context: &'a Context<'a>) -> Option<Flow<'a>> {
+        let now = lane.sender.value()?;
+        let reach = reach(now.rtt);
+        let mut together = vec![lane];
+        let mut seconds = active(lane, window);
+        for past in context.recent(reach) {
+            let same = past.lanes.iter().find(|other| other.lane == lane.lane);
+            match same.filter(|same| seconds < reach && same.sender.value().is_some()) {
+                Some(same) => {
+                    seconds += active(same, past);
+                    together.push(same);
+                }
+                None => break,
+            }
+        }
+        let (mut seen, mut thread): (SenderWindow, Option<ThreadWindow>) = Default::default();
+        for lane in together.into_iter().rev() {
+            lane.sender.value().into_iter().for_each(|next| seen.join(next));
+            if let Some(next) = lane.thread.value() {
+                join_thread(thread.get_or_insert_default(), next);
+            }
+        }
+        let thread = thread.ok_or_else(|| lane.thread.missing().unwrap_or("not read"));
+        Some(Flow { lane, window, context, seen, thread, seconds })
+    }
+
+    /// `looks` as a share of all looks, 0 to 1.
+    pub(crate) fn share(&self, looks: u32) -> f64 {
+        if self.seen.looks == 0 { 0.0 } else { (f64::from(looks) / f64::from(self.seen.looks)).min(1.0) }
+    }
+
+    /// A time as a share of what is covered, 0 to 1.
+    pub(crate) fn part(&self, time: Duration) -> f64 {
+        if self.seconds > 0.0 { (time.as_secs_f64() / self.seconds).min(1.0) } else { 0.0 }
+    }
+
+    /// A segment's payload, bytes; no more than an IP packet holds, and one at least, so that it multiplies and divides.
+    pub(crate) fn segment(&self) -> u64 {
+        self.seen.segment.clamp(1, 65_535)
+    }
+
+    /// Acknowledged bytes per second.
+    pub(crate) fn rate(&self) -> f64 {
+        if self.seconds > 0.0 { self.seen.acked as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Smoothed round trip, seconds.
+    pub(crate) fn rtt(&self) -> Option<f64> {
+        self.seen.rtt.map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0)
+    }
+
+    /// The path's own round trip, seconds: the smallest of this connection, with hindsight of ten seconds, since before
+    /// the first bytes it may hold a slow handshake.
+    pub(crate) fn min_rtt(&self) -> Option<f64> {
+        let known = self.around(10.0).filter_map(|(seen, _)| seen.min_rtt);
+        known.chain(self.seen.min_rtt).min().map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0)
+    }
+
+    /// Whether the round trip shows a standing queue: a quarter above its minimum (the measured limits of buffers
+    /// showed 1.03, full links 1.7). `None` without round trips.
+    pub(crate) fn queue_stands(&self) -> Option<bool> {
+        self.inflated(1.25)
+    }
+
+    /// Whether the round trip is above `times` its minimum and what scheduling costs: half a millisecond, on a loopback
+    /// of microseconds twenty times its minimum.
+    pub(crate) fn inflated(&self, times: f64) -> Option<bool> {
+        let (rtt, min) = (self.rtt()?, self.min_rtt()?);
+        Some(rtt > times * min + (20.0 * min).min(5e-4))
+    }
+
+    /// Share of the time without anything queued or in flight. From the kernel's clock; where that stood still though
+    /// bytes went (before Linux 4.10), from the looks.
+    pub(crate) fn rests(&self) -> f64 {
+        let resting = self.share(self.seen.nothing_in_flight);
+        if self.seen.busy.is_zero() && self.seen.acked > 0 {
+            return resting;
+        }
+        // The clock ticks in steps of up to 10 ms, and a look sees one instant: the larger of two under-counts.
+        (1.0 - self.part(self.seen.busy)).clamp(0.0, 1.0).max(resting)
+    }
+
+    /// Data wait to be sent for the first time in half of the looks or more.
+    pub(crate) fn data_wait(&self) -> bool {
+        self.seen.looks > 0 && self.share(self.seen.nothing_unsent) < 0.5
+    }
+
+    /// In flight is pinned at the peer's window in half of the looks or more.
+    pub(crate) fn window_pinned(&self) -> bool {
+        self.share(self.seen.window_filled) >= 0.5
+    }
+
+    /// In flight is pinned at the congestion window in half of the looks or more.
+    pub(crate) fn cwnd_pinned(&self) -> bool {
+        self.share(self.seen.cwnd_filled) >= 0.5
+    }
+
+    /// The send buffer is what stops the application: its kernel's clock, or the looks, say so 30 % and 50 % of the time.
+    /// The clock under-counts, and only runs with nothing unsent; looks see one instant.
+    pub(crate) fn buffer_holds(&self) -> bool {
+        let full = self.share(self.seen.buffer_filled) >= 0.5 && self.share(self.seen.nothing_unsent) >= 0.5;
+        self.part(self.seen.send_buffer_limited) >= 0.3 || full
+    }
+
+    /// Whether the congestion control is driven by a model of the path rather than by loss: BBR of any version.
+    pub(crate) fn ignores_loss(&self) -> bool {
+        self.seen.congestion_control.as_deref().is_some_and(|name| name.starts_with("bbr"))
+    }
+
+    /// This connection's windows, newest first from the judged one, until `seconds` are covered, with their seconds.
+    pub(crate) fn past(&self, seconds: f64) -> impl Iterator<Item = (&'a SenderWindow, f64)> {
+        let now = self.lane.sender.value().map(|seen| (seen, active(self.lane, self.window)));
+        now.into_iter().chain(history(self.lane.lane, self.context.recent(seconds)))
+    }
+
+    /// The same with as much of what follows, where that is known.
+    pub(crate) fn around(&self, seconds: f64) -> impl Iterator<Item = (&'a SenderWindow, f64)> {
+        self.past(seconds).chain(self.after(seconds))
+    }
+
+    /// This connection's windows before the judged one, newest first.
+    pub(crate) fn before(&self) -> impl Iterator<Item = (&'a SenderWindow, f64)> {
+        history(self.lane.lane, self.context.before.iter().rev())
+    }
+
+    /// This connection's windows after the judged one, oldest first, until `seconds` are covered.
+    pub(crate) fn after(&self, seconds: f64) -> impl Iterator<Item = (&'a SenderWindow, f64)> {
+        history(self.lane.lane, self.context.following(seconds))
+    }
+
+    /// Seconds over which loss and ceilings are told: a sawtooth of a few dozen round trips, 2 s at least.
+    pub(crate) fn horizon(&self) -> f64 {
+        (30.0 * self.rtt().unwrap_or(0.0)).clamp(2.0, 10.0)
+    }
+
+    /// `acked 1.4 MB/s with 39.1 KB in flight`, the beginning of most evidence.
+    pub(crate) fn in_words(&self) -> String {
+        format!("{} with {} in flight", rate(self.rate()), bytes(self.seen.in_flight as f64))
+    }
+
+    /// `, round trip 41.0 ms over a minimum of 40.0 ms`; empty when not known.
+    pub(crate) fn round_trip_in_words(&self) -> String {
+        match (self.rtt(), self.min_rtt()) {
+            (Some(rtt), Some(min)) => {
+                format!("round trip {} over a minimum of {}", seconds(rtt), seconds(min))
+            }
+            _ => "round trip not known".to_owned(),
+        }
+    }
+
+    /// `nothing unsent in 95 % of looks`.
+    pub(crate) fn unsent_in_words(&self) -> String {
+        if self.data_wait() {
+            format!("{} wait unsent", bytes(self.seen.unsent as f64))
+        } else {
+            format!("nothing unsent in {} of looks", percent(self.share(self.seen.nothing_unsent)))
+        }
+    }
+}
+
+/// Seconds over which a connection is judged: two round trips, and 0.2 s (ten looks) at least.
+pub(crate) fn reach(rtt: Option<Duration>) -> f64 {
+    let rtt = rtt.map_or(0.0, |rtt| rtt.as_secs_f64());
+    (2.0 * rtt).clamp(0.2, 2.0)
+}
+
+/// A lane's views in these windows, with the seconds that the lane lived in each.
+fn history<'a>(
+    lane: u32,
+    windows: impl IntoIterator<Item = &'a Window>,
+) -> impl Iterator<Item = (&'a SenderWindow, f64)> {
+    windows.into_iter().filter_map(move |window| {
+        let same = window.lanes.iter().find(|other| other.lane == lane)?;
+        Some((same.sender.value()?, active(same, window)))
+    })
+}
+
+/// Judges each connection that is seen from its sender and convicts when those convicted carry half of the bytes or more.
+///
+/// A connection weighs what it delivered, has in flight and has yet to send, over the last round trips: idle ones
+/// beside it have no say, one that is stalled with work to do has.
+pub(crate) fn by_flow(
+    window: &Window,
+    context: &Context<'_>,
+    judge: impl Fn(&Flow<'_>) -> Judgement,
+) -> Judgement {
+    let (mut all, mut held, mut strength) = (0.0, 0.0, 0.0);
+    let (mut flows, mut convicted) = (0, 0);
+    let mut heaviest: [Option<(f64, String)>; 3] = [None, None, None];
+    for flow in heaviest_flows(window, context) {
+        let weight = weight(&flow.seen);
+        all += weight;
+        flows += 1;
+        let (kind, text) = match judge(&flow) {
+            Judgement::Convict { strength: sure, evidence } => {
+                held += weight;
+                strength += weight * sure;
+                convicted += 1;
+                (0, evidence)
+            }
+            Judgement::Acquit { evidence } => (1, evidence),
+            Judgement::Unknown { missing } => (2, missing),
+        };
+        let heavier = heaviest[kind].as_ref().is_none_or(|(most, _)| weight > *most);
+        if heavier {
+            heaviest[kind] = Some((weight, text));
+        }
+    }
+    let [guilty, innocent, unknown] = heaviest.map(|text| text.map(|(_, text)| text));
+    match (guilty, innocent, unknown) {
+        (Some(text), ..) if held >= 0.5 * all => {
+            let of = if flows > 1 {
+                format!("{convicted} of {flows} connections, the largest: ")
+            } else {
+                String::new()
+            };
+            Judgement::convict(strength / held, of + &text)
+        }
+        (_, Some(text), None) => Judgement::acquit(text),
+        (_, _, Some(missing)) => Judgement::unknown(missing),
+        _ => Judgement::acquit("few connections show it"),
+    }
+}
+
+fn weight(seen: &SenderWindow) -> f64 {
+    seen.acked as f64 + seen.in_flight as f64 + seen.unsent as f64 + 1.0
+}
+
+/// The connections with the most to say. Sixteen carry most of what a process moves, and bound the cost of thousands.
+fn heaviest_flows<'a>(window: &'a Window, context: &'a Context<'a>) -> Vec<Flow<'a>> {
+    const MOST: usize = 16;
+    let mut lanes: Vec<(&LaneWindow, f64)> =
+        working(window).filter_map(|lane| Some((lane, weight(lane.sender.value()?)))).collect();
+    lanes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.lane.cmp(&b.0.lane)));
+    lanes.truncate(MOST);
+    lanes.into_iter().filter_map(|(lane, _)| Flow::of(lane, window, context)).collect()
+}
+
+/// Bytes below which an exchange is a small one: slow start reaches them in two round trips.
+pub(crate) const SMALL: f64 = 4.0 * INITIAL_WINDOW as f64;

@@ -1,0 +1,107 @@
+//! Do round trips, rather than bytes, take a sender's time?
+//!
+//! Convicts when one of these holds:
+//! 1. small exchanges: the peer asks, gets a few initial windows of bytes or less, and asks again; one exchange takes no
+//!    more than six round trips (question, answer, slow start, perhaps a handshake) and 5 ms for the server's work, and the
+//!    application was not found owing the answer;
+//! 2. slow start: data wait, nothing was lost yet, and the rate still doubles in the first round trips of the connection.
+//!
+//! Acquits: the connection is kept busy by large bodies, or rests for longer than round trips explain.
+//!
+//! Can be wrong: a client that thinks for a few round trips between questions looks the same.
+
+use std::time::Duration;
+
+use super::flow::{Flow, SMALL, by_flow};
+use crate::evidence::Window;
+use crate::path;
+use crate::rule::spent::active;
+use crate::rule::{Context, Judgement};
+use crate::sender::SenderWindow;
+use crate::words::{bytes, count, rate, seconds};
+use weir_units::Rate;
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    match exchanges(window, context) {
+        Some((strength, evidence)) => Judgement::convict(strength, evidence),
+        None => by_flow(window, context, |flow| match slow_start(flow) {
+            Some(evidence) => Judgement::convict(0.9, evidence),
+            None => Judgement::acquit("no small exchanges, and past slow start"),
+        }),
+    }
+}
+
+/// Small exchanges, over all connections of the last second: short-lived ones are hardly in a window of their own.
+pub(crate) fn exchanges(window: &Window, context: &Context<'_>) -> Option<(f64, String)> {
+    let mut sum = SenderWindow::default();
+    let mut lived = 0.0;
+    for window in std::iter::once(window).chain(context.recent(1.0)) {
+        for lane in &window.lanes {
+            if let Some(seen) = lane.sender.value() {
+                sum.join(seen);
+                lived += active(lane, window);
+            }
+        }
+    }
+    let rtt = sum.min_rtt?.as_secs_f64();
+    let (asked, looks) = (sum.asked as f64, f64::from(sum.looks.max(1)));
+    if asked < 1.0 || f64::from(sum.nothing_unsent) < 0.5 * looks || f64::from(sum.owing) >= 0.3 * looks {
+        return None;
+    }
+    let (size, each) = (sum.acked as f64 / asked, lived / asked);
+    (rtt > 0.0 && size <= SMALL && each <= 6.0 * rtt + 0.005).then(|| {
+        let evidence = format!(
+            "{} of {}, {} each over a round trip of {}",
+            count(sum.asked, "exchange"),
+            bytes(size),
+            seconds(each),
+            seconds(rtt)
+        );
+        (0.9, evidence)
+    })
+}
+
+/// The numbers of a slow start, while it lasts. The best rate of the two seconds (ten round trips) that follow says how many
+/// doublings it needed; live, there are ten, and growth must show.
+pub(crate) fn slow_start(flow: &Flow<'_>) -> Option<String> {
+    let rtt = flow.min_rtt()?;
+    // Below 1 ms slow start is over before a window is.
+    if rtt < 1e-3 || (!flow.data_wait() && !flow.cwnd_pinned()) {
+        return None;
+    }
+    // A window that opens again after a stall looks like growth.
+    if flow.window_pinned() || flow.part(flow.seen.receive_window_limited) >= 0.5 {
+        return None;
+    }
+    let now = (flow.lane.sender.value()?, active(flow.lane, flow.window));
+    let here = rate_of(now);
+    if here <= 0.0 {
+        return None;
+    }
+    // Growth towards what follows, or from what came before.
+    let grew =
+        flow.before().next().map(rate_of).is_some_and(|earlier| earlier > 0.0 && here >= 1.3 * earlier);
+    let rounds = if flow.context.after.is_empty() {
+        grew.then_some(10.0)?
+    } else {
+        let best = flow.after((10.0 * rtt).max(2.0)).map(rate_of).fold(here, f64::max);
+        let round_trip = Duration::try_from_secs_f64(rtt).ok()?;
+        // One more for the first round trip, one since windows do not start with one, two for a sender that paces.
+        let rounds = f64::from(path::slow_start_rounds(path::bdp(Rate(best), round_trip))) + 4.0;
+        (grew || best > 1.5 * here).then_some(rounds)?
+    };
+    let most = rounds * flow.rtt().unwrap_or(rtt).max(rtt);
+    let mut age = 0.0;
+    for (seen, span) in std::iter::once(now).chain(flow.before()) {
+        age += if seen.acked > 0 { span } else { 0.0 };
+        if seen.retransmitted > 0 || age > most {
+            return None;
+        }
+    }
+    Some(format!("slow start: {} and growing, {} after the first byte", rate(here), seconds(age)))
+}
+
+fn rate_of((seen, span): (&SenderWindow, f64)) -> f64 {
+    if span > 0.0 { seen.acked as f64 / span } else { 0.0 }
+}

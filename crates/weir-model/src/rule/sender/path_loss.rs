@@ -1,0 +1,67 @@
+//! Does loss keep the congestion window small, as its sender sees it?
+//!
+//! Convicts when all of these hold:
+//! 1. the network holds the connection (see [`super::network::holds`]) and the link is not full
+//!    (see [`super::path_bandwidth`]);
+//! 2. it retransmits, more than the peer reported as not needed; or, between two losses of a long sawtooth, it has
+//!    retransmitted before and the congestion window is still filled;
+//! 3. if the sender is driven by loss, the rate is at most four times what such loss allows (RFC 9438): beyond, the loss is
+//!    too rare to be the cause. The count of retransmissions alone says nothing.
+//!
+//! Acquits: any of these refuted.
+//!
+//! Can be wrong: at a link whose queue is so short that a sender's own loss keeps it below 85 % of the rate, loss is the
+//! mechanism and the short queue the cause: the advice is the same.
+
+use std::time::Duration;
+
+use super::flow::{Flow, by_flow};
+use super::network::{self, loss};
+use super::path_bandwidth::full;
+use crate::evidence::Window;
+use crate::path::loss_bound;
+use crate::rule::{Context, Judgement};
+use crate::words::{bytes, percent, rate};
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    by_flow(window, context, judge_flow)
+}
+
+fn judge_flow(flow: &Flow<'_>) -> Judgement {
+    let lost = loss(flow);
+    let before = || flow.context.before.iter().flat_map(|window| &window.lanes);
+    let ever = || {
+        let same = before().filter(|lane| lane.lane == flow.lane.lane);
+        same.filter_map(|lane| lane.sender.value()).any(|seen| seen.retransmitted > 0)
+    };
+    let counted = if lost.seen {
+        format!("{} retransmitted", percent(lost.share))
+    } else {
+        "nothing retransmitted of late".to_owned()
+    };
+    if !lost.seen && !(flow.cwnd_pinned() && ever()) {
+        return Judgement::acquit(counted);
+    }
+    if let Err(why) = network::holds(flow) {
+        return Judgement::acquit(format!("{counted}; {why}"));
+    }
+    if let Ok((_, why)) = full(flow) {
+        return Judgement::acquit(format!("the link is full: {why}"));
+    }
+    let numbers = format!(
+        "{counted}, congestion window {}, {}, {}",
+        bytes(flow.seen.cwnd as f64),
+        flow.in_words(),
+        flow.round_trip_in_words()
+    );
+    let round_trip = flow.min_rtt().and_then(|rtt| Duration::try_from_secs_f64(rtt).ok());
+    let bound = round_trip.and_then(|rtt| loss_bound(flow.segment(), rtt, lost.share));
+    match bound.map(|bound| bound.0).filter(|_| !flow.ignores_loss()) {
+        Some(bound) if flow.rate() > 4.0 * bound => {
+            Judgement::acquit(format!("{numbers}: such loss allows only about {}", rate(bound)))
+        }
+        Some(bound) => Judgement::convict(0.85, format!("{numbers}: such loss allows about {}", rate(bound))),
+        None => Judgement::convict(0.75, numbers),
+    }
+}

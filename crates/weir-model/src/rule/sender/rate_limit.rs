@@ -1,0 +1,33 @@
+//! Is the connection paced at a rate that someone set (SO_MAX_PACING_RATE)?
+//!
+//! Convicts when all of these hold:
+//! 1. a largest pacing rate is set on the socket, and the kernel paces at it (95 %);
+//! 2. data wait unsent, and acknowledgements come at 85 % of it or more: headers and whole segments take the rest.
+//!
+//! Acquits: no such rate, or one that is not reached. An application that counts bytes and sleeps (a server's limit per
+//! connection) is no socket's limit: from here it has nothing to send, which [`super::application`] says.
+//!
+//! Can be wrong: a link of just that rate.
+
+use super::flow::{Flow, by_flow};
+use crate::evidence::Window;
+use crate::rule::{Context, Judgement};
+use crate::words::rate;
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    by_flow(window, context, judge_flow)
+}
+
+fn judge_flow(flow: &Flow<'_>) -> Judgement {
+    let Some(cap) = flow.seen.max_pacing_rate.filter(|cap| *cap > 0.0 && cap.is_finite()) else {
+        return Judgement::acquit("no pacing rate is set on the socket");
+    };
+    let paced = flow.seen.pacing_rate.is_some_and(|pace| pace >= 0.95 * cap);
+    let numbers = format!("{} of a pacing rate of {} set on the socket", rate(flow.rate()), rate(cap));
+    if paced && flow.data_wait() && flow.rate() >= 0.85 * cap {
+        Judgement::convict(0.95, format!("{numbers}, {}", flow.unsent_in_words()))
+    } else {
+        Judgement::acquit(numbers)
+    }
+}

@@ -1,0 +1,128 @@
+//! How long did the CPU quota of its control groups hold a process back?
+//!
+//! A quota may be set at any level, so the group's own `cpu.stat` and those of all groups above it count. Version 1 tells
+//! nanoseconds (`throttled_time`), version 2 microseconds (`throttled_usec`); both sum over the group's processors, so the
+//! time of one thread is at most that.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::{Error, Malformed};
+use crate::proc_file::{ProcFile, number, read_once};
+use crate::process::Pid;
+
+/// Where control groups of either version are mounted on every common system.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// Whether and how long a group was held back since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Throttled {
+    /// Periods (of 100 ms, most often) in which the quota ran out.
+    pub periods: u64,
+    /// Time for which its threads had to wait, summed over processors.
+    pub time: Duration,
+}
+
+/// Reads `cpu.stat` of either version (Documentation/scheduler/sched-bwc.rst). A group without a quota has none of it.
+pub fn parse(text: &str) -> Result<Throttled, Malformed> {
+    let field = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map(|value| number(name, Some(value))).transpose()
+    };
+    let time = match (field("throttled_usec")?, field("throttled_time")?) {
+        (Some(micros), _) => Duration::from_micros(micros),
+        (None, Some(nanos)) => Duration::from_nanos(nanos),
+        (None, None) => Duration::ZERO,
+    };
+    Ok(Throttled { periods: field("nr_throttled")?.unwrap_or_default(), time })
+}
+
+/// The folders of a process's `cpu` group and of all above it, the root excepted, which can have no quota.
+///
+/// `/proc/PID/cgroup` has a line for each hierarchy: number, controllers, path; version 2 is number 0 without any.
+pub fn parse_membership(text: &str) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+            continue;
+        };
+        let hierarchy = match controllers {
+            "" => PathBuf::from(ROOT),
+            names if names.split(',').any(|name| name == "cpu") => PathBuf::from(ROOT).join(names),
+            _ => continue,
+        };
+        let mut path = path.trim_matches('/');
+        while !path.is_empty() {
+            folders.push(hierarchy.join(path));
+            path = path.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+    }
+    folders
+}
+
+/// A process's groups, their files kept open.
+#[derive(Debug)]
+pub struct Quota {
+    files: Vec<ProcFile>,
+    before: Duration,
+}
+
+impl Quota {
+    /// Fails when the process has ended. A process in no group below the root has a quota that never holds.
+    pub fn open(pid: Pid) -> Result<Quota, Error> {
+        let folders = read_once(&format!("/proc/{pid}/cgroup"), |text| Ok(parse_membership(text)))?;
+        let open = |folder: &PathBuf| ProcFile::open(folder.join("cpu.stat").to_string_lossy()).ok();
+        let mut quota = Quota { files: folders.iter().filter_map(open).collect(), before: Duration::ZERO };
+        quota.before = quota.total();
+        Ok(quota)
+    }
+
+    /// Time held back since the last call.
+    pub fn window(&mut self) -> Duration {
+        let now = self.total();
+        now.saturating_sub(std::mem::replace(&mut self.before, now))
+    }
+
+    /// A thread is held back by one group at a time, the tightest: the largest counts.
+    fn total(&mut self) -> Duration {
+        let read = |file: &mut ProcFile| file.read(parse).unwrap_or_default().time;
+        self.files.iter_mut().map(read).max().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_are_read() {
+        let one = "nr_periods 20\nnr_throttled 7\nthrottled_time 1500000000\n";
+        let two = "usage_usec 1\nuser_usec 1\nsystem_usec 0\nnr_periods 20\nnr_throttled 7\nthrottled_usec 1500000\n";
+        let seen = Throttled { periods: 7, time: Duration::from_millis(1500) };
+        assert_eq!((parse(one), parse(two)), (Ok(seen), Ok(seen)));
+        assert_eq!(parse("usage_usec 1\n"), Ok(Throttled::default()));
+        assert!(parse("nr_throttled x\n").is_err());
+    }
+
+    #[test]
+    fn every_group_above_counts() {
+        let text = "4:memory:/m\n2:cpu,cpuacct:/a/b\n0::/user.slice/x.scope\n";
+        let paths: Vec<_> = parse_membership(text).iter().map(|path| path.display().to_string()).collect();
+        let cpu = "/sys/fs/cgroup/cpu,cpuacct";
+        let expected = [
+            &format!("{cpu}/a/b"),
+            &format!("{cpu}/a"),
+            "/sys/fs/cgroup/user.slice/x.scope",
+            "/sys/fs/cgroup/user.slice",
+        ];
+        assert_eq!(paths, expected);
+        assert_eq!(parse_membership("1:cpu:/\n0::/\nodd\n"), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn this_process_has_a_quota_or_none() {
+        let mut quota = Quota::open(Pid(std::process::id())).unwrap();
+        assert!(quota.window() < Duration::from_secs(3600));
+    }
+}

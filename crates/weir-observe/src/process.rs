@@ -1,0 +1,281 @@
+//! Which threads, children, sockets and files does a process have?
+//!
+//! What may be read depends on who asks: a process's descriptors, its system calls and the place where it sleeps are shown
+//! to its owner and to root (ptrace_may_access); names, parents and CPU times to everyone.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::{Error, Malformed};
+use crate::proc_file::{number, read_once};
+
+/// A process, by the kernel's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pid(pub u32);
+
+impl std::fmt::Display for Pid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What `/proc/PID/stat` says, as far as weir asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// The program's name, 15 bytes at most.
+    pub name: String,
+    /// `R`, `S`, `D`, `Z`...
+    pub state: char,
+    /// The parent's number.
+    pub parent: Pid,
+    /// CPU time of all its threads, in steps of a clock tick.
+    pub cpu: Duration,
+    /// CPU time of its children that ended and were waited for.
+    pub children_cpu: Duration,
+    /// When it started, in clock ticks after boot: tells a process from a later one with its number.
+    pub started: u64,
+}
+
+/// USER_HZ, 100 on every common machine.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Reads `/proc/PID/stat` (proc_pid_stat.5): the name stands in brackets and may itself hold brackets.
+pub fn parse(text: &str) -> Result<Stat, Malformed> {
+    let malformed = || Malformed("no name in brackets".to_owned());
+    let (head, tail) = text.rsplit_once(") ").ok_or_else(malformed)?;
+    let (_, name) = head.split_once('(').ok_or_else(malformed)?;
+    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+    // Field n of the manual page, of which the third is the first here.
+    let field = |n: usize, what: &str| number(what, fields.get(n - 3).copied());
+    let ticks = |count: u64| TICK.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+    Ok(Stat {
+        name: name.to_owned(),
+        state: fields.first().and_then(|state| state.chars().next()).unwrap_or('?'),
+        parent: Pid(u32::try_from(field(4, "parent")?).unwrap_or_default()),
+        cpu: ticks(field(14, "user time")?.saturating_add(field(15, "system time")?)),
+        children_cpu: ticks(
+            field(16, "children's user time")?.saturating_add(field(17, "children's system time")?),
+        ),
+        started: field(22, "start time")?,
+    })
+}
+
+/// The process's state now; [`Error::Absent`] when it has ended.
+pub fn stat(pid: Pid) -> Result<Stat, Error> {
+    read_once(&format!("/proc/{pid}/stat"), parse).map_err(|error| ended_or(pid, error))
+}
+
+/// The numbers of a process's threads.
+pub fn threads(pid: Pid) -> Result<Vec<u32>, Error> {
+    let path = format!("/proc/{pid}/task");
+    let entries = std::fs::read_dir(&path).map_err(|cause| ended_or(pid, Error::unreadable(path, cause)))?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// The process and all that descend from it, itself first. A process whose parent has ended is no longer found below it.
+pub fn tree(root: Pid) -> Vec<Pid> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&pid) = found.get(next) {
+        next += 1;
+        for child in children(pid) {
+            if !found.contains(&child) {
+                found.push(child);
+            }
+        }
+    }
+    found
+}
+
+/// The children of all its threads (`CONFIG_PROC_CHILDREN`).
+fn children(pid: Pid) -> Vec<Pid> {
+    let mut found = Vec::new();
+    for tid in threads(pid).unwrap_or_default() {
+        let path = format!("/proc/{pid}/task/{tid}/children");
+        let listed = read_once(&path, |text| {
+            Ok(text.split_ascii_whitespace().flat_map(str::parse).map(Pid).collect())
+        });
+        let listed: Vec<Pid> = listed.unwrap_or_default();
+        found.extend(listed);
+    }
+    found
+}
+
+/// The owner's number (the effective one).
+pub fn owner(pid: Pid) -> Result<u32, Error> {
+    use std::os::unix::fs::MetadataExt;
+    let path = format!("/proc/{pid}");
+    let found = std::fs::metadata(&path).map_err(|cause| ended_or(pid, Error::unreadable(path, cause)))?;
+    Ok(found.uid())
+}
+
+/// `wget (pid 4711)`, or `pid 4711` when it has ended.
+pub fn described(pid: Pid) -> String {
+    stat(pid).map_or_else(|_| format!("pid {pid}"), |stat| format!("{} (pid {pid})", stat.name))
+}
+
+/// What a process's descriptors lead to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Descriptors {
+    /// Sockets: descriptor and inode.
+    pub sockets: HashMap<u32, u32>,
+    /// Regular files open for writing: descriptor and path.
+    pub outputs: Vec<(u32, PathBuf)>,
+}
+
+/// Reads all of them. Fails with the way out when the process belongs to someone else.
+pub fn descriptors(pid: Pid) -> Result<Descriptors, Error> {
+    let path = format!("/proc/{pid}/fd");
+    let entries = std::fs::read_dir(&path).map_err(|cause| match cause.kind() {
+        io::ErrorKind::PermissionDenied => not_mine(pid),
+        _ => ended_or(pid, Error::unreadable(path.clone(), cause)),
+    })?;
+    let mut found = Descriptors::default();
+    for entry in entries.flatten() {
+        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Ok(target) = std::fs::read_link(entry.path()) else { continue };
+        let text = target.to_string_lossy();
+        if let Some(inode) = parse_socket(&text) {
+            found.sockets.insert(fd, inode);
+        } else if text.starts_with('/') && !text.starts_with("/dev/") && is_output(pid, fd) {
+            found.outputs.push((fd, PathBuf::from(text.trim_end_matches(" (deleted)"))));
+        }
+    }
+    Ok(found)
+}
+
+/// `socket:[4711]`.
+fn parse_socket(target: &str) -> Option<u32> {
+    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// A regular file opened for writing.
+fn is_output(pid: Pid, fd: u32) -> bool {
+    let regular = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).is_ok_and(|metadata| metadata.is_file());
+    regular && descriptor(pid, fd).is_some_and(|(_, writable)| writable)
+}
+
+/// A descriptor's position in its file; `None` when it is closed or may not be read.
+pub fn position(pid: Pid, fd: u32) -> Option<u64> {
+    descriptor(pid, fd).map(|(position, _)| position)
+}
+
+fn descriptor(pid: Pid, fd: u32) -> Option<(u64, bool)> {
+    read_once(&format!("/proc/{pid}/fdinfo/{fd}"), parse_descriptor).ok()
+}
+
+/// `pos:` in decimal and `flags:` in octal; whether it may be written to.
+pub fn parse_descriptor(text: &str) -> Result<(u64, bool), Malformed> {
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let position = number("position", field("pos:"))?;
+    let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
+    let flags = flags.ok_or_else(|| Malformed("no flags".to_owned()))?;
+    // O_ACCMODE, O_WRONLY and O_RDWR.
+    Ok((position, matches!(flags & 3, 1 | 2)))
+}
+
+/// Bytes that the process made dirty or wrote directly (`write_bytes` of `/proc/PID/io`): counted when they go into the
+/// page cache, not when they reach the disk.
+pub fn written(pid: Pid) -> Result<u64, Error> {
+    let field =
+        |text: &str| number("write_bytes", text.lines().find_map(|line| line.strip_prefix("write_bytes:")));
+    read_once(&format!("/proc/{pid}/io"), field)
+}
+
+/// Whether the process lives in the network namespace of the caller; `None` when that may not be read.
+pub fn shares_network(pid: Pid) -> Option<bool> {
+    let theirs = std::fs::read_link(format!("/proc/{pid}/ns/net")).ok()?;
+    Some(theirs == std::fs::read_link("/proc/self/ns/net").ok()?)
+}
+
+/// Moves the calling thread, for good, into the process's network namespace; for root.
+pub fn enter_network(pid: Pid) -> Result<(), Error> {
+    let path = format!("/proc/{pid}/ns/net");
+    let refused = |cause: io::Error| {
+        Error::Absent(format!(
+            "process {pid} lives in another network namespace ({}): run weir why as root, or inside it (nsenter -t {pid} -n)",
+            crate::error::plain(&cause)
+        ))
+    };
+    let namespace = std::fs::File::open(path).map_err(refused)?;
+    let kind = Some(rustix::thread::LinkNameSpaceType::Network);
+    rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&namespace), kind)
+        .map_err(|cause| refused(cause.into()))
+}
+
+/// Why a process's own matters are hidden, and the way out.
+pub fn not_mine(pid: Pid) -> Error {
+    Error::Absent(format!(
+        "process {pid} belongs to another user: run weir why as that user or as root to see its threads and files"
+    ))
+}
+
+fn ended_or(pid: Pid, error: Error) -> Error {
+    match &error {
+        Error::Unreadable { cause, .. }
+            if cause.kind() == io::ErrorKind::NotFound || cause.raw_os_error() == Some(libc::ESRCH) =>
+        {
+            Error::Absent(format!("process {pid} has ended"))
+        }
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_brackets_and_spaces() {
+        let text = "7 (a) R (b) S 3 7 7 0 -1 4194304 1 2 3 4 150 50 20 10 20 0 1 0 98765 1 2 3";
+        let stat = parse(text).unwrap();
+        assert_eq!((stat.name.as_str(), stat.state, stat.parent), ("a) R (b", 'S', Pid(3)));
+        assert_eq!((stat.cpu, stat.children_cpu), (Duration::from_secs(2), Duration::from_millis(300)));
+        assert_eq!(stat.started, 98765);
+        for cut in 0..text.len() - 12 {
+            assert!(parse(&text[..cut]).is_err(), "{}", &text[..cut]);
+        }
+    }
+
+    #[test]
+    fn this_process_has_what_it_opened() {
+        let own = Pid(std::process::id());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut file = std::fs::File::create(&path).unwrap();
+        std::io::Write::write_all(&mut file, b"12345").unwrap();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let found = descriptors(own).unwrap();
+        let (fd, _) = *found.outputs.iter().find(|(_, other)| *other == path).as_ref().unwrap();
+        assert_eq!(position(own, *fd), Some(5));
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&socket) as u32;
+        assert!(found.sockets[&fd] > 0);
+        assert_eq!(shares_network(own), Some(true));
+        assert!(threads(own).unwrap().contains(&own.0));
+        assert!(written(own).is_ok());
+    }
+
+    #[test]
+    fn children_are_found_and_the_dead_are_absent() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid(child.id());
+        assert!(tree(Pid(std::process::id())).contains(&pid));
+        assert_eq!(stat(pid).unwrap().parent, Pid(std::process::id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(stat(pid).unwrap_err().to_string(), format!("process {pid} has ended"));
+        assert_eq!(threads(pid).unwrap_err().to_string(), format!("process {pid} has ended"));
+        assert_eq!(tree(pid), [pid]);
+    }
+
+    #[test]
+    fn descriptors_say_whether_they_write() {
+        assert_eq!(parse_descriptor("pos:\t42\nflags:\t0100001\nmnt_id:\t1\n"), Ok((42, true)));
+        assert_eq!(parse_descriptor("pos:\t0\nflags:\t0100000\n"), Ok((0, false)));
+        assert!(parse_descriptor("pos:\t0\n").is_err());
+        assert_eq!(parse_socket("socket:[4711]"), Some(4711));
+        assert_eq!(parse_socket("pipe:[4711]"), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! Sockets on loopback seen through the kernel's socket diagnostics: found, read again, and told at their end.
+#![allow(clippy::unwrap_used, reason = "clippy takes a test's helper functions for library code")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use weir_observe::flow::FlowProbe;
+use weir_observe::sock_diag::{Destroyed, Filter, SockDiag, TcpSocket, TcpState};
+
+/// Waits for a condition, not for a time.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn pair(address: &str) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind(address).unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    (near, far)
+}
+
+fn find(diag: &mut SockDiag, local: SocketAddr) -> Option<TcpSocket> {
+    let filter = Filter { port: Some(local.port()), ..Filter::default() };
+    diag.tcp(&filter).unwrap().into_iter().find(|socket| socket.id.local == local)
+}
+
+#[test]
+fn a_socket_is_found_read_again_and_told_at_its_end() {
+    let mut diag = SockDiag::open().unwrap();
+    let mut destroyed = Destroyed::open().unwrap();
+    let (mut near, mut far) = pair("127.0.0.1:0");
+    let (local, remote) = (near.local_addr().unwrap(), near.peer_addr().unwrap());
+    far.write_all(&[7; 1000]).unwrap();
+    near.read_exact(&mut [0; 400]).unwrap();
+
+    let found = find(&mut diag, local).unwrap();
+    assert_eq!((found.id.remote, found.state), (remote, TcpState::ESTABLISHED));
+    assert_eq!((found.receive_queue, found.send_queue), (600, 0));
+    assert_eq!(found.info.bytes_received, Some(1000));
+    assert!(found.inode > 0);
+    assert!(found.congestion_control.is_some());
+    let memory = found.memory.unwrap();
+    assert!(
+        memory.receive_buffer > 0 && memory.send_buffer > 0 && memory.receive_allocated > 0,
+        "{memory:?}"
+    );
+
+    let again = diag.one(&found.id).unwrap().unwrap();
+    assert_eq!((again.id, again.inode, again.receive_queue), (found.id, found.inode, 600));
+    let other = weir_observe::sock_diag::SocketId { cookie: found.id.cookie ^ 1, ..found.id };
+    assert_eq!(diag.one(&other).unwrap(), None, "a cookie of another socket");
+
+    let listening = diag.tcp(&Filter { listening: true, ..Filter::default() }).unwrap();
+    assert!(listening.iter().all(|socket| socket.state == TcpState::LISTEN));
+    near.read_exact(&mut [0; 600]).unwrap();
+    drop((near, far));
+    until("the kernel tells the end", || {
+        let mut ended = Vec::new();
+        assert!(destroyed.read(&mut ended).unwrap());
+        ended.iter().any(|socket| socket.id == found.id && socket.info.bytes_received >= Some(1000))
+    });
+    until("the socket is gone", || diag.one(&found.id).unwrap().is_none());
+}
+
+#[test]
+fn ipv6_and_ipv4_on_an_ipv6_socket() {
+    let Ok(listener) = TcpListener::bind("[::]:0") else {
+        println!("skipped: no IPv6");
+        return;
+    };
+    let port = listener.local_addr().unwrap().port();
+    let mut diag = SockDiag::open().unwrap();
+    for host in ["127.0.0.1", "::1"] {
+        let near = TcpStream::connect((host, port)).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let shown = SocketAddr::new(near.peer_addr().unwrap().ip().to_canonical(), port);
+        let found = find(&mut diag, shown).unwrap();
+        assert_eq!(found.id.remote, near.local_addr().unwrap(), "{host}");
+        assert_eq!(diag.one(&found.id).unwrap().unwrap().id, found.id, "{host}");
+        let peer = Filter { peer: Some(near.local_addr().unwrap().ip()), port: Some(port), listening: false };
+        assert!(diag.tcp(&peer).unwrap().iter().any(|socket| socket.id == found.id));
+        drop(far);
+    }
+}
+
+#[test]
+fn one_connection_from_both_its_ends() {
+    let mut diag = SockDiag::open().unwrap();
+    let (near, far) = pair("127.0.0.1:0");
+    let ends =
+        [near.local_addr().unwrap(), far.local_addr().unwrap()].map(|end| find(&mut diag, end).unwrap().id);
+    let (mut to, mut from) = (FlowProbe::new(), FlowProbe::new());
+    let mut look = |to: &mut FlowProbe, from: &mut FlowProbe| {
+        from.look(&diag.one(&ends[0]).unwrap().unwrap());
+        to.look(&diag.one(&ends[1]).unwrap().unwrap());
+    };
+    look(&mut to, &mut from);
+    let (mut near, mut far) = (near, far);
+    let mut room = vec![0; 1 << 20];
+    for _ in 0..16 {
+        let sender = std::thread::scope(|scope| {
+            let written = scope.spawn(|| near.write_all(&vec![1; 1 << 20]));
+            far.read_exact(&mut room).unwrap();
+            written.join().unwrap()
+        });
+        sender.unwrap();
+        look(&mut to, &mut from);
+    }
+    let (sent, received) = (from.window(), to.window());
+    assert_eq!((sent.acked, received.received), (16 << 20, 16 << 20));
+    assert_eq!(sent.receiver.missing(), Some("this end only sends"));
+    assert_eq!(received.sender.missing(), Some("this end only receives"));
+    let sender = sent.sender.value().unwrap();
+    assert_eq!((sender.looks, sender.acked), (17, 16 << 20));
+    assert!(sender.segment > 0 && sender.cwnd > 0 && sender.rtt.is_some() && sender.send_buffer.is_some());
+    assert!(received.receiver.value().unwrap().segments > 0);
+    assert_eq!(to.window().receiver.missing(), Some("the socket was not seen in this window"));
+
+    // The receiver reads no more: its window and then the sender's buffer fill.
+    near.set_nonblocking(true).unwrap();
+    until("the window is shut", || {
+        while near.write(&room).is_ok() {}
+        diag.one(&ends[0]).unwrap().unwrap().info.snd_wnd == Some(0)
+    });
+    from.look(&diag.one(&ends[0]).unwrap().unwrap());
+    to.look(&diag.one(&ends[1]).unwrap().unwrap());
+    let (stuck, full) = (from.window(), to.window());
+    let sender = stuck.sender.value().unwrap();
+    assert_eq!(
+        (sender.looks, sender.window_filled, sender.buffer_filled, sender.nothing_unsent),
+        (1, 1, 1, 0),
+        "{sender:?}"
+    );
+    assert_eq!(full.waiting, 0.0);
+    assert!(full.receiver.value().unwrap().receive_queue > Some(1 << 16), "{full:?}");
+}

@@ -1,0 +1,27 @@
+//! `weir lab`: how does it behave on a slow path? Each of its commands is a file here.
+
+mod list;
+mod run;
+mod scenarios;
+mod shell;
+mod show;
+mod table;
+
+use crate::args::{Lab, LabCommand};
+
+/// Returns the exit code.
+pub fn run(lab: &Lab) -> anyhow::Result<u8> {
+    match &lab.command {
+        LabCommand::List => list::run(),
+        LabCommand::Show(show) => show::run(show),
+        LabCommand::Run(run) => {
+            // Before anything else starts a thread: a process with several cannot change its user namespace.
+            weir_lab::privilege::enter()?;
+            run::run(run)
+        }
+        LabCommand::Shell(shell) => {
+            weir_lab::privilege::enter()?;
+            shell::run(shell)
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `weir lab run`: does each scenario get the figures and the verdict that it must?
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+use anyhow::Context;
+use weir_lab::run::{Lab, Outcome, WorkError};
+use weir_lab::scenario::{self, Scenario};
+use weir_report::json;
+use weir_report::schema::{Outcome as RecordOutcome, Record};
+
+use super::scenarios;
+use super::table::{self, Row};
+use crate::args::LabRun;
+use crate::voice;
+
+/// SIGINT or SIGTERM came.
+const INTERRUPTED: u8 = 130;
+
+/// Runs them one after another. Returns the exit code: 1 when one was wrong or failed, or none could be run.
+pub fn run(run: &LabRun) -> anyhow::Result<u8> {
+    voice::start_log(run.voice.quiet, run.voice.verbose);
+    let names: Vec<&str> =
+        if run.all { scenario::names().collect() } else { run.names.iter().map(String::as_str).collect() };
+    // All files are read before anything is set up.
+    let scenarios = names.into_iter().map(scenarios::find).collect::<Result<Vec<_>, _>>()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    voice::on_interrupt(&stop)?;
+    let weir = std::env::current_exe().context("cannot find this program's own file")?;
+    let lab = Lab { weir, stop };
+    let start = Instant::now();
+    let mut rows = Vec::new();
+    for scenario in &scenarios {
+        let row = row(lab.run(scenario));
+        if lab.stop.load(Relaxed) {
+            return Ok(INTERRUPTED);
+        }
+        if let (Some(folder), Row::Ran(outcome)) = (&run.evidence, &row) {
+            keep_evidence(folder, &scenario.name, outcome)?;
+        }
+        if !run.voice.json && !run.voice.quiet {
+            say(&table::lines(scenario, &row))?;
+        }
+        rows.push(row);
+    }
+    let right = rows.iter().filter(|row| row.word() == "ok").count();
+    let bad = rows.iter().any(|row| matches!(row.word(), "wrong" | "failed"));
+    if run.voice.json {
+        let record = record(&scenarios, &rows, start.elapsed().as_secs_f64(), bad);
+        json::render(&record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+    } else if !run.voice.quiet {
+        say(&[format!("{right} of {} as expected{}", rows.len(), others(&scenarios, &rows))])?;
+    }
+    Ok(u8::from(bad || rows.iter().all(|row| row.word() == "skipped")))
+}
+
+fn row(ran: Result<Outcome, WorkError>) -> Row {
+    match ran {
+        Ok(outcome) => Row::Ran(Box::new(outcome)),
+        Err(error) => {
+            let skipped = error.is_refusal();
+            let why = format!("{:#}", anyhow::Error::from(error));
+            if skipped { Row::Skipped(why) } else { Row::Failed(why) }
+        }
+    }
+}
+
+/// `; wrong: w2, p3; skipped: w1`.
+fn others(scenarios: &[Scenario], rows: &[Row]) -> String {
+    let mut text = String::new();
+    for word in ["wrong", "failed", "skipped"] {
+        let names: Vec<&str> = scenarios
+            .iter()
+            .zip(rows)
+            .filter(|(_, row)| row.word() == word)
+            .map(|(scenario, _)| scenario.name.as_str())
+            .collect();
+        if !names.is_empty() {
+            text += &format!("; {word}: {}", names.join(", "));
+        }
+    }
+    text
+}
+
+fn record(scenarios: &[Scenario], rows: &[Row], seconds: f64, bad: bool) -> Record {
+    let bytes = rows.iter().map(|row| match row {
+        Row::Ran(outcome) => outcome.seen.bytes,
+        _ => 0,
+    });
+    let outcome = if bad { RecordOutcome::Failed } else { RecordOutcome::Complete };
+    let mut record = Record::new("lab", outcome, bytes.sum(), seconds);
+    let members: Vec<_> = scenarios.iter().zip(rows).map(|(scenario, row)| table::member(scenario, row)).collect();
+    record.extra.insert("lab".to_owned(), serde_json::json!({ "scenarios": members }));
+    record
+}
+
+fn keep_evidence(folder: &Path, name: &str, outcome: &Outcome) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for (side, evidence) in &outcome.seen.evidence {
+        let path = folder.join(format!("{name}.{}.json", side.name()));
+        fs::write(&path, serde_json::to_vec(evidence)?).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    match &outcome.then {
+        Some(then) => keep_evidence(folder, &format!("{name}.then"), &then.outcome),
+        None => Ok(()),
+    }
+}
+
+fn say(lines: &[String]) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    for line in lines {
+        writeln!(stdout, "{}", line.trim_end()).context("cannot print")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! `weir lab shell`: a command at the near end of an emulated path, a file server at its far end.
+
+use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use weir_lab::bed::Bed;
+use weir_lab::congestion::{self, Allowed};
+use weir_lab::path::{Direction, Discipline, Fidelity, Loss, Path, Queue, Reorder};
+use weir_lab::trace::Trace;
+use weir_serve::{Config, Content, Handle, Server};
+
+use crate::args::{LabFidelity, LabShell};
+use crate::voice;
+
+/// Not in use at the far end, and the one a URL need not name.
+const PORT: u16 = 80;
+
+/// What the far end offers when nothing else is asked for; generated, so that no disk is read.
+const FILES: [(&str, u64); 5] = [
+    ("1M", 1_000_000),
+    ("10M", 10_000_000),
+    ("100M", 100_000_000),
+    ("1G", 1_000_000_000),
+    ("10G", 10_000_000_000),
+];
+
+/// Runs the command. Returns its exit code, or 128 and its signal as shells do.
+pub fn run(shell: &LabShell) -> anyhow::Result<u8> {
+    voice::start_log(false, shell.verbose);
+    // The terminal sends SIGINT to the command too: its answer counts, and everything here is undone after it.
+    signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)))?;
+    let _allowed = allow(shell)?;
+    let bed = Bed::new(&path(shell)?)?;
+    if let Some(name) = &shell.cc {
+        bed.set_sysctl("net.ipv4.tcp_congestion_control", name)?;
+    }
+    let server = serve(&bed, shell)?;
+    let status = run_command(&bed, shell)?;
+    server.stop();
+    Ok(exit_code(status))
+}
+
+/// The path that the flags describe.
+fn path(shell: &LabShell) -> anyhow::Result<Path> {
+    let delay = shell.delay.unwrap_or_default();
+    let both = Direction {
+        rate: shell.rate,
+        delay,
+        jitter: shell.jitter.unwrap_or_default(),
+        loss: match (shell.loss, shell.burst_loss) {
+            (Some(share), _) => Loss::Random(share),
+            (None, Some(model)) => Loss::Burst(model),
+            (None, None) => Loss::None,
+        },
+        reorder: shell.reorder.map(|(share, early)| Reorder { share, early: early.unwrap_or(delay / 4) }),
+        duplicate: shell.duplicate.unwrap_or_default(),
+        queue: Queue {
+            limit: shell.queue.unwrap_or_default(),
+            discipline: if shell.codel { Discipline::CODEL } else { Discipline::DropTail },
+        },
+        policer: shell.policer,
+        trace: None,
+    };
+    let trace = shell.trace.as_deref().map(Trace::read).transpose()?;
+    Ok(Path {
+        up: Direction { rate: shell.up_rate.or(shell.rate), ..both.clone() },
+        down: Direction { trace: trace.map(Arc::new), ..both },
+        fidelity: match shell.fidelity {
+            LabFidelity::Packet => Fidelity::Packet,
+            LabFidelity::Gso => Fidelity::Gso,
+        },
+        seed: shell.seed,
+    })
+}
+
+/// Only when a congestion control is asked for; what may be chosen without it is tried anyway.
+fn allow(shell: &LabShell) -> anyhow::Result<Option<Allowed>> {
+    if shell.cc.is_none() {
+        return Ok(None);
+    }
+    Ok(congestion::allow().inspect_err(|error| tracing::info!("{error}")).ok())
+}
+
+fn serve(bed: &Bed, shell: &LabShell) -> anyhow::Result<Handle> {
+    let content = match &shell.serve {
+        Some(folder) => Content::Dir(folder.clone()),
+        None => Content::Generated(FILES.map(|(name, size)| (name.to_owned(), size)).to_vec()),
+    };
+    let config = Config::new(content).listen(SocketAddr::from((bed.far_address(), PORT)));
+    // Its threads come from this one, inside the namespace, and its sockets with them.
+    let server = bed.far().run(|| Server::bind(config)?.spawn())?;
+    server.context("cannot serve at the far end")
+}
+
+fn run_command(bed: &Bed, shell: &LabShell) -> anyhow::Result<ExitStatus> {
+    let (program, arguments) = match shell.command.split_first() {
+        Some((program, arguments)) => (program.clone(), arguments),
+        None => (default_shell(), &[][..]),
+    };
+    let mut command = Command::new(&program);
+    command
+        .args(arguments)
+        .env("WEIR_LAB_URL", format!("http://{}", bed.far_address()))
+        .env("WEIR_LAB_PEER", bed.far_address().to_string())
+        .envs(without_proxy());
+    bed.near().enter(&mut command)?;
+    // SAFETY: the closure only makes one system call, prctl, which is allowed between fork and exec.
+    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
+    let mut child =
+        command.spawn().with_context(|| format!("cannot run {}", PathBuf::from(program).display()))?;
+    pass_on_signals(Pid::from_child(&child))?;
+    child.wait().context("cannot wait for the command")
+}
+
+/// SIGTERM and SIGHUP end the command, and by its end this program, so that everything is undone.
+fn pass_on_signals(child: Pid) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGHUP])?;
+    std::thread::spawn(move || {
+        for number in signals.forever() {
+            let signal = if number == SIGHUP { Signal::HUP } else { Signal::TERM };
+            // It may have ended; its number stays its own until this program, which then ends too, has reaped it.
+            let _ = kill_process(child, signal);
+        }
+    });
+    Ok(())
+}
+
+fn default_shell() -> OsString {
+    std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into())
+}
+
+/// A proxy of the environment cannot be reached from there.
+fn without_proxy() -> [(&'static str, &'static OsStr); 2] {
+    [("no_proxy", OsStr::new("*")), ("NO_PROXY", OsStr::new("*"))]
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128 + signal as u8,
+        (None, None) => 1,
+    }
+}

@@ -1,0 +1,184 @@
+//! `weir why`: what limits the transfer of another program?
+//!
+//! Who is looked at becomes a [`scout::Subject`] and a filter; [`watch::Watch`] looks every 20 ms and makes evidence;
+//! the same judge as for `weir get` explains it; [`record`] puts it into the record. A command that weir runs itself is
+//! [`child`]'s.
+
+mod child;
+mod lanes;
+mod live;
+mod notes;
+mod outputs;
+mod record;
+mod scout;
+mod threads;
+mod watch;
+
+use std::io::{IsTerminal, Write};
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use weir_observe::process::{self, Pid};
+use weir_observe::sock_diag::Filter;
+use weir_report::{json, terminal};
+
+use crate::args::Why;
+use crate::voice::{self, Usage};
+use live::Live;
+use notes::Notes;
+use record::Told;
+use scout::{Scout, Subject};
+use watch::Watch;
+
+/// A process or port is looked at for so long unless the user says otherwise.
+const SPAN: Duration = Duration::from_secs(10);
+
+/// Looks, judges and tells. Returns the exit code: the command's own where there is one.
+pub fn run(why: &Why) -> anyhow::Result<u8> {
+    voice::start_log(why.voice.quiet, why.voice.verbose);
+    let filter = filter(why)?;
+    let live = Live::new(why.watch && !why.voice.quiet, why.command.is_empty() && !why.voice.json);
+    if why.command.is_empty() { look_at_running(why, filter, live) } else { run_command(why, filter, live) }
+}
+
+fn filter(why: &Why) -> anyhow::Result<Filter> {
+    if why.pid.is_none() && why.port.is_none() && why.peer.is_none() && why.command.is_empty() {
+        return Err(
+            Usage("who is to be looked at? give --pid, --port, --peer or -- COMMAND".to_owned()).into()
+        );
+    }
+    Ok(Filter { port: why.port, peer: why.peer.as_deref().map(resolve).transpose()?, listening: false })
+}
+
+fn resolve(host: &str) -> anyhow::Result<IpAddr> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    if let Ok(address) = bare.parse() {
+        return Ok(address);
+    }
+    let mut found = (host, 0).to_socket_addrs().with_context(|| format!("cannot resolve --peer {host}"))?;
+    let first = found.next().with_context(|| format!("cannot resolve --peer {host}: no address"))?;
+    Ok(first.ip())
+}
+
+/// A process, or whoever has the sockets, until the time is over, it ends, or the user stops.
+fn look_at_running(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<u8> {
+    let root = why.pid.map(Pid);
+    if let Some(pid) = root {
+        process::stat(pid).map_err(|error| anyhow::anyhow!("cannot look at it: {error}"))?;
+    }
+    let mut notes = Notes::default();
+    let scope = match root {
+        Some(pid) => process::described(pid),
+        None => described(why),
+    };
+    let subject = root.map_or(Subject::Sockets, Subject::Tree);
+    let scout = Scout::new(subject, filter, &mut notes)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    voice::on_interrupt(&stop)?;
+    let mut watch = Watch::new(scout, notes, Some(scope.clone()), false);
+    let span = why.span.unwrap_or(if why.watch { Duration::MAX } else { SPAN });
+    let mut next = Instant::now();
+    while watch.elapsed() < span && !stop.load(Relaxed) && root.is_none_or(|pid| watch.is_alive(pid)) {
+        step(&mut watch, &mut live, &mut next);
+    }
+    watch.finish();
+    live.clear();
+    let told = record::tell(&watch, scope, None);
+    say(why, &told, &mut std::io::stdout().lock())?;
+    save_evidence(why, &watch)?;
+    Ok(if told.record.bytes > 0 || told.why.connections > 0 { 0 } else { 1 })
+}
+
+fn described(why: &Why) -> String {
+    match (why.port, &why.peer) {
+        (Some(port), Some(peer)) => format!("port {port} with {peer}"),
+        (Some(port), None) => format!("port {port}"),
+        (None, peer) => format!("connections with {}", peer.as_deref().unwrap_or_default()),
+    }
+}
+
+/// Runs the command to its end, or until `--for` is over; it then runs on unobserved until it ends.
+fn run_command(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<u8> {
+    let mut notes = Notes::default();
+    // Before the command starts, so that no connection of its is missed.
+    let opened = Scout::new(Subject::Tree(Pid(std::process::id())), filter, &mut notes)?;
+    let mut running = match child::Running::start(&why.command, why.voice.json) {
+        Ok(running) => running?,
+        Err(error) => {
+            writeln!(std::io::stderr(), "weir: {error}")?;
+            return Ok(error.code());
+        }
+    };
+    let pid = Pid(running.pid());
+    let program = why.command.first().map(|name| std::path::Path::new(name).file_name().unwrap_or(name));
+    let scope = format!("{} (pid {pid})", program.unwrap_or_default().to_string_lossy());
+    let mut watch = Watch::new(opened.of(Subject::Tree(pid)), notes, Some(scope.clone()), true);
+    let mut next = Instant::now();
+    let mut told = None;
+    let status = loop {
+        running.pass_signals();
+        if let Some(status) = running.ended()? {
+            break status;
+        }
+        if why.span.is_some_and(|span| watch.elapsed() >= span) {
+            if told.is_none() {
+                watch.finish();
+                live.clear();
+                told = Some(record::tell(&watch, scope.clone(), None));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        }
+        step(&mut watch, &mut live, &mut next);
+    };
+    let code = child::exit_code(status);
+    let mut told = told.unwrap_or_else(|| {
+        watch.finish();
+        live.clear();
+        record::tell(&watch, scope, Some(code))
+    });
+    told.set_exit_code(code);
+    if why.voice.json {
+        say(why, &told, &mut std::io::stdout().lock())?;
+    } else {
+        say(why, &told, &mut std::io::stderr().lock())?;
+    }
+    save_evidence(why, &watch)?;
+    Ok(code)
+}
+
+/// Sleeps until the next look is due, and looks.
+fn step(watch: &mut Watch, live: &mut Live, next: &mut Instant) {
+    let now = Instant::now();
+    std::thread::sleep(next.saturating_duration_since(now));
+    // After a look that took long, the next is due from now on: looks are not made up for.
+    *next = (*next + watch.pause()).max(Instant::now());
+    if watch.look() {
+        live.show(watch);
+    }
+}
+
+fn say(why: &Why, told: &Told, out: &mut dyn Write) -> anyhow::Result<()> {
+    if why.voice.json {
+        return json::render(&told.record, out).context("cannot print the record");
+    }
+    if why.voice.quiet {
+        return Ok(());
+    }
+    let colours = voice::colours(&std::io::stderr()) && std::io::stdout().is_terminal();
+    terminal::render_summary(&told.record, colours, out)?;
+    weir_report::why::render(&told.why, why.voice.verbose > 0, out)?;
+    if why.voice.verbose > 0 {
+        writeln!(out, "looking at it took {:.2} % of one core", told.why.own_cpu * 100.0)?;
+    }
+    Ok(())
+}
+
+fn save_evidence(why: &Why, watch: &Watch) -> anyhow::Result<()> {
+    let Some(path) = &why.evidence else { return Ok(()) };
+    let text = serde_json::to_vec(&watch.evidence)?;
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

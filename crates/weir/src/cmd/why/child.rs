@@ -1,0 +1,111 @@
+//! The command of `weir why -- COMMAND ARGS`: run as it would run by itself, signals passed on.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use anyhow::Context;
+use rustix::process::Signal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// A command that cannot be run, with the exit code that shells give it.
+#[derive(Debug)]
+pub(super) struct CannotRun {
+    text: String,
+    code: u8,
+}
+
+/// A running command.
+pub(super) struct Running {
+    child: Child,
+    signals: Vec<(Signal, Arc<AtomicBool>)>,
+}
+
+impl Running {
+    /// Starts it. `quiet_stdout` sends what it prints to our stderr, because our stdout is for the record.
+    pub(super) fn start(
+        command: &[OsString],
+        quiet_stdout: bool,
+    ) -> Result<anyhow::Result<Running>, CannotRun> {
+        let [program, args @ ..] = command else {
+            return Err(CannotRun { text: "no command after --".to_owned(), code: 2 });
+        };
+        let mut prepared = Command::new(program);
+        prepared.args(args);
+        if quiet_stdout {
+            match std::io::stderr().as_fd().try_clone_to_owned() {
+                Ok(stderr) => prepared.stdout(Stdio::from(stderr)),
+                Err(cause) => return Ok(Err(cause.into())),
+            };
+        }
+        let child = prepared.spawn().map_err(|cause| CannotRun {
+            code: if cause.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 },
+            text: match cause.kind() {
+                std::io::ErrorKind::NotFound => format!("cannot run {}: no such command", program.display()),
+                std::io::ErrorKind::PermissionDenied => {
+                    format!("cannot run {}: permission denied", program.display())
+                }
+                _ => format!("cannot run {}: {cause}", program.display()),
+            },
+        })?;
+        Ok(Running::listening(child))
+    }
+
+    fn listening(child: Child) -> anyhow::Result<Running> {
+        let mut signals = Vec::new();
+        for (number, signal) in [(SIGINT, Signal::INT), (SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP)] {
+            let flag = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register(number, Arc::clone(&flag)).context("cannot listen to signals")?;
+            signals.push((signal, flag));
+        }
+        Ok(Running { child, signals })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Hands on the signals that came. A terminal sends its own to the command too, so that one is not sent twice.
+    pub(super) fn pass_signals(&self) {
+        for (signal, flag) in &self.signals {
+            if flag.swap(false, Relaxed) && !(*signal == Signal::INT && is_foreground()) {
+                // Gone already: nothing to pass on.
+                let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), *signal);
+            }
+        }
+    }
+
+    /// How it ended, once it has.
+    pub(super) fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+}
+
+/// Whether the terminal's Ctrl-C goes to our process group, in which the command is too.
+fn is_foreground() -> bool {
+    let stdin = std::io::stdin();
+    stdin.is_terminal()
+        && rustix::termios::tcgetpgrp(&stdin).is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+/// The command's own code; 128 and the signal's number where one ended it, as shells say it.
+pub(super) fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}
+
+impl CannotRun {
+    pub(super) fn code(&self) -> u8 {
+        self.code
+    }
+}
+
+impl std::fmt::Display for CannotRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}

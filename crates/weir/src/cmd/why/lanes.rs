@@ -1,0 +1,260 @@
+//! The subject's connections as the model takes them: each a lane with the thread that serves it.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use weir_model::evidence::{LaneWindow, Reading, ThreadWindow};
+use weir_observe::flow::{FlowProbe, FlowWindow};
+use weir_observe::process::Pid;
+use weir_observe::sock_diag::{SocketId, TcpSocket, TcpState};
+
+use super::scout::{Key, Scout, Sighting};
+use super::threads::Threads;
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) number: u32,
+    key: Key,
+    pub(super) id: SocketId,
+    inode: u32,
+    pub(super) owner: Option<Pid>,
+    probe: FlowProbe,
+    /// The other end, where it is to be seen.
+    mate: Option<(SocketId, FlowProbe)>,
+    born: Instant,
+    /// When it was last seen, once it is gone.
+    ended: Option<Instant>,
+    looks: u32,
+    connecting: u32,
+    requests: u64,
+    pub(super) total: LaneTotal,
+}
+
+/// One connection over the whole run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LaneTotal {
+    pub(super) received: u64,
+    pub(super) acked: u64,
+    pub(super) seconds: f64,
+    pub(super) congestion_control: Option<String>,
+}
+
+/// What a closed window holds of one lane.
+#[derive(Debug)]
+pub(super) struct Closed {
+    pub(super) lane: LaneWindow,
+    pub(super) received: u64,
+    pub(super) acked: u64,
+}
+
+impl Lane {
+    /// `from_start`: the connection began after the watch did.
+    pub(super) fn new(number: u32, sighting: &Sighting, from_start: bool, now: Instant) -> Lane {
+        let probe = || if from_start { FlowProbe::from_its_start() } else { FlowProbe::new() };
+        Lane {
+            number,
+            key: sighting.key,
+            id: sighting.socket.id,
+            inode: sighting.socket.inode,
+            owner: sighting.owner,
+            probe: probe(),
+            mate: sighting.mate.map(|id| (id, probe())),
+            born: now,
+            ended: None,
+            looks: 0,
+            connecting: 0,
+            requests: 0,
+            total: LaneTotal::default(),
+        }
+    }
+
+    pub(super) fn key(&self) -> Key {
+        self.key
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// What a scan says anew: the process, and the other end, which may be accepted later.
+    pub(super) fn update(&mut self, sighting: &Sighting) {
+        self.owner = sighting.owner.or(self.owner);
+        if sighting.socket.inode != 0 {
+            self.inode = sighting.socket.inode;
+        }
+        if self.mate.is_none()
+            && let Some(id) = sighting.mate
+        {
+            self.mate = Some((id, FlowProbe::new()));
+        }
+    }
+
+    pub(super) fn look(&mut self, scout: &mut Scout, now: Instant) {
+        if self.is_gone() {
+            return;
+        }
+        match scout.read(self.key.0, &self.id) {
+            Some(socket) => {
+                self.looks += 1;
+                self.connecting += u32::from(socket.state == TcpState::SYN_SENT);
+                self.probe.look(&socket);
+            }
+            None => self.ended = Some(now),
+        }
+        if let Some((id, probe)) = &mut self.mate
+            && let Some(socket) = scout.read(self.key.0, id)
+        {
+            probe.look(&socket);
+        }
+    }
+
+    /// Its last counters, told by the kernel.
+    pub(super) fn end(&mut self, socket: &TcpSocket, now: Instant) {
+        self.probe.end(socket);
+        self.ended.get_or_insert(now);
+    }
+
+    /// What happened since the window's start `opened`.
+    pub(super) fn close(&mut self, opened: Instant, now: Instant, threads: &Threads) -> Closed {
+        let flow = self.probe.window();
+        let mate = self.mate.as_mut().map(|(_, probe)| probe.window());
+        let lived = self.ended.unwrap_or(now).saturating_duration_since(self.born.max(opened));
+        let span = now.saturating_duration_since(opened);
+        let looks = std::mem::take(&mut self.looks);
+        let connecting = share(std::mem::take(&mut self.connecting), looks);
+        let thread = threads.serving(self.owner, self.inode);
+        self.total.received += flow.received;
+        self.total.acked += flow.acked;
+        self.total.seconds += lived.as_secs_f64();
+        if let Some(last) = self.probe.last() {
+            self.total.congestion_control =
+                last.congestion_control.clone().or(self.total.congestion_control.take());
+        }
+        let sends = flow.receiver.value().is_none() && flow.sender.value().is_some();
+        let mut lane =
+            if sends { sending(&flow, thread) } else { receiving(&flow, thread, lived, connecting) };
+        if let Some(mate) = mate {
+            if sends {
+                lane.tcp = mate.receiver;
+                lane.socket_wait = lived.mul_f64((mate.waiting - mate.awaiting_answer).clamp(0.0, 1.0));
+            } else if lane.sender.value().is_none() {
+                lane.sender = mate.sender;
+            }
+        }
+        lane.lane = self.number;
+        lane.idle = span.saturating_sub(lived);
+        lane.connects = u32::from(self.born > opened && self.born <= now);
+        if !sends {
+            self.count_requests(&flow, &mut lane);
+        }
+        Closed { lane, received: flow.received, acked: flow.acked }
+    }
+
+    /// An object is over when the next is asked for, or the connection ends.
+    fn count_requests(&mut self, flow: &FlowWindow, lane: &mut LaneWindow) {
+        let over = |requests: u64, ended: bool| requests.saturating_sub(u64::from(!ended));
+        let before = over(self.requests, false);
+        self.requests += flow.requests;
+        lane.requests = u32::try_from(flow.requests).unwrap_or(u32::MAX);
+        lane.objects = u32::try_from(over(self.requests, self.is_gone()) - before).unwrap_or(u32::MAX);
+    }
+}
+
+/// A connection that lived and died between two looks: what it moved is known, when it waited only by its round trips,
+/// one for the handshake and one for the answer.
+pub(super) fn unseen(number: u32, socket: &TcpSocket, span: Duration) -> Closed {
+    let mut probe = FlowProbe::from_its_start();
+    probe.end(socket);
+    let flow = probe.window();
+    let rtt = socket.info.min_rtt.or(socket.info.rtt).unwrap_or_default().min(span / 2);
+    let why = || Reading::Missing("the connection was over between two looks".to_owned());
+    let lane = LaneWindow {
+        lane: number,
+        received: flow.received.max(flow.acked),
+        connecting: rtt,
+        first_byte: if flow.received > 0 { rtt } else { Duration::ZERO },
+        idle: span.saturating_sub(2 * rtt),
+        requests: 1,
+        objects: 1,
+        connects: 1,
+        thread: Reading::Missing("the connection was over between two looks".to_owned()),
+        tcp: why(),
+        sender: Reading::Missing("the connection was over between two looks".to_owned()),
+        ..LaneWindow::default()
+    };
+    Closed { lane, received: flow.received, acked: flow.acked }
+}
+
+fn sending(flow: &FlowWindow, thread: Reading<ThreadWindow>) -> LaneWindow {
+    LaneWindow {
+        received: flow.acked,
+        thread,
+        tcp: Reading::Missing("the receiving end is the peer's".to_owned()),
+        sender: flow.sender.clone(),
+        ..LaneWindow::default()
+    }
+}
+
+/// Times are estimates from looks: what the thread was found at, and whether data lay in the receive queue.
+fn receiving(
+    flow: &FlowWindow,
+    thread: Reading<ThreadWindow>,
+    lived: Duration,
+    connecting: f64,
+) -> LaneWindow {
+    let (mut held, mut output, mut running) = (0.0, 0.0, 0.0);
+    if let Reading::Value(thread) = &thread {
+        held = share(thread.in_dirty_throttle + thread.found.writing_disk, thread.looks);
+        output = share(thread.found.pipe_full, thread.looks);
+        running = share(thread.found.running, thread.looks);
+    }
+    let free = (1.0 - held - output - running - connecting).max(0.0);
+    let asked = flow.awaiting_answer.clamp(0.0, free);
+    let waiting = (flow.waiting - flow.awaiting_answer).clamp(0.0, free - asked);
+    LaneWindow {
+        received: flow.received,
+        connecting: lived.mul_f64(connecting),
+        first_byte: lived.mul_f64(asked),
+        socket_wait: lived.mul_f64(waiting),
+        write: lived.mul_f64(held),
+        output_wait: lived.mul_f64(output),
+        thread,
+        tcp: flow.receiver.clone(),
+        sender: match &flow.sender {
+            Reading::Missing(_) => Reading::Missing("the sending end is the peer's".to_owned()),
+            sender => sender.clone(),
+        },
+        ..LaneWindow::default()
+    }
+}
+
+fn share(part: u32, whole: u32) -> f64 {
+    if whole > 0 { (f64::from(part) / f64::from(whole)).min(1.0) } else { 0.0 }
+}
+
+/// Bytes of connections beyond those that are looked at, from one scan to the next.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    before: HashMap<Key, (u64, u64)>,
+}
+
+impl Others {
+    /// Bytes received and acknowledged by these since the last scan, each with its part.
+    pub(super) fn scanned<'a>(
+        &mut self,
+        sightings: impl Iterator<Item = &'a Sighting>,
+    ) -> HashMap<Key, (u64, u64)> {
+        let mut now = HashMap::new();
+        let mut moved = HashMap::new();
+        for sighting in sightings {
+            let info = &sighting.socket.info;
+            let count = (info.bytes_received.unwrap_or_default(), info.bytes_acked.unwrap_or_default());
+            let (received, acked) = self.before.get(&sighting.key).copied().unwrap_or(count);
+            moved.insert(sighting.key, (count.0.saturating_sub(received), count.1.saturating_sub(acked)));
+            now.insert(sighting.key, count);
+        }
+        self.before = now;
+        moved
+    }
+}

@@ -1,0 +1,114 @@
+//! `--watch`: the limit of each second, redrawn in place on a terminal, a line a second elsewhere.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use weir_model::evidence::Evidence;
+use weir_model::merge::merged;
+use weir_model::rule::Context;
+use weir_model::verdict::judge_window;
+use weir_report::why::{Moment, moment_lines};
+
+use super::record;
+use super::watch::Watch;
+
+/// Draws while the watch runs.
+pub(super) struct Live {
+    shown: bool,
+    /// On stdout, where that is free; a command's stdout is its own.
+    on_stdout: bool,
+    last: Option<Instant>,
+    drawn: usize,
+}
+
+impl Live {
+    pub(super) fn new(shown: bool, on_stdout: bool) -> Live {
+        Live { shown, on_stdout, last: None, drawn: 0 }
+    }
+
+    /// Shows the last second, once a second.
+    pub(super) fn show(&mut self, watch: &Watch) {
+        if !self.shown || self.last.is_some_and(|last| last.elapsed() < Duration::from_secs(1)) {
+            return;
+        }
+        self.last = Some(Instant::now());
+        let moment = moment(watch);
+        let terminal = self.is_terminal();
+        let width = if terminal { width() } else { 200 };
+        let mut lines = moment_lines(&moment, width);
+        let mut text = String::new();
+        if terminal {
+            // Up to the first line of what was drawn, and all below it cleared.
+            if self.drawn > 0 {
+                text.push_str(&format!("\x1b[{}A\r\x1b[J", self.drawn));
+            }
+            self.drawn = lines.len();
+        } else {
+            lines.truncate(1);
+        }
+        for line in lines {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        self.write(&text);
+    }
+
+    /// Takes the block away; lines of a log stay.
+    pub(super) fn clear(&mut self) {
+        if self.drawn > 0 {
+            self.write(&format!("\x1b[{}A\r\x1b[J", self.drawn));
+            self.drawn = 0;
+        }
+    }
+
+    fn is_terminal(&self) -> bool {
+        if self.on_stdout { std::io::stdout().is_terminal() } else { std::io::stderr().is_terminal() }
+    }
+
+    /// A terminal that went away is of no concern.
+    fn write(&self, text: &str) {
+        let _ = match self.on_stdout {
+            true => std::io::stdout().write_all(text.as_bytes()),
+            false => std::io::stderr().write_all(text.as_bytes()),
+        };
+    }
+}
+
+/// The last second as one window, judged in the light of what came before it.
+fn moment(watch: &Watch) -> Moment {
+    let windows = &watch.evidence.windows;
+    let mut first = windows.len();
+    let mut covered = 0.0;
+    while first > 0 && covered < 1.0 {
+        first -= 1;
+        covered += windows[first].span.as_secs_f64();
+    }
+    let last = merged(&windows[first..]);
+    let before = Evidence {
+        windows: windows[..first].to_vec(),
+        facts: watch.evidence.facts.clone(),
+        trials: Vec::new(),
+    };
+    let verdict = judge_window(&last, &Context::live(&before));
+    let seconds = last.span.as_secs_f64().max(1e-3);
+    let moved = last.received > 0;
+    Moment {
+        at: watch.elapsed().as_secs_f64(),
+        rate: last.received as f64 / seconds,
+        bytes: watch.totals.received.max(watch.totals.acked),
+        limit: moved.then(|| verdict.limit.name().to_owned()),
+        evidence: moved.then_some(verdict.evidence),
+        written: (last.written > 0).then(|| {
+            let disk = last.disk.value().map(|disk| disk.written as f64 / seconds);
+            (last.written as f64 / seconds, disk)
+        }),
+        flows: record::flows(watch, false),
+    }
+}
+
+fn width() -> usize {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col > 1 => usize::from(size.ws_col) - 1,
+        _ => 79,
+    }
+}

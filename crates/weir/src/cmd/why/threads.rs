@@ -1,0 +1,194 @@
+//! What the subject's threads were found doing, and which of them serves a connection.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use weir_model::evidence::{Found, Reading, ThreadWindow};
+use weir_observe::process::{self, Descriptors, Pid};
+use weir_observe::thread_probe::ThreadProbe;
+
+/// A look costs two reads of `/proc` a thread; of more threads than these, others are looked at each time.
+const AT_ONCE: usize = 32;
+
+/// Threads watched at all.
+const MOST: usize = 512;
+
+/// The subject's threads.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    watched: BTreeMap<(Pid, u32), Watched>,
+    next: usize,
+    totals: BTreeMap<(Pid, u32), ThreadTotal>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    probe: ThreadProbe,
+    /// How often it was found asleep in a call on the socket with this inode, in this window.
+    at_socket: HashMap<u32, u32>,
+    window: Reading<ThreadWindow>,
+}
+
+/// One thread over the whole run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ThreadTotal {
+    pub(super) name: String,
+    pub(super) cpu: Duration,
+    pub(super) runqueue: Duration,
+    pub(super) throttled: Duration,
+    pub(super) looks: u32,
+    pub(super) in_dirty_throttle: u32,
+    pub(super) found: Found,
+}
+
+impl Threads {
+    /// Takes in threads that came; `false` when there are more than are watched.
+    pub(super) fn refresh(&mut self, pids: &[Pid]) -> bool {
+        for &pid in pids {
+            for tid in process::threads(pid).unwrap_or_default() {
+                if self.watched.contains_key(&(pid, tid)) {
+                    continue;
+                }
+                if self.watched.len() >= MOST {
+                    return false;
+                }
+                if let Ok(probe) = ThreadProbe::open(pid, tid, name(pid, tid)) {
+                    let watched = Watched { probe, at_socket: HashMap::new(), window: Reading::default() };
+                    self.watched.insert((pid, tid), watched);
+                }
+            }
+        }
+        true
+    }
+
+    /// Sees what each of them does, or each of as many as fit one look.
+    pub(super) fn look(&mut self, descriptors: &HashMap<Pid, Descriptors>) {
+        let (count, first) = (self.watched.len(), self.next);
+        self.next = if count > AT_ONCE { (first + AT_ONCE) % count } else { 0 };
+        let mut gone = Vec::new();
+        for (index, (&(pid, tid), watched)) in self.watched.iter_mut().enumerate() {
+            if count > AT_ONCE && (index + count - first) % count >= AT_ONCE {
+                continue;
+            }
+            let Some(look) = watched.probe.look() else {
+                gone.push((pid, tid));
+                continue;
+            };
+            let inode = look.descriptor.and_then(|fd| descriptors.get(&pid)?.sockets.get(&fd));
+            if let Some(inode) = inode {
+                *watched.at_socket.entry(*inode).or_default() += 1;
+            }
+        }
+        for key in gone {
+            self.watched.remove(&key);
+        }
+    }
+
+    /// Closes the window of all; returns the CPU time that they used. `throttled`: how long their quota held them back.
+    pub(super) fn close(&mut self, throttled: &HashMap<Pid, Duration>) -> Duration {
+        let mut cpu = Duration::ZERO;
+        // The quota's time belongs to whoever used most of it.
+        let mut busiest: HashMap<Pid, (u32, Duration)> = HashMap::new();
+        for (&(pid, tid), watched) in &mut self.watched {
+            watched.window = watched.probe.window(Duration::ZERO);
+            if let Reading::Value(window) = &watched.window {
+                cpu += window.cpu;
+                let most = busiest.entry(pid).or_insert((tid, window.cpu));
+                if window.cpu > most.1 {
+                    *most = (tid, window.cpu);
+                }
+            }
+        }
+        for (pid, (tid, _)) in busiest {
+            let time = throttled.get(&pid).copied().unwrap_or_default();
+            if let Some(Watched { window: Reading::Value(window), .. }) = self.watched.get_mut(&(pid, tid)) {
+                window.throttled = time;
+            }
+        }
+        for (key, watched) in &self.watched {
+            if let Reading::Value(window) = &watched.window {
+                self.totals.entry(*key).or_default().add(window);
+            }
+        }
+        cpu
+    }
+
+    /// The thread that serves a connection of `pid` whose socket has this inode: of the process's threads the one that
+    /// was most often found at work, held by its own disk or pipe, or in a call on that socket.
+    pub(super) fn serving(&self, pid: Option<Pid>, inode: u32) -> Reading<ThreadWindow> {
+        let Some(pid) = pid else { return Reading::Missing("the socket's process is not known".to_owned()) };
+        let of_process = self.watched.range((pid, 0)..=(pid, u32::MAX));
+        let best = of_process.max_by_key(|(_, watched)| watched.weight(inode));
+        match best {
+            Some((_, watched)) => watched.window.clone(),
+            None => Reading::Missing(format!("the threads of process {pid} were not seen")),
+        }
+    }
+
+    /// Forgets which sockets were waited at: a new window begins.
+    pub(super) fn begin(&mut self) {
+        self.watched.values_mut().for_each(|watched| watched.at_socket.clear());
+    }
+
+    /// All threads seen, those that used most CPU time first.
+    pub(super) fn totals(&self) -> Vec<ThreadTotal> {
+        let mut totals: Vec<ThreadTotal> = self.totals.values().cloned().collect();
+        totals.sort_by_key(|total| std::cmp::Reverse((total.cpu, total.looks)));
+        totals
+    }
+
+    /// Whether more threads are there than one look takes in.
+    pub(super) fn are_many(&self) -> bool {
+        self.watched.len() > AT_ONCE
+    }
+}
+
+impl Watched {
+    fn weight(&self, inode: u32) -> (u32, Duration) {
+        let Reading::Value(window) = &self.window else { return (0, Duration::ZERO) };
+        let found = &window.found;
+        let held = window.in_dirty_throttle + found.writing_disk + found.reading_disk + found.pipe_full;
+        let at_socket = self.at_socket.get(&inode).copied().unwrap_or_default();
+        (found.running + held + at_socket, window.cpu)
+    }
+}
+
+impl ThreadTotal {
+    fn add(&mut self, window: &ThreadWindow) {
+        if self.name.is_empty() {
+            self.name = window.name.clone().unwrap_or_default();
+        }
+        self.cpu += window.cpu;
+        self.runqueue += window.runqueue;
+        self.throttled += window.throttled;
+        self.looks += window.looks;
+        self.in_dirty_throttle += window.in_dirty_throttle;
+        let (sum, next) = (&mut self.found, &window.found);
+        for (sum, next) in [
+            (&mut sum.running, next.running),
+            (&mut sum.receiving, next.receiving),
+            (&mut sum.sending, next.sending),
+            (&mut sum.polling, next.polling),
+            (&mut sum.reading_disk, next.reading_disk),
+            (&mut sum.writing_disk, next.writing_disk),
+            (&mut sum.pipe_full, next.pipe_full),
+            (&mut sum.pipe_empty, next.pipe_empty),
+            (&mut sum.sleeping, next.sleeping),
+            (&mut sum.waiting_for_thread, next.waiting_for_thread),
+            (&mut sum.elsewhere, next.elsewhere),
+        ] {
+            *sum = sum.saturating_add(next);
+        }
+    }
+}
+
+/// `wget (pid 4711)`, or `worker (pid 4711, thread 4713)`.
+fn name(pid: Pid, tid: u32) -> String {
+    if pid.0 == tid {
+        return process::described(pid);
+    }
+    match std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")) {
+        Ok(comm) => format!("{} (pid {pid}, thread {tid})", comm.trim()),
+        Err(_) => format!("pid {pid}, thread {tid}"),
+    }
+}

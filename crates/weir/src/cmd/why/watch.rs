@@ -1,0 +1,359 @@
+//! Looks at the subject again and again, and makes evidence of it.
+//!
+//! Costs are kept in bounds by construction: sockets are read one by one, at most [`LANES`] of them; a scan of all sockets
+//! is made so seldom that scans take a hundredth of one processor.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, Window};
+use weir_observe::cgroup::Quota;
+use weir_observe::process::{self, Pid};
+use weir_observe::sock_diag::TcpSocket;
+use weir_observe::{Sampler, cpu, sysctl};
+
+use super::lanes::{Closed, Lane, Others, unseen};
+use super::notes::Notes;
+use super::outputs::Outputs;
+use super::scout::{Key, Scan, Scout, Sighting};
+use super::threads::Threads;
+
+/// Connections looked at: the busiest. One more read of a socket takes about 5 us.
+pub(super) const LANES: usize = 64;
+
+/// With more lanes than this, looks are fewer and windows longer.
+const FEW: usize = 16;
+
+/// Windows kept, by joining neighbours: half an hour at the finest grain costs some 10 MB with a lane.
+const MOST_WINDOWS: usize = 2048;
+
+/// Connections that ended unseen and whose peer is not (yet) known to be the subject's.
+const MOST_PENDING: usize = 4096;
+
+/// Watches one subject.
+pub(super) struct Watch {
+    pub(super) scout: Scout,
+    pub(super) notes: Notes,
+    pub(super) evidence: Evidence,
+    pub(super) threads: Threads,
+    lanes: Vec<Lane>,
+    /// Lanes that are over, for the report.
+    past: Vec<Lane>,
+    outputs: Outputs,
+    output: Option<std::path::PathBuf>,
+    host: Sampler,
+    quotas: HashMap<Pid, Quota>,
+    others: Others,
+    /// Bytes of the connections beyond the lanes, in this window.
+    rest: (u64, u64),
+    pending: Vec<(f64, Key, TcpSocket)>,
+    settled: HashSet<Key>,
+    pub(super) totals: Totals,
+    next_lane: u32,
+    start: Instant,
+    opened: Instant,
+    scanned: Option<Instant>,
+    scan_cost: Duration,
+    from_start: bool,
+}
+
+/// The run in numbers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    pub(super) received: u64,
+    pub(super) acked: u64,
+    /// Connections seen at all, those that were over between two looks included.
+    pub(super) connections: u64,
+    pub(super) unseen: u64,
+    /// The most connections at one time.
+    pub(super) at_once: usize,
+    pub(super) looks: u64,
+}
+
+impl Watch {
+    /// `from_start`: the subject has only just begun, so that all its connections began after the watch.
+    pub(super) fn new(scout: Scout, notes: Notes, scope: Option<String>, from_start: bool) -> Watch {
+        let now = Instant::now();
+        let facts = Facts {
+            tcp_rmem_max: sysctl::tcp_rmem().ok().map(|rmem| rmem.max),
+            wmem_max: sysctl::wmem_max().ok(),
+            tcp_wmem_max: sysctl::tcp_wmem_max().ok(),
+            cpus: cpu::available_cpus(),
+            to_stdout: true,
+            clocks: Clocks::Sampled,
+            scope,
+            ..Facts::default()
+        };
+        Watch {
+            scout,
+            notes,
+            evidence: Evidence { facts, ..Evidence::default() },
+            threads: Threads::default(),
+            lanes: Vec::new(),
+            past: Vec::new(),
+            outputs: Outputs::default(),
+            output: None,
+            host: Sampler::new(None),
+            quotas: HashMap::new(),
+            others: Others::default(),
+            rest: (0, 0),
+            pending: Vec::new(),
+            settled: HashSet::new(),
+            totals: Totals::default(),
+            next_lane: 0,
+            start: now,
+            opened: now,
+            scanned: None,
+            scan_cost: Duration::ZERO,
+            from_start,
+        }
+    }
+
+    /// How long the watch has run.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// The lanes of now and of before.
+    pub(super) fn all_lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.past.iter().chain(&self.lanes)
+    }
+
+    /// Whether any process of a tree is still there.
+    pub(super) fn is_alive(&self, root: Pid) -> bool {
+        process::stat(root).is_ok_and(|stat| stat.state != 'Z')
+    }
+
+    /// Until the next look: 20 ms, so that a window of 100 ms has five; 50 ms with many lanes.
+    pub(super) fn pause(&self) -> Duration {
+        Duration::from_millis(if self.lanes.len() > FEW { 50 } else { 20 })
+    }
+
+    fn window_span(&self) -> Duration {
+        Duration::from_millis(if self.lanes.len() > FEW { 200 } else { 100 })
+    }
+
+    /// One look at everything; `true` when it closed a window.
+    pub(super) fn look(&mut self) -> bool {
+        let now = Instant::now();
+        self.totals.looks += 1;
+        if self.is_scan_due() {
+            self.scan(now);
+        }
+        for lane in &mut self.lanes {
+            lane.look(&mut self.scout, now);
+        }
+        self.threads.look(&self.scout.descriptors);
+        self.take_ended(now);
+        let due = now.duration_since(self.opened) >= self.window_span();
+        if due {
+            self.close(now);
+        }
+        due
+    }
+
+    /// Closes the last window and settles what is pending.
+    pub(super) fn finish(&mut self) {
+        let now = Instant::now();
+        self.take_ended(now);
+        // A sliver has too few looks to be judged, but its bytes count.
+        self.close(now);
+        self.evidence.facts.objects =
+            self.evidence.windows.iter().map(|window| u64::from(window.objects)).sum();
+    }
+
+    /// A hundredth of one processor, or a thirtieth while no connection is there and one may begin and end at any time;
+    /// never more often than a look.
+    fn is_scan_due(&self) -> bool {
+        let eager = self.lanes.iter().all(Lane::is_gone);
+        let (part, least) = if eager { (30, 20) } else { (100, 100) };
+        let pause = (self.scan_cost * part).max(Duration::from_millis(least)).min(Duration::from_secs(5));
+        self.scanned.is_none_or(|scanned| scanned.elapsed() >= pause)
+    }
+
+    fn scan(&mut self, now: Instant) {
+        let first = self.scanned.replace(now).is_none();
+        let began_before = first && !self.from_start;
+        let Scan { sightings, cost } = self.scout.scan(&mut self.notes);
+        self.scan_cost = cost;
+        self.totals.at_once = self.totals.at_once.max(sightings.len());
+        let moved = self.others.scanned(sightings.iter());
+        self.admit(&sightings, &moved, began_before, now);
+        if !self.threads.refresh(&self.scout.pids) || self.threads.are_many() {
+            self.notes.add("more than 32 threads: each is looked at only now and then");
+        }
+        self.outputs.refresh(&self.scout.pids, &self.scout.descriptors, !began_before);
+        for &pid in &self.scout.pids {
+            if let std::collections::hash_map::Entry::Vacant(entry) = self.quotas.entry(pid)
+                && let Ok(quota) = Quota::open(pid)
+            {
+                entry.insert(quota);
+            }
+        }
+    }
+
+    /// Gives lanes to the busiest connections; the bytes of others are only counted.
+    fn admit(
+        &mut self,
+        sightings: &[Sighting],
+        moved: &HashMap<Key, (u64, u64)>,
+        began_before: bool,
+        now: Instant,
+    ) {
+        let known: HashMap<Key, usize> =
+            self.lanes.iter().enumerate().map(|(at, lane)| (lane.key(), at)).collect();
+        let mut fresh: Vec<&Sighting> = Vec::new();
+        for sighting in sightings {
+            match known.get(&sighting.key) {
+                Some(&at) => self.lanes[at].update(sighting),
+                None => fresh.push(sighting),
+            }
+        }
+        let bytes = |key: &Key| moved.get(key).map_or(0, |(received, acked)| received + acked);
+        fresh.sort_by_key(|sighting| std::cmp::Reverse(bytes(&sighting.key)));
+        for sighting in fresh {
+            // The other end of a lane is part of it.
+            let is_mate = sighting.mate.is_some_and(|mate| self.lanes.iter().any(|lane| lane.id == mate));
+            if is_mate {
+                self.settled.insert(sighting.key);
+                continue;
+            }
+            let new = self.settled.insert(sighting.key);
+            self.totals.connections += u64::from(new);
+            if self.lanes.len() >= LANES && !self.make_room(bytes(&sighting.key), moved) {
+                let (received, acked) = moved.get(&sighting.key).copied().unwrap_or_default();
+                self.rest = (self.rest.0 + received, self.rest.1 + acked);
+                self.notes.add(format!(
+                    "more than {LANES} connections: the busiest are judged, of the others only bytes are counted"
+                ));
+                continue;
+            }
+            let local = sighting.socket.id.remote.ip().is_loopback()
+                || sighting.socket.id.remote.ip() == sighting.socket.id.local.ip();
+            self.evidence.facts.peer_is_local |= local;
+            let from_start = new && !began_before;
+            let mut lane = Lane::new(self.next_lane, sighting, from_start, now);
+            self.next_lane += 1;
+            lane.look(&mut self.scout, now);
+            self.lanes.push(lane);
+        }
+    }
+
+    /// Drops a lane that moved less than half of `bytes` since the last scan.
+    fn make_room(&mut self, bytes: u64, moved: &HashMap<Key, (u64, u64)>) -> bool {
+        let of = |lane: &Lane| moved.get(&lane.key()).map_or(0, |(received, acked)| received + acked);
+        let Some((at, least)) = self.lanes.iter().map(of).enumerate().min_by_key(|(_, bytes)| *bytes) else {
+            return false;
+        };
+        let worth = bytes > 2 * least.max(1 << 10);
+        if worth {
+            let lane = self.lanes.swap_remove(at);
+            self.past.push(lane);
+        }
+        worth
+    }
+
+    fn take_ended(&mut self, now: Instant) {
+        let at = now.duration_since(self.start).as_secs_f64();
+        for (key, socket) in self.scout.ended(&mut self.notes) {
+            if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.key() == key) {
+                lane.end(&socket, now);
+            } else if !self.settled.contains(&key) && self.pending.len() < MOST_PENDING {
+                self.pending.push((at, key, socket));
+            }
+        }
+    }
+
+    fn close(&mut self, now: Instant) {
+        let (opened, span) = (self.opened, now.duration_since(self.opened));
+        if span.is_zero() {
+            return;
+        }
+        let throttled = self.quotas.iter_mut().map(|(pid, quota)| (*pid, quota.window())).collect();
+        let cpu = self.threads.close(&throttled);
+        let threads = &self.threads;
+        let mut closed: Vec<Closed> =
+            self.lanes.iter_mut().map(|lane| lane.close(opened, now, threads)).collect();
+        self.threads.begin();
+        let at = opened.duration_since(self.start).as_secs_f64();
+        closed.extend(self.settle(at, span));
+        let written = self.outputs.window();
+        self.follow_output();
+        let host = self.host.host_window();
+        let (mut received, mut acked) = std::mem::take(&mut self.rest);
+        for lane in &closed {
+            received += lane.received;
+            acked += lane.acked;
+        }
+        self.totals.received += received;
+        self.totals.acked += acked;
+        let lanes: Vec<LaneWindow> = closed.into_iter().map(|closed| closed.lane).collect();
+        let mut window = Window {
+            at,
+            span,
+            // A relay moves the same bytes in and out.
+            received: received.max(acked),
+            written,
+            objects: lanes.iter().fold(0, |sum: u32, lane| sum.saturating_add(lane.objects)),
+            lanes,
+            cpu: host.cpu,
+            dirty: host.dirty,
+            disk: host.disk,
+            ..Window::default()
+        };
+        if let Reading::Value(seen) = &mut window.cpu {
+            seen.process = cpu;
+        }
+        self.evidence.push(window, MOST_WINDOWS);
+        self.opened = now;
+        let (gone, alive) = std::mem::take(&mut self.lanes).into_iter().partition(Lane::is_gone);
+        self.lanes = alive;
+        self.past.extend::<Vec<Lane>>(gone);
+    }
+
+    /// Connections that were over between two looks and are the subject's, as lanes of the window in which they ended;
+    /// those of earlier windows are put there.
+    fn settle(&mut self, at: f64, span: Duration) -> Vec<Closed> {
+        let (mine, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(|(_, _, socket)| self.scout.claims(socket));
+        self.pending = pending;
+        let mut here = Vec::new();
+        for (when, key, socket) in mine {
+            if !self.settled.insert(key) {
+                continue;
+            }
+            self.totals.connections += 1;
+            self.totals.unseen += 1;
+            let number = self.next_lane;
+            self.next_lane += 1;
+            if when >= at {
+                here.push(unseen(number, &socket, span));
+                continue;
+            }
+            let earlier = self.evidence.windows.iter_mut().rev().find(|window| window.at <= when);
+            if let Some(window) = earlier {
+                let closed = unseen(number, &socket, window.span);
+                window.received += closed.received.max(closed.acked);
+                window.objects += closed.lane.objects;
+                window.lanes.push(closed.lane);
+                self.totals.received += closed.received;
+                self.totals.acked += closed.acked;
+            }
+        }
+        here
+    }
+
+    /// The disk of the file that grows most is the one to watch.
+    fn follow_output(&mut self) {
+        let main = self.outputs.main().map(std::path::Path::to_owned);
+        if main.is_none() || main == self.output {
+            return;
+        }
+        self.host = Sampler::new(main.as_deref());
+        let facts = &mut self.evidence.facts;
+        facts.to_stdout = false;
+        facts.disk = self.host.disk_name().value().map(|name| (*name).to_owned());
+        self.output = main;
+    }
+}

@@ -1,0 +1,110 @@
+//! Is the verdict right? Runs whose cause is made and then checked are judged from each side, and the verdicts counted.
+//!
+//! `cargo test` runs a fixed sample of the matrix (`sample`); `make truth` all of it, or the part that
+//! `WEIR_TRUTH='cause=receive-buffer,cc=bbr'` names. Runs are kept under `target/truth/`, and `WEIR_TRUTH_JUDGE=1` judges
+//! again what is kept there without running anything. docs/truth.md has the published matrix and how to read it.
+
+#[path = "truth/archive.rs"]
+mod archive;
+#[path = "truth/case.rs"]
+mod case;
+#[path = "truth/cell.rs"]
+mod cell;
+#[path = "truth/expect.rs"]
+mod expect;
+#[path = "truth/fact.rs"]
+mod fact;
+#[path = "truth/fetch.rs"]
+mod fetch;
+#[path = "truth/lab.rs"]
+mod lab;
+#[path = "truth/page.rs"]
+mod page;
+#[path = "truth/plan.rs"]
+mod plan;
+#[path = "truth/sample.rs"]
+mod sample;
+#[path = "truth/schedule.rs"]
+mod schedule;
+#[path = "truth/score.rs"]
+mod score;
+#[path = "truth/settled.rs"]
+mod settled;
+#[path = "truth/traffic.rs"]
+mod traffic;
+#[path = "truth/watch.rs"]
+mod watch;
+
+use std::env;
+use std::time::Instant;
+
+use archive::Archive;
+use cell::{Cell, Filter};
+use lab::Lab;
+use page::Page;
+use schedule::Outcome;
+
+/// Of verdicts that could know, the share that must be right.
+const RIGHT: f64 = 0.97;
+
+/// Of all verdicts, the share that may convict an innocent stage.
+const WRONG: f64 = 0.01;
+
+/// Runs in which the cause did not bind: more would be a lab that does not do what it says.
+const VOID: f64 = 0.1;
+
+#[test]
+fn verdicts_are_right() {
+    let (name, cells) = match env::var("WEIR_TRUTH") {
+        Ok(text) => {
+            let filter = Filter::parse(&text).expect("WEIR_TRUTH");
+            ("matrix", Cell::all().into_iter().filter(|cell| filter.admits(*cell)).collect())
+        }
+        Err(_) => ("sample", sample::cells()),
+    };
+    let archive = Archive::open(name).expect("a folder for the results");
+    let mut failed = 0;
+    if env::var_os("WEIR_TRUTH_JUDGE").is_none() {
+        let lab = match Lab::open() {
+            Ok(lab) => lab,
+            Err(why) => return skip(&format!("{why:#}")),
+        };
+        if name == "sample" {
+            archive.clear().expect("a folder for the runs");
+        }
+        let start = Instant::now();
+        let outcome = schedule::run(&lab, &archive, &cells);
+        println!("{} cells in {:.0} s", cells.len(), start.elapsed().as_secs_f64());
+        failed = report(&outcome);
+    }
+    let page = Page::judge(&archive).expect("runs to judge");
+    std::fs::write(archive.path("matrix.md"), page.render()).expect("a file for the matrix");
+    std::fs::write(archive.path("weak.txt"), page.weak()).expect("a file for what is weak");
+    println!("{}\n{}", page.render(), page.weak());
+    for (cell, programs, why) in &page.void {
+        println!("void {cell} {programs}: {why}");
+    }
+    let sums = page.sums();
+    assert_eq!(failed, 0, "runs failed");
+    assert!(sums.all() > 0, "nothing was judged");
+    assert!(page.void.len() as f64 <= VOID * page.runs as f64, "{} of {} runs are void", page.void.len(), page.runs);
+    assert!(sums.right_share() >= RIGHT, "{sums}");
+    assert!(sums.wrong_share() <= WRONG, "{sums}");
+}
+
+/// Prints what was not judged; returns how many runs failed.
+fn report(outcome: &Outcome) -> usize {
+    for (cell, why) in &outcome.skipped {
+        println!("skipped {cell}: {why}");
+    }
+    for (cell, programs, why) in &outcome.failed {
+        println!("failed {cell} {}: {why}", programs.name());
+    }
+    outcome.failed.len()
+}
+
+/// Says why a test did not test. In CI that is a failure: there the machine has to be able to.
+fn skip(why: &str) {
+    assert!(env::var("CI").as_deref() != Ok("true"), "skipped in CI: {why}");
+    println!("skipped: {why}");
+}
