@@ -28,7 +28,9 @@ fn main() -> Result<(), Error> {
 }
 
 fn rates() -> Result<(), Error> {
-    [1.0, 10.0, 100.0, 400.0, 1000.0, 2000.0].into_iter().try_for_each(|mbit| one(mbit, 1.0, Fidelity::Packet))
+    [1.0, 10.0, 100.0, 400.0, 1000.0, 2000.0]
+        .into_iter()
+        .try_for_each(|mbit| one(mbit, 1.0, Fidelity::Packet))
 }
 
 fn gso() -> Result<(), Error> {

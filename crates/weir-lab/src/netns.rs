@@ -63,7 +63,10 @@ impl Namespace {
             let _ = report.send(joined);
             inside.then(work)
         });
-        entered.recv().unwrap_or_else(|_| Err(io::Error::other("its thread ended"))).map_err(Error::system(attempt))?;
+        entered
+            .recv()
+            .unwrap_or_else(|_| Err(io::Error::other("its thread ended")))
+            .map_err(Error::system(attempt))?;
         // Another thread only to take the value out of its Option would cost more than this one line explains.
         Ok(thread::spawn(move || match thread.join() {
             Ok(Some(value)) => value,

@@ -1,13 +1,15 @@
 //! Carrying out a scenario: the bed and the slow hosts are made, the work is done, each side is judged by what its own
 //! sockets showed, and the figures are laid beside what was expected.
 
+mod lanes;
 mod measure;
+mod threads;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 
 use weir_model::evidence::Evidence;
 use weir_model::limit::Limit;
@@ -18,13 +20,13 @@ use crate::bed::Bed;
 use crate::congestion;
 use crate::leftovers::Folder;
 use crate::netns::Namespace;
-use crate::scenario::{Figure, Host, Quantity, Scenario, Side, Then};
+use crate::scenario::{Figure, Host, Prediction, Quantity, Scenario, Side, Then};
 use crate::slow_core::SlowCore;
 use crate::slow_disk::SlowDisk;
-use crate::workload::{Done, Stage};
+use crate::workload::{Done, Stage, Subject};
 pub use crate::workload::WorkError;
 use measure::measure;
-use watch::Watch;
+use watch::{Post, Watch};
 
 /// What runs need beside their scenarios.
 #[derive(Debug)]
@@ -150,19 +152,15 @@ impl Lab {
     }
 
     fn run_then(&self, then: &Then, before: &Seen) -> Result<ThenOutcome, WorkError> {
-        let advised = before
-            .verdicts
-            .get(&then.side)
-            .and_then(|verdict| verdict.advice.iter().find_map(|advice| advice.predicted_rate));
-        let by_law = then.predicted.map(|rate| rate.0);
-        let mut changed = (*then.changed).clone();
-        // A gain is the first run's figure.
-        changed.figures.retain(|figure| figure.of != Quantity::Gain);
-        let outcome = self.run(&changed)?;
+        let (predicted, by) = match then.predicted {
+            Prediction::Gain(gain) => (Some(gain * rate_of(before).0), "law"),
+            Prediction::Advice(side) => (advised(before, side), "advice"),
+        };
+        let outcome = self.run(&then.changed)?;
         Ok(ThenOutcome {
             what: then.what.clone(),
-            predicted: advised.or(by_law),
-            by: if advised.is_some() { "advice" } else { "law" },
+            predicted,
+            by,
             achieved: rate_of(&outcome.seen).0,
             within: then.within,
             outcome: Box::new(outcome),
@@ -179,10 +177,12 @@ impl Lab {
         prepare(bed.far(), &scenario.far)?;
         let disk = scenario.near.disk.map(|disk| SlowDisk::make(&folder, "slow-disk", &disk)).transpose()?;
         let core = scenario.near.core.map(|core| SlowCore::make(&folder, core)).transpose()?;
-        let process = Arc::new(AtomicU32::new(0));
         let output = disk.as_ref().map_or(folder.path(), SlowDisk::path).to_owned();
-        let near = Watch::start(bed.near(), Some((Arc::clone(&process), output.clone())))?;
-        let far = Watch::start(bed.far(), None)?;
+        let (reader, sender) = (Arc::new(Subject::default()), Arc::new(Subject::default()));
+        let near = Post { side: Side::Receiver, subject: Arc::clone(&reader), output: Some(output.clone()) };
+        let near = Watch::start(bed.near(), scenario, near)?;
+        let far = Post { side: Side::Sender, subject: Arc::clone(&sender), output: None };
+        let far = Watch::start(bed.far(), scenario, far)?;
         let stage = Stage {
             scenario,
             bed: &bed,
@@ -192,10 +192,10 @@ impl Lab {
             core: core.as_ref(),
             weir: &self.weir,
             stop: &self.stop,
-            process: &process,
+            reader: &reader,
+            sender: &sender,
         };
         let done = stage.play();
-        process.store(0, Relaxed);
         let (near, far) = (near.finish(), far.finish());
         let done = done?;
         Ok(judge(done, near?, far?))
@@ -230,6 +230,11 @@ fn limits(scenario: &Scenario, seen: &Seen) -> Vec<LimitCheck> {
         seen: seen.verdicts.get(side).and_then(|verdict| verdict.limit),
     });
     checks.collect()
+}
+
+/// The first number in the advice of a side, most useful first.
+fn advised(seen: &Seen, side: Side) -> Option<f64> {
+    seen.verdicts.get(&side)?.advice.iter().find_map(|advice| advice.predicted_rate)
 }
 
 fn rate_of(seen: &Seen) -> Rate {

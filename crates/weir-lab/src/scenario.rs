@@ -90,12 +90,19 @@ pub struct Then {
     pub what: String,
     /// The scenario with the change.
     pub changed: Box<Scenario>,
-    /// Whose verdict of the first run has the advice with the predicted rate.
-    pub side: Side,
-    /// What the law predicts where no advice has a number, bytes per second.
-    pub predicted: Option<weir_units::Rate>,
+    /// Where the prediction comes from.
+    pub predicted: Prediction,
     /// How far off the prediction may be.
     pub within: f64,
+}
+
+/// Where the rate that a change should bring is from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Prediction {
+    /// The advice of this side's verdict on the first run.
+    Advice(Side),
+    /// The scenario's law: so many times the first run's rate.
+    Gain(f64),
 }
 
 /// The file as it is written.
@@ -131,8 +138,10 @@ enum Limits {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ThenText {
     what: String,
-    side: Side,
-    predicted: Option<Text<weir_units::Rate>>,
+    /// Whose verdict of the first run has the advice with a predicted rate.
+    advice_by: Option<Side>,
+    /// Without such advice, how many times the first run's rate the law predicts.
+    gain: Option<Spanned<f64>>,
     within: Spanned<f64>,
     change: toml::Table,
 }
@@ -150,23 +159,20 @@ impl Scenario {
         let place = Place { file, text };
         let document: Document = toml::from_str(text).map_err(|error| place.of(&error))?;
         let name = FilePath::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let change = document.then.as_ref().map(|then| then.change.clone());
-        let then = document.then.as_ref().map(|then| (then.what.clone(), then.side, then.predicted, then.within.clone()));
+        let (then, document) = document.without_then();
         let mut scenario = document.check(&place, name)?;
-        if let (Some(change), Some((what, side, predicted, within))) = (change, then) {
-            let changed = changed(&place, change, &scenario.name)?;
-            let within = figure::tolerance(&place, &within)?;
-            let predicted = predicted.map(|Text(rate)| rate);
-            scenario.then = Some(Then { what, changed: Box::new(changed), side, predicted, within });
-        }
+        scenario.then = then.map(|then| then.check(&place, &scenario.name)).transpose()?;
         Ok(scenario)
     }
 }
 
-/// The file with `change` laid over it, and without its `then`.
+/// The file with `change` laid over it, and without what must come out of the first run.
 fn changed(place: &Place<'_>, change: toml::Table, name: &str) -> Result<Scenario, ScenarioError> {
     let mut whole: toml::Table = toml::from_str(place.text).map_err(|error| place.of(&error))?;
-    whole.remove("then");
+    // What the first run must show, the changed one need not.
+    for own in ["then", "figure", "limit"] {
+        whole.remove(own);
+    }
     merge::over(&mut whole, change);
     let refused = |why: String| place.field("then.change", why);
     // Written out and read again: a table by itself has no places in a text, which checks need for their errors.
@@ -178,7 +184,25 @@ fn changed(place: &Place<'_>, change: toml::Table, name: &str) -> Result<Scenari
     })
 }
 
+impl ThenText {
+    fn check(self, place: &Place<'_>, name: &str) -> Result<Then, ScenarioError> {
+        let predicted = match (self.advice_by, self.gain) {
+            (Some(side), None) => Prediction::Advice(side),
+            (None, Some(gain)) if gain.get_ref().is_finite() && *gain.get_ref() > 0.0 => Prediction::Gain(*gain.get_ref()),
+            (None, Some(gain)) => return Err(place.at(&gain.span(), "a gain must be above 0")),
+            _ => return Err(place.field("then", "expected either advice-by or gain".to_owned())),
+        };
+        let within = figure::tolerance(place, &self.within)?;
+        let changed = Box::new(changed(place, self.change, name)?);
+        Ok(Then { what: self.what, changed, predicted, within })
+    }
+}
+
 impl Document {
+    fn without_then(mut self) -> (Option<ThenText>, Document) {
+        (self.then.take(), self)
+    }
+
     fn check(self, place: &Place<'_>, name: String) -> Result<Scenario, ScenarioError> {
         let path = self.path.path();
         path.check().map_err(|error| place.field("path", error.to_string()))?;

@@ -49,7 +49,9 @@ impl Trace {
         }
         match times.last() {
             None => Err(Error::Trace { line: 1, why: "the trace is empty".to_owned() }),
-            Some(0) => Err(Error::Trace { line: times.len(), why: "the last time must be above 0".to_owned() }),
+            Some(0) => {
+                Err(Error::Trace { line: times.len(), why: "the last time must be above 0".to_owned() })
+            }
             Some(_) => Ok(Trace { times }),
         }
     }
@@ -116,7 +118,10 @@ mod tests {
     #[test]
     fn names_the_line_in_error() {
         for (text, line) in [("5\nx\n", 2), ("5\n4\n", 2), ("", 1), ("0\n0\n", 2), ("1\n-2\n", 2)] {
-            assert!(matches!(Trace::parse(text), Err(Error::Trace { line: at, .. }) if at == line), "{text:?}");
+            assert!(
+                matches!(Trace::parse(text), Err(Error::Trace { line: at, .. }) if at == line),
+                "{text:?}"
+            );
         }
     }
 }

@@ -74,7 +74,9 @@ impl Tun {
         };
         let set = |flags: u32| {
             // SAFETY: this call takes its argument by value.
-            unsafe { libc::ioctl(self.file.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(flags)) }
+            unsafe {
+                libc::ioctl(self.file.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(flags))
+            }
         };
         // UDP's came with Linux 6.2; without it each datagram comes alone.
         match set(wanted) {

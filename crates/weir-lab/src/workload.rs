@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use weir_model::evidence::Evidence;
@@ -86,8 +86,45 @@ pub(crate) struct Stage<'a> {
     /// The `weir` binary.
     pub(crate) weir: &'a Path,
     pub(crate) stop: &'a Arc<AtomicBool>,
-    /// The near end's process once it runs, for its watcher.
-    pub(crate) process: &'a AtomicU32,
+    /// The near end's program once it runs, for its watcher.
+    pub(crate) reader: &'a Subject,
+    /// The far end's.
+    pub(crate) sender: &'a Arc<Subject>,
+}
+
+/// A program at work, told to its watcher: a process, or one thread of this one.
+#[derive(Debug, Default)]
+pub(crate) struct Subject {
+    process: AtomicU32,
+    thread: AtomicU32,
+}
+
+/// What a [`Subject`] is at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Watched {
+    pub(crate) process: u32,
+    /// `None` for all of the process's.
+    pub(crate) thread: Option<u32>,
+}
+
+impl Subject {
+    /// It is this process.
+    fn is_process(&self, pid: u32) {
+        self.process.store(pid, SeqCst);
+    }
+
+    /// It is the calling thread.
+    fn is_this_thread(&self) {
+        self.thread.store(weir_observe::thread::current_tid().0, SeqCst);
+        self.process.store(std::process::id(), SeqCst);
+    }
+
+    /// What to watch; `None` while nothing runs.
+    pub(crate) fn now(&self) -> Option<Watched> {
+        let process = Some(self.process.load(SeqCst)).filter(|process| *process > 0)?;
+        let thread = Some(self.thread.load(SeqCst)).filter(|thread| *thread > 0);
+        Some(Watched { process, thread })
+    }
 }
 
 /// The work, done.

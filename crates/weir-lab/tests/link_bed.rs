@@ -150,7 +150,8 @@ fn a_child_begins_inside_and_finds_the_way() {
     command.args(["/proc/net/dev", "/proc/net/route"]);
     bed.near().enter(&mut command).unwrap();
     let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
-    let devices: Vec<&str> = text.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim()).collect();
+    let devices: Vec<&str> =
+        text.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim()).collect();
     assert!(devices.contains(&"lo") && devices.contains(&"weir0"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("weir0\t00000000")), "no default route: {text}");
 }
@@ -158,7 +159,8 @@ fn a_child_begins_inside_and_finds_the_way() {
 #[test]
 fn congestion_controls_can_be_chosen() {
     let Some(bed) = bed(&Path::default()) else { return };
-    let before = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap_or_default();
+    let before =
+        std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap_or_default();
     let allowed = match congestion::allow() {
         Ok(allowed) => allowed,
         Err(error) => return skip(&error.to_string()).unwrap_or_default(),

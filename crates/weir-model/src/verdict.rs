@@ -427,10 +427,13 @@ fn counted(evidence: &Evidence) -> Range<usize> {
     };
     let first = windows.iter().enumerate().position(moves);
     let last = windows.iter().enumerate().rposition(moves);
-    match (first, last) {
+    let counted = match (first, last) {
         (Some(first), Some(last)) => first..last + 1,
         _ => 0..windows.len(),
-    }
+    };
+    // A run that never moved was idle all the time, and that is then what there is to say.
+    let takes_time = windows[counted.clone()].iter().any(|window| !window.span.is_zero());
+    if takes_time { counted } else { 0..windows.len() }
 }
 
 /// Bytes move, lie in a socket, or are owed or waited for.

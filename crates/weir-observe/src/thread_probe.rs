@@ -78,6 +78,11 @@ impl ThreadProbe {
         &self.name
     }
 
+    /// From now on it goes by this name: its process runs another program.
+    pub fn rename(&mut self, name: impl Into<String>) {
+        self.name = name.into();
+    }
+
     /// What the last look found.
     pub fn doing(&self) -> Option<Doing> {
         self.doing

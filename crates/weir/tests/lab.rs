@@ -133,7 +133,7 @@ fn what_is_wrong_with_a_file_is_said_with_line_and_field() {
 #[test]
 fn a_change_that_cannot_be_is_refused_before_anything_runs() {
     let sandbox = Sandbox::new();
-    let then = "\n[then]\nwhat = \"x\"\nside = \"sender\"\nwithin = 0.1\n\n[then.change.path]\ndelay = \"1h\"\n";
+    let then = "\n[then]\nwhat = \"x\"\nadvice-by = \"sender\"\nwithin = 0.1\n\n[then.change.path]\ndelay = \"1h\"\n";
     sandbox.write("bad.toml", format!("{QUICK}{then}"));
     lab(&sandbox, &["run", "bad.toml"]).run().fails(2, &["bad.toml", "then.change", "invalid time '1h'"]);
 }

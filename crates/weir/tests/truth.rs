@@ -67,7 +67,11 @@ fn verdicts_are_right() {
     if env::var_os("WEIR_TRUTH_JUDGE").is_none() {
         let lab = match Lab::open() {
             Ok(lab) => lab,
-            Err(why) => return skip(&format!("{why:#}")),
+            Err(why) => {
+                // No older matrix may stand for this run; there may be none.
+                let _ = std::fs::remove_file(archive.path("matrix.md"));
+                return skip(&format!("{why:#}"));
+            }
         };
         if name == "sample" {
             archive.clear().expect("a folder for the runs");
@@ -87,7 +91,12 @@ fn verdicts_are_right() {
     let sums = page.sums();
     assert_eq!(failed, 0, "runs failed");
     assert!(sums.all() > 0, "nothing was judged");
-    assert!(page.void.len() as f64 <= VOID * page.runs as f64, "{} of {} runs are void", page.void.len(), page.runs);
+    assert!(
+        page.void.len() as f64 <= VOID * page.runs as f64,
+        "{} of {} runs are void",
+        page.void.len(),
+        page.runs
+    );
     assert!(sums.right_share() >= RIGHT, "{sums}");
     assert!(sums.wrong_share() <= WRONG, "{sums}");
 }

@@ -137,7 +137,8 @@ impl<P: Packet> Bottleneck<P> {
 
     /// Spends opportunities up to `now` on the packet being sent. Returns when its last byte was out.
     fn use_opportunities(&mut self, now: Moment) -> Option<Fine> {
-        let (Pace::Trace { schedule, next, budget }, Some(sending)) = (&mut self.pace, &mut self.sending) else {
+        let (Pace::Trace { schedule, next, budget }, Some(sending)) = (&mut self.pace, &mut self.sending)
+        else {
             return None;
         };
         loop {

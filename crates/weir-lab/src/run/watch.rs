@@ -1,20 +1,20 @@
-//! One end of a bed, watched from outside its programs: sockets by netlink, the client's threads by /proc.
+//! One end of a bed, watched from outside its programs as `weir why` does: sockets by netlink, threads by /proc.
 
-use std::collections::HashMap;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use weir_model::evidence::{Evidence, Facts, LaneWindow, Reading, ThreadWindow, Window};
+use weir_model::evidence::{Clocks, Evidence, Facts, Window};
 use weir_observe::Sampler;
-use weir_observe::flow::FlowProbe;
-use weir_observe::sock_diag::{Destroyed, Filter, SockDiag, TcpSocket};
+use weir_observe::sock_diag::{Destroyed, Filter, SockDiag};
 
+use super::lanes::Lanes;
+use super::threads::Threads;
 use crate::netns::Namespace;
-use crate::workload::{PORT, WorkError};
+use crate::scenario::{Scenario, Side};
+use crate::workload::{PORT, Subject, WorkError};
 
 /// Between two looks: a round trip of the lab's paths.
 const LOOK: Duration = Duration::from_millis(20);
@@ -28,22 +28,22 @@ pub(super) struct Watch {
     thread: JoinHandle<Result<Evidence, weir_observe::Error>>,
 }
 
-/// The client's process, once it runs, and where it writes.
-type Client = (Arc<AtomicU32>, PathBuf);
+/// What is watched.
+pub(super) struct Post {
+    pub(super) side: Side,
+    /// The program at this end, once it runs.
+    pub(super) subject: Arc<Subject>,
+    /// Where it writes.
+    pub(super) output: Option<PathBuf>,
+}
 
 impl Watch {
     /// Starts watching what goes to or from the lab's port in `namespace`.
-    pub(super) fn start(namespace: &Namespace, client: Option<Client>) -> Result<Watch, WorkError> {
-        let tcp_rmem = namespace.sysctl("net.ipv4.tcp_rmem").ok();
-        let facts = Facts {
-            tcp_rmem_max: tcp_rmem.and_then(|text| text.split_ascii_whitespace().nth(2)?.parse().ok()),
-            cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
-            objects: 1,
-            ..Facts::default()
-        };
+    pub(super) fn start(namespace: &Namespace, scenario: &Scenario, post: Post) -> Result<Watch, WorkError> {
+        let facts = facts(namespace, scenario, &post);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = namespace.spawn(move || watch(facts, client, &stopped))?;
+        let thread = namespace.spawn(move || watch(facts, &post, &stopped))?;
         Ok(Watch { stop, thread })
     }
 
@@ -55,20 +55,40 @@ impl Watch {
     }
 }
 
-fn watch(facts: Facts, client: Option<Client>, stop: &AtomicBool) -> Result<Evidence, weir_observe::Error> {
+fn facts(namespace: &Namespace, scenario: &Scenario, post: &Post) -> Facts {
+    let last_number = |name: &str| {
+        let text = namespace.sysctl(name).ok()?;
+        text.split_ascii_whitespace().next_back()?.parse().ok()
+    };
+    let program = if post.side == Side::Sender { "the server" } else { scenario.workload.program() };
+    Facts {
+        tcp_rmem_max: last_number("net.ipv4.tcp_rmem"),
+        tcp_wmem_max: last_number("net.ipv4.tcp_wmem"),
+        wmem_max: scenario.far.wmem_max.map(|bytes| bytes.0).or_else(|| last_number("net.core.wmem_max")),
+        cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+        objects: scenario.workload.objects(),
+        clocks: Clocks::Sampled,
+        scope: Some(program.to_owned()),
+        // On real hosts the interface's speed says it; here the scenario does.
+        link_rate: scenario.path.down.rate.map(|rate| rate.0),
+        ..Facts::default()
+    }
+}
+
+fn watch(facts: Facts, post: &Post, stop: &AtomicBool) -> Result<Evidence, weir_observe::Error> {
     let mut sockets = SockDiag::open()?;
     let mut ended = Destroyed::open()?;
-    let (process, output) = client.unzip();
-    let mut host = Sampler::new(output.as_deref());
+    let mut host = Sampler::new(post.output.as_deref());
     let mut threads = Threads::default();
-    let mut lanes = Lanes::default();
+    let mut lanes = Lanes::new(post.side);
     let mut windows = Vec::new();
     let start = Instant::now();
     let mut begun = start;
     let mut last = false;
     while !last {
         for _ in 0..LOOKS {
-            lanes.look(sockets.tcp(&Filter { port: Some(PORT), ..Filter::default() })?);
+            lanes.look(&sockets.tcp(&Filter { port: Some(PORT), ..Filter::default() })?);
+            threads.look(post.subject.now());
             last = stop.load(Relaxed);
             if last {
                 break;
@@ -77,145 +97,25 @@ fn watch(facts: Facts, client: Option<Client>, stop: &AtomicBool) -> Result<Evid
         }
         let mut over = Vec::new();
         ended.read(&mut over)?;
-        lanes.look_back(over);
+        lanes.end(over.iter().filter(|socket| [socket.id.local.port(), socket.id.remote.port()].contains(&PORT)));
         let now = Instant::now();
-        let span = now.duration_since(begun);
-        let thread = match process.as_ref().map(|process| process.load(Relaxed)) {
-            Some(pid) if pid > 0 => threads.busiest(pid),
-            _ => Reading::Missing("no program of the lab's is watched".to_owned()),
-        };
         let seen = host.host_window();
-        let mut window = lanes.window(span, thread);
+        let lanes = lanes.window(begun, now, threads.window());
         // Before the first connection and after the last there is nothing to judge.
-        if !window.lanes.is_empty() {
-            window.at = begun.duration_since(start).as_secs_f64();
-            (window.cpu, window.dirty, window.disk) = (seen.cpu, seen.dirty, seen.disk);
-            windows.push(window);
+        if !lanes.is_empty() {
+            windows.push(Window {
+                at: begun.duration_since(start).as_secs_f64(),
+                span: now.duration_since(begun),
+                received: lanes.iter().map(|lane| lane.received).sum(),
+                objects: lanes.iter().map(|lane| lane.objects).sum(),
+                lanes,
+                cpu: seen.cpu,
+                dirty: seen.dirty,
+                disk: seen.disk,
+                ..Window::default()
+            });
         }
         begun = now;
     }
     Ok(Evidence { windows, trials: Vec::new(), facts })
-}
-
-/// Each connection, with the number that its lane has.
-#[derive(Default)]
-struct Lanes {
-    flows: HashMap<u64, Flow>,
-    count: u32,
-    /// In this window so far.
-    looks: u32,
-}
-
-struct Flow {
-    lane: u32,
-    probe: FlowProbe,
-    looks: u32,
-    /// Its counters are in since it closed.
-    over: bool,
-    fresh: bool,
-}
-
-impl Lanes {
-    fn look(&mut self, sockets: Vec<TcpSocket>) {
-        self.looks += 1;
-        for socket in sockets.iter().filter(|socket| socket.id.remote.port() != 0) {
-            self.flow(socket).look(socket);
-        }
-    }
-
-    /// Takes in what is said of connections as they close.
-    fn look_back(&mut self, over: Vec<TcpSocket>) {
-        let ours = |socket: &&TcpSocket| socket.id.local.port() == PORT || socket.id.remote.port() == PORT;
-        for socket in over.iter().filter(ours) {
-            let flow = self.flow(socket);
-            flow.look(socket);
-            flow.over = true;
-        }
-    }
-
-    fn flow(&mut self, socket: &TcpSocket) -> &mut Flow {
-        let count = &mut self.count;
-        self.flows.entry(socket.id.cookie).or_insert_with(|| {
-            let lane = *count;
-            *count += 1;
-            Flow { lane, probe: FlowProbe::from_its_start(), looks: 0, over: false, fresh: true }
-        })
-    }
-
-    fn window(&mut self, span: Duration, thread: Reading<ThreadWindow>) -> Window {
-        let mut thread = Some(thread);
-        let all = self.looks.max(1);
-        let mut lanes: Vec<LaneWindow> = self
-            .flows
-            .values_mut()
-            .filter(|flow| flow.looks > 0)
-            .map(|flow| {
-                let alive = span.mul_f64(f64::from(flow.looks.min(all)) / f64::from(all));
-                flow.lane(span, alive)
-            })
-            .collect();
-        lanes.sort_by_key(|lane| lane.lane);
-        if let (Some(lane), Some(thread)) = (lanes.first_mut(), thread.take()) {
-            lane.thread = thread;
-        }
-        self.flows.retain(|_, flow| !flow.over);
-        self.looks = 0;
-        let received = lanes.iter().map(|lane| lane.received).sum();
-        Window { span, received, lanes, ..Window::default() }
-    }
-}
-
-impl Flow {
-    fn look(&mut self, socket: &TcpSocket) {
-        self.looks += 1;
-        self.probe.look(socket);
-    }
-
-    fn lane(&mut self, span: Duration, alive: Duration) -> LaneWindow {
-        let seen = self.probe.window();
-        self.looks = 0;
-        let first = u32::from(std::mem::take(&mut self.fresh));
-        let awaiting = seen.awaiting_answer.min(seen.waiting);
-        LaneWindow {
-            lane: self.lane,
-            received: if seen.sender.value().is_some() { seen.acked } else { seen.received },
-            first_byte: alive.mul_f64(awaiting),
-            socket_wait: alive.mul_f64(seen.waiting - awaiting),
-            idle: span.saturating_sub(alive),
-            connects: first,
-            requests: first,
-            tcp: seen.receiver,
-            sender: seen.sender,
-            ..LaneWindow::default()
-        }
-    }
-}
-
-/// The processor time of a process's threads.
-#[derive(Default)]
-struct Threads {
-    before: HashMap<u32, (Duration, Duration)>,
-}
-
-impl Threads {
-    /// What the busiest did since the last call.
-    fn busiest(&mut self, pid: u32) -> Reading<ThreadWindow> {
-        let mut now = HashMap::new();
-        for entry in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
-            let tid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-            let text = fs::read_to_string(entry.path().join("schedstat")).ok();
-            if let (Some(tid), Some(times)) = (tid, text.and_then(|text| weir_observe::thread::parse(&text).ok())) {
-                now.insert(tid, (times.run, times.wait));
-            }
-        }
-        let before = std::mem::replace(&mut self.before, now);
-        let used = self.before.iter().map(|(tid, (run, wait))| {
-            let (run_then, wait_then) = before.get(tid).copied().unwrap_or_default();
-            (run.saturating_sub(run_then), wait.saturating_sub(wait_then))
-        });
-        match used.max() {
-            Some((cpu, runqueue)) => Reading::Value(ThreadWindow { cpu, runqueue, ..ThreadWindow::default() }),
-            None => Reading::Missing(format!("process {pid} has ended")),
-        }
-    }
 }

@@ -82,6 +82,9 @@ pub struct Socket {
     /// Bytes of one write.
     #[serde(default = "message")]
     pub message: Text<Bytes>,
+    /// TCP_NODELAY of the sender: each write leaves at once.
+    #[serde(default)]
+    pub no_delay: bool,
     /// The sender has so much to send.
     pub send_rate: Option<Text<Rate>>,
     /// The reader reads so much, in pieces of `message`, and sleeps in between.
@@ -146,6 +149,15 @@ impl Workload {
             }
             Workload::Socket(socket) => socket.bytes.0.0 * u64::from(socket.requests),
             Workload::Iperf3(iperf3) => iperf3.bytes.0.0,
+        }
+    }
+
+    /// Files, or answers.
+    pub fn objects(&self) -> u64 {
+        match self {
+            Workload::Get(download) | Workload::Curl(download) | Workload::Wget(download) => u64::from(download.files),
+            Workload::Socket(socket) => u64::from(socket.requests),
+            Workload::Iperf3(_) => 1,
         }
     }
 

@@ -5,7 +5,6 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering::Relaxed;
 
 use weir_serve::{Config, Content, Handle, Server, TlsSource};
 
@@ -34,7 +33,7 @@ pub(super) fn play(stage: &Stage<'_>, work: &Download) -> Result<Done, WorkError
     let said = File::create(&log).map_err(WorkError::program("cannot write the client's log"))?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
     let running = Running::start(&mut command, stage.stop).map_err(WorkError::program(format!("cannot run {name}")))?;
-    stage.process.store(running.pid(), Relaxed);
+    stage.reader.is_process(running.pid());
     let (status, wall) = running.finish().map_err(WorkError::program(format!("cannot wait for {name}")))?;
     drop(serving);
     let (bytes, error_pages) = arrived(&output);
@@ -83,7 +82,8 @@ fn command(stage: &Stage<'_>, work: &Download, output: &Path, list: &Path, evide
             let mut command = Command::new("curl");
             command.args(["-sS", "-k", "--remote-name-all", "--output-dir"]).arg(output);
             if work.fresh {
-                command.args(["-H", "Connection: close"]);
+                // HTTP/2 would send all requests over one connection.
+                command.args(["--http1.1", "-H", "Connection: close"]);
             }
             if work.at_once > 1 {
                 command.args(["-Z", "--parallel-immediate", "--parallel-max", &work.at_once.to_string()]);

@@ -1,7 +1,6 @@
 //! iperf3, with the data from far to near (`-R`).
 
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use weir_observe::sock_diag::{Filter, SockDiag};
@@ -19,6 +18,7 @@ pub(super) fn play(stage: &Stage<'_>, work: &Iperf3) -> Result<Done, WorkError> 
     server.args(["-s", "-1", "-p", &port]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     stage.bed.far().enter(&mut server)?;
     let server = Running::start(&mut server, stage.stop).map_err(WorkError::program("cannot run iperf3"))?;
+    stage.sender.is_process(server.pid());
     wait_for_listener(stage)?;
     let mut client = Command::new("iperf3");
     let host = stage.bed.far_address().to_string();
@@ -27,7 +27,7 @@ pub(super) fn play(stage: &Stage<'_>, work: &Iperf3) -> Result<Done, WorkError> 
     client.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     stage.at_near(&mut client)?;
     let client = Running::start(&mut client, stage.stop).map_err(WorkError::program("cannot run iperf3"))?;
-    stage.process.store(client.pid(), Relaxed);
+    stage.reader.is_process(client.pid());
     let (status, wall) = client.finish().map_err(WorkError::program("cannot wait for iperf3"))?;
     server.kill();
     if !status.success() {

@@ -5,6 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -30,9 +31,16 @@ pub(super) fn play(stage: &Stage<'_>, work: &Socket) -> Result<Done, WorkError> 
         .far()
         .run(|| sender.listen(address))?
         .map_err(WorkError::program("cannot listen at the far end"))?;
-    let sending = stage.bed.far().spawn(move || sender.serve(&listener))?;
+    let subject = Arc::clone(stage.sender);
+    let sending = stage.bed.far().spawn(move || {
+        subject.is_this_thread();
+        sender.serve(&listener)
+    })?;
     let start = Instant::now();
-    let read = stage.bed.near().run(|| read_all(stage, work, address))?;
+    let read = stage.bed.near().run(|| {
+        stage.reader.is_this_thread();
+        read_all(stage, work, address)
+    })?;
     let wall = start.elapsed();
     let bytes = match read {
         Ok(bytes) => bytes,
@@ -64,6 +72,7 @@ impl Sender {
         let answers = if self.work.kept { self.work.requests } else { 1 };
         for _ in 0..connections {
             let (mut socket, _) = listener.accept()?;
+            socket.set_nodelay(self.work.no_delay)?;
             for _ in 0..answers {
                 socket.read_exact(&mut [0])?;
                 std::thread::sleep(self.work.delay.map(|delay| delay.0.0).unwrap_or_default());

@@ -96,7 +96,7 @@ fn refuse(mut socket: &TcpStream) -> io::Result<()> {
     let length = ERROR_PAGE.len();
     write!(
         socket,
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{ERROR_PAGE}"
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{ERROR_PAGE}"
     )
 }
 

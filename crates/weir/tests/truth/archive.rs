@@ -35,7 +35,8 @@ pub(crate) struct Kept {
 impl Archive {
     /// `target/truth/NAME`.
     pub(crate) fn open(name: &str) -> anyhow::Result<Archive> {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().context("the target folder has no name")?;
+        let target =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).parent().context("the target folder has no name")?;
         let folder = target.join("truth").join(name);
         fs::create_dir_all(folder.join("runs"))?;
         Ok(Archive { folder })
@@ -92,7 +93,13 @@ impl Archive {
     }
 
     /// Adds a line to `results.jsonl`, and the evidence to `wrong/` if the verdict is not what it should be.
-    pub(crate) fn result(&self, run: &Kept, side: Side, verdict: &Verdict, score: Option<Score>) -> anyhow::Result<()> {
+    pub(crate) fn result(
+        &self,
+        run: &Kept,
+        side: Side,
+        verdict: &Verdict,
+        score: Option<Score>,
+    ) -> anyhow::Result<()> {
         let line = json!({
             "cell": run.cell.to_string(),
             "side": side.name(),
@@ -146,7 +153,9 @@ fn read(path: &Path) -> anyhow::Result<Kept> {
     let text = |kept: &Value, name: &str| kept[name].as_str().map(str::to_owned);
     let cell = text(&kept, "cell").context("no cell")?;
     let truth = match text(&kept, "truth") {
-        Some(name) => Ok(Truth::ALL.into_iter().find(|truth| truth.to_string() == name).context("unknown truth")?),
+        Some(name) => {
+            Ok(Truth::ALL.into_iter().find(|truth| truth.to_string() == name).context("unknown truth")?)
+        }
         None => Err(text(&kept, "void").unwrap_or_default()),
     };
     let mut evidence = Vec::new();

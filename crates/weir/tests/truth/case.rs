@@ -54,8 +54,11 @@ pub(crate) fn plain(lab: &Lab, plan: &Plan) -> anyhow::Result<Run> {
         .collect::<anyhow::Result<_>>()?;
     let output = disk.as_ref().map(|disk| disk.path());
     let traffic = Traffic::start(connections, plan, output)?;
-    let flows: Vec<_> =
-        ends.iter().zip(&traffic.tids).map(|((near, far), (sends, reads))| (*near, *far, *sends, *reads)).collect();
+    let flows: Vec<_> = ends
+        .iter()
+        .zip(&traffic.tids)
+        .map(|((near, far), (sends, reads))| (*near, *far, *sends, *reads))
+        .collect();
     let seen = Watch::new(&bed, &flows, plan.cell.rtt(), output).and_then(|watch| watch.run(&bed, plan.span));
     let done = Done::of(&traffic.end()?);
     let mut seen = seen?;

@@ -193,7 +193,9 @@ impl Filter {
                 _ => bail!(form(part)),
             };
             let values: Vec<String> = values.split('|').map(str::to_owned).collect();
-            if let Some(unknown) = values.iter().find(|value| !Cell::all().iter().any(|cell| field.of(*cell) == **value)) {
+            if let Some(unknown) =
+                values.iter().find(|value| !Cell::all().iter().any(|cell| field.of(*cell) == **value))
+            {
                 bail!("no cell has {key} '{unknown}'");
             }
             wanted.push((field, values));

@@ -76,7 +76,10 @@ pub(crate) fn truth(plan: &Plan, settled: &Settled, done: &Done) -> Result<Truth
         }
         Cause::ApplicationLimited | Cause::ConnectionCap => {
             let blocked = done.sender_in_socket;
-            demand(blocked <= 0.2, format!("the writer was held by its socket {} of the time", part(blocked)))?;
+            demand(
+                blocked <= 0.2,
+                format!("the writer was held by its socket {} of the time", part(blocked)),
+            )?;
             shared_truth(plan, settled)
         }
         Cause::SlowFirstByte | Cause::SmallRequests => asked(plan, settled, done.answers, done.asking),

@@ -97,7 +97,9 @@ fn server(plan: &Plan, span: Duration) -> Config {
     // Twice what the link carries, with room for slow disks.
     let most = (2.0 * plan.cell.rate().0 * span.as_secs_f64()) as u64;
     let files = match plan.writer {
-        Writer::Answers { size, .. } => (0..answers(plan, span)).map(|n| (format!("part-{n}"), size as u64)).collect(),
+        Writer::Answers { size, .. } => {
+            (0..answers(plan, span)).map(|n| (format!("part-{n}"), size as u64)).collect()
+        }
         _ => vec![(BULK.to_owned(), most)],
     };
     let mut config = Config::new(Content::Generated(files));

@@ -27,7 +27,10 @@ pub(crate) struct Lab {
 impl Lab {
     /// Opens it; an error says what this machine does not allow.
     pub(crate) fn open() -> anyhow::Result<Lab> {
-        anyhow::ensure!(rustix::process::geteuid().is_root(), "the lab needs root for all congestion controls and slow disks");
+        anyhow::ensure!(
+            rustix::process::geteuid().is_root(),
+            "the lab needs root for all congestion controls and slow disks"
+        );
         let lab = Lab { _allowed: congestion::allow()?, folder: Folder::new()?, disks: AtomicU32::new(0) };
         Bed::new(&weir_lab::path::Path::default()).context("cannot make a test bed")?;
         Ok(lab)
@@ -51,7 +54,11 @@ impl Lab {
         let dirty = Some(Bytes(((0.25 * rate.0) as u64).max(1 << 20)));
         let size = Bytes(1 << 30);
         let config = SlowDiskConfig { rate: Rate(rate.0), dirty, size };
-        Ok(Some(SlowDisk::make(&self.folder, &format!("disk-{}", self.disks.fetch_add(1, Relaxed)), &config)?))
+        Ok(Some(SlowDisk::make(
+            &self.folder,
+            &format!("disk-{}", self.disks.fetch_add(1, Relaxed)),
+            &config,
+        )?))
     }
 
     /// A fresh folder in memory, gone when dropped.

@@ -88,24 +88,41 @@ impl Page {
 
     /// The tables, in Markdown.
     pub(crate) fn render(&self) -> String {
-        let mut text = String::new();
-        let _ = writeln!(text, "| side | judged | right | abstained | missed | wrong | right where it can know | wrong |");
+        let mut text = format!("{}\n\n", machine(self.runs, self.void.len()));
+        let _ = writeln!(
+            text,
+            "| side | judged | right | abstained | missed | wrong | right where it can know | wrong |"
+        );
         let _ = writeln!(text, "| --- | --- | --- | --- | --- | --- | --- | --- |");
-        for (name, sums) in Side::ALL.map(|side| (side.name(), self.tally.sums(side))).into_iter().chain([("all", self.sums())]) {
+        for (name, sums) in Side::ALL
+            .map(|side| (side.name(), self.tally.sums(side)))
+            .into_iter()
+            .chain([("all", self.sums())])
+        {
             let (right, wrong) = (100.0 * sums.right_share(), 100.0 * sums.wrong_share());
             let Sums { right: count, abstained, missed, wrong: convicted } = sums;
             let all = sums.all();
-            let _ = writeln!(text, "| {name} | {all} | {count} | {abstained} | {missed} | {convicted} | {right:.1} % | {wrong:.1} % |");
+            let _ = writeln!(
+                text,
+                "| {name} | {all} | {count} | {abstained} | {missed} | {convicted} | {right:.1} % | {wrong:.1} % |"
+            );
         }
         for side in Side::ALL {
-            let _ = writeln!(text, "\n{}: what was said of each truth (in brackets what was not right)\n", capital(side.name()));
+            let _ = writeln!(
+                text,
+                "\n{}: what was said of each truth (in brackets what was not right)\n",
+                capital(side.name())
+            );
             let _ = writeln!(text, "| truth | said |\n| --- | --- |");
             for (truth, said) in self.tally.rows(side) {
                 let _ = writeln!(text, "| {truth} | {} |", words(said));
             }
         }
         let _ = writeln!(text, "\nBy what was set up: right + abstained of judged\n");
-        let _ = writeln!(text, "| cause | sender | receiver | both | weir get |\n| --- | --- | --- | --- | --- |");
+        let _ = writeln!(
+            text,
+            "| cause | sender | receiver | both | weir get |\n| --- | --- | --- | --- | --- |"
+        );
         for cause in Cause::ALL {
             let cell = |side| match self.by_cause.get(&(cause, side)) {
                 Some(sums) => format!("{} of {}", sums.right + sums.abstained, sums.all()),
@@ -122,10 +139,34 @@ impl Page {
         let mut text = String::new();
         for weak in &self.weak {
             let Weak { cell, side, truth, score, shares, evidence, facts } = weak;
-            let _ = writeln!(text, "{} {cell} {}: truth {truth}, said {shares}\n    {evidence}\n    {facts}", score.name(), side.name());
+            let _ = writeln!(
+                text,
+                "{} {cell} {}: truth {truth}, said {shares}\n    {evidence}\n    {facts}",
+                score.name(),
+                side.name()
+            );
         }
         text
     }
+}
+
+/// When and on what it was measured.
+fn machine(runs: usize, void: usize) -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let memory = read("/proc/meminfo");
+    let kilobytes = memory
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok());
+    let gib =
+        kilobytes.map_or_else(|| "?".to_owned(), |kilobytes: f64| format!("{:.0}", kilobytes / 1048576.0));
+    let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let date = std::process::Command::new("date").args(["-u", "+%F"]).output();
+    let date = date.map(|date| String::from_utf8_lossy(&date.stdout).trim().to_owned()).unwrap_or_default();
+    format!(
+        "{date}, Linux {}, {cores} cores, {gib} GiB: {runs} runs, of which {void} are void.",
+        kernel.trim()
+    )
 }
 
 fn words(said: &BTreeMap<(String, Score), u32>) -> String {

@@ -99,7 +99,10 @@ impl Plan {
             Cause::SleepingReader => plan.reader = Reader::Sleeps { rate: part },
             Cause::DiskReader => {
                 if cell.mbit < 40 {
-                    return Err("no disk is as slow as 250 KB/s: one piece of writeback (4 MiB) would take 16 s".into());
+                    return Err(
+                        "no disk is as slow as 250 KB/s: one piece of writeback (4 MiB) would take 16 s"
+                            .into(),
+                    );
                 }
                 plan.reader = Reader::Stores { rate: part };
             }
@@ -212,7 +215,10 @@ fn holds_segments(cell: Cell, least: f64) -> Result<(), String> {
     if BIND * cell.segments() >= least {
         return Ok(());
     }
-    Err(format!("the path holds {:.1} segments: a buffer that binds would hold fewer than {least}", cell.segments()))
+    Err(format!(
+        "the path holds {:.1} segments: a buffer that binds would hold fewer than {least}",
+        cell.segments()
+    ))
 }
 
 fn part_of_bdp(cell: Cell, part: f64) -> Bytes {

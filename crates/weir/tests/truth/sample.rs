@@ -21,7 +21,8 @@ pub(crate) fn cells() -> Vec<Cell> {
             Cell { cause, congestion, round_trip, mbit }
         });
         // One that runs alone takes the machine to itself: one of each cause, two where all do.
-        let most = if turns.clone().all(|cell| Plan::of(cell).is_ok_and(|plan| plan.alone())) { 2 } else { 1 };
+        let most =
+            if turns.clone().all(|cell| Plan::of(cell).is_ok_and(|plan| plan.alone())) { 2 } else { 1 };
         let fits = turns.filter(|cell| match Plan::of(*cell) {
             Ok(plan) if plan.alone() => {
                 apart += 1;

@@ -201,7 +201,9 @@ mod tests {
     #[test]
     fn shares_count_abstentions_apart() {
         let mut sums = Sums::default();
-        for (score, count) in [(Score::Right, 6), (Score::Abstained, 2), (Score::Missed, 1), (Score::Wrong, 1)] {
+        for (score, count) in
+            [(Score::Right, 6), (Score::Abstained, 2), (Score::Missed, 1), (Score::Wrong, 1)]
+        {
             sums.add(score, count);
         }
         assert_eq!((sums.right_share(), sums.wrong_share()), (0.75, 0.1));

@@ -66,7 +66,8 @@ impl Settled {
         let filled = 10 * outstanding >= 9 * window || outstanding + 2 * segment > window;
         self.window_full += u32::from(filled);
         if let Some(memory) = far.memory {
-            self.send_buffer_full += u32::from(3 * u64::from(memory.send_queued) >= 2 * u64::from(memory.send_buffer));
+            self.send_buffer_full +=
+                u32::from(3 * u64::from(memory.send_queued) >= 2 * u64::from(memory.send_buffer));
         }
         if let Some(memory) = near.memory {
             self.unread += u32::from(memory.receive_allocated >= memory.receive_buffer / 4);

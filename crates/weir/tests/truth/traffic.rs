@@ -124,7 +124,9 @@ impl Traffic {
             let _ = connection.near.shutdown(Shutdown::Both);
         }
         let accounts = self.threads.into_iter().map(|thread| thread.join());
-        accounts.map(|account| account.map_err(|_| anyhow::anyhow!("an application's thread panicked"))).collect()
+        accounts
+            .map(|account| account.map_err(|_| anyhow::anyhow!("an application's thread panicked")))
+            .collect()
     }
 }
 

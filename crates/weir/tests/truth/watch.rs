@@ -12,9 +12,9 @@ use weir_lab::bed::Bed;
 use weir_lab::netns::Namespace;
 use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, ThreadWindow, Window};
 use weir_observe::flow::{FlowProbe, FlowWindow};
+use weir_observe::process::Pid;
 use weir_observe::sock_diag::{Filter, SockDiag, SocketId, TcpSocket};
 use weir_observe::thread::Tid;
-use weir_observe::process::Pid;
 use weir_observe::thread_probe::ThreadProbe;
 use weir_observe::{HostWindow, Sampler};
 
@@ -94,7 +94,12 @@ impl Watch {
         let (far, near) = (self.far.close(), self.near.close());
         let sends = far.iter().enumerate().map(|(lane, end)| sending_lane(lane, end)).collect();
         let receives = near.iter().enumerate().map(|(lane, end)| receiving_lane(lane, end, span)).collect();
-        let both = far.iter().zip(&near).enumerate().map(|(lane, (far, near))| joint_lane(lane, far, near, span)).collect();
+        let both = far
+            .iter()
+            .zip(&near)
+            .enumerate()
+            .map(|(lane, (far, near))| joint_lane(lane, far, near, span))
+            .collect();
         seen.sender.windows.push(window(at, span, sends, &host));
         seen.receiver.windows.push(window(at, span, receives, &host));
         seen.both.windows.push(window(at, span, both, &host));
@@ -198,7 +203,11 @@ impl End {
             .iter()
             .map(|(local, remote, tid)| {
                 let is = |socket: &&TcpSocket| socket.id.local == *local && socket.id.remote == *remote;
-                let id = sockets.iter().find(is).with_context(|| format!("no socket from {local} to {remote}"))?.id;
+                let id = sockets
+                    .iter()
+                    .find(is)
+                    .with_context(|| format!("no socket from {local} to {remote}"))?
+                    .id;
                 let thread = ThreadProbe::open(Pid(std::process::id()), tid.0, "the lab's program")?;
                 Ok(Lane { id, probe: FlowProbe::from_its_start(), thread, requests: 0 })
             })

@@ -63,12 +63,12 @@ fn limit_line(check: &LimitCheck, seen: &Seen) -> String {
     let names: Vec<&str> = check.expected.iter().map(|limit| limit.name()).collect();
     let named = check.seen.map_or("no verdict", MainLimit::name);
     let mut words = named.to_owned();
-    if let Some(verdict) = seen.verdicts.get(&check.side) {
-        if check.seen == Some(MainLimit::Mixed) || !check.holds() {
-            let shares = verdict.shares.iter().filter(|(_, share)| **share >= 0.1);
-            let shares: Vec<String> = shares.map(|(limit, share)| format!("{limit} {:.0} %", share * 100.0)).collect();
-            words = format!("{named} ({})", shares.join(", "));
-        }
+    // What is wrong is told with its shares.
+    if let Some(verdict) = seen.verdicts.get(&check.side).filter(|_| !check.holds()) {
+        let shares = verdict.shares.iter().filter(|(_, share)| **share >= 0.1);
+        let shares: Vec<String> =
+            shares.map(|(limit, share)| format!("{limit} {:.0} %", share * 100.0)).collect();
+        words = format!("{named} ({})", shares.join(", "));
     }
     columns(&format!("limit, {}", who(check.side)), &names.join(" or "), &words, check.holds())
 }

@@ -22,6 +22,8 @@ pub(super) struct Lane {
     probe: FlowProbe,
     /// The other end, where it is to be seen.
     mate: Option<(SocketId, FlowProbe)>,
+    /// The other end is the subject's too.
+    pub(super) mate_is_subject: bool,
     born: Instant,
     /// When it was last seen, once it is gone.
     ended: Option<Instant>,
@@ -60,6 +62,7 @@ impl Lane {
             owner: sighting.owner,
             probe: probe(),
             mate: sighting.mate.map(|id| (id, probe())),
+            mate_is_subject: false,
             born: now,
             ended: None,
             looks: 0,
@@ -135,10 +138,13 @@ impl Lane {
         let mut lane =
             if sends { sending(&flow, thread) } else { receiving(&flow, thread, lived, connecting) };
         if let Some(mate) = mate {
-            if sends {
+            // The receiver's view says why the reader does not read only together with the reader's own thread, which is
+            // known where the subject is whoever has the sockets.
+            let both_known = self.owner.is_none() || self.mate_is_subject;
+            if sends && both_known {
                 lane.tcp = mate.receiver;
                 lane.socket_wait = lived.mul_f64((mate.waiting - mate.awaiting_answer).clamp(0.0, 1.0));
-            } else if lane.sender.value().is_none() {
+            } else if !sends && lane.sender.value().is_none() {
                 lane.sender = mate.sender;
             }
         }

@@ -13,6 +13,7 @@ const MOST: usize = 64;
 pub(super) struct Outputs {
     files: HashMap<(Pid, u32), File>,
     dirtied: HashMap<Pid, u64>,
+    all_dirtied: u64,
 }
 
 #[derive(Debug)]
@@ -67,11 +68,14 @@ impl Outputs {
             dirtied = dirtied.saturating_add(now.saturating_sub(*before));
             *before = now;
         }
+        self.all_dirtied = self.all_dirtied.saturating_add(dirtied);
         moved.max(dirtied)
     }
 
-    /// The file that grew most; any where none did.
-    pub(super) fn main(&self) -> Option<&Path> {
-        self.files.values().max_by_key(|file| file.grown).map(|file| file.path.as_path())
+    /// The file that grew most, by `least` or more. Where positions do not tell (pwrite), any file of a process that made
+    /// as much dirty.
+    pub(super) fn main(&self, least: u64) -> Option<&Path> {
+        let most = self.files.values().max_by_key(|file| file.grown)?;
+        (most.grown >= least || self.all_dirtied >= least).then_some(most.path.as_path())
     }
 }

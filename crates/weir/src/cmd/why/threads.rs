@@ -137,6 +137,19 @@ impl Threads {
         totals
     }
 
+    /// A process that became another program (exec) takes its name.
+    pub(super) fn rename(&mut self) {
+        for (&(pid, tid), watched) in self.watched.iter_mut().take(AT_ONCE).filter(|((pid, tid), _)| pid.0 == *tid) {
+            let now = name(pid, tid);
+            if watched.probe.name() != now {
+                if let Some(total) = self.totals.get_mut(&(pid, tid)) {
+                    total.name.clone_from(&now);
+                }
+                watched.probe.rename(now);
+            }
+        }
+    }
+
     /// Whether more threads are there than one look takes in.
     pub(super) fn are_many(&self) -> bool {
         self.watched.len() > AT_ONCE

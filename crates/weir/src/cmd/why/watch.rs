@@ -213,8 +213,9 @@ impl Watch {
         fresh.sort_by_key(|sighting| std::cmp::Reverse(bytes(&sighting.key)));
         for sighting in fresh {
             // The other end of a lane is part of it.
-            let is_mate = sighting.mate.is_some_and(|mate| self.lanes.iter().any(|lane| lane.id == mate));
-            if is_mate {
+            let mate = sighting.mate.and_then(|mate| self.lanes.iter_mut().find(|lane| lane.id == mate));
+            if let Some(lane) = mate {
+                lane.mate_is_subject = true;
                 self.settled.insert(sighting.key);
                 continue;
             }
@@ -304,6 +305,7 @@ impl Watch {
         if let Reading::Value(seen) = &mut window.cpu {
             seen.process = cpu;
         }
+        self.threads.rename();
         self.evidence.push(window, MOST_WINDOWS);
         self.opened = now;
         let (gone, alive) = std::mem::take(&mut self.lanes).into_iter().partition(Lane::is_gone);
@@ -346,7 +348,8 @@ impl Watch {
 
     /// The disk of the file that grows most is the one to watch.
     fn follow_output(&mut self) {
-        let main = self.outputs.main().map(std::path::Path::to_owned);
+        // A few lines of a log are no output.
+        let main = self.outputs.main(64 << 10).map(std::path::Path::to_owned);
         if main.is_none() || main == self.output {
             return;
         }

@@ -1,0 +1,253 @@
+//! `weir why` against real programs over loopback: who is blamed, what is passed on, and what is said where it cannot look.
+#![allow(clippy::unwrap_used, reason = "clippy takes a test's helper functions for library code")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use support::{PATIENCE, Run, Sandbox, WEIR, Weir, skip};
+
+fn why(args: &[&str]) -> Weir {
+    let mut weir = Sandbox::new().weir(WEIR, ["why"]).args(args);
+    weir.command.current_dir("/");
+    weir
+}
+
+/// A program is there, or the test is skipped.
+fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !found {
+        skip(&format!("no {program}"));
+    }
+    found
+}
+
+/// Serves each connection on a thread of its own; returns the port.
+fn serve(each: fn(TcpStream)) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            std::thread::spawn(move || each(socket));
+        }
+    });
+    port
+}
+
+/// Reads until the end as fast as it can.
+fn sink(mut socket: TcpStream) {
+    let mut room = vec![0; 1 << 20];
+    while socket.read(&mut room).is_ok_and(|count| count > 0) {}
+}
+
+/// Reads the head of a request and answers with `size` bytes.
+fn answer(mut socket: TcpStream, size: usize) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && socket.read(&mut byte).is_ok_and(|count| count > 0) {
+        head.push(byte[0]);
+    }
+    let _ = write!(socket, "HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n");
+    let _ = socket.write_all(&vec![b'x'; size]);
+}
+
+fn limit(run: &Run) -> (String, f64) {
+    let record = run.json();
+    let verdict = &record["verdict"];
+    let name = verdict["limit"].as_str().unwrap_or("none").to_owned();
+    let share = verdict["shares"][&name].as_f64().unwrap_or_default();
+    (name, share)
+}
+
+const DRIBBLE: &str = "import socket,sys,time
+c = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+end = time.time() + 1.5
+while time.time() < end:
+    c.sendall(b'x' * 20000)
+    time.sleep(0.02)";
+
+const SLEEPY_READER: &str = "import socket,sys,time
+c = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+c.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')
+end = time.time() + 1.5
+while time.time() < end:
+    c.recv(20000)
+    time.sleep(0.02)";
+
+#[test]
+fn a_sender_that_dribbles_is_an_application() {
+    if !has("python3") {
+        return;
+    }
+    let port = serve(sink);
+    let run = why(&["--json", "--", "python3", "-c", DRIBBLE, &port.to_string()]).run();
+    run.succeeds();
+    let (name, share) = limit(&run);
+    assert!(name == "application" && share > 0.5, "{name} {share}: {}", String::from_utf8_lossy(&run.stdout));
+}
+
+#[test]
+fn a_receiver_that_sleeps_is_a_reader() {
+    if !has("python3") {
+        return;
+    }
+    let port = serve(|socket| answer(socket, 64 << 20));
+    let run = why(&["--json", "--", "python3", "-c", SLEEPY_READER, &port.to_string()]).run();
+    run.succeeds();
+    let (name, share) = limit(&run);
+    assert!(name == "reader" && share > 0.5, "{name} {share}: {}", String::from_utf8_lossy(&run.stdout));
+}
+
+#[test]
+fn the_record_has_flows_and_threads() {
+    if !has("python3") {
+        return;
+    }
+    let port = serve(sink);
+    let run = why(&["--json", "--", "python3", "-c", DRIBBLE, &port.to_string()]).run();
+    let record = run.json();
+    assert_eq!((&record["schema"], &record["command"]), (&"weir.run/1".into(), &"why".into()));
+    let why = &record["why"];
+    assert_eq!(why["exit_code"], 0);
+    assert_eq!(why["flows"][0]["peer"], format!("127.0.0.1:{port}"));
+    assert!(why["flows"][0]["acked"].as_u64().unwrap() > 100_000, "{why}");
+    assert!(why["threads"].as_array().is_some_and(|threads| !threads.is_empty()), "{why}");
+    assert!(record["samples"].as_array().is_some_and(|samples| samples.len() > 5), "{record}");
+    assert!(record["bytes"].as_u64().unwrap() > 100_000);
+}
+
+#[test]
+fn what_a_command_prints_and_its_exit_code_are_its_own() {
+    let run = why(&["--", "sh", "-c", "echo out; echo err >&2; exit 7"]).run();
+    run.fails(7, &["err", "had no TCP connection"]);
+    assert_eq!(run.stdout, b"out\n");
+    let run = why(&["--json", "--", "sh", "-c", "echo out; exit 9"]).run();
+    run.fails(9, &["out"]);
+    assert_eq!(run.json()["why"]["exit_code"], 9);
+    let run = why(&["-q", "--", "sh", "-c", "kill -TERM $$"]).run();
+    run.exits(128 + 15);
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn a_signal_is_passed_on_and_the_report_still_printed() {
+    let sandbox = Sandbox::new();
+    let mark = sandbox.path("ready");
+    let script = format!("trap 'exit 5' INT; : > {}; while :; do sleep 0.02; done", mark.display());
+    let running = why(&["--", "sh", "-c", &script]).spawn();
+    let start = Instant::now();
+    while !mark.exists() {
+        assert!(start.elapsed() < PATIENCE, "the command never began");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    running.signal(Signal::INT);
+    running.wait().fails(5, &["had no TCP connection"]);
+}
+
+#[test]
+fn a_running_process_is_judged_until_it_ends() {
+    if !has("python3") {
+        return;
+    }
+    let port = serve(sink);
+    let mut child = Command::new("python3").args(["-c", DRIBBLE, &port.to_string()]).spawn().unwrap();
+    let run = why(&["--json", "--for", "60s", "--pid", &child.id().to_string()]).run();
+    child.wait().unwrap();
+    run.succeeds();
+    assert_eq!(limit(&run).0, "application", "{}", String::from_utf8_lossy(&run.stdout));
+}
+
+#[test]
+fn a_port_is_judged_from_both_ends() {
+    let port = serve(sink);
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let writer = std::thread::spawn(move || while socket.write_all(&[1; 20_000]).is_ok() {
+        std::thread::sleep(Duration::from_millis(20));
+    });
+    let run = why(&["--json", "--for", "1s", "--port", &port.to_string()]).run();
+    run.succeeds();
+    let record = run.json();
+    assert_eq!(record["why"]["connections"], 1, "two ends are one connection: {}", record["why"]);
+    assert_eq!(record["why"]["flows"][0]["side"], "both", "{}", record["why"]);
+    assert_eq!(record["verdict"]["limit"], "application", "{}", record["verdict"]);
+    drop(writer);
+}
+
+#[test]
+fn connections_too_short_to_be_seen_are_counted() {
+    if !has("curl") {
+        return;
+    }
+    let port = serve(|socket| answer(socket, 1000));
+    let script = format!("for i in $(seq 40); do curl -s -o /dev/null http://127.0.0.1:{port}/; done");
+    let run = why(&["--json", "--", "sh", "-c", &script]).run();
+    run.succeeds();
+    let why = &run.json()["why"];
+    assert!(why["connections"].as_u64().unwrap() >= 38, "{why}");
+}
+
+#[test]
+fn who_is_not_there_cannot_be_looked_at() {
+    let mut child = Command::new("true").spawn().unwrap();
+    let pid = child.id().to_string();
+    child.wait().unwrap();
+    why(&["--pid", &pid]).run().fails(1, &[&format!("process {pid} has ended")]);
+    why(&["--", "no-such-command-4711"]).run().fails(127, &["cannot run no-such-command-4711: no such command"]);
+    why(&["--", "/etc/passwd"]).run().fails(126, &["cannot run /etc/passwd: permission denied"]);
+    let run = why(&["--for", "200ms", "--port", "1"]).run();
+    run.exits(1);
+    assert!(String::from_utf8_lossy(&run.stdout).contains("port 1 had no TCP connection"), "{run:?}");
+}
+
+#[test]
+fn bad_arguments_are_usage() {
+    why(&[]).run().fails(2, &["who is to be looked at"]);
+    for args in [
+        &["--pid", "0"][..],
+        &["--pid", "x"],
+        &["--port", "70000"],
+        &["--port", "0"],
+        &["--for", "soon", "--port", "1"],
+        &["--for", "-1", "--port", "1"],
+        &["--pid", "1", "--", "true"],
+        &["wget"],
+    ] {
+        why(args).run().exits(2);
+    }
+    why(&["--peer", "no such host", "--for", "1s"]).run().fails(1, &["cannot resolve --peer no such host"]);
+}
+
+#[test]
+fn another_users_process_says_how_to_see_it() {
+    if !rustix::process::geteuid().is_root() || !has("setpriv") {
+        return skip("needs root and setpriv");
+    }
+    // The binary lies where only root may go, so it is copied to where the other user may.
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    let binary = folder.path().join("weir");
+    std::fs::copy(WEIR, &binary).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    let port = serve(sink);
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    std::thread::spawn(move || while socket.write_all(&[1; 20_000]).is_ok() {
+        std::thread::sleep(Duration::from_millis(20));
+    });
+    let own = std::process::id().to_string();
+    let as_nobody = |args: &[&str]| {
+        let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+        let output = Command::new("setpriv").args(nobody).arg(&binary).arg("why").args(args).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = as_nobody(&["--pid", &own, "--for", "500ms"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(&format!("process {own} belongs to another user")), "{said}");
+    let (code, said) = as_nobody(&["--port", &port.to_string(), "--for", "500ms"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("its sockets are judged all the same"), "{said}");
+    assert!(said.contains("application"), "{said}");
+}
