@@ -40,8 +40,9 @@ impl Cgroup {
     /// Makes the group `name` below `tree`. For version 2, `needs` are the controllers that it must offer.
     pub fn make(tree: &Path, name: &str, needs: &[&str]) -> Result<Cgroup, SlowError> {
         let path = tree.join(name);
-        fs::create_dir(&path)
-            .map_err(|cause| SlowError::caused(format!("cannot make the cgroup {}", path.display()), cause))?;
+        fs::create_dir(&path).map_err(|cause| {
+            SlowError::caused(format!("cannot make the cgroup {}", path.display()), cause)
+        })?;
         let group = Cgroup { path };
         let offered = fs::read_to_string(group.path.join("cgroup.controllers")).unwrap_or_default();
         for needed in needs {
@@ -68,7 +69,9 @@ impl Cgroup {
             .open(&members)
             .map_err(|cause| SlowError::caused(format!("cannot open {}", members.display()), cause))?;
         // SAFETY: the closure makes one system call, write, which is allowed between fork and exec; 0 is the writer itself.
-        unsafe { command.pre_exec(move || rustix::io::write(&file, b"0").map(drop).map_err(io::Error::from)) };
+        unsafe {
+            command.pre_exec(move || rustix::io::write(&file, b"0").map(drop).map_err(io::Error::from))
+        };
         Ok(())
     }
 

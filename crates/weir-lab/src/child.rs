@@ -41,7 +41,8 @@ impl Running {
         unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
         let start = Instant::now();
         let mut child = command.spawn()?;
-        let end = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).inspect_err(|_| end_of(&mut child))?;
+        let end =
+            pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).inspect_err(|_| end_of(&mut child))?;
         Ok(Running { child, end, start, stop: Arc::clone(stop) })
     }
 

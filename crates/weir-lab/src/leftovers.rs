@@ -30,7 +30,8 @@ impl Folder {
     pub fn new() -> Result<Folder, SlowError> {
         let parent = parent()?;
         remove_leftovers_in(&parent);
-        let failed = |cause| SlowError::caused(format!("cannot make a folder in {}", parent.display()), cause);
+        let failed =
+            |cause| SlowError::caused(format!("cannot make a folder in {}", parent.display()), cause);
         let path = make(&parent).map_err(failed)?;
         let lock = lock(&path).map_err(failed)?;
         Ok(Folder { path, _lock: lock })

@@ -23,8 +23,8 @@ use crate::netns::Namespace;
 use crate::scenario::{Figure, Host, Prediction, Quantity, Scenario, Side, Then};
 use crate::slow_core::SlowCore;
 use crate::slow_disk::SlowDisk;
-use crate::workload::{Done, Stage, Subject};
 pub use crate::workload::WorkError;
+use crate::workload::{Done, Stage, Subject};
 use measure::measure;
 use watch::{Post, Watch};
 
@@ -70,10 +70,12 @@ pub struct Outcome {
 pub struct LimitCheck {
     /// Whose.
     pub side: Side,
-    /// Any of these will do.
+    /// Any of these will do, and a mixture of them.
     pub expected: Vec<Limit>,
     /// `None` when the run was too short to judge, or this side did not judge.
     pub seen: Option<MainLimit>,
+    /// The limits that held more than a quarter of the time.
+    pub held: Vec<Limit>,
 }
 
 /// One figure.
@@ -105,7 +107,11 @@ pub struct ThenOutcome {
 impl LimitCheck {
     /// Whether the right one was named.
     pub fn holds(&self) -> bool {
-        matches!(self.seen, Some(MainLimit::One(limit)) if self.expected.contains(&limit))
+        match self.seen {
+            Some(MainLimit::One(limit)) => self.expected.contains(&limit),
+            Some(MainLimit::Mixed) => self.held.iter().all(|limit| self.expected.contains(limit)),
+            None => false,
+        }
     }
 }
 
@@ -224,10 +230,16 @@ fn judge(done: Done, near: Evidence, far: Evidence) -> Seen {
 }
 
 fn limits(scenario: &Scenario, seen: &Seen) -> Vec<LimitCheck> {
-    let checks = scenario.limits.iter().map(|(side, expected)| LimitCheck {
-        side: *side,
-        expected: expected.clone(),
-        seen: seen.verdicts.get(side).and_then(|verdict| verdict.limit),
+    let checks = scenario.limits.iter().map(|(side, expected)| {
+        let verdict = seen.verdicts.get(side);
+        let shares = verdict.map(|verdict| verdict.shares.iter()).into_iter().flatten();
+        LimitCheck {
+            side: *side,
+            expected: expected.clone(),
+            seen: verdict.and_then(|verdict| verdict.limit),
+            // The share from which a verdict says `mixed`.
+            held: shares.filter(|(_, share)| **share > 0.25).map(|(limit, _)| *limit).collect(),
+        }
     });
     checks.collect()
 }

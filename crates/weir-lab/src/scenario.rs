@@ -128,7 +128,10 @@ struct Document {
 
 /// `"latency"` or `["latency", "sender-or-path"]`.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged, expecting = "expected the name of a limit, such as receive-window, or a list of such names")]
+#[serde(
+    untagged,
+    expecting = "expected the name of a limit, such as receive-window, or a list of such names"
+)]
 enum Limits {
     One(Limit),
     Several(Vec<Limit>),
@@ -188,7 +191,9 @@ impl ThenText {
     fn check(self, place: &Place<'_>, name: &str) -> Result<Then, ScenarioError> {
         let predicted = match (self.advice_by, self.gain) {
             (Some(side), None) => Prediction::Advice(side),
-            (None, Some(gain)) if gain.get_ref().is_finite() && *gain.get_ref() > 0.0 => Prediction::Gain(*gain.get_ref()),
+            (None, Some(gain)) if gain.get_ref().is_finite() && *gain.get_ref() > 0.0 => {
+                Prediction::Gain(*gain.get_ref())
+            }
             (None, Some(gain)) => return Err(place.at(&gain.span(), "a gain must be above 0")),
             _ => return Err(place.field("then", "expected either advice-by or gain".to_owned())),
         };
@@ -206,7 +211,8 @@ impl Document {
     fn check(self, place: &Place<'_>, name: String) -> Result<Scenario, ScenarioError> {
         let path = self.path.path();
         path.check().map_err(|error| place.field("path", error.to_string()))?;
-        let figures = self.figure.iter().map(|figure| figure::check(place, figure)).collect::<Result<_, _>>()?;
+        let figures =
+            self.figure.iter().map(|figure| figure::check(place, figure)).collect::<Result<_, _>>()?;
         self.workload.check().map_err(|(field, why)| place.field(field, why))?;
         let limits = self.limit.into_iter().map(|(side, limits)| match limits {
             Limits::One(limit) => (side, vec![limit]),

@@ -26,5 +26,6 @@ impl SlowError {
 
 /// Writes one of the kernel's settings.
 pub(crate) fn set(path: &Path, text: &str) -> Result<(), SlowError> {
-    std::fs::write(path, text).map_err(|cause| SlowError::caused(format!("cannot write {}", path.display()), cause))
+    std::fs::write(path, text)
+        .map_err(|cause| SlowError::caused(format!("cannot write {}", path.display()), cause))
 }

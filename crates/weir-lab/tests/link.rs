@@ -1,6 +1,8 @@
 //! The laws of the pure link, for any packets at any times: nothing is lost without a cause, order is kept, rate and
 //! delay hold to the nanosecond, a trace is obeyed byte by byte.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

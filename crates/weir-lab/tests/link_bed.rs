@@ -1,6 +1,8 @@
 //! The link between two real namespaces. What time does is judged by the emulator's own clock and counters and by bounds
 //! that hold on a busy machine: a packet is never early, a link never too fast.
 
+#![allow(clippy::unwrap_used)]
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;

@@ -338,8 +338,7 @@ pub struct LabShow {
 
 const LAB_SHELL_EXAMPLES: &str = "\
 Examples:
-  weir lab shell --rate 100Mbit --delay 20ms -- curl -o /dev/null $WEIR_LAB_URL/1G      (quote it: '$WEIR_LAB_URL' is set inside)
-  weir lab shell --rate 100Mbit --delay 20ms -- sh -c 'weir get -q $WEIR_LAB_URL/100M -o /dev/null'
+  weir lab shell --rate 100Mbit --delay 20ms -- sh -c 'weir get $WEIR_LAB_URL/100M'      (quoted: the variable is set inside)
   weir lab shell --rate 40Mbit --loss 0.1% --queue 200k                                 your shell there
   weir lab shell --trace lte.down --delay 30ms --serve . -- sh -c 'wget $WEIR_LAB_URL/file'
 The far end is $WEIR_LAB_PEER; without --serve it offers /1M /10M /100M /1G /10G. Both ends see only each other.

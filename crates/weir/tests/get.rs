@@ -112,8 +112,7 @@ fn a_list_with_names() {
 fn an_empty_list_and_one_that_is_not_there() {
     let sandbox = Sandbox::new();
     sandbox.get(["-i", "nowhere"]).run().fails(1, &["nowhere", "o such file"]);
-    let run = sandbox.get(["-i", "-"]).run();
-    run.exits(0);
+    sandbox.get(["-i", "-"]).run().fails(2, &["the list -", "names no url"]);
     sandbox.get(["-o", "out"]).run().exits(2);
 }
 

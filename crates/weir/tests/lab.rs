@@ -60,7 +60,8 @@ fn stdout(run: &Run) -> String {
 fn shipped() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut names: Vec<String> = files.map(|file| file.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> =
+        files.map(|file| file.file_stem().unwrap().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
@@ -89,7 +90,7 @@ fn show_prints_tc_commands_and_the_file() {
     let run = lab(&sandbox, &["show", "b1", "--tc"]).run();
     run.succeeds();
     let commands = stdout(&run);
-    assert!(commands.contains("tc qdisc") && commands.contains("delay 10ms"), "{commands}");
+    assert!(commands.contains("tc qdisc") && commands.contains("netem delay 10"), "{commands}");
     let run = lab(&sandbox, &["show", "B1", "--file"]).run();
     run.succeeds();
     assert!(stdout(&run).contains("send-buffer = \"16KiB\""), "{}", stdout(&run));
@@ -112,7 +113,7 @@ fn what_is_wrong_with_a_file_is_said_with_line_and_field() {
         ("is = \"0.2s\"", "is = \"soon\"", &["line 15: is:", "invalid time 'soon'"]),
         ("is = \"0.2s\"", "is = -3", &["line 15: is:", "cannot be negative"]),
         ("of = \"seconds\"", "of = \"hours\"", &["line 14: of:", "unknown variant"]),
-        ("[workload.socket]", "[workload.ftp]", &["line 10: workload.ftp", "unknown variant"]),
+        ("[workload.socket]", "[workload.ftp]", &["line 10: ftp:", "unknown variant"]),
         (
             "[path]",
             "[far]\ncongestion-control = \"quick\"\n\n[path]",
@@ -194,15 +195,20 @@ fn mounts(sandbox: &Sandbox) -> bool {
 
 fn loop_devices(sandbox: &Sandbox) -> bool {
     let folder = fs::canonicalize(sandbox.path("tmp")).unwrap();
-    let files = fs::read_dir("/sys/block").unwrap().flatten().map(|entry| entry.path().join("loop/backing_file"));
-    files.filter_map(|file| fs::read_to_string(file).ok()).any(|file| Path::new(file.trim()).starts_with(&folder))
+    let files =
+        fs::read_dir("/sys/block").unwrap().flatten().map(|entry| entry.path().join("loop/backing_file"));
+    files
+        .filter_map(|file| fs::read_to_string(file).ok())
+        .any(|file| Path::new(file.trim()).starts_with(&folder))
 }
 
 /// Processes that have a path of the sandbox among their arguments.
 fn processes(sandbox: &Sandbox) -> bool {
     let folder = sandbox.path("tmp").to_string_lossy().into_owned();
     let entries = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("cmdline"));
-    entries.filter_map(|file| fs::read(file).ok()).any(|text| String::from_utf8_lossy(&text).contains(&folder))
+    entries
+        .filter_map(|file| fs::read(file).ok())
+        .any(|text| String::from_utf8_lossy(&text).contains(&folder))
 }
 
 /// Starts the long run and waits until its download writes to its disk; `None` where this machine does not allow it.

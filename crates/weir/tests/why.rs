@@ -19,7 +19,8 @@ fn why(args: &[&str]) -> Weir {
 
 /// A program is there, or the test is skipped.
 fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let found =
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
         skip(&format!("no {program}"));
     }
@@ -165,8 +166,10 @@ fn a_running_process_is_judged_until_it_ends() {
 fn a_port_is_judged_from_both_ends() {
     let port = serve(sink);
     let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let writer = std::thread::spawn(move || while socket.write_all(&[1; 20_000]).is_ok() {
-        std::thread::sleep(Duration::from_millis(20));
+    let writer = std::thread::spawn(move || {
+        while socket.write_all(&[1; 20_000]).is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     });
     let run = why(&["--json", "--for", "1s", "--port", &port.to_string()]).run();
     run.succeeds();
@@ -196,7 +199,9 @@ fn who_is_not_there_cannot_be_looked_at() {
     let pid = child.id().to_string();
     child.wait().unwrap();
     why(&["--pid", &pid]).run().fails(1, &[&format!("process {pid} has ended")]);
-    why(&["--", "no-such-command-4711"]).run().fails(127, &["cannot run no-such-command-4711: no such command"]);
+    why(&["--", "no-such-command-4711"])
+        .run()
+        .fails(127, &["cannot run no-such-command-4711: no such command"]);
     why(&["--", "/etc/passwd"]).run().fails(126, &["cannot run /etc/passwd: permission denied"]);
     let run = why(&["--for", "200ms", "--port", "1"]).run();
     run.exits(1);
@@ -234,13 +239,16 @@ fn another_users_process_says_how_to_see_it() {
     std::fs::set_permissions(folder.path(), open).unwrap();
     let port = serve(sink);
     let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    std::thread::spawn(move || while socket.write_all(&[1; 20_000]).is_ok() {
-        std::thread::sleep(Duration::from_millis(20));
+    std::thread::spawn(move || {
+        while socket.write_all(&[1; 20_000]).is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     });
     let own = std::process::id().to_string();
     let as_nobody = |args: &[&str]| {
         let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
-        let output = Command::new("setpriv").args(nobody).arg(&binary).arg("why").args(args).output().unwrap();
+        let output =
+            Command::new("setpriv").args(nobody).arg(&binary).arg("why").args(args).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let (code, said) = as_nobody(&["--pid", &own, "--for", "500ms"]);

@@ -20,7 +20,7 @@ use crate::tun::{Tun, wire_bytes};
 const BATCH: usize = 32;
 
 /// On a busy link packets leave in groups of this span: at 400 Mbit/s one is due every 30 us, and a wake-up for each
-/// costs more than the packet. A packet is late by up to this, and read late by up to twice this.
+/// costs more than the packet. A packet is read late and leaves late by up to this.
 const GRAIN: Duration = Duration::from_micros(60);
 
 /// What a direction connects.
@@ -193,9 +193,9 @@ impl Worker {
     /// Until a packet is due, one comes, or the owner wants something.
     fn sleep(&self) {
         let wait = self.link.next_due().map(|due| due.since(Moment::now()));
-        if let Some(wait) = wait.filter(|wait| *wait < 2 * GRAIN) {
+        if wait.is_some_and(|wait| wait < GRAIN) {
             // Without an eye on what comes in: that can wait for so long too.
-            return thread::sleep(wait.max(GRAIN));
+            return thread::sleep(GRAIN);
         }
         let timeout = wait
             .map(|wait| Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) });

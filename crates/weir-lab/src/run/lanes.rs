@@ -74,7 +74,12 @@ impl Lanes {
     }
 
     /// What happened since `opened`.
-    pub(super) fn window(&mut self, opened: Instant, now: Instant, thread: Reading<ThreadWindow>) -> Vec<LaneWindow> {
+    pub(super) fn window(
+        &mut self,
+        opened: Instant,
+        now: Instant,
+        thread: Reading<ThreadWindow>,
+    ) -> Vec<LaneWindow> {
         let side = self.side;
         let span = now.saturating_duration_since(opened);
         let mut lanes: Vec<LaneWindow> =
@@ -88,14 +93,21 @@ impl Lanes {
 }
 
 impl Lane {
-    fn window(&mut self, side: Side, opened: Instant, now: Instant, thread: &Reading<ThreadWindow>) -> LaneWindow {
+    fn window(
+        &mut self,
+        side: Side,
+        opened: Instant,
+        now: Instant,
+        thread: &Reading<ThreadWindow>,
+    ) -> LaneWindow {
         let flow = self.probe.window();
         let span = now.saturating_duration_since(opened);
         let looks = std::mem::take(&mut self.looks);
         let connecting = share(std::mem::take(&mut self.connecting), looks);
         let lived = self.ended.unwrap_or(now).saturating_duration_since(self.born.max(opened));
         let fresh = std::mem::take(&mut self.fresh);
-        let mut lane = if looks == 0 && self.ended.is_some() && fresh {
+        // One look says nothing of how long it lived.
+        let mut lane = if looks <= 1 && self.ended.is_some() && fresh {
             self.between_looks(&flow, side, span)
         } else if side == Side::Sender {
             sending(&flow, thread.clone(), span.saturating_sub(lived))
@@ -104,10 +116,11 @@ impl Lane {
         };
         lane.lane = self.number;
         lane.connects = u32::from(fresh);
-        if side == Side::Receiver {
+        if side == Side::Receiver && lane.objects == 0 {
             lane.requests = u32::try_from(flow.requests).unwrap_or(u32::MAX);
             // An object is over when the next is asked for, or the connection ends.
-            let over = self.objects + lane.requests - u32::from(self.ended.is_none() && self.objects + lane.requests > 0);
+            let over = self.objects + lane.requests
+                - u32::from(self.ended.is_none() && self.objects + lane.requests > 0);
             lane.objects = over.saturating_sub(self.objects);
             self.objects += lane.objects;
         }
@@ -124,9 +137,11 @@ impl Lane {
             connecting: rtt,
             first_byte: rtt,
             idle: span.saturating_sub(2 * rtt),
+            requests: 1,
+            objects: 1,
             thread: Reading::Missing(unseen()),
-            tcp: Reading::Missing(unseen()),
-            sender: Reading::Missing(unseen()),
+            tcp: flow.receiver.clone(),
+            sender: flow.sender.clone(),
             ..LaneWindow::default()
         }
     }

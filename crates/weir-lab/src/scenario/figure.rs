@@ -75,7 +75,9 @@ impl Quantity {
             Quantity::Rate | Quantity::RateBeforeKnee | Quantity::RateAfterKnee => rate(text),
             Quantity::Written | Quantity::OnDisk => rate(text),
             Quantity::Seconds => text.parse::<Span>().map(|Span(span)| span.as_secs_f64()),
-            Quantity::KneeBytes => text.parse::<Bytes>().map(|bytes| bytes.0 as f64).map_err(|err| err.to_string()),
+            Quantity::KneeBytes => {
+                text.parse::<Bytes>().map(|bytes| bytes.0 as f64).map_err(|err| err.to_string())
+            }
             Quantity::Busy | Quantity::Gain | Quantity::ErrorPages | Quantity::ExitCode => {
                 Err(format!("invalid number '{text}': a {} is written without quotes", self.name()))
             }

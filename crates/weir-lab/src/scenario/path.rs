@@ -4,7 +4,9 @@ use serde::Deserialize;
 use weir_units::{Bytes, Rate};
 
 use super::text::{QueueText, Span, Text};
-use crate::path::{Direction, Discipline, Fidelity, GilbertElliott, Loss, Path, Policer, Queue, Reorder, Share};
+use crate::path::{
+    Direction, Discipline, Fidelity, GilbertElliott, Loss, Path, Policer, Queue, Reorder, Share,
+};
 
 /// `[path]`: the fields themselves hold for both directions unless `[path.up]` or `[path.down]` say otherwise. Losses,
 /// policers and reordering alone hold only for `down`, where the data goes, because acknowledgements would hide them.

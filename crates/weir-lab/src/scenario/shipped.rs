@@ -10,7 +10,8 @@ macro_rules! table {
 }
 
 const ALL: &[(&str, &str)] = table![
-    "w1", "w2", "w3", "w4", "w5", "w6", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "p1", "p2", "p3", "p4", "p5",
+    "w1", "w2", "w3", "w4", "w5", "w6", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "p1", "p2", "p3", "p4",
+    "p5",
 ];
 
 /// The names of all.

@@ -11,8 +11,22 @@ const LONGEST_DELAY: f64 = 10.0;
 
 /// The congestion controls of Linux (net/ipv4/tcp_*.c).
 const CONGESTION_CONTROLS: [&str; 16] = [
-    "reno", "cubic", "bbr", "bic", "cdg", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "scalable",
-    "vegas", "veno", "westwood",
+    "reno",
+    "cubic",
+    "bbr",
+    "bic",
+    "cdg",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
 ];
 
 /// Anything that is written as text and parsed.
@@ -60,7 +74,10 @@ impl FromStr for CongestionControl {
         if CONGESTION_CONTROLS.contains(&text) {
             Ok(CongestionControl(text.to_owned()))
         } else {
-            Err(format!("unknown congestion control '{text}': expected one of {}", CONGESTION_CONTROLS.join(", ")))
+            Err(format!(
+                "unknown congestion control '{text}': expected one of {}",
+                CONGESTION_CONTROLS.join(", ")
+            ))
         }
     }
 }

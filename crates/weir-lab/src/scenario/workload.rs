@@ -112,7 +112,9 @@ impl TryFrom<String> for Setting {
             "kernel" => Ok(Setting::Kernel),
             text => match text.parse::<Bytes>() {
                 Ok(Bytes(bytes)) if (1..1 << 30).contains(&bytes) => Ok(Setting::Bytes(bytes)),
-                _ => Err(format!("invalid buffer '{text}': expected kernel, or a size below 1 GiB such as 16KiB")),
+                _ => Err(format!(
+                    "invalid buffer '{text}': expected kernel, or a size below 1 GiB such as 16KiB"
+                )),
             },
         }
     }
@@ -155,7 +157,9 @@ impl Workload {
     /// Files, or answers.
     pub fn objects(&self) -> u64 {
         match self {
-            Workload::Get(download) | Workload::Curl(download) | Workload::Wget(download) => u64::from(download.files),
+            Workload::Get(download) | Workload::Curl(download) | Workload::Wget(download) => {
+                u64::from(download.files)
+            }
             Workload::Socket(socket) => u64::from(socket.requests),
             Workload::Iperf3(_) => 1,
         }
@@ -177,13 +181,19 @@ impl Workload {
         // A terabyte is more than any run of the lab can wait for, and keeps sums within their types.
         let most = 1 << 40;
         let counted = match self {
-            Workload::Get(download) | Workload::Curl(download) | Workload::Wget(download) => {
-                [(download.bytes.0.0, "bytes"), (u64::from(download.files), "files"), (u64::from(download.at_once), "at-once")]
+            Workload::Get(download) | Workload::Curl(download) | Workload::Wget(download) => [
+                (download.bytes.0.0, "bytes"),
+                (u64::from(download.files), "files"),
+                (u64::from(download.at_once), "at-once"),
+            ],
+            Workload::Socket(socket) => [
+                (socket.bytes.0.0, "bytes"),
+                (u64::from(socket.requests), "requests"),
+                (socket.message.0.0, "message"),
+            ],
+            Workload::Iperf3(iperf3) => {
+                [(iperf3.bytes.0.0, "bytes"), (u64::from(iperf3.streams), "streams"), (1, "")]
             }
-            Workload::Socket(socket) => {
-                [(socket.bytes.0.0, "bytes"), (u64::from(socket.requests), "requests"), (socket.message.0.0, "message")]
-            }
-            Workload::Iperf3(iperf3) => [(iperf3.bytes.0.0, "bytes"), (u64::from(iperf3.streams), "streams"), (1, "")],
         };
         for (count, field) in counted {
             if count == 0 {

@@ -114,7 +114,10 @@ fn tool(command: &mut Command) -> Result<String, SlowError> {
         .map_err(|cause| SlowError::caused(format!("cannot run {name}"), cause))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(SlowError::new(format!("{name} failed: {}", complaint.lines().next().unwrap_or_default())));
+        return Err(SlowError::new(format!(
+            "{name} failed: {}",
+            complaint.lines().next().unwrap_or_default()
+        )));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

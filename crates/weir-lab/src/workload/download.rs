@@ -25,21 +25,26 @@ pub(super) fn play(stage: &Stage<'_>, work: &Download) -> Result<Done, WorkError
     fs::create_dir_all(&output).map_err(WorkError::program(format!("cannot make {}", output.display())))?;
     let evidence = stage.notes.join("evidence.json");
     let list = stage.notes.join("urls.txt");
-    fs::write(&list, urls(stage, work).join("\n") + "\n").map_err(WorkError::program("cannot write the list of URLs"))?;
+    fs::write(&list, urls(stage, work).join("\n") + "\n")
+        .map_err(WorkError::program("cannot write the list of URLs"))?;
     let mut command = command(stage, work, &output, &list, &evidence);
     stage.at_near(&mut command)?;
     let name = command.get_program().display().to_string();
     let log = stage.notes.join("client.log");
     let said = File::create(&log).map_err(WorkError::program("cannot write the client's log"))?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
-    let running = Running::start(&mut command, stage.stop).map_err(WorkError::program(format!("cannot run {name}")))?;
+    let running =
+        Running::start(&mut command, stage.stop).map_err(WorkError::program(format!("cannot run {name}")))?;
     stage.reader.is_process(running.pid());
     let (status, wall) = running.finish().map_err(WorkError::program(format!("cannot wait for {name}")))?;
     drop(serving);
     let (bytes, error_pages) = arrived(&output);
     if !status.success() && bytes == 0 && work.server.refuse_above.is_none() {
         let log = fs::read_to_string(&log).unwrap_or_default();
-        return Err(WorkError::Failed(format!("{name}: {status}: {}", log.lines().last().unwrap_or_default())));
+        return Err(WorkError::Failed(format!(
+            "{name}: {status}: {}",
+            log.lines().last().unwrap_or_default()
+        )));
     }
     let evidence = fs::read(&evidence).ok().and_then(|text| serde_json::from_slice(&text).ok());
     Ok(Done { bytes, wall, exit_code: status.code(), error_pages, evidence })

@@ -37,7 +37,8 @@ pub(super) fn play(stage: &Stage<'_>, work: &Iperf3) -> Result<Done, WorkError> 
 }
 
 fn wait_for_listener(stage: &Stage<'_>) -> Result<(), WorkError> {
-    let cannot = |cause: weir_observe::Error| WorkError::Failed(format!("cannot see iperf3's socket: {cause}"));
+    let cannot =
+        |cause: weir_observe::Error| WorkError::Failed(format!("cannot see iperf3's socket: {cause}"));
     let mut sockets = stage.bed.far().run(SockDiag::open)?.map_err(cannot)?;
     let filter = Filter { port: Some(PORT), listening: true, ..Filter::default() };
     let start = Instant::now();

@@ -11,7 +11,8 @@ use super::WorkError;
 use crate::netns::Namespace;
 
 /// What a client that takes any answer for a success would save.
-pub(super) const ERROR_PAGE: &str = "<html><body><h1>503 Service Unavailable</h1>too many requests at once</body></html>";
+pub(super) const ERROR_PAGE: &str =
+    "<html><body><h1>503 Service Unavailable</h1>too many requests at once</body></html>";
 
 /// Serves until dropped.
 pub(super) struct WeakServer {
@@ -34,7 +35,8 @@ impl WeakServer {
         delay: Duration,
         bytes: u64,
     ) -> Result<WeakServer, WorkError> {
-        let listener = namespace.run(|| TcpListener::bind(address))?.map_err(WorkError::program("cannot listen"))?;
+        let listener =
+            namespace.run(|| TcpListener::bind(address))?.map_err(WorkError::program("cannot listen"))?;
         // Looked at between arrivals, so that dropping ends it.
         listener.set_nonblocking(true).map_err(WorkError::program("cannot listen"))?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -103,6 +105,9 @@ fn refuse(mut socket: &TcpStream) -> io::Result<()> {
 fn answer(mut socket: &TcpStream, manner: &Manner) -> io::Result<()> {
     std::thread::sleep(manner.delay);
     let length = manner.bytes;
-    write!(socket, "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {length}\r\n\r\n")?;
+    write!(
+        socket,
+        "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {length}\r\n\r\n"
+    )?;
     io::copy(&mut io::repeat(b'w').take(length), &mut socket).map(drop)
 }

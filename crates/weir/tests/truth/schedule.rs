@@ -14,7 +14,7 @@ use crate::plan::Plan;
 
 /// So many slow links at a time. A link of 40 Mbit/s costs this machine's emulator about 4 % of a core, two programs and
 /// their watcher as much again.
-const TOGETHER: usize = 6;
+const TOGETHER: usize = 8;
 
 /// What became of a set of cells.
 #[derive(Debug, Default)]

@@ -40,7 +40,8 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     } else {
         "nothing retransmitted of late".to_owned()
     };
-    if !lost.seen && !(flow.cwnd_pinned() && ever()) {
+    let struck = lost.seen || (flow.cwnd_pinned() && ever());
+    if !struck {
         return Judgement::acquit(counted);
     }
     if let Err(why) = network::holds(flow) {

@@ -12,7 +12,8 @@ const NAME: &str = "image.iso";
 /// What the disk takes, and what may wait in memory for it: with the default limits, gigabytes would have to be fetched to
 /// see anything. At 117 MB/s 32 MiB last for three windows of evidence, so that the knee is seen, and for a tenth of the
 /// run. The file system holds the file and its own tables.
-const DISK: SlowDiskConfig = SlowDiskConfig { rate: Rate(30e6), dirty: Some(Bytes(32 << 20)), size: Bytes(400 << 20) };
+const DISK: SlowDiskConfig =
+    SlowDiskConfig { rate: Rate(30e6), dirty: Some(Bytes(32 << 20)), size: Bytes(400 << 20) };
 
 /// Where it is mounted in the scene's folder.
 const MOUNT: &str = "slow-disk";

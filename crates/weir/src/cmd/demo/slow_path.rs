@@ -16,7 +16,9 @@ use crate::voice;
 const SCENARIO: &str = "b1";
 
 pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
-    show.title("slow-path: a sender with SO_SNDBUF of 16 KiB, over an emulated 100 Mbit/s and 20 ms round trip")?;
+    show.title(
+        "slow-path: a sender with SO_SNDBUF of 16 KiB, over an emulated 100 Mbit/s and 20 ms round trip",
+    )?;
     if let Some(error) = show.no_lab() {
         return Ok(Outcome::Skipped(error.to_string()));
     }
@@ -25,7 +27,9 @@ pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
     show.say(&format!("$ weir lab run {SCENARIO}"))?;
     let ran = match lab.run(&scenario::shipped(SCENARIO)?) {
         Ok(ran) => ran,
-        Err(error) if error.is_refusal() => return Ok(Outcome::Skipped(format!("{:#}", anyhow::Error::from(error)))),
+        Err(error) if error.is_refusal() => {
+            return Ok(Outcome::Skipped(format!("{:#}", anyhow::Error::from(error))));
+        }
         Err(error) => return Err(error.into()),
     };
     summary(&ran.seen)?;
@@ -40,10 +44,12 @@ pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
 /// What the sender's own sockets showed, watched from outside.
 fn summary(seen: &Seen) -> anyhow::Result<()> {
     let mut record = Record::new("lab", RecordOutcome::Complete, seen.bytes, seen.seconds);
-    if let Some((evidence, verdict)) = seen.evidence.get(&Side::Sender).zip(seen.verdicts.get(&Side::Sender)) {
+    if let Some((evidence, verdict)) = seen.evidence.get(&Side::Sender).zip(seen.verdicts.get(&Side::Sender))
+    {
         record = record.with_verdict(evidence, verdict);
     }
-    terminal::render_summary(&record, voice::colours(&io::stdout()), &mut io::stdout().lock()).context("cannot print")
+    terminal::render_summary(&record, voice::colours(&io::stdout()), &mut io::stdout().lock())
+        .context("cannot print")
 }
 
 fn findings(ran: &Ran) -> String {

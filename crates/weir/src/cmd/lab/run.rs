@@ -93,7 +93,8 @@ fn record(scenarios: &[Scenario], rows: &[Row], seconds: f64, bad: bool) -> Reco
     });
     let outcome = if bad { RecordOutcome::Failed } else { RecordOutcome::Complete };
     let mut record = Record::new("lab", outcome, bytes.sum(), seconds);
-    let members: Vec<_> = scenarios.iter().zip(rows).map(|(scenario, row)| table::member(scenario, row)).collect();
+    let members: Vec<_> =
+        scenarios.iter().zip(rows).map(|(scenario, row)| table::member(scenario, row)).collect();
     record.extra.insert("lab".to_owned(), serde_json::json!({ "scenarios": members }));
     record
 }
@@ -102,7 +103,8 @@ fn keep_evidence(folder: &Path, name: &str, outcome: &Outcome) -> anyhow::Result
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for (side, evidence) in &outcome.seen.evidence {
         let path = folder.join(format!("{name}.{}.json", side.name()));
-        fs::write(&path, serde_json::to_vec(evidence)?).with_context(|| format!("cannot write {}", path.display()))?;
+        fs::write(&path, serde_json::to_vec(evidence)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     match &outcome.then {
         Some(then) => keep_evidence(folder, &format!("{name}.then"), &then.outcome),

@@ -55,7 +55,11 @@ fn describe(scenario: &Scenario) -> Vec<String> {
         lines.push(format!("figure     {what} {value}, within {:.0} %", figure.within * 100.0));
     }
     if let Some(then) = &scenario.then {
-        lines.push(format!("then       {}; the prediction holds within {:.0} %", then.what, then.within * 100.0));
+        lines.push(format!(
+            "then       {}; the prediction holds within {:.0} %",
+            then.what,
+            then.within * 100.0
+        ));
     }
     lines
 }
@@ -64,11 +68,16 @@ fn path(path: &Path) -> Vec<String> {
     if path.up == path.down {
         return vec![format!("path       {}, both ways", direction(&path.down))];
     }
-    vec![format!("path       to near: {}", direction(&path.down)), format!("           to far: {}", direction(&path.up))]
+    vec![
+        format!("path       to near: {}", direction(&path.down)),
+        format!("           to far: {}", direction(&path.up)),
+    ]
 }
 
 fn direction(direction: &Direction) -> String {
-    let rate = direction.rate.map_or("as fast as it goes".to_owned(), |rate| format!("{:.0} Mbit/s", rate.bits() / 1e6));
+    let rate = direction
+        .rate
+        .map_or("as fast as it goes".to_owned(), |rate| format!("{:.0} Mbit/s", rate.bits() / 1e6));
     let mut words = vec![rate, human_duration(direction.delay)];
     match direction.loss {
         Loss::None => {}

@@ -118,9 +118,12 @@ impl Lane {
         self.ended.get_or_insert(now);
     }
 
-    /// What happened since the window's start `opened`.
-    pub(super) fn close(&mut self, opened: Instant, now: Instant, threads: &Threads) -> Closed {
+    /// What happened since the window's start `opened`; nothing where it was neither seen nor moved a byte.
+    pub(super) fn close(&mut self, opened: Instant, now: Instant, threads: &Threads) -> Option<Closed> {
         let flow = self.probe.window();
+        if flow.looks == 0 && flow.received + flow.acked == 0 {
+            return None;
+        }
         let mate = self.mate.as_mut().map(|(_, probe)| probe.window());
         let lived = self.ended.unwrap_or(now).saturating_duration_since(self.born.max(opened));
         let span = now.saturating_duration_since(opened);
@@ -134,7 +137,7 @@ impl Lane {
             self.total.congestion_control =
                 last.congestion_control.clone().or(self.total.congestion_control.take());
         }
-        let sends = flow.receiver.value().is_none() && flow.sender.value().is_some();
+        let sends = flow.receiver.value().is_none() && (flow.sender.value().is_some() || flow.acked > flow.received);
         let mut lane =
             if sends { sending(&flow, thread) } else { receiving(&flow, thread, lived, connecting) };
         if let Some(mate) = mate {
@@ -154,7 +157,7 @@ impl Lane {
         if !sends {
             self.count_requests(&flow, &mut lane);
         }
-        Closed { lane, received: flow.received, acked: flow.acked }
+        Some(Closed { lane, received: flow.received, acked: flow.acked })
     }
 
     /// An object is over when the next is asked for, or the connection ends.
@@ -167,29 +170,56 @@ impl Lane {
     }
 }
 
-/// A connection that lived and died between two looks: what it moved is known, when it waited only by its round trips,
-/// one for the handshake and one for the answer.
-pub(super) fn unseen(number: u32, socket: &TcpSocket, span: Duration) -> Closed {
-    let mut probe = FlowProbe::from_its_start();
-    probe.end(socket);
-    let flow = probe.window();
-    let rtt = socket.info.min_rtt.or(socket.info.rtt).unwrap_or_default().min(span / 2);
-    let why = || Reading::Missing("the connection was over between two looks".to_owned());
-    let lane = LaneWindow {
-        lane: number,
-        received: flow.received.max(flow.acked),
-        connecting: rtt,
-        first_byte: if flow.received > 0 { rtt } else { Duration::ZERO },
-        idle: span.saturating_sub(2 * rtt),
-        requests: 1,
-        objects: 1,
-        connects: 1,
-        thread: Reading::Missing("the connection was over between two looks".to_owned()),
-        tcp: why(),
-        sender: Reading::Missing("the connection was over between two looks".to_owned()),
-        ..LaneWindow::default()
-    };
-    Closed { lane, received: flow.received, acked: flow.acked }
+/// Connections that were over between two looks, as one lane: what they moved is known, but of their time only the round
+/// trips are, one for the handshake and one for the answer.
+#[derive(Debug, Default)]
+pub(super) struct Brief {
+    count: u32,
+    round_trips: Duration,
+    answered: Duration,
+    pub(super) received: u64,
+    pub(super) acked: u64,
+}
+
+impl Brief {
+    pub(super) fn add(&mut self, socket: &TcpSocket) {
+        let mut probe = FlowProbe::from_its_start();
+        probe.end(socket);
+        let flow = probe.window();
+        let rtt = socket.info.min_rtt.or(socket.info.rtt).unwrap_or_default();
+        self.count += 1;
+        self.round_trips += rtt;
+        self.answered += if flow.received > 0 { rtt } else { Duration::ZERO };
+        self.received += flow.received;
+        self.acked += flow.acked;
+    }
+
+    /// The lane in a window of `span`. `thread` is that of all the processes that had them, where these ran one after
+    /// another: then it is as if one thread had done all, and it was at work all the time.
+    pub(super) fn lane(&self, number: u32, span: Duration, thread: Reading<ThreadWindow>) -> Closed {
+        let connecting = self.round_trips.min(span / 2);
+        let first_byte = self.answered.min(span / 2);
+        let work = match &thread {
+            Reading::Value(thread) => (connecting + first_byte + thread.cpu + thread.runqueue).min(span),
+            Reading::Missing(_) => connecting + first_byte,
+        };
+        let why = || "the connection was over between two looks".to_owned();
+        let lane = LaneWindow {
+            lane: number,
+            received: self.received.max(self.acked),
+            connecting,
+            first_byte,
+            idle: span.saturating_sub(work),
+            requests: self.count,
+            objects: self.count,
+            connects: self.count,
+            thread,
+            tcp: Reading::Missing(why()),
+            sender: Reading::Missing(why()),
+            ..LaneWindow::default()
+        };
+        Closed { lane, received: self.received, acked: self.acked }
+    }
 }
 
 fn sending(flow: &FlowWindow, thread: Reading<ThreadWindow>) -> LaneWindow {

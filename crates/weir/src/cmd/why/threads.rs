@@ -139,8 +139,10 @@ impl Threads {
 
     /// A process that became another program (exec) takes its name.
     pub(super) fn rename(&mut self) {
-        for (&(pid, tid), watched) in self.watched.iter_mut().take(AT_ONCE).filter(|((pid, tid), _)| pid.0 == *tid) {
-            let now = name(pid, tid);
+        for (&(pid, tid), watched) in
+            self.watched.iter_mut().take(AT_ONCE).filter(|((pid, tid), _)| pid.0 == *tid)
+        {
+            let Ok(now) = process::stat(pid).map(|stat| described(pid, &stat.name)) else { continue };
             if watched.probe.name() != now {
                 if let Some(total) = self.totals.get_mut(&(pid, tid)) {
                     total.name.clone_from(&now);
@@ -195,10 +197,14 @@ impl ThreadTotal {
     }
 }
 
+fn described(pid: Pid, program: &str) -> String {
+    format!("{program} (pid {pid})")
+}
+
 /// `wget (pid 4711)`, or `worker (pid 4711, thread 4713)`.
 fn name(pid: Pid, tid: u32) -> String {
     if pid.0 == tid {
-        return process::described(pid);
+        return process::stat(pid).map_or_else(|_| format!("pid {pid}"), |stat| described(pid, &stat.name));
     }
     match std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")) {
         Ok(comm) => format!("{} (pid {pid}, thread {tid})", comm.trim()),

@@ -6,13 +6,13 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, Window};
+use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, ThreadWindow, Window};
 use weir_observe::cgroup::Quota;
 use weir_observe::process::{self, Pid};
 use weir_observe::sock_diag::TcpSocket;
 use weir_observe::{Sampler, cpu, sysctl};
 
-use super::lanes::{Closed, Lane, Others, unseen};
+use super::lanes::{Brief, Closed, Lane, Others};
 use super::notes::Notes;
 use super::outputs::Outputs;
 use super::scout::{Key, Scan, Scout, Sighting};
@@ -50,6 +50,9 @@ pub(super) struct Watch {
     settled: HashSet<Key>,
     pub(super) totals: Totals,
     next_lane: u32,
+    /// The lane of all connections that were over between two looks.
+    brief_lane: u32,
+    tree_cpu: Duration,
     start: Instant,
     opened: Instant,
     scanned: Option<Instant>,
@@ -100,7 +103,9 @@ impl Watch {
             pending: Vec::new(),
             settled: HashSet::new(),
             totals: Totals::default(),
-            next_lane: 0,
+            next_lane: 1,
+            brief_lane: 0,
+            tree_cpu: Duration::ZERO,
             start: now,
             opened: now,
             scanned: None,
@@ -155,6 +160,9 @@ impl Watch {
     /// Closes the last window and settles what is pending.
     pub(super) fn finish(&mut self) {
         let now = Instant::now();
+        for lane in &mut self.lanes {
+            lane.look(&mut self.scout, now);
+        }
         self.take_ended(now);
         // A sliver has too few looks to be judged, but its bytes count.
         self.close(now);
@@ -162,11 +170,11 @@ impl Watch {
             self.evidence.windows.iter().map(|window| u64::from(window.objects)).sum();
     }
 
-    /// A hundredth of one processor, or a thirtieth while no connection is there and one may begin and end at any time;
+    /// A hundredth of one processor, or a fiftieth while no connection is there and one may begin and end at any time;
     /// never more often than a look.
     fn is_scan_due(&self) -> bool {
         let eager = self.lanes.iter().all(Lane::is_gone);
-        let (part, least) = if eager { (30, 20) } else { (100, 100) };
+        let (part, least) = if eager { (50, 20) } else { (100, 100) };
         let pause = (self.scan_cost * part).max(Duration::from_millis(least)).min(Duration::from_secs(5));
         self.scanned.is_none_or(|scanned| scanned.elapsed() >= pause)
     }
@@ -313,37 +321,65 @@ impl Watch {
         self.past.extend::<Vec<Lane>>(gone);
     }
 
-    /// Connections that were over between two looks and are the subject's, as lanes of the window in which they ended;
-    /// those of earlier windows are put there.
-    fn settle(&mut self, at: f64, span: Duration) -> Vec<Closed> {
-        let (mine, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending)
-            .into_iter()
-            .partition(|(_, _, socket)| self.scout.claims(socket));
+    /// Connections that were over between two looks and are the subject's, as one lane of the window that closes; those of
+    /// earlier windows are put there.
+    fn settle(&mut self, at: f64, span: Duration) -> Option<Closed> {
+        let thread = self.one_after_another(span);
+        let (mine, pending): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.pending).into_iter().partition(|(_, _, socket)| self.scout.claims(socket));
         self.pending = pending;
-        let mut here = Vec::new();
+        let mut here = Brief::default();
+        let mut any = false;
         for (when, key, socket) in mine {
             if !self.settled.insert(key) {
                 continue;
             }
             self.totals.connections += 1;
             self.totals.unseen += 1;
-            let number = self.next_lane;
-            self.next_lane += 1;
             if when >= at {
-                here.push(unseen(number, &socket, span));
+                here.add(&socket);
+                any = true;
                 continue;
             }
             let earlier = self.evidence.windows.iter_mut().rev().find(|window| window.at <= when);
             if let Some(window) = earlier {
-                let closed = unseen(number, &socket, window.span);
+                let mut brief = Brief::default();
+                brief.add(&socket);
+                let thread = Reading::Missing("the process had ended before its connection was known".to_owned());
+                let closed = brief.lane(self.brief_lane, window.span, thread);
                 window.received += closed.received.max(closed.acked);
                 window.objects += closed.lane.objects;
-                window.lanes.push(closed.lane);
+                match window.lanes.iter_mut().find(|lane| lane.lane == self.brief_lane) {
+                    Some(lane) => {
+                        lane.received += closed.lane.received;
+                        lane.objects += closed.lane.objects;
+                        lane.requests += closed.lane.requests;
+                        lane.connects += closed.lane.connects;
+                    }
+                    None => window.lanes.push(closed.lane),
+                }
                 self.totals.received += closed.received;
                 self.totals.acked += closed.acked;
             }
         }
-        here
+        any.then(|| here.lane(self.brief_lane, span, thread))
+    }
+
+    /// The CPU time of the whole tree, children that ended included, as that of one thread: right where its programs run
+    /// one after another, as a script's do.
+    fn one_after_another(&mut self, span: Duration) -> Reading<ThreadWindow> {
+        let root = self.scout.pids.first().copied();
+        let Some(Ok(stat)) = root.map(process::stat) else {
+            return Reading::Missing("the process had ended".to_owned());
+        };
+        let now = stat.cpu + stat.children_cpu;
+        let cpu = now.saturating_sub(std::mem::replace(&mut self.tree_cpu, now));
+        // Two ticks of 10 ms may fall into a window whose work lay before it.
+        if self.totals.at_once > 1 || cpu > span + Duration::from_millis(20) {
+            return Reading::Missing("several programs ran at the same time".to_owned());
+        }
+        let name = self.evidence.facts.scope.clone().unwrap_or_default();
+        Reading::Value(ThreadWindow { name: Some(format!("{name} with its children")), cpu: cpu.min(span), ..ThreadWindow::default() })
     }
 
     /// The disk of the file that grows most is the one to watch.
