@@ -347,3 +347,74 @@ fn parse_memory(value: &[u8]) -> Option<SocketMemory> {
         drops: number(8).unwrap_or_default(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loopback receiver that was sent 1000 bytes and read 400.
+    const CAPTURED: &[u8] = include_bytes!("../tests/data/6.18/inet_diag.bin");
+
+    #[cfg(target_endian = "little")]
+    #[test]
+    fn captured_receiver() {
+        let socket = parse(CAPTURED).unwrap();
+        assert_eq!(socket.state, TcpState::ESTABLISHED);
+        assert!(socket.id.local.ip().is_loopback() && socket.id.remote.ip().is_loopback());
+        assert_ne!(socket.id.local.port(), socket.id.remote.port());
+        assert_eq!((socket.receive_queue, socket.send_queue, socket.uid), (600, 0, 0));
+        assert!(socket.inode > 0 && socket.id.cookie > 0);
+        assert_eq!(socket.info.bytes_received, Some(1000));
+        assert_eq!(socket.congestion_control.as_deref(), Some("bbr"));
+        let memory = socket.memory.unwrap();
+        assert_eq!((memory.receive_buffer, memory.send_buffer, memory.send_queued), (131_072, 4_194_304, 0));
+        assert!(memory.receive_allocated > 600, "{memory:?}");
+    }
+
+    #[test]
+    fn every_cut_is_read_as_far_as_it_goes() {
+        for length in 0..CAPTURED.len() {
+            let socket = parse(&CAPTURED[..length]);
+            assert_eq!(socket.is_some(), length >= FIXED, "{length}");
+        }
+        assert_eq!(parse(&CAPTURED[..FIXED]).unwrap().info, TcpInfo::default());
+    }
+
+    #[test]
+    fn no_byte_makes_it_fail() {
+        for at in 0..CAPTURED.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut bytes = CAPTURED.to_vec();
+                bytes[at] = value;
+                let known = at != 0 || value == AF_INET;
+                assert_eq!(parse(&bytes).is_some(), known, "byte {at} as {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_ipv6_socket_shows_ipv4_addresses_as_such() {
+        let mut bytes = CAPTURED.to_vec();
+        bytes[0] = AF_INET6;
+        for start in [8, 24] {
+            bytes[start..start + 16].copy_from_slice(&Ipv4Addr::new(10, 0, 0, 7).to_ipv6_mapped().octets());
+        }
+        let id = parse(&bytes).unwrap().id;
+        assert_eq!(id.local.ip(), IpAddr::from([10, 0, 0, 7]));
+        // And is asked for by them.
+        let request = exact_request(&id);
+        assert_eq!((request[0], request.len()), (AF_INET, 56));
+    }
+
+    #[test]
+    fn a_filter_is_a_program_that_ends_where_the_kernel_wants_it() {
+        let program = either_port(443);
+        assert_eq!(program.len(), 20);
+        assert_eq!(program[6..8], 443_u16.to_ne_bytes());
+        let all = Filter::default();
+        assert_eq!(all.states(), 0b1011_0011_1110, "no TIME_WAIT, CLOSE, LISTEN");
+        let id = parse(CAPTURED).unwrap().id;
+        assert!(Filter { port: Some(id.remote.port()), ..all }.admits(&id));
+        assert!(!Filter { peer: Some(IpAddr::from([10, 0, 0, 1])), ..all }.admits(&id));
+    }
+}

@@ -12,12 +12,14 @@ mod case;
 mod cell;
 #[path = "truth/expect.rs"]
 mod expect;
-#[path = "truth/fact.rs"]
-mod fact;
+#[path = "truth/facts.rs"]
+mod facts;
 #[path = "truth/fetch.rs"]
 mod fetch;
 #[path = "truth/lab.rs"]
 mod lab;
+#[path = "truth/label.rs"]
+mod label;
 #[path = "truth/page.rs"]
 mod page;
 #[path = "truth/plan.rs"]
@@ -86,7 +88,7 @@ fn verdicts_are_right() {
     std::fs::write(archive.path("weak.txt"), page.weak()).expect("a file for what is weak");
     println!("{}\n{}", page.render(), page.weak());
     for (cell, programs, why) in &page.void {
-        println!("void {cell} {programs}: {why}");
+        println!("void {cell} {}: {why}", programs.name());
     }
     let sums = page.sums();
     assert_eq!(failed, 0, "runs failed");

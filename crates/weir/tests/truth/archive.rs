@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use weir_model::evidence::Evidence;
 use weir_model::verdict::Verdict;
 
-use crate::case::Run;
+use crate::case::{Programs, Run};
 use crate::cell::Cell;
 use crate::expect::{Side, Truth};
-use crate::fact;
+use crate::facts::Facts;
+use crate::label;
 use crate::plan::Plan;
 use crate::score::{Score, word};
 
@@ -26,9 +27,10 @@ pub(crate) struct Archive {
 /// A run read back.
 pub(crate) struct Kept {
     pub(crate) cell: Cell,
-    pub(crate) programs: String,
+    pub(crate) programs: Programs,
+    /// What limited, by the facts; or why the run is void.
     pub(crate) truth: Result<Truth, String>,
-    pub(crate) facts: Value,
+    pub(crate) facts: Facts,
     pub(crate) evidence: Vec<(Side, Evidence)>,
 }
 
@@ -53,7 +55,7 @@ impl Archive {
     }
 
     /// Keeps a run, in place of an earlier one of the same cell.
-    pub(crate) fn keep(&self, plan: &Plan, run: &Run) -> anyhow::Result<()> {
+    pub(crate) fn keep(&self, run: &Run) -> anyhow::Result<()> {
         let evidence: serde_json::Map<String, Value> = run
             .evidence
             .iter()
@@ -62,9 +64,7 @@ impl Archive {
         let kept = json!({
             "cell": run.cell.to_string(),
             "programs": run.programs.name(),
-            "truth": run.truth.as_ref().ok().map(Truth::to_string),
-            "void": run.truth.as_ref().err(),
-            "facts": facts(plan, run),
+            "facts": run.facts.to_json(),
             "evidence": evidence,
         });
         let name = format!("{}.{}.json", run.cell, run.programs.name());
@@ -78,7 +78,7 @@ impl Archive {
             let path = entry?.path();
             runs.push(read(&path).with_context(|| format!("cannot read {}", path.display()))?);
         }
-        runs.sort_by_key(|run| (run.cell, run.programs.clone()));
+        runs.sort_by_key(|run| (run.cell, run.programs));
         Ok(runs)
     }
 
@@ -109,7 +109,7 @@ impl Archive {
             "score": score.map(Score::name),
             "confidence": verdict.confidence,
             "shares": verdict.shares,
-            "facts": run.facts,
+            "facts": run.facts.to_json(),
             "evidence": verdict.evidence,
         });
         let mut text = serde_json::to_string(&line)?;
@@ -126,49 +126,21 @@ impl Archive {
     }
 }
 
-fn facts(plan: &Plan, run: &Run) -> Value {
-    let settled = &run.settled;
-    let round = |value: f64| (value * 1000.0).round() / 1000.0;
-    json!({
-        "used": round(fact::used(plan, settled)),
-        "rtt_ms": round(1000.0 * settled.rtt()),
-        "lost": settled.lost,
-        "policed": settled.policed,
-        "overflowed": settled.overflowed,
-        "dropped_in_all": settled.dropped_in_all,
-        "send_buffer_full": round(settled.share(settled.send_buffer_full)),
-        "window_full": round(settled.share(settled.window_full)),
-        "unread": round(settled.share(settled.unread)),
-        "nothing_unsent": round(settled.share(settled.nothing_unsent)),
-        "sender_cpu": round(run.done.sender_cpu),
-        "receiver_cpu": round(run.done.receiver_cpu),
-        "sender_in_socket": round(run.done.sender_in_socket),
-        "receiver_in_disk": round(run.done.receiver_in_disk),
-        "answers": run.done.answers,
-    })
-}
-
 fn read(path: &Path) -> anyhow::Result<Kept> {
     let mut kept: Value = serde_json::from_slice(&fs::read(path)?)?;
-    let text = |kept: &Value, name: &str| kept[name].as_str().map(str::to_owned);
-    let cell = text(&kept, "cell").context("no cell")?;
-    let truth = match text(&kept, "truth") {
-        Some(name) => {
-            Ok(Truth::ALL.into_iter().find(|truth| truth.to_string() == name).context("unknown truth")?)
-        }
-        None => Err(text(&kept, "void").unwrap_or_default()),
-    };
+    let text = |name: &str| kept[name].as_str().map(str::to_owned);
+    let cell = text("cell").context("no cell")?;
+    let cell = Cell::all().into_iter().find(|known| known.to_string() == cell).context("unknown cell")?;
+    let programs = text("programs").context("no programs")?;
+    let programs =
+        Programs::ALL.into_iter().find(|known| known.name() == programs).context("unknown programs")?;
+    let facts = Facts::from_json(&kept["facts"]).context("facts are missing")?;
+    let plan = Plan::of(cell).map_err(|why| anyhow::anyhow!(why))?;
     let mut evidence = Vec::new();
     for side in Side::ALL {
         if let Some(value) = kept["evidence"].get_mut(side.name()) {
             evidence.push((side, serde_json::from_value(value.take())?));
         }
     }
-    Ok(Kept {
-        cell: Cell::all().into_iter().find(|known| known.to_string() == cell).context("unknown cell")?,
-        programs: text(&kept, "programs").unwrap_or_default(),
-        truth,
-        facts: kept["facts"].take(),
-        evidence,
-    })
+    Ok(Kept { cell, programs, truth: label::truth(&plan, programs, &facts), facts, evidence })
 }

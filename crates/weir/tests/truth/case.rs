@@ -5,12 +5,11 @@ use std::net::SocketAddr;
 use weir_model::evidence::Evidence;
 
 use crate::cell::Cell;
-use crate::expect::{Side, Truth};
-use crate::fact::{self, Done};
+use crate::expect::Side;
+use crate::facts::Facts;
 use crate::fetch;
 use crate::lab::Lab;
 use crate::plan::Plan;
-use crate::settled::Settled;
 use crate::traffic::{self, Traffic};
 use crate::watch::{self, Watch};
 
@@ -24,6 +23,8 @@ pub(crate) enum Programs {
 }
 
 impl Programs {
+    pub(crate) const ALL: [Programs; 2] = [Programs::Plain, Programs::Get];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Programs::Plain => "plain",
@@ -37,9 +38,7 @@ impl Programs {
 pub(crate) struct Run {
     pub(crate) cell: Cell,
     pub(crate) programs: Programs,
-    pub(crate) truth: Result<Truth, String>,
-    pub(crate) settled: Settled,
-    pub(crate) done: Done,
+    pub(crate) facts: Facts,
     pub(crate) evidence: Vec<(Side, Evidence)>,
 }
 
@@ -60,7 +59,7 @@ pub(crate) fn plain(lab: &Lab, plan: &Plan) -> anyhow::Result<Run> {
         .map(|((near, far), (sends, reads))| (*near, *far, *sends, *reads))
         .collect();
     let seen = Watch::new(&bed, &flows, plan.cell.rtt(), output).and_then(|watch| watch.run(&bed, plan.span));
-    let done = Done::of(&traffic.end()?);
+    let accounts = traffic.end()?;
     let mut seen = seen?;
     let facts = watch::facts(&bed)?;
     for evidence in [&mut seen.sender, &mut seen.receiver, &mut seen.both] {
@@ -69,9 +68,7 @@ pub(crate) fn plain(lab: &Lab, plan: &Plan) -> anyhow::Result<Run> {
     Ok(Run {
         cell: plan.cell,
         programs: Programs::Plain,
-        truth: fact::truth(plan, &seen.settled, &done),
-        settled: seen.settled,
-        done,
+        facts: Facts::of(plan, &seen.settled).told(&accounts),
         evidence: vec![(Side::Sender, seen.sender), (Side::Receiver, seen.receiver), (Side::Both, seen.both)],
     })
 }
@@ -85,9 +82,7 @@ pub(crate) fn get(lab: &Lab, plan: &Plan) -> anyhow::Result<Run> {
     Ok(Run {
         cell: plan.cell,
         programs: Programs::Get,
-        truth: fetched.truth,
-        settled: fetched.settled,
-        done: Done::default(),
+        facts: fetched.facts,
         evidence: vec![(Side::Get, fetched.evidence)],
     })
 }

@@ -20,8 +20,7 @@ use weir_serve::{Config, Content, Server};
 use weir_units::Rate;
 
 use crate::cell::Cause;
-use crate::expect::Truth;
-use crate::fact;
+use crate::facts::Facts;
 use crate::plan::{Plan, Reader, Writer};
 use crate::settled::{SETTLED, Settled};
 
@@ -37,8 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What a run brought.
 pub(crate) struct Fetched {
     pub(crate) evidence: Evidence,
-    pub(crate) settled: Settled,
-    pub(crate) truth: Result<Truth, String>,
+    pub(crate) facts: Facts,
 }
 
 /// Why `weir get` is not run in this cell.
@@ -80,12 +78,9 @@ pub(crate) fn run(bed: &Bed, plan: &Plan, folder: &Path, disk: Option<&Path>) ->
     let files = std::fs::read_dir(&output)?.count() as u32;
     let text = std::fs::read(&evidence).context("weir get left no evidence")?;
     let evidence = serde_json::from_slice(&text).context("its evidence")?;
-    let truth = match plan.cell.cause {
-        Cause::SlowFirstByte | Cause::SmallRequests => fact::asked(plan, &settled, files, span),
-        Cause::SleepingReader => fact::consumed(plan, &settled),
-        _ => fact::shared_truth(plan, &settled),
-    };
-    Ok(Fetched { evidence, settled, truth })
+    let asking = span.as_secs_f64();
+    let facts = Facts { answers: f64::from(files), asking, ..Facts::of(plan, &settled) };
+    Ok(Fetched { evidence, facts })
 }
 
 fn span(plan: &Plan) -> Duration {
@@ -198,7 +193,7 @@ fn watch(child: &mut Child, bed: &Bed, port: u16, span: Duration) -> anyhow::Res
 
 /// A consumer that takes a slice, sleeps, takes the next, until there are no more.
 fn consume(mut pipe: impl Read, rate: Rate) {
-    let mut bytes = vec![0; ((rate.0 * 0.02) as usize).max(1)];
+    let mut bytes = vec![0; ((rate.0 * 0.013) as usize).max(1)];
     let mut due = Instant::now();
     while let Ok(1..) = pipe.read(&mut bytes).inspect(|count| {
         due = due.max(Instant::now()) + rate.time_for(*count as u64).unwrap_or_default();

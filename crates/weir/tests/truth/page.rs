@@ -6,6 +6,7 @@ use std::fmt::Write;
 use weir_model::verdict::{Verdict, explain};
 
 use crate::archive::{Archive, Kept};
+use crate::case::Programs;
 use crate::cell::{Cause, Cell};
 use crate::expect::{Side, expected};
 use crate::score::{Score, Sums, Tally, word};
@@ -17,7 +18,7 @@ pub(crate) struct Page {
     by_cause: BTreeMap<(Cause, Side), Sums>,
     /// Not right: cell, side, truth, what was said with its shares, the first line of its evidence, the facts.
     weak: Vec<Weak>,
-    pub(crate) void: Vec<(Cell, String, String)>,
+    pub(crate) void: Vec<(Cell, Programs, String)>,
     pub(crate) runs: usize,
 }
 
@@ -39,7 +40,7 @@ impl Page {
         for run in archive.runs()? {
             page.runs += 1;
             if let Err(why) = &run.truth {
-                page.void.push((run.cell, run.programs.clone(), why.clone()));
+                page.void.push((run.cell, run.programs, why.clone()));
             }
             for (side, evidence) in &run.evidence {
                 let verdict = explain(evidence);
@@ -63,7 +64,7 @@ impl Page {
                 score,
                 shares: verdict.shares_in_words(),
                 evidence: verdict.evidence.first().cloned().unwrap_or_default(),
-                facts: run.facts.to_string(),
+                facts: run.facts.to_json().to_string(),
             });
         }
         Some(score)

@@ -57,7 +57,7 @@ pub(crate) fn run(lab: &Lab, archive: &Archive, cells: &[Cell]) -> Outcome {
 
 fn both(lab: &Lab, archive: &Archive, plan: &Plan, failed: &Mutex<Vec<(Cell, Programs, String)>>) {
     let kept = |programs: Programs, run: anyhow::Result<Run>| {
-        if let Err(error) = run.and_then(|run| archive.keep(plan, &run))
+        if let Err(error) = run.and_then(|run| archive.keep(&run))
             && let Ok(mut failed) = failed.lock()
         {
             failed.push((plan.cell, programs, format!("{error:#}")));

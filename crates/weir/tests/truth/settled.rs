@@ -34,6 +34,9 @@ pub(crate) struct Settled {
     pub(crate) nothing_unsent: u32,
     /// Sum of the smoothed round trips, seconds.
     rtt: f64,
+    /// Sums of the bytes written and not acknowledged, and of those not sent yet.
+    queued: u64,
+    unsent: u64,
 }
 
 impl Settled {
@@ -60,6 +63,8 @@ impl Settled {
         self.looks += 1;
         self.rtt += info.rtt.unwrap_or_default().as_secs_f64();
         self.nothing_unsent += u32::from(info.notsent_bytes == Some(0));
+        self.queued += u64::from(far.send_queue);
+        self.unsent += u64::from(info.notsent_bytes.unwrap_or(0));
         let segment = u64::from(info.snd_mss.unwrap_or(1448));
         let outstanding = u64::from(far.send_queue.saturating_sub(info.notsent_bytes.unwrap_or(0)));
         let window = u64::from(info.snd_wnd.unwrap_or(u32::MAX));
@@ -82,6 +87,11 @@ impl Settled {
     /// Mean smoothed round trip of the sender, seconds.
     pub(crate) fn rtt(&self) -> f64 {
         if self.looks > 0 { self.rtt / f64::from(self.looks) } else { 0.0 }
+    }
+
+    /// Of the bytes in the send buffer, the share that was not sent yet.
+    pub(crate) fn unsent_share(&self) -> f64 {
+        if self.queued > 0 { self.unsent as f64 / self.queued as f64 } else { 0.0 }
     }
 
     /// `looks` as a share of all.

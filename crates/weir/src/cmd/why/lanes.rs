@@ -45,7 +45,8 @@ pub(super) struct LaneTotal {
 /// What a closed window holds of one lane.
 #[derive(Debug)]
 pub(super) struct Closed {
-    pub(super) lane: LaneWindow,
+    /// `None` where it moved bytes but was not looked at: at its end.
+    pub(super) lane: Option<LaneWindow>,
     pub(super) received: u64,
     pub(super) acked: u64,
 }
@@ -121,8 +122,11 @@ impl Lane {
     /// What happened since the window's start `opened`; nothing where it was neither seen nor moved a byte.
     pub(super) fn close(&mut self, opened: Instant, now: Instant, threads: &Threads) -> Option<Closed> {
         let flow = self.probe.window();
-        if flow.looks == 0 && flow.received + flow.acked == 0 {
-            return None;
+        if flow.looks == 0 {
+            self.total.received += flow.received;
+            self.total.acked += flow.acked;
+            let (received, acked) = (flow.received, flow.acked);
+            return (received + acked > 0).then_some(Closed { lane: None, received, acked });
         }
         let mate = self.mate.as_mut().map(|(_, probe)| probe.window());
         let lived = self.ended.unwrap_or(now).saturating_duration_since(self.born.max(opened));
@@ -137,7 +141,8 @@ impl Lane {
             self.total.congestion_control =
                 last.congestion_control.clone().or(self.total.congestion_control.take());
         }
-        let sends = flow.receiver.value().is_none() && (flow.sender.value().is_some() || flow.acked > flow.received);
+        let sends =
+            flow.receiver.value().is_none() && (flow.sender.value().is_some() || flow.acked > flow.received);
         let mut lane =
             if sends { sending(&flow, thread) } else { receiving(&flow, thread, lived, connecting) };
         if let Some(mate) = mate {
@@ -157,7 +162,7 @@ impl Lane {
         if !sends {
             self.count_requests(&flow, &mut lane);
         }
-        Some(Closed { lane, received: flow.received, acked: flow.acked })
+        Some(Closed { lane: Some(lane), received: flow.received, acked: flow.acked })
     }
 
     /// An object is over when the next is asked for, or the connection ends.
@@ -196,7 +201,7 @@ impl Brief {
 
     /// The lane in a window of `span`. `thread` is that of all the processes that had them, where these ran one after
     /// another: then it is as if one thread had done all, and it was at work all the time.
-    pub(super) fn lane(&self, number: u32, span: Duration, thread: Reading<ThreadWindow>) -> Closed {
+    pub(super) fn close(&self, number: u32, span: Duration, thread: Reading<ThreadWindow>) -> Closed {
         let connecting = self.round_trips.min(span / 2);
         let first_byte = self.answered.min(span / 2);
         let work = match &thread {
@@ -218,7 +223,7 @@ impl Brief {
             sender: Reading::Missing(why()),
             ..LaneWindow::default()
         };
-        Closed { lane, received: self.received, acked: self.acked }
+        Closed { lane: Some(lane), received: self.received, acked: self.acked }
     }
 }
 

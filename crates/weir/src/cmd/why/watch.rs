@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, ThreadWindow, Window};
+use weir_model::merge::merged;
 use weir_observe::cgroup::Quota;
 use weir_observe::process::{self, Pid};
 use weir_observe::sock_diag::TcpSocket;
@@ -164,8 +165,14 @@ impl Watch {
             lane.look(&mut self.scout, now);
         }
         self.take_ended(now);
-        // A sliver has too few looks to be judged, but its bytes count.
         self.close(now);
+        // A sliver has too few looks to be judged by itself: it is part of the window before.
+        let windows = &mut self.evidence.windows;
+        if windows.len() >= 2 && windows.last().is_some_and(|last| last.span < Duration::from_millis(50)) {
+            let joined = merged(&windows[windows.len() - 2..]);
+            windows.truncate(windows.len() - 2);
+            windows.push(joined);
+        }
         self.evidence.facts.objects =
             self.evidence.windows.iter().map(|window| u64::from(window.objects)).sum();
     }
@@ -282,7 +289,7 @@ impl Watch {
         let cpu = self.threads.close(&throttled);
         let threads = &self.threads;
         let mut closed: Vec<Closed> =
-            self.lanes.iter_mut().map(|lane| lane.close(opened, now, threads)).collect();
+            self.lanes.iter_mut().filter_map(|lane| lane.close(opened, now, threads)).collect();
         self.threads.begin();
         let at = opened.duration_since(self.start).as_secs_f64();
         closed.extend(self.settle(at, span));
@@ -296,7 +303,7 @@ impl Watch {
         }
         self.totals.received += received;
         self.totals.acked += acked;
-        let lanes: Vec<LaneWindow> = closed.into_iter().map(|closed| closed.lane).collect();
+        let lanes: Vec<LaneWindow> = closed.into_iter().filter_map(|closed| closed.lane).collect();
         let mut window = Window {
             at,
             span,
@@ -325,8 +332,9 @@ impl Watch {
     /// earlier windows are put there.
     fn settle(&mut self, at: f64, span: Duration) -> Option<Closed> {
         let thread = self.one_after_another(span);
-        let (mine, pending): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.pending).into_iter().partition(|(_, _, socket)| self.scout.claims(socket));
+        let (mine, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(|(_, _, socket)| self.scout.claims(socket));
         self.pending = pending;
         let mut here = Brief::default();
         let mut any = false;
@@ -341,28 +349,33 @@ impl Watch {
                 any = true;
                 continue;
             }
-            let earlier = self.evidence.windows.iter_mut().rev().find(|window| window.at <= when);
-            if let Some(window) = earlier {
-                let mut brief = Brief::default();
-                brief.add(&socket);
-                let thread = Reading::Missing("the process had ended before its connection was known".to_owned());
-                let closed = brief.lane(self.brief_lane, window.span, thread);
-                window.received += closed.received.max(closed.acked);
-                window.objects += closed.lane.objects;
-                match window.lanes.iter_mut().find(|lane| lane.lane == self.brief_lane) {
-                    Some(lane) => {
-                        lane.received += closed.lane.received;
-                        lane.objects += closed.lane.objects;
-                        lane.requests += closed.lane.requests;
-                        lane.connects += closed.lane.connects;
-                    }
-                    None => window.lanes.push(closed.lane),
-                }
-                self.totals.received += closed.received;
-                self.totals.acked += closed.acked;
-            }
+            let mut brief = Brief::default();
+            brief.add(&socket);
+            self.totals.received += brief.received;
+            self.totals.acked += brief.acked;
+            self.put_back(when, &brief);
         }
-        any.then(|| here.lane(self.brief_lane, span, thread))
+        any.then(|| here.close(self.brief_lane, span, thread))
+    }
+
+    /// Counts a connection in the window in which it ended.
+    fn put_back(&mut self, when: f64, brief: &Brief) {
+        let Some(window) = self.evidence.windows.iter_mut().rev().find(|window| window.at <= when) else {
+            return;
+        };
+        let thread = Reading::Missing("the process had ended before its connection was known".to_owned());
+        let Some(lane) = brief.close(self.brief_lane, window.span, thread).lane else { return };
+        window.received += lane.received;
+        window.objects += lane.objects;
+        match window.lanes.iter_mut().find(|other| other.lane == self.brief_lane) {
+            Some(other) => {
+                other.received += lane.received;
+                other.objects += lane.objects;
+                other.requests += lane.requests;
+                other.connects += lane.connects;
+            }
+            None => window.lanes.push(lane),
+        }
     }
 
     /// The CPU time of the whole tree, children that ended included, as that of one thread: right where its programs run
@@ -379,7 +392,11 @@ impl Watch {
             return Reading::Missing("several programs ran at the same time".to_owned());
         }
         let name = self.evidence.facts.scope.clone().unwrap_or_default();
-        Reading::Value(ThreadWindow { name: Some(format!("{name} with its children")), cpu: cpu.min(span), ..ThreadWindow::default() })
+        Reading::Value(ThreadWindow {
+            name: Some(format!("{name} with its children")),
+            cpu: cpu.min(span),
+            ..ThreadWindow::default()
+        })
     }
 
     /// The disk of the file that grows most is the one to watch.

@@ -1,0 +1,19 @@
+//! What the kernel says of a socket, and what it prints of processes: no bytes may make weir fail.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir_observe::flow::FlowProbe;
+use weir_observe::{cgroup, process, sock_diag, waiting};
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some(socket) = sock_diag::parse(bytes) {
+        let mut flow = FlowProbe::from_its_start();
+        flow.look(&socket);
+        let seen = flow.window();
+        assert!((0.0..=1.0).contains(&seen.waiting));
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = (process::parse(text), process::parse_descriptor(text), cgroup::parse(text));
+        let _ = (cgroup::parse_membership(text), waiting::parse_call(text), waiting::parse_state(text));
+    }
+});
