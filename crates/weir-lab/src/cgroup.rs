@@ -11,8 +11,8 @@ use std::process::Command;
 
 use crate::slow_error::{SlowError, set};
 
-/// Where version 2 is mounted when it is the only one.
-const V2: &str = "/sys/fs/cgroup";
+/// Where control groups are mounted: version 2 itself when it is the only one, version 1's trees below it.
+const ROOT: &str = "/sys/fs/cgroup";
 
 /// Which tree a controller has on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +31,13 @@ pub struct Cgroup {
 
 /// The tree of `controller` (its name in version 1: `blkio`, `cpu`), and its version.
 pub fn tree(controller: &str) -> (PathBuf, Version) {
-    let own = Path::new(V2).join(controller);
+    tree_below(Path::new(ROOT), controller)
+}
+
+fn tree_below(root: &Path, controller: &str) -> (PathBuf, Version) {
+    let own = root.join(controller);
     // In version 2 there could be a group of that name, but it would not have version 1's list of tasks.
-    if own.join("tasks").exists() { (own, Version::V1) } else { (PathBuf::from(V2), Version::V2) }
+    if own.join("tasks").exists() { (own, Version::V1) } else { (root.to_owned(), Version::V2) }
 }
 
 impl Cgroup {
@@ -97,5 +101,32 @@ impl Drop for Cgroup {
         if let Err(error) = fs::remove_dir(&self.path) {
             tracing::warn!("the cgroup {} remains: {error}", self.path.display());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_version_is_known_by_its_files() {
+        let root = tempfile::tempdir().unwrap();
+        let in_root = |name: &str| root.path().join(name);
+        fs::write(in_root("cgroup.controllers"), "cpu io memory").unwrap();
+        fs::create_dir(in_root("blkio")).unwrap();
+        fs::write(in_root("blkio/cgroup.procs"), "").unwrap();
+        let unified = (root.path().to_owned(), Version::V2);
+        assert_eq!(tree_below(root.path(), "blkio"), unified, "a group that happens to have that name");
+        assert_eq!(tree_below(root.path(), "cpu"), unified);
+        fs::write(in_root("blkio/tasks"), "").unwrap();
+        assert_eq!(tree_below(root.path(), "blkio"), (in_root("blkio"), Version::V1));
+    }
+
+    #[test]
+    fn a_controller_that_is_not_offered_is_said_and_no_group_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let error = Cgroup::make(root.path(), "weir-lab-1-0", &["io"]).unwrap_err().to_string();
+        assert!(error.contains("the cgroup controller io is not enabled") && error.contains("+io"), "{error}");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
     }
 }

@@ -3,12 +3,14 @@
 //! A namespace other than the first may only select what `net.ipv4.tcp_allowed_congestion_control` of the first one
 //! lists, even as root (net/ipv4/tcp_cong.c, `tcp_set_default_congestion_control`). Root can add to that list; it holds
 //! for the whole machine, so the old value comes back with the last run that needed the change. It is kept in a file
-//! that each of them holds locked, shared: whoever can lock it alone is the last, or the first after a crash.
+//! that each of them holds locked, shared: whoever can lock it alone is the last, or the first after a crash. A list that
+//! somebody else has changed meanwhile stays as it is.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -24,34 +26,35 @@ const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// Where the old value is kept: in memory, so that it does not survive a reboot, as the change does not.
 const FOLDER: &str = "/run/weir";
 
-const RECORD: &str = "/run/weir/tcp_allowed_congestion_control";
-
 /// While it lives, namespaces may choose reno, cubic and bbr, as far as this kernel has them.
 #[derive(Debug)]
 pub struct Allowed {
-    record: Option<File>,
+    /// None where nothing had to be changed.
+    change: Option<(List, File)>,
 }
 
 /// Adds reno, cubic and bbr to what namespaces may choose, if they are not there. Needs root in the first namespace.
 pub fn allow() -> Result<Allowed, Error> {
-    let missing = !missing(&read(ALLOWED)?, &read(AVAILABLE)?).is_empty();
-    if !missing && !Path::new(RECORD).exists() {
-        return Ok(Allowed { record: None });
+    List::of_system().allow()
+}
+
+/// Puts back what a killed run changed, where nobody needs it any more. For runs that need no change themselves.
+pub fn undo_leftovers() {
+    let list = List::of_system();
+    // For others than root there is nothing to be done.
+    if let Ok(mut record) = File::options().read(true).write(true).open(list.record())
+        && let Err(error) = list.restore(&mut record)
+    {
+        tracing::warn!("cannot restore {ALLOWED}: {error}");
     }
-    let record = raise().map_err(|cause| Error::Refused {
-        attempt: format!("cannot change {ALLOWED}"),
-        cause,
-        way_out: "run as root; the congestion controls it already lists can be chosen anyway",
-    })?;
-    Ok(Allowed { record: Some(record) })
 }
 
 impl Drop for Allowed {
     fn drop(&mut self) {
-        if let Some(record) = &mut self.record
-            && let Err(error) = restore(record)
+        if let Some((list, record)) = &mut self.change
+            && let Err(error) = list.restore(record)
         {
-            tracing::warn!("cannot restore {ALLOWED}: {error}");
+            tracing::warn!("cannot restore {}: {error}", list.allowed.display());
         }
     }
 }
@@ -69,46 +72,118 @@ pub(crate) fn advice(name: &str) -> String {
     format!("allow it as root: sysctl -w net.ipv4.tcp_allowed_congestion_control='reno bbr cubic'; {works}")
 }
 
-/// Returns the record, locked shared, after the list is as it should be.
-fn raise() -> io::Result<File> {
-    DirBuilder::new().recursive(true).mode(0o755).create(FOLDER)?;
-    let _turn = take_turn()?;
-    let mut record = File::options().read(true).write(true).create(true).truncate(false).open(RECORD)?;
-    flock(&record, FlockOperation::LockShared)?;
-    let mut original = String::new();
-    record.read_to_string(&mut original)?;
-    if original.is_empty() {
-        original = fs::read_to_string(ALLOWED)?;
-        // First the record, then the change: a crash between the two restores what is there anyway.
-        record.write_all(original.as_bytes())?;
-    }
-    let available = fs::read_to_string(AVAILABLE)?;
-    let mut names: Vec<&str> = original.split_whitespace().collect();
-    names.extend(missing(&original, &available));
-    fs::write(ALLOWED, names.join(" "))?;
-    Ok(record)
+/// The list, and where its old value is kept.
+#[derive(Debug, Clone)]
+struct List {
+    allowed: PathBuf,
+    available: PathBuf,
+    folder: PathBuf,
 }
 
-/// Puts the old value back, unless another run still needs the new one.
-fn restore(record: &mut File) -> io::Result<()> {
-    let _turn = take_turn()?;
-    match flock(&*record, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(()),
-        Err(error) => return Err(error.into()),
+impl List {
+    fn of_system() -> List {
+        List { allowed: ALLOWED.into(), available: AVAILABLE.into(), folder: FOLDER.into() }
     }
-    record.rewind()?;
-    let mut original = String::new();
-    record.read_to_string(&mut original)?;
-    fs::write(ALLOWED, original.trim())?;
-    fs::remove_file(RECORD)
+
+    fn record(&self) -> PathBuf {
+        self.folder.join("tcp_allowed_congestion_control")
+    }
+
+    fn allow(self) -> Result<Allowed, Error> {
+        let lacking = !missing(&read(&self.allowed)?, &read(&self.available)?).is_empty();
+        if !lacking && !self.record().exists() {
+            return Ok(Allowed { change: None });
+        }
+        match self.raise() {
+            Ok(record) => Ok(Allowed { change: Some((self, record)) }),
+            // An ordinary user, while a run of root's holds the change.
+            Err(_) if !lacking => Ok(Allowed { change: None }),
+            Err(cause) => Err(Error::Refused {
+                attempt: format!("cannot change {}", self.allowed.display()),
+                cause,
+                way_out: "run as root; the congestion controls it already lists can be chosen anyway",
+            }),
+        }
+    }
+
+    /// Returns the record, locked shared, after the list is as it should be.
+    fn raise(&self) -> io::Result<File> {
+        let _turn = self.take_turn()?;
+        let path = self.record();
+        let mut record = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        flock(&record, FlockOperation::LockShared)?;
+        let mut text = String::new();
+        record.read_to_string(&mut text)?;
+        let now = fs::read_to_string(&self.allowed)?;
+        let mut names: Vec<&str> = now.split_whitespace().collect();
+        let available = fs::read_to_string(&self.available)?;
+        names.extend(missing(&now, &available));
+        let raised = names.join(" ");
+        if text.is_empty() {
+            // First the record, then the change: a crash between the two restores what is there anyway.
+            writeln!(record, "{}\n{raised}", now.trim())?;
+        }
+        // What is written is what was there and more: it may be written again.
+        fs::write(&self.allowed, raised).inspect_err(|_| {
+            if text.is_empty() {
+                self.forget();
+            }
+        })?;
+        Ok(record)
+    }
+
+    /// Puts the old value back, unless another run still needs the new one.
+    fn restore(&self, record: &mut File) -> io::Result<()> {
+        let _turn = self.take_turn()?;
+        match flock(&*record, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        // Another run may have restored it since this one opened the record.
+        if record.metadata()?.nlink() > 0 {
+            record.rewind()?;
+            let mut text = String::new();
+            record.read_to_string(&mut text)?;
+            let (original, raised) = text.split_once('\n').unwrap_or((&text, ""));
+            if !original.is_empty() && same(raised, &fs::read_to_string(&self.allowed)?) {
+                fs::write(&self.allowed, original)?;
+            }
+        }
+        self.forget();
+        Ok(())
+    }
+
+    /// Removes the record and its folder.
+    fn forget(&self) {
+        // Gone already, or with other files in it: as good.
+        let _ = fs::remove_file(self.record());
+        let _ = fs::remove_dir(&self.folder);
+    }
+
+    /// Only one run at a time looks at the record and acts on it.
+    fn take_turn(&self) -> io::Result<File> {
+        loop {
+            DirBuilder::new().recursive(true).mode(0o755).create(&self.folder)?;
+            let folder = match File::open(&self.folder) {
+                Ok(folder) => folder,
+                // Removed by the run before.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            flock(&folder, FlockOperation::LockExclusive)?;
+            let inode = folder.metadata()?.ino();
+            if fs::metadata(&self.folder).is_ok_and(|there| there.ino() == inode) {
+                return Ok(folder);
+            }
+        }
+    }
 }
 
-/// Only one run at a time looks at the record and acts on it.
-fn take_turn() -> io::Result<File> {
-    let folder = File::open(FOLDER)?;
-    flock(&folder, FlockOperation::LockExclusive)?;
-    Ok(folder)
+/// Whether both list the same names; the kernel has its own order.
+fn same(one: &str, other: &str) -> bool {
+    let names = |text: &str| text.split_whitespace().map(str::to_owned).collect::<BTreeSet<_>>();
+    names(one) == names(other)
 }
 
 /// What is wanted and there, but not allowed.
@@ -117,9 +192,9 @@ fn missing<'a>(allowed: &str, available: &'a str) -> Vec<&'a str> {
     wanted.filter(|name| !allowed.split_whitespace().any(|other| other == *name)).collect()
 }
 
-fn read(path: &str) -> Result<String, Error> {
+fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|cause| Error::Refused {
-        attempt: format!("cannot read {path}"),
+        attempt: format!("cannot read {}", path.display()),
         cause,
         way_out: "it exists in the machine's first network namespace alone; the default congestion control works",
     })
@@ -129,9 +204,83 @@ fn read(path: &str) -> Result<String, Error> {
 mod tests {
     use super::*;
 
+    /// A list of a machine that has four, of which two are allowed.
+    fn list(folder: &Path) -> List {
+        let list = List {
+            allowed: folder.join("allowed"),
+            available: folder.join("available"),
+            folder: folder.join("run/weir"),
+        };
+        fs::write(&list.allowed, "reno bbr\n").unwrap();
+        fs::write(&list.available, "reno bbr cubic dctcp\n").unwrap();
+        list
+    }
+
+    fn allowed(list: &List) -> BTreeSet<String> {
+        fs::read_to_string(&list.allowed).unwrap().split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn names(text: &str) -> BTreeSet<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
     #[test]
     fn only_what_is_there_and_not_yet_allowed_is_added() {
         assert_eq!(missing("reno bbr", "reno bbr cubic dctcp"), ["cubic"]);
         assert!(missing("reno cubic", "reno cubic").is_empty());
+    }
+
+    #[test]
+    fn the_last_run_restores_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = list(folder.path());
+        let first = list.clone().allow().unwrap();
+        let second = list.clone().allow().unwrap();
+        assert_eq!(allowed(&list), names("reno bbr cubic"));
+        drop(first);
+        assert_eq!(allowed(&list), names("reno bbr cubic"), "the second still needs it");
+        drop(second);
+        assert_eq!(allowed(&list), names("reno bbr"));
+        assert!(!list.folder.exists());
+    }
+
+    #[test]
+    fn the_next_run_restores_what_a_killed_one_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = list(folder.path());
+        // Killed: its descriptor is closed, nothing is dropped.
+        drop(list.raise().unwrap());
+        assert_eq!(allowed(&list), names("reno bbr cubic"));
+        drop(list.clone().allow().unwrap());
+        assert_eq!(allowed(&list), names("reno bbr"));
+        drop(list.raise().unwrap());
+        let mut record = File::options().read(true).write(true).open(list.record()).unwrap();
+        list.restore(&mut record).unwrap();
+        assert_eq!(allowed(&list), names("reno bbr"));
+        assert!(!list.folder.exists());
+    }
+
+    #[test]
+    fn what_somebody_else_allows_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = list(folder.path());
+        fs::write(&list.allowed, "reno bbr cubic").unwrap();
+        let nothing_to_do = list.clone().allow().unwrap();
+        assert!(nothing_to_do.change.is_none() && !list.folder.exists());
+        fs::write(&list.allowed, "reno bbr").unwrap();
+        let changed = list.clone().allow().unwrap();
+        fs::write(&list.allowed, "reno bbr cubic dctcp").unwrap();
+        drop(changed);
+        assert_eq!(allowed(&list), names("reno bbr cubic dctcp"), "changed by somebody else meanwhile");
+        assert!(!list.folder.exists());
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_changed_leaves_no_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut list = list(folder.path());
+        list.allowed = folder.path().to_owned();
+        assert!(matches!(list.clone().allow(), Err(Error::Refused { .. })));
+        assert!(!list.folder.exists());
     }
 }

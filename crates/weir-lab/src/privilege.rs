@@ -50,6 +50,8 @@ pub(crate) fn way_out() -> &'static str {
         "run as root, or allow it as root: sysctl -w kernel.unprivileged_userns_clone=1"
     } else if reads("/proc/sys/user/max_user_namespaces", "0") {
         "run as root, or allow it as root: sysctl -w user.max_user_namespaces=10000"
+    } else if reads("/proc/sys/user/max_net_namespaces", "0") {
+        "allow it as root: sysctl -w user.max_net_namespaces=10000"
     } else if reads("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
         "run as root, or allow it as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
     } else {

@@ -220,7 +220,7 @@ fn prepare(namespace: &Namespace, host: &Host) -> Result<(), WorkError> {
 }
 
 fn judge(done: Done, near: Evidence, far: Evidence) -> Seen {
-    let values = measure(&done, &near);
+    let values = measure(&done, &near, &far);
     let mut evidence = BTreeMap::from([(Side::Receiver, near), (Side::Sender, far)]);
     if let Some(own) = done.evidence {
         evidence.insert(Side::Weir, own);

@@ -13,9 +13,9 @@ use weir_model::evidence::{Found, Reading, ThreadWindow};
 use crate::error::Error;
 use crate::process::Pid;
 use crate::thread::{self, ThreadTimes, parse_wait_channel};
-use crate::waiting::{self, Call, Doing, doing};
+use crate::waiting::{self, Call, Doing};
 
-/// Watches one thread. A look costs two reads of `/proc`.
+/// Watches one thread. A look costs two reads of `/proc`, seldom three.
 #[derive(Debug)]
 pub struct ThreadProbe {
     tid: u32,
@@ -90,19 +90,18 @@ impl ThreadProbe {
 
     /// Sees what the thread does; `None` when it has ended.
     pub fn look(&mut self) -> Option<ThreadLook> {
-        let mut room = [0; 512];
         let call = self.read_call();
-        let state = match call {
-            // Without the system call only the state tells whether it runs.
-            None | Some(Call::In(..) | Call::Fault) => waiting::parse_state(read(&self.stat, &mut room)?),
-            Some(Call::Running) => Some('R'),
-        };
         let mut room = [0; 128];
         let symbol = match call {
             Some(Call::Running) => None,
             _ => parse_wait_channel(read(&self.place, &mut room)?),
         };
-        let doing = doing(state, call, symbol);
+        let mut doing = waiting::doing(None, call, symbol);
+        // The state is dear to read (the kernel prints fifty numbers), and decides only where nothing else does.
+        if doing == Doing::Elsewhere {
+            let state = waiting::parse_state(read(&self.stat, &mut [0; 512])?);
+            doing = waiting::doing(state, call, symbol);
+        }
         self.looks += 1;
         self.throttled += u32::from(doing == Doing::DirtyThrottle);
         waiting::count(&mut self.found, doing);

@@ -256,7 +256,7 @@ impl<'a> Watch<'a> {
             tcp_rmem_max: weir_observe::sysctl::tcp_rmem().ok().map(|rmem| rmem.max),
             cpus: weir_observe::cpu::available_cpus(),
             peer_is_local: false,
-            to_stdout: run.jobs.iter().any(|job| job.output == Output::Stdout),
+            to_stdout: run.jobs.iter().any(|job| job.output.is_stream()),
             tls: run.jobs.iter().any(|job| job.url.scheme() == "https"),
             objects: run.jobs.len() as u64,
             disk: sampler.disk_name().value().map(|name| (*name).to_owned()),
@@ -411,6 +411,7 @@ impl<'a> Watch<'a> {
             free_cpus,
             left: left(&census, &self.run.pool.active()),
             refused,
+            round_trip: window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max(),
         };
         if let Advice::Lanes(lanes, why) = tuner.observe(&seen) {
             tracing::info!("lanes: {why}");
@@ -632,6 +633,7 @@ fn fresh_folder(jobs: &[Job]) -> Option<PathBuf> {
 /// A path on the device that the output goes to.
 fn output_path(jobs: &[Job]) -> Option<PathBuf> {
     jobs.iter().find_map(|job| match &job.output {
+        Output::File(_) if job.output.is_stream() => None,
         Output::File(path) => Some(match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => Path::new(".").to_owned(),

@@ -146,9 +146,7 @@ pub enum Error {
         coding: String,
     },
     /// A digest does not match.
-    #[error(
-        "{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); the bytes were discarded"
-    )]
+    #[error("{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); {fate}")]
     Digest {
         /// The file.
         name: String,
@@ -160,6 +158,8 @@ pub enum Error {
         found: String,
         /// Who named the expected value.
         origin: String,
+        /// What became of the bytes.
+        fate: &'static str,
     },
     /// No expected digest could be had.
     #[error("cannot verify {name}: {detail}")]
@@ -199,9 +199,12 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
-    /// Whoever reads our stdout has gone.
-    #[error("stdout was closed by its reader")]
-    OutputClosed,
+    /// Whoever reads what we write has gone.
+    #[error("{} was closed by its reader", .path.display())]
+    OutputClosed {
+        /// `stdout`, or a pipe.
+        path: PathBuf,
+    },
     /// Something here that no retry mends.
     #[error("{0}")]
     Refused(String),

@@ -10,12 +10,13 @@ use weir_model::limit::Limit;
 use weir_units::Rate;
 
 use crate::error::Error;
+use crate::sink::stream;
 use crate::verify::Expectation;
 
 /// Where an object goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// This file.
+    /// This file; in order, if a pipe or a character device is there.
     File(PathBuf),
     /// A file in this folder, named by the server or the URL.
     Folder(PathBuf),
@@ -23,6 +24,17 @@ pub enum Output {
     Stdout,
     /// Memory, for what weir itself reads (a list of checksums); at most this many bytes.
     Memory(usize),
+}
+
+impl Output {
+    /// Bytes go out in order and cannot be had back: stdout, a pipe, a device.
+    pub fn is_stream(&self) -> bool {
+        match self {
+            Output::Stdout => true,
+            Output::File(path) => stream::is_stream(path),
+            Output::Folder(_) | Output::Memory(_) => false,
+        }
+    }
 }
 
 /// One object to fetch.
@@ -80,8 +92,9 @@ impl Default for Options {
     }
 }
 
-/// The most lanes that weir opens by itself: what browsers and CDNs bear from one client without complaint.
-pub const MAX_LANES: u32 = 16;
+/// The most lanes that weir opens by itself. A lane of 64 KiB a round trip, or one that loses a segment in a thousand, carries
+/// 1.5 MB/s over 40 ms: this many fill most of 1 Gbit/s. Each doubling must have paid before the next is tried.
+pub const MAX_LANES: u32 = 64;
 
 /// The most connections for small objects.
 pub const MAX_SMALL_LANES: u32 = 32;

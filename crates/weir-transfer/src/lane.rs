@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use url::Url;
+use weir_codec::digest::Algorithm;
 use weir_http::validator::{Comparison, Validator};
 use weir_observe::thread::{current_tid, thread_cpu_now};
 use weir_units::Bytes;
@@ -21,7 +22,7 @@ use crate::ledger::LaneId;
 use crate::object::{self, Object, Part};
 use crate::pool::{Waiting, Work};
 use crate::ranges::RangeSet;
-use crate::sink::{PartFile, Sink, Stdout, small_file, stdout};
+use crate::sink::{self, PartFile, Sink, Stream, small_file, stream};
 use crate::stage_clock::{Stage, StageClock};
 use crate::transfer::{Opening, Transfer};
 use crate::verify::{self, Expectation};
@@ -272,6 +273,9 @@ impl Lane<'_> {
         if self.run.is_fresh_folder(target) {
             return Ok(None);
         }
+        if let Some(unfit) = sink::unfit(target) {
+            return Err(Error::Refused(format!("cannot write {}: it is {unfit}", target.display())));
+        }
         match std::fs::metadata(target) {
             Ok(metadata) if metadata.is_dir() => Err(Error::IsDirectory { path: target.to_owned() }),
             Ok(metadata) if self.run.options.no_clobber => Ok(Some(FileReport {
@@ -413,7 +417,7 @@ impl Lane<'_> {
                         }
                         Sink::Part(part)
                     }
-                    None => Sink::Stdout(Stdout::new(verify::algorithms(&expectations))),
+                    None => Sink::Stream(self.stream(job, verify::algorithms(&expectations))?),
                 };
                 let transfer = Transfer::new(Opening {
                     job: waiting.job,
@@ -429,6 +433,17 @@ impl Lane<'_> {
                 })?;
                 Ok(self.begin(Arc::new(transfer), answer, object.holds_to))
             }
+        }
+    }
+
+    /// The way out for bytes that go on in order.
+    fn stream(&self, job: &Job, algorithms: Vec<Algorithm>) -> Result<Stream, Error> {
+        match &job.output {
+            Output::File(path) => Stream::open(path, algorithms, &|| {
+                self.sleep(Duration::from_millis(20), Stage::Output);
+                !self.run.is_stopped()
+            }),
+            _ => Stream::stdout(algorithms),
         }
     }
 
@@ -480,7 +495,7 @@ impl Lane<'_> {
         self.client.keep(&answer.url, answer.body);
         self.state.clock.enter(Stage::Other);
         let found = verify::digests_of(&verify::algorithms(expectations), &body);
-        verify::check(&target.display().to_string(), expectations, &found)?;
+        verify::check(&target.display().to_string(), expectations, &found, verify::DISCARDED)?;
         self.state.clock.enter(Stage::Write);
         let stored = small_file::store(target, &body, self.run.options.sync);
         let took = self.state.clock.current().1;
@@ -532,7 +547,9 @@ impl Lane<'_> {
             let mut ledger = transfer.ledger();
             match transfer.sink {
                 Sink::Part(_) => ledger.claim_gap(self.state.id, u64::MAX, u64::MAX),
-                Sink::Stdout(_) => ledger.claim_gap(self.state.id, stdout::block(self.run.pool.wanted()), u64::MAX),
+                Sink::Stream(_) => {
+                    ledger.claim_gap(self.state.id, stream::block(self.run.pool.wanted()), u64::MAX)
+                }
             };
         }
         self.run.pool.activate(&transfer);
@@ -633,7 +650,7 @@ impl Lane<'_> {
         let mut drip = DripWatch::new(Instant::now());
         let (stage, block) = match &transfer.sink {
             Sink::Part(_) => (Stage::Write, block_of(self.run.pool.wanted())),
-            Sink::Stdout(_) => (Stage::Output, stdout::PIECE),
+            Sink::Stream(_) => (Stage::Output, stream::PIECE),
         };
         loop {
             let at = transfer.ledger().claim(lane).map_or(0, |claim| claim.start);
@@ -812,7 +829,7 @@ impl Lane<'_> {
             return;
         }
         self.run.cut_lanes_of(transfer, self.state.id);
-        let stopped = matches!(error, Error::OutputClosed);
+        let stopped = matches!(error, Error::OutputClosed { .. });
         let _ = transfer.journal_at_end();
         let outcome = transfer.give_up(error);
         self.run.pool.report(transfer.job, transfer.report(outcome, &[]));
@@ -908,6 +925,7 @@ fn add_declared(expectations: &mut Vec<Expectation>, object: Object) {
 /// The file of a job where it is known before the server is asked.
 fn target_before(job: &Job) -> Option<PathBuf> {
     match &job.output {
+        Output::File(_) if job.output.is_stream() => None,
         Output::File(path) => Some(path.clone()),
         Output::Folder(folder) => Some(folder.join(object::name_from_url(&job.url))),
         Output::Stdout | Output::Memory(_) => None,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::job::FileReport;
 use crate::ledger::{LaneId, SplitRule};
 use crate::ramp::Ramp;
-use crate::sink::{Sink, stdout};
+use crate::sink::{Sink, stream};
 use crate::transfer::Transfer;
 
 /// Parts smaller than this are not worth a connection: at 100 MB/s and 10 ms it is one round trip's bytes.
@@ -367,9 +367,9 @@ impl State {
             }
             let mut ledger = transfer.ledger();
             let claim = match (&transfer.sink, split) {
-                (Sink::Stdout(sink), false) if transfer.ranged.load(Relaxed) || ledger.lanes() == 0 => {
-                    let block = stdout::block(self.bulk_wanted);
-                    ledger.claim_gap(lane, block, sink.written() + stdout::WINDOW)
+                (Sink::Stream(sink), false) if transfer.ranged.load(Relaxed) || ledger.lanes() == 0 => {
+                    let block = stream::block(self.bulk_wanted);
+                    ledger.claim_gap(lane, block, sink.written() + stream::WINDOW)
                 }
                 (Sink::Part(_), false) if transfer.ranged.load(Relaxed) || ledger.lanes() == 0 => {
                     ledger.claim_gap(lane, u64::MAX, u64::MAX)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -215,10 +215,11 @@ impl Transfer {
             (Some(follower), Sink::Part(part)) => {
                 follower.finish(size).map_err(|source| part.failed("read back", source, None))?
             }
-            (_, Sink::Stdout(stdout)) => stdout.finish(),
+            (_, Sink::Stream(stream)) => stream.finish(),
             _ => Vec::new(),
         };
-        verify::check(&name, &self.expectations, &found)?;
+        let fate = if self.sink.part().is_some() { verify::DISCARDED } else { verify::PASSED_ON };
+        verify::check(&name, &self.expectations, &found, fate)?;
         if let Some(part) = self.sink.part() {
             if self.size.is_none() {
                 part.set_size(size)?;
@@ -265,14 +266,15 @@ impl Transfer {
         }
     }
 
-    /// The file it becomes.
+    /// The file it becomes, or the pipe or device it goes to.
     pub fn path(&self) -> Option<PathBuf> {
-        self.sink.part().map(|part| part.target().to_owned())
+        self.sink.target().map(Path::to_owned)
     }
 
-    /// The file's own name, without its folder; for stdout the one that the URL gives.
+    /// The file's own name, without its folder; for a stream the one that the URL gives.
     pub fn file_name(&self) -> String {
-        let own = self.path().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        let own =
+            self.sink.part().and_then(|part| Some(part.target().file_name()?.to_string_lossy().into_owned()));
         own.unwrap_or_else(|| object::name_from_url(&self.url))
     }
 

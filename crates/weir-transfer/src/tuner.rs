@@ -1,10 +1,14 @@
 //! How many lanes? The verdict proposes, the goodput decides.
 //!
 //! Pure: time and readings come in as arguments. The tuner starts with one lane. Where the verdict names a limit that more
-//! connections can lift, or one that cannot be told from here without trying, it doubles the lanes as a trial: it waits
-//! until each new lane has had its first byte and its slow start, measures, and keeps the new count only if it brought at
-//! least a quarter of what that many lanes could bring. Otherwise it goes back and waits longer before it tries again. Where
+//! connections can lift, or one that cannot be told from here without trying, it takes more lanes as a trial: it waits
+//! until the new lanes have had their first byte and their slow start, measures, and keeps them only if they brought at
+//! least a quarter of what could be hoped for. Otherwise it goes back and waits longer before it tries again. Where
 //! the verdict names the disk or this machine, it steps down.
+//!
+//! A lane that shares a lossy path is fastest right after its slow start and falls back in the seconds after; so what a
+//! trial found does not hold for ever. The best rate seen is what the path can carry, and when lanes that once brought it
+//! fall below it, more are tried at once.
 
 use std::time::Duration;
 
@@ -34,6 +38,8 @@ pub struct Observation {
     pub left: Option<u64>,
     /// The server refused or cut a lane beyond the first in this window.
     pub refused: bool,
+    /// The longest of the lanes' shortest round trips, where it was read.
+    pub round_trip: Option<Duration>,
 }
 
 /// What to do with the lane count.
@@ -51,40 +57,62 @@ pub struct Tuner {
     max: u32,
     lanes: u32,
     state: State,
-    /// Goodput of the last windows, newest last: (span, bytes, limit).
-    recent: Vec<(Duration, u64, Limit)>,
+    /// The last windows since the lane count changed, newest last.
+    recent: Vec<Window>,
+    /// The best goodput over [`STRETCH`] windows since a trial failed: what server and path can carry.
+    best: f64,
     not_before: Duration,
     failures: u32,
     ceiling: u32,
-    scaled: bool,
+    /// The last trial brought all that was hoped for, or there was none yet: the next step may be larger.
+    bold: bool,
     trials: Vec<Trial>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    span: Duration,
+    bytes: u64,
+    limit: Limit,
+}
+
+/// More lanes on trial.
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    /// Lanes and goodput before.
+    from: u32,
+    before: f64,
+    /// The gain to hope for, as a share of `before`.
+    hope: f64,
+    /// Lanes that fell below the best rate are to get it back: the gain cannot tell how many of them it takes.
+    restores: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
     Steady,
-    /// New lanes are connecting; the rate before, and since when.
+    /// New lanes are connecting since `since`.
     Joining {
-        before: f64,
-        from: u32,
+        attempt: Attempt,
         since: Duration,
         bytes: u64,
     },
-    /// All have started; measuring begins at `from_time`.
+    /// They have started; what comes after `start` counts.
     Measuring {
-        before: f64,
-        from: u32,
+        attempt: Attempt,
         start: Duration,
+        span: Duration,
         bytes: u64,
-        until: Duration,
     },
 }
 
 /// Slow start of the first lane: ten round trips at 40 ms reach 15 MB in flight, enough for any lane.
 const FIRST_LOOK: Duration = Duration::from_millis(400);
 
-/// A new lane's slow start after its first byte.
-const SETTLE: Duration = Duration::from_millis(250);
+/// A new lane's slow start after its first byte, at least: ten segments double to a window of 200 (280 KiB) in five round
+/// trips (RFC 6928), which are 200 ms at 40 ms.
+const SETTLE: Duration = Duration::from_millis(200);
+const SETTLE_ROUND_TRIPS: u32 = 5;
 
 /// Long enough for four windows, short against any transfer that is worth a trial.
 const MEASURE: Duration = Duration::from_millis(400);
@@ -92,12 +120,32 @@ const MEASURE: Duration = Duration::from_millis(400);
 /// A lane that has no first byte after this long counts as not served.
 const JOIN: Duration = Duration::from_millis(1500);
 
-/// Doubling must bring a quarter of the doubling: above the noise of two 400 ms readings, below what a shared
+/// After this long a few that are missing are not waited for: a lost SYN comes again after one second (RFC 6298).
+const MOST_JOIN: Duration = Duration::from_millis(500);
+
+/// A trial must bring a quarter of what can be hoped for: above the noise of two 400 ms readings, below what a shared
 /// bottleneck gives to a second flow by chance.
 const WORTH: f64 = 0.25;
 
 /// With less than this left a trial cannot pay for itself.
 const WORTHWHILE: Duration = Duration::from_secs(1);
+
+/// A lane of this rate and more fills most paths; only slower ones are multiplied by four at once.
+const FAST_LANE: f64 = 32e6;
+
+/// What browsers and CDNs bear from one client without complaint. Beyond it lanes are only doubled.
+const CIVIL: u32 = 16;
+
+/// Windows that make a rate which can be compared with others later: bursts behind a lost segment even out.
+const STRETCH: usize = 8;
+
+/// Lanes that bring less than this share of the best rate do not hold it any more. One lane's rate swings by itself: a
+/// loss takes 30 % of its window (RFC 9438, section 4.6).
+const FALLEN: f64 = 0.94;
+const FALLEN_ALONE: f64 = 0.6;
+
+/// After so many trials in a row that brought nothing, a fall is no reason to try at once.
+const PATIENT: u32 = 3;
 
 impl Tuner {
     /// A tuner that uses at most `max` lanes.
@@ -107,10 +155,11 @@ impl Tuner {
             lanes: 1,
             state: State::Steady,
             recent: Vec::new(),
+            best: 0.0,
             not_before: FIRST_LOOK,
             failures: 0,
             ceiling: max,
-            scaled: false,
+            bold: true,
             trials: Vec::new(),
         }
     }
@@ -127,100 +176,141 @@ impl Tuner {
 
     /// Takes a window in and says what to change.
     pub fn observe(&mut self, seen: &Observation) -> Advice {
-        self.recent.push((seen.span, seen.bytes, seen.limit));
-        if self.recent.len() > 8 {
-            self.recent.remove(0);
-        }
+        self.remember(seen);
         if seen.refused && self.lanes > 1 {
             return self.refused(seen);
         }
         match self.state {
             State::Steady => self.steady(seen),
-            State::Joining { before, from, since, bytes } => {
-                let bytes = bytes + seen.bytes;
-                self.state = State::Joining { before, from, since, bytes };
-                self.joining(seen, before, from, since, bytes)
+            State::Joining { attempt, since, bytes } => {
+                self.joining(seen, attempt, since, bytes + seen.bytes)
             }
-            State::Measuring { before, from, start, bytes, until } => {
-                let bytes = bytes + seen.bytes;
-                if seen.now < until {
-                    self.state = State::Measuring { before, from, start, bytes, until };
-                    return Advice::Hold;
-                }
-                let after = bytes as f64 / (seen.now - start).as_secs_f64().max(1e-3);
-                self.conclude(seen, before, from, after)
+            State::Measuring { attempt, start, span, bytes } => {
+                self.measuring(seen, attempt, start, span, bytes)
             }
+        }
+    }
+
+    fn remember(&mut self, seen: &Observation) {
+        if self.recent.len() == STRETCH {
+            self.recent.remove(0);
+        }
+        self.recent.push(Window { span: seen.span, bytes: seen.bytes, limit: seen.limit });
+        if self.recent.len() == STRETCH {
+            self.best = self.best.max(rate(&self.recent));
         }
     }
 
     fn steady(&mut self, seen: &Observation) -> Advice {
-        let last = &self.recent[self.recent.len().saturating_sub(4)..];
-        if self.lanes > 1 && last.len() == 4 && last.iter().all(|window| is_local(window.2)) {
-            self.lanes = (self.lanes / 2).max(1);
+        let Some(last) = self.recent.last_chunk::<4>() else { return Advice::Hold };
+        if self.lanes > 1 && last.iter().all(|window| is_local(window.limit)) {
+            let why = format!("{} is the limit, more lanes only disturb it", seen.limit);
             self.wait(seen.now, 2);
-            return Advice::Lanes(
-                self.lanes,
-                format!("{} is the limit, more lanes only disturb it", seen.limit),
-            );
-        }
-        if seen.now < self.not_before || self.lanes >= self.max.min(self.ceiling) || last.len() < 3 {
-            return Advice::Hold;
+            return self.set(self.lanes / 2, why);
         }
         let rate = rate(last);
         let worthwhile = seen.left.is_some_and(|left| left as f64 > rate * WORTHWHILE.as_secs_f64());
-        let hopeful = last.iter().filter(|window| may_help(window.2, seen)).count() * 2 > last.len();
+        let hopeful = last.iter().filter(|window| may_help(window.limit, seen)).count() * 2 > last.len();
         if !worthwhile || !hopeful || rate <= 0.0 || still_growing(last) {
             return Advice::Hold;
         }
-        let from = self.lanes;
-        // Each lane brought its full share last time: the next step may be larger.
-        let step = if self.scaled { 4 } else { 2 };
-        self.lanes = (from * step).min(self.max).min(self.ceiling);
-        self.state = State::Joining { before: rate, from, since: seen.now, bytes: 0 };
-        Advice::Lanes(self.lanes, format!("{} at {}; trying {} lanes", seen.limit, show(rate), self.lanes))
+        let fallen = self.has_fallen();
+        if seen.now < self.not_before && !fallen {
+            return Advice::Hold;
+        }
+        let (to, attempt) = self.next(rate, fallen);
+        if to <= self.lanes {
+            return Advice::Hold;
+        }
+        self.state = State::Joining { attempt, since: seen.now, bytes: 0 };
+        self.lanes = to;
+        Advice::Lanes(to, format!("{} at {}; trying {to} lanes", seen.limit, show(rate)))
     }
 
-    fn joining(&mut self, seen: &Observation, before: f64, from: u32, since: Duration, bytes: u64) -> Advice {
-        if seen.started >= self.lanes {
-            let start = seen.now + SETTLE;
-            self.state = State::Measuring { before, from, start: seen.now, bytes: 0, until: start + MEASURE };
+    /// The present lanes have lost what they, or as many, once brought.
+    fn has_fallen(&self) -> bool {
+        let share = if self.lanes > 1 { FALLEN } else { FALLEN_ALONE };
+        self.recent.len() == STRETCH && self.failures < PATIENT && rate(&self.recent) < share * self.best
+    }
+
+    /// How many lanes to try from `rate`, and what to hope for.
+    fn next(&self, rate: f64, fallen: bool) -> (u32, Attempt) {
+        let from = self.lanes;
+        let is_slow = rate < FAST_LANE * f64::from(from);
+        let four = (from * 4).min(CIVIL);
+        let to = if self.bold && is_slow && four > from { four } else { from * 2 };
+        let to = to.min(self.max).min(self.ceiling);
+        let gain = f64::from(to) / f64::from(from) - 1.0;
+        let restores = fallen && from > 1;
+        let hope = if restores { gain.min(self.best / rate - 1.0) } else { gain };
+        (to, Attempt { from, before: rate, hope, restores })
+    }
+
+    fn joining(&mut self, seen: &Observation, attempt: Attempt, since: Duration, bytes: u64) -> Advice {
+        self.state = State::Joining { attempt, since, bytes };
+        let waited = seen.now - since;
+        let new = self.lanes - attempt.from;
+        let joined = seen.started.saturating_sub(attempt.from);
+        if joined >= new || waited >= MOST_JOIN && joined * 4 >= new * 3 {
+            let settle = SETTLE.max(seen.round_trip.unwrap_or_default() * SETTLE_ROUND_TRIPS);
+            let start = seen.now + settle.min(JOIN);
+            self.state = State::Measuring { attempt, start, span: Duration::ZERO, bytes: 0 };
             return Advice::Hold;
         }
-        if seen.now - since < JOIN {
+        if waited < JOIN {
             return Advice::Hold;
         }
-        if seen.started > from {
+        if joined > 0 {
             // Some were served: judge those.
-            self.lanes = seen.started;
             self.ceiling = seen.started;
-            let until = seen.now + MEASURE;
-            self.state = State::Measuring { before, from, start: seen.now, bytes: 0, until };
+            let hope = f64::from(seen.started) / f64::from(attempt.from) - 1.0;
+            let attempt = Attempt { hope: attempt.hope.min(hope), ..attempt };
+            self.state = State::Measuring { attempt, start: seen.now, span: Duration::ZERO, bytes: 0 };
+            self.lanes = seen.started;
             return Advice::Lanes(
                 self.lanes,
                 format!("the server serves {} connections at once", seen.started),
             );
         }
-        let after = bytes as f64 / (seen.now - since).as_secs_f64().max(1e-3);
-        let refused = self.conclude(seen, before, from, after.min(before));
-        match refused {
+        let after = bytes as f64 / waited.as_secs_f64().max(1e-3);
+        match self.conclude(seen, attempt, after.min(attempt.before)) {
             Advice::Lanes(lanes, _) => {
-                Advice::Lanes(lanes, format!("the server serves only {from} at once; back to {lanes}"))
+                let why = format!("the server serves only {} at once; back to {lanes}", attempt.from);
+                Advice::Lanes(lanes, why)
             }
             Advice::Hold => Advice::Hold,
         }
     }
 
-    fn conclude(&mut self, seen: &Observation, before: f64, from: u32, after: f64) -> Advice {
-        let wanted = f64::from(self.lanes) / f64::from(from) - 1.0;
+    fn measuring(
+        &mut self,
+        seen: &Observation,
+        attempt: Attempt,
+        start: Duration,
+        mut span: Duration,
+        mut bytes: u64,
+    ) -> Advice {
+        if seen.now > start {
+            span += seen.span;
+            bytes += seen.bytes;
+        }
+        if span < MEASURE {
+            self.state = State::Measuring { attempt, start, span, bytes };
+            return Advice::Hold;
+        }
+        self.conclude(seen, attempt, bytes as f64 / span.as_secs_f64())
+    }
+
+    fn conclude(&mut self, seen: &Observation, attempt: Attempt, after: f64) -> Advice {
+        let Attempt { from, before, hope, restores } = attempt;
         let gained = after / before.max(1.0) - 1.0;
-        let kept = gained >= WORTH * wanted;
-        self.scaled = gained >= 0.85 * wanted;
-        if self.recent.iter().filter(|window| is_local(window.2)).count() * 2 > self.recent.len() {
+        // Of many lanes at once as many as pay are kept, so the first doubling is what they have to pay for.
+        let kept = gained >= WORTH * hope.min(1.0);
+        self.bold = gained >= 0.85 * hope;
+        if self.recent.iter().filter(|window| is_local(window.limit)).count() * 2 > self.recent.len() {
             // This side became the limit meanwhile: the two rates are of different limits and compare nothing.
-            self.lanes = from;
-            self.state = State::Steady;
             self.wait(seen.now, 4);
-            return Advice::Lanes(from, format!("{} came in between; back to {from}", seen.limit));
+            return self.set(from, format!("{} came in between; back to {from}", seen.limit));
         }
         self.trials.push(Trial {
             at: seen.now.as_secs_f64(),
@@ -230,31 +320,36 @@ impl Tuner {
             rate_after: after,
             kept,
         });
-        self.state = State::Steady;
-        self.recent.clear();
         let text = format!("{} lanes brought {} after {}", self.lanes, show(after), show(before));
-        if kept {
-            self.failures = 0;
-            self.not_before = seen.now;
-            if !self.scaled {
-                // Keep as many as the gain pays for.
-                let paid = (f64::from(from) * (1.0 + gained)).round() as u32;
-                self.lanes = paid.clamp(from + 1, self.lanes);
-            }
-            return Advice::Lanes(self.lanes, format!("{text}; keeping {}", self.lanes));
+        if !kept {
+            self.failures += 1;
+            self.wait(seen.now, 4 << self.failures.min(6));
+            self.best = before.max(after);
+            return self.set(from, format!("{text}; back to {from}"));
         }
-        self.lanes = from;
-        self.failures += 1;
-        self.wait(seen.now, 4 << self.failures.min(6));
-        Advice::Lanes(from, format!("{text}; back to {from}"))
+        self.failures = 0;
+        self.not_before = seen.now;
+        let lanes = if self.bold || restores { self.lanes } else { self.paid(from, gained) };
+        self.set(lanes, format!("{text}; keeping {lanes}"))
+    }
+
+    /// As many lanes as a gain pays for.
+    fn paid(&self, from: u32, gained: f64) -> u32 {
+        ((f64::from(from) * (1.0 + gained)).round() as u32).clamp(from + 1, self.lanes)
     }
 
     fn refused(&mut self, seen: &Observation) -> Advice {
         self.ceiling = (self.lanes / 2).max(1);
-        self.lanes = self.ceiling;
-        self.state = State::Steady;
         self.wait(seen.now, 10);
-        Advice::Lanes(self.lanes, "the server refused more connections".to_owned())
+        self.set(self.ceiling, "the server refused more connections".to_owned())
+    }
+
+    /// Goes on steadily with `lanes`.
+    fn set(&mut self, lanes: u32, why: String) -> Advice {
+        self.lanes = lanes.max(1);
+        self.state = State::Steady;
+        self.recent.clear();
+        Advice::Lanes(self.lanes, why)
     }
 
     fn wait(&mut self, now: Duration, seconds: u64) {
@@ -280,13 +375,13 @@ fn may_help(limit: Limit, seen: &Observation) -> bool {
     }
 }
 
-fn rate(windows: &[(Duration, u64, Limit)]) -> f64 {
-    let span: Duration = windows.iter().map(|window| window.0).sum();
-    windows.iter().map(|window| window.1).sum::<u64>() as f64 / span.as_secs_f64().max(1e-3)
+fn rate(windows: &[Window]) -> f64 {
+    let span: Duration = windows.iter().map(|window| window.span).sum();
+    windows.iter().map(|window| window.bytes).sum::<u64>() as f64 / span.as_secs_f64().max(1e-3)
 }
 
 /// The newest window is a quarter above the mean of those before it: slow start is not over.
-fn still_growing(windows: &[(Duration, u64, Limit)]) -> bool {
+fn still_growing(windows: &[Window]) -> bool {
     let (before, newest) = windows.split_at(windows.len() - 1);
     rate(newest) > rate(before) * 1.25
 }
@@ -309,7 +404,7 @@ mod tests {
 
     /// Runs the tuner against `world` for `seconds`; returns the lanes it ends with and the most it ever used.
     fn run(world: &World, seconds: u64) -> (u32, u32) {
-        let mut tuner = Tuner::new(16);
+        let mut tuner = Tuner::new(64);
         let (mut lanes, mut most) = (1, 1);
         for tick in 1..seconds * 10 {
             let started = lanes.min(world.served);
@@ -324,6 +419,7 @@ mod tests {
                 own_cpu: 1.0,
                 left: Some(u64::MAX),
                 refused: false,
+                round_trip: None,
             };
             if let Advice::Lanes(wanted, _) = tuner.observe(&seen) {
                 lanes = wanted;
@@ -334,12 +430,12 @@ mod tests {
     }
 
     fn world(rate: fn(u32) -> f64, limit: Limit) -> World {
-        World { rate, limit, served: 16, free_cpus: 1.0 }
+        World { rate, limit, served: 64, free_cpus: 1.0 }
     }
 
     #[test]
     fn a_cap_per_connection_is_multiplied_by_all_lanes() {
-        assert_eq!(run(&world(|lanes| 8e6 * f64::from(lanes), Limit::SenderOrPath), 10), (16, 16));
+        assert_eq!(run(&world(|lanes| 8e6 * f64::from(lanes), Limit::SenderOrPath), 10), (64, 64));
     }
 
     #[test]

@@ -27,8 +27,19 @@ pub struct Expectation {
     pub origin: String,
 }
 
-/// Checks `found` against every expectation; all must hold.
-pub fn check(name: &str, expectations: &[Expectation], found: &[Expected]) -> Result<(), Error> {
+/// What became of bytes whose digest is wrong: a file of them goes.
+pub const DISCARDED: &str = "the bytes were discarded";
+
+/// What became of bytes whose digest is wrong: a stream cannot take them back.
+pub const PASSED_ON: &str = "the bytes have already been passed on";
+
+/// Checks `found` against every expectation; all must hold. `fate` is what becomes of the bytes if they do not.
+pub fn check(
+    name: &str,
+    expectations: &[Expectation],
+    found: &[Expected],
+    fate: &'static str,
+) -> Result<(), Error> {
     for one in expectations {
         let algorithm = one.expected.algorithm();
         let same = found.iter().find(|digest| digest.algorithm() == algorithm);
@@ -39,6 +50,7 @@ pub fn check(name: &str, expectations: &[Expectation], found: &[Expected]) -> Re
                 expected: one.expected.hex(),
                 found: digest.hex(),
                 origin: one.origin.clone(),
+                fate,
             });
         }
     }

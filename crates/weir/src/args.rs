@@ -295,6 +295,17 @@ pub enum LabCommand {
     Run(LabRun),
     /// Say what a scenario sets up, and what must come out.
     Show(LabShow),
+    /// What `shell` puts between itself and the command.
+    #[command(hide = true)]
+    Guard(LabGuard),
+}
+
+/// `weir lab guard`.
+#[derive(Debug, Args)]
+pub struct LabGuard {
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }
 
 const LAB_RUN_EXAMPLES: &str = "\

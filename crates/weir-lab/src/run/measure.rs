@@ -10,7 +10,7 @@ use crate::scenario::Quantity;
 use crate::workload::Done;
 
 /// Each by the name of its quantity; what does not apply to this run is left out.
-pub(super) fn measure(done: &Done, near: &Evidence) -> BTreeMap<&'static str, f64> {
+pub(super) fn measure(done: &Done, near: &Evidence, far: &Evidence) -> BTreeMap<&'static str, f64> {
     let mut values = BTreeMap::new();
     let mut set = |quantity: Quantity, value: f64| {
         if value.is_finite() {
@@ -26,6 +26,9 @@ pub(super) fn measure(done: &Done, near: &Evidence) -> BTreeMap<&'static str, f6
     }
     if let Some(busy) = busiest(near) {
         set(Quantity::Busy, busy);
+    }
+    if let Some(round_trip) = round_trip(far) {
+        set(Quantity::RoundTrip, round_trip);
     }
     if let Some(on_disk) = on_disk(near, seconds) {
         set(Quantity::OnDisk, on_disk);
@@ -50,6 +53,15 @@ fn busiest(near: &Evidence) -> Option<f64> {
         }
     }
     (span > 0.0).then(|| cpu / span)
+}
+
+/// The median over all windows of the sender's connections.
+fn round_trip(far: &Evidence) -> Option<f64> {
+    let lanes = far.windows.iter().flat_map(|window| &window.lanes);
+    let times = lanes.filter_map(|lane| lane.sender.value()?.rtt);
+    let mut times: Vec<f64> = times.map(|time| time.as_secs_f64()).collect();
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied()
 }
 
 /// Bytes per second that the output's device took during the work.

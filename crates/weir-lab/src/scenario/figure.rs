@@ -29,6 +29,8 @@ pub enum Quantity {
     Busy,
     /// How many times the first run's rate the changed one reaches.
     Gain,
+    /// What a round trip took, half of the time or less, by the sender's own measure: the queue is in it.
+    RoundTrip,
     /// Files that hold the server's error page in place of their content.
     ErrorPages,
     /// The program's exit code.
@@ -48,6 +50,7 @@ impl Quantity {
             Quantity::OnDisk => "on-disk",
             Quantity::Busy => "busy",
             Quantity::Gain => "gain",
+            Quantity::RoundTrip => "round-trip",
             Quantity::ErrorPages => "error-pages",
             Quantity::ExitCode => "exit-code",
         }
@@ -63,6 +66,7 @@ impl Quantity {
                 Ok(span) => human_duration(span),
                 Err(_) => format!("{value} s"),
             },
+            Quantity::RoundTrip => format!("{:.1} ms", value * 1e3),
             Quantity::KneeBytes => Bytes(value as u64).to_string(),
             Quantity::Busy => format!("{:.0} %", value * 100.0),
             Quantity::Gain => format!("x {value:.2}"),
@@ -74,7 +78,7 @@ impl Quantity {
         match self {
             Quantity::Rate | Quantity::RateBeforeKnee | Quantity::RateAfterKnee => rate(text),
             Quantity::Written | Quantity::OnDisk => rate(text),
-            Quantity::Seconds => text.parse::<Span>().map(|Span(span)| span.as_secs_f64()),
+            Quantity::Seconds | Quantity::RoundTrip => text.parse::<Span>().map(|Span(span)| span.as_secs_f64()),
             Quantity::KneeBytes => {
                 text.parse::<Bytes>().map(|bytes| bytes.0 as f64).map_err(|err| err.to_string())
             }

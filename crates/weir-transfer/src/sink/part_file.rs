@@ -166,12 +166,9 @@ impl PartFile {
 
     /// The complete file gets its name; the journal goes.
     pub fn publish(&self) -> Result<(), Error> {
-        fs::rename(&self.part, &self.target).map_err(|source| Error::Local {
-            action: "rename to",
-            path: self.target.clone(),
-            source,
-            kept: None,
-        })?;
+        super::may_replace(&self.target).and_then(|()| fs::rename(&self.part, &self.target)).map_err(
+            |source| Error::Local { action: "rename to", path: self.target.clone(), source, kept: None },
+        )?;
         Journal::remove(&self.journal);
         Ok(())
     }

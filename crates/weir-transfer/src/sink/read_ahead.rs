@@ -44,11 +44,11 @@ impl ReadAhead {
 
     /// The buffer that the byte at `offset` goes to: the one that ends there and has room, else a new one.
     fn tail_before(&mut self, offset: u64) -> &mut Vec<u8> {
-        let ends_here = |start: u64, bytes: &Vec<u8>| {
-            start + bytes.len() as u64 == offset && bytes.len() < CHUNK
-        };
+        let ends_here =
+            |start: u64, bytes: &Vec<u8>| start + bytes.len() as u64 == offset && bytes.len() < CHUNK;
         let before = self.kept.range(..offset).next_back();
-        let start = before.filter(|(start, bytes)| ends_here(**start, bytes)).map_or(offset, |(start, _)| *start);
+        let start =
+            before.filter(|(start, bytes)| ends_here(**start, bytes)).map_or(offset, |(start, _)| *start);
         let spare = &mut self.spare;
         self.kept.entry(start).or_insert_with(|| spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK)))
     }

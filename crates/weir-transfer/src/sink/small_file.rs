@@ -41,6 +41,7 @@ fn write(target: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
     }
     match link(&file, target) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            super::may_replace(target)?;
             let beside = beside(target);
             link(&file, &beside)?;
             fs::rename(&beside, target).inspect_err(|_| drop(fs::remove_file(&beside)))
@@ -60,6 +61,7 @@ fn link(file: &File, target: &Path) -> io::Result<()> {
 }
 
 fn by_rename(target: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
+    super::may_replace(target)?;
     let beside = beside(target);
     let written = File::options().write(true).create_new(true).open(&beside).and_then(|mut file| {
         file.write_all(bytes)?;

@@ -109,7 +109,9 @@ enum Place {
 impl Place {
     fn of(get: &Get, count: usize) -> anyhow::Result<Place> {
         let many = count != 1 || get.list.is_some();
-        match get.output.as_deref() {
+        // Whatever stdout is, a file opened for appending too: its name must not become another file's.
+        let output = get.output.as_deref().map(|text| if text == "/dev/stdout" { "-" } else { text });
+        match output {
             None => Ok(Place::Folder(PathBuf::from("."))),
             Some("-") if get.voice.json => Err(Usage("--json and -o - both want stdout".to_owned()).into()),
             Some("-") if count == 1 => Ok(Place::Stdout),

@@ -39,6 +39,8 @@ pub(crate) fn truth(plan: &Plan, programs: Programs, facts: &Facts) -> Result<Tr
         Cause::DiskReader => {
             let least = if plain { 0.4 } else { 0.0 };
             at_least("the reader was in its disk", facts.receiver_in_disk, least)?;
+            // A window that stays open holds no sender: then the late acknowledgements of an unread receiver do, in part.
+            at_least("the peer's window was full", facts.window_full, 0.1)?;
             unread(facts, Truth::DiskReader)
         }
         Cause::ApplicationLimited | Cause::ConnectionCap => {

@@ -85,17 +85,17 @@ impl<'a> Flow<'a> {
         known.chain(self.seen.min_rtt).min().map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0)
     }
 
-    /// Whether the round trip shows a standing queue: a quarter above its minimum (the measured limits of buffers
-    /// showed 1.03, full links 1.7). `None` without round trips.
+    /// Whether the round trip has grown as a standing queue makes it: by a quarter (the measured limits of buffers showed
+    /// 1.03, full links 1.7). A receiver that does not read holds back its acknowledgements, which looks the same: see
+    /// [`super::reader`]. `None` without round trips.
     pub(crate) fn queue_stands(&self) -> Option<bool> {
         self.inflated(1.25)
     }
 
-    /// Whether the round trip is above `times` its minimum and what scheduling costs: half a millisecond, on a loopback
-    /// of microseconds twenty times its minimum.
+    /// Whether the round trip is above `times` its minimum, and by more than what is no queue.
     pub(crate) fn inflated(&self, times: f64) -> Option<bool> {
         let (rtt, min) = (self.rtt()?, self.min_rtt()?);
-        Some(rtt > times * min + (20.0 * min).min(5e-4))
+        Some(rtt > times * min + slack(min) && (rtt - min) * self.rate() > burst(self.segment()))
     }
 
     /// Share of the time without anything queued or in flight. From the kernel's clock; where that stood still though
@@ -114,9 +114,12 @@ impl<'a> Flow<'a> {
         self.seen.looks > 0 && self.share(self.seen.nothing_unsent) < 0.5
     }
 
-    /// In flight is pinned at the peer's window in half of the looks or more.
+    /// In flight is pinned at the peer's window in half of the looks or more; or, of a sender that paces (BBR), it takes
+    /// 85 % of the window on average and the kernel's clock says that it touches it now and then.
     pub(crate) fn window_pinned(&self) -> bool {
-        self.share(self.seen.window_filled) >= 0.5
+        let fills = |(_, mean, _): (u64, u64, u64)| self.seen.in_flight as f64 >= 0.85 * mean as f64;
+        let touches = self.part(self.seen.receive_window_limited) >= 0.05;
+        self.share(self.seen.window_filled) >= 0.5 || (touches && self.seen.peer_window.is_some_and(fills))
     }
 
     /// In flight is pinned at the congestion window in half of the looks or more.
@@ -126,9 +129,21 @@ impl<'a> Flow<'a> {
 
     /// The send buffer is what stops the application: its kernel's clock, or the looks, say so 30 % and 50 % of the time.
     /// The clock under-counts, and only runs with nothing unsent; looks see one instant.
+    /// Of a full buffer a sender that paces (BBR) keeps a part for its next ticks; the kernel then marks its rate samples
+    /// as application-limited, which it does only with congestion window to spare.
     pub(crate) fn buffer_holds(&self) -> bool {
-        let full = self.share(self.seen.buffer_filled) >= 0.5 && self.share(self.seen.nothing_unsent) >= 0.5;
-        self.part(self.seen.send_buffer_limited) >= 0.3 || full
+        let clock = self.part(self.seen.send_buffer_limited);
+        let filled = self.share(self.seen.buffer_filled) >= 0.5;
+        let paced = clock >= 0.1 && self.app_limited();
+        // Looks at a writer that wakes as often as it is looked at all fall into one moment: the clock must agree.
+        let stood = self.seen.busy.is_zero() || clock >= 0.02;
+        clock >= 0.3 || (filled && ((stood && self.share(self.seen.nothing_unsent) >= 0.5) || paced))
+    }
+
+    /// Half of the rate samples or more were application-limited: what was sent was less than congestion window and
+    /// pacing allowed, so they say nothing of the path, and BBR's model leaves them out.
+    pub(crate) fn app_limited(&self) -> bool {
+        self.seen.looks > 0 && self.share(self.seen.app_limited) >= 0.5
     }
 
     /// Whether the congestion control is driven by a model of the path rather than by loss: BBR of any version.
@@ -184,6 +199,29 @@ impl<'a> Flow<'a> {
         } else {
             format!("nothing unsent in {} of looks", percent(self.share(self.seen.nothing_unsent)))
         }
+    }
+}
+
+/// What scheduling adds to a round trip without any queue, seconds: two wake-ups and a tick, a millisecond; on a loopback
+/// of microseconds twenty times its minimum.
+pub(crate) fn slack(min: f64) -> f64 {
+    (20.0 * min).min(1e-3)
+}
+
+/// Bytes that lie at a link without standing there: a delayed acknowledgement releases two segments at once, and growth
+/// adds one. On a slow link they take long: 2.4 ms a segment at 5 Mbit/s, and the minimum is that of a bare SYN.
+pub(crate) fn burst(segment: u64) -> f64 {
+    3.0 * segment as f64
+}
+
+/// Bytes per second that a window delivered: what was acknowledged, but no more than the kernel's rate samples
+/// show, since a hole that closes acknowledges at once what came long before. The samples alone
+/// (`tcpi_delivery_rate`) would not do: behind a policer they show the link before it.
+pub(crate) fn delivered(seen: &SenderWindow, seconds: f64) -> f64 {
+    let acked = if seconds > 0.0 { seen.acked as f64 / seconds } else { 0.0 };
+    match seen.delivery_rate.filter(|rate| rate.is_finite() && *rate > 0.0) {
+        Some(sampled) => acked.min(sampled),
+        None => acked,
     }
 }
 

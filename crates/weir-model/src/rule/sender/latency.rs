@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use super::flow::{Flow, SMALL, by_flow};
+use super::flow::{Flow, SMALL, by_flow, delivered};
 use crate::evidence::Window;
 use crate::path;
 use crate::rule::spent::active;
@@ -103,5 +103,5 @@ pub(crate) fn slow_start(flow: &Flow<'_>) -> Option<String> {
 }
 
 fn rate_of((seen, span): (&SenderWindow, f64)) -> f64 {
-    if span > 0.0 { seen.acked as f64 / span } else { 0.0 }
+    delivered(seen, span)
 }

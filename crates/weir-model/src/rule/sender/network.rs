@@ -1,20 +1,23 @@
 //! Is it the network, rather than an end, that holds a sender back? The premise that [`super::path_bandwidth`] and
 //! [`super::path_loss`] share, and what they weigh against each other.
 
-use super::flow::Flow;
+use super::flow::{Flow, burst, delivered, slack};
 use super::{latency, reader};
+use crate::rule::steadiness::unsteadiness;
 use crate::sender::SenderWindow;
 use crate::words::percent;
 
 /// Whether the network holds this connection; if not, why.
 ///
-/// 1. Data wait to be sent or the congestion window is filled; or a queue stands on the path, which a filled peer's window
-///    or send buffer then merely feeds;
-/// 2. the peer's window does not stop it short of a queue, nor does a reader that takes it away;
+/// 1. Data wait to be sent or the congestion window is filled; or a queue stands on the path, which a filled send buffer
+///    then merely feeds;
+/// 2. the peer's reader does not take its window away, and in flight does not fill it. With a round trip that has grown the
+///    window must have room all the time: else a receiver that holds back its acknowledgements looks like a queue, unless
+///    that end was watched and had read all;
 /// 3. it is past slow start.
 pub(crate) fn holds(flow: &Flow<'_>) -> Result<(), String> {
-    let queue = flow.queue_stands() == Some(true);
-    let fed = queue && (flow.window_pinned() || flow.buffer_holds());
+    let grown = flow.queue_stands() == Some(true);
+    let fed = grown && (flow.window_pinned() || flow.buffer_holds());
     if !flow.data_wait() && !flow.cwnd_pinned() && !fed {
         return Err(format!(
             "{} and the congestion window filled in {}",
@@ -22,14 +25,25 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<(), String> {
             percent(flow.share(flow.seen.cwnd_filled))
         ));
     }
-    let by_window = flow.share(flow.seen.window_filled).max(flow.part(flow.seen.receive_window_limited));
-    if by_window >= 0.5 && reader::shrinks(flow) {
-        return Err(format!("the peer's reader holds its window shut, {} of the time", percent(by_window)));
+    if reader::holds_back(flow) {
+        return Err("the peer's reader took window away".to_owned());
     }
-    if flow.window_pinned() && !queue {
+    if flow.window_pinned() && !grown {
         return Err(format!(
             "in flight fills the peer's window in {} of looks",
             percent(flow.share(flow.seen.window_filled))
+        ));
+    }
+    if grown && !all_was_read(flow) && without_room(flow) {
+        return Err(format!(
+            "{}, but the peer's window had no room: a queue, or a reader that delays acknowledgements",
+            flow.round_trip_in_words()
+        ));
+    }
+    if flow.ignores_loss() && flow.app_limited() {
+        return Err(format!(
+            "rate samples application-limited in {} of looks",
+            percent(flow.share(flow.seen.app_limited))
         ));
     }
     if let Some(growth) = latency::slow_start(flow) {
@@ -38,30 +52,64 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// The receiving end was watched too, and hardly anything lay unread in it.
+fn all_was_read(flow: &Flow<'_>) -> bool {
+    let queue = flow.lane.tcp.value().and_then(|tcp| Some((tcp.receive_queue?, tcp.receive_buffer?)));
+    queue.is_some_and(|(queue, buffer)| queue.saturating_mul(16) <= buffer)
+}
+
+/// Whether the peer's window is too small for the queue to be told from a reader: filled; or crowded while it moves; or,
+/// by the kernel's clock, the limit in 5 % of the last seconds. A full path showed none of that; a reader showed 5 % even
+/// under BBR, whose probes touch the window only now and then. While the window was another (it grows at first) does not
+/// count.
+fn without_room(flow: &Flow<'_>) -> bool {
+    let Some((least, mean, most)) = flow.seen.peer_window else { return false };
+    let moves = most - least.min(most) > 2 * flow.segment();
+    let same = |seen: &SenderWindow| {
+        let other = seen.peer_window.map_or(0.0, |(_, mean, _)| mean as f64);
+        (0.8..=1.25).contains(&(other / (mean as f64).max(1.0)))
+    };
+    let near = flow.past(flow.horizon()).filter(|(seen, _)| same(seen));
+    let (limited, all) = near.fold((0.0, 0.0), |(limited, all), (seen, seconds)| {
+        (limited + seen.receive_window_limited.as_secs_f64(), all + seconds)
+    });
+    flow.window_pinned() || (moves && reader::crowds(flow)) || (all > 0.0 && limited >= 0.05 * all)
+}
+
 /// What a connection lost over the last round trips, those to come included where they are known.
 pub(crate) struct Loss {
     /// Retransmitted bytes as a share of those sent, without what the peer reported as not needed.
     pub(crate) share: f64,
     /// It lost something, or was in recovery.
     pub(crate) seen: bool,
+    /// Windows in which it retransmitted.
+    pub(crate) windows: u32,
+    /// Share of the time in retransmission timeouts.
+    pub(crate) timeouts: f64,
 }
 
 pub(crate) fn loss(flow: &Flow<'_>) -> Loss {
     let mut sum = SenderWindow::default();
-    flow.around(flow.horizon()).for_each(|(seen, _)| sum.join(seen));
+    let (mut windows, mut seconds) = (0, 0.0);
+    for (seen, span) in flow.around(flow.horizon()) {
+        sum.join(seen);
+        seconds += span;
+        windows += u32::from(seen.retransmitted > 0);
+    }
     let spurious = sum.duplicates.saturating_mul(flow.segment());
     let lost = sum.retransmitted.saturating_sub(spurious);
     let share = if sum.sent > 0 { (lost as f64 / sum.sent as f64).min(1.0) } else { 0.0 };
-    Loss { share, seen: lost > 0 || !sum.timeout.is_zero() }
+    let timeouts = if seconds > 0.0 { (sum.timeout.as_secs_f64() / seconds).min(1.0) } else { 0.0 };
+    Loss { share, seen: lost > 0 || !sum.timeout.is_zero(), windows, timeouts }
 }
 
 /// How evenly a connection runs against its ceiling.
 pub(crate) struct Use {
     /// Mean of the acknowledged bytes per second while data waited.
     pub(crate) mean: f64,
-    /// The rate that a tenth of the windows reach: one sample above the rest is an accident of acknowledgements.
+    /// The rate that a tenth of the round trips reach: one above the rest is an accident of acknowledgements.
     pub(crate) ceiling: f64,
-    /// Seconds that this covers.
+    /// Seconds that the mean covers.
     pub(crate) seconds: f64,
 }
 
@@ -81,12 +129,45 @@ pub(crate) fn usage(flow: &Flow<'_>) -> Use {
         acked += seen.acked as f64;
         seconds += span;
     }
-    let rates = flow.around(10.0).filter(|(seen, _)| loaded(seen)).filter_map(|(seen, _)| seen.delivery_rate);
-    let mut rates: Vec<f64> = rates.filter(|rate| rate.is_finite() && *rate > 0.0).collect();
+    let mut rates = rates(flow, 10.0);
     rates.sort_by(f64::total_cmp);
     let ceiling = rates.len().checked_sub(1).map_or(0.0, |last| rates[last - last / 10]);
     let mean = if seconds > 0.0 { acked / seconds } else { 0.0 };
     Use { mean, ceiling, seconds }
+}
+
+/// Bytes delivered per second while data waited, over `seconds` each way, one figure a window, or several windows where a
+/// round trip is longer.
+fn rates(flow: &Flow<'_>, seconds: f64) -> Vec<f64> {
+    let least = flow.rtt().unwrap_or(0.0);
+    let mut rates = Vec::new();
+    let (mut bytes, mut time) = (0.0, 0.0);
+    for (seen, span) in flow.around(seconds).filter(|(seen, _)| loaded(seen)) {
+        bytes += delivered(seen, span) * span;
+        time += span;
+        if time > 0.0 && time >= least {
+            rates.push(bytes / time);
+            (bytes, time) = (0.0, 0.0);
+        }
+    }
+    rates
+}
+
+/// How much the rate moved over the last second and a half, and moves over the next.
+pub(crate) fn moves(flow: &Flow<'_>) -> Option<f64> {
+    unsteadiness(&rates(flow, 1.5))
+}
+
+/// The link's rate as this connection has shown it: the best of the windows around in which a queue stood, within 10 s.
+/// While one stands, what is delivered is what the link carries.
+pub(crate) fn shown_link(flow: &Flow<'_>) -> Option<f64> {
+    let min = flow.min_rtt()?;
+    let queued = flow.around(10.0).filter(|(seen, _)| loaded(seen)).filter_map(|(seen, span)| {
+        let (rate, rtt) = (delivered(seen, span), seen.rtt?.as_secs_f64());
+        // As in `Flow::inflated`.
+        (rtt > 1.25 * min + slack(min) && (rtt - min) * rate > burst(flow.segment())).then_some(rate)
+    });
+    queued.max_by(f64::total_cmp)
 }
 
 /// Whether a window had data to send: a pause says nothing of the path.

@@ -1,11 +1,15 @@
 //! Does the peer's application read too slowly, as its sender sees it?
 //!
-//! Convicts when the peer's window is what holds the connection, and it moves with its reader:
-//! 1. in flight is pinned at the window in half of the looks or more, or the kernel's clock (`tcpi_rwnd_limited`) says so
-//!    half of the time; and
-//! 2. the window reached (nearly) nothing, less than two segments; or it shrank: within a second its smallest was a fifth
-//!    below an earlier largest. A buffer's cap stands still and autotuning only grows, so only a queue of unread bytes
-//!    takes window away.
+//! Convicts when the peer's window shows unread bytes (1) and they hold the connection (2):
+//! 1. the window was taken away: it reached (nearly) nothing, less than two segments; or it stands a fifth below the
+//!    largest that this connection saw; or it shrank by a fifth within a second. A buffer's cap stands still and autotuning
+//!    only grows, so only a queue of unread bytes takes window away. Unless segments were lost just then: what
+//!    arrives beyond a hole fills the buffer too;
+//! 2. in flight is pinned at the window in half of the looks or more, or the kernel's clock (`tcpi_rwnd_limited`) says so
+//!    half of the time; or in flight takes 40 % of the window or more, which pacing (BBR) keeps from touching it, while the
+//!    round trip has grown; or the round trip has grown while the rate is below three quarters of its best. A kernel
+//!    acknowledges at once only if its window may advance, else within 40 ms (`__tcp_ack_snd_check`), so a full receive
+//!    buffer stretches the round trip; a queue on the path would go with the full rate.
 //!
 //! Acquits: a window with room, or one that stands still.
 //!
@@ -13,8 +17,10 @@
 //! its own will) is only seen on its side.
 
 use super::flow::{Flow, by_flow};
+use super::network::usage;
 use crate::evidence::{LaneWindow, Window};
 use crate::rule::{Context, Judgement};
+use crate::sender::SenderWindow;
 use crate::words::{bytes, percent};
 
 /// The judgement of one window.
@@ -26,49 +32,80 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let Some((least, mean, most)) = ends(flow) else {
         return Judgement::unknown("the peer's window: this kernel does not report it (Linux 5.4 does)");
     };
-    let held = flow.share(flow.seen.window_filled).max(flow.part(flow.seen.receive_window_limited));
+    let held = filled(flow);
     let size =
         format!("the peer's window of {} (mean) was filled {} of the time", bytes(mean), percent(held));
-    if held < 0.5 {
-        return Judgement::acquit(size);
-    }
-    if !shrinks(flow) {
+    if !taken(flow) {
         return Judgement::acquit(format!("{size} and did not shrink"));
     }
+    if !holds(flow) {
+        return Judgement::acquit(size);
+    }
     Judgement::convict(
-        0.6 + 0.35 * held,
+        0.6 + 0.35 * held.max(0.5),
         format!(
-            "{size} and moved between {} and {}: unread bytes take it away; {}",
+            "{size} and moved between {} and {}: unread bytes take it away; {}, {}",
             bytes(least),
             bytes(most),
-            flow.in_words()
+            flow.in_words(),
+            flow.round_trip_in_words()
         ),
     )
 }
 
-/// Whether unread bytes take window away: see (2) above.
-pub(crate) fn shrinks(flow: &Flow<'_>) -> bool {
+/// Share of the time that the window was filled, by the looks or by the kernel's clock.
+pub(crate) fn filled(flow: &Flow<'_>) -> f64 {
+    flow.share(flow.seen.window_filled).max(flow.part(flow.seen.receive_window_limited))
+}
+
+/// Whether a window that unread bytes took away holds the connection: see (2) above.
+fn holds(flow: &Flow<'_>) -> bool {
+    let grown = flow.queue_stands() == Some(true);
+    filled(flow) >= 0.5 || (grown && (crowds(flow) || usage(flow).share() < 0.75))
+}
+
+/// In flight takes 40 % of the peer's window or more. A receiver that reads all gives twice what came in a round trip
+/// (tcp_rcv_space_adjust), so an open window stays below that.
+pub(crate) fn crowds(flow: &Flow<'_>) -> bool {
+    flow.seen.peer_window.is_some_and(|(_, mean, _)| flow.seen.in_flight as f64 >= 0.4 * mean as f64)
+}
+
+/// Whether it is the reader that holds this connection: (1) and (2) above.
+pub(crate) fn holds_back(flow: &Flow<'_>) -> bool {
+    taken(flow) && holds(flow)
+}
+
+/// Whether unread bytes take window away: see (1) above.
+pub(crate) fn taken(flow: &Flow<'_>) -> bool {
     if lie_unread(flow.lane) {
         return true;
     }
-    let mut oldest_first: Vec<(u64, u64, u64)> =
-        flow.past(reach(flow)).filter_map(|(seen, _)| seen.peer_window).collect();
-    oldest_first.reverse();
-    let following = flow.context.following(reach(flow));
-    oldest_first.extend(following.filter_map(|window| {
-        let same = window.lanes.iter().find(|other| other.lane == flow.lane.lane)?;
-        same.sender.value()?.peer_window
-    }));
+    let mut around: Vec<&SenderWindow> = flow.past(reach(flow)).map(|(seen, _)| seen).collect();
+    around.reverse();
+    around.extend(flow.after(reach(flow)).map(|(seen, _)| seen));
+    let windows = || around.iter().filter_map(|seen| seen.peer_window);
     let segment = flow.segment();
     // A window of a few segments at most is a small cap, of which less than two are nothing unusual.
-    let large = oldest_first.iter().any(|(_, _, most)| *most >= 8 * segment);
+    let large = windows().any(|(_, _, most)| most >= 8 * segment);
     if large && flow.seen.peer_window.is_some_and(|(least, ..)| least < 2 * segment) {
         return true;
     }
+    // What arrives beyond a hole lies in the buffer until the hole is filled, two round trips later.
+    let near = 2.0 * flow.rtt().unwrap_or(0.0);
+    if flow.around(near).any(|(seen, _)| seen.retransmitted > 0) {
+        return false;
+    }
+    // Of a window of a few segments one that comes or goes is already a fifth.
+    let shrank = |from: u64, to: u64| (to as f64) < 0.8 * from as f64 && from - to > 2 * segment;
+    let ever = flow.before().filter_map(|(seen, _)| Some(seen.peer_window?.2)).max().unwrap_or(0);
+    if flow.seen.peer_window.is_some_and(|(_, mean, _)| shrank(ever, mean)) {
+        return true;
+    }
     let mut largest = 0;
-    oldest_first.iter().any(|(least, _, most)| {
-        let shrank = (*least as f64) < 0.8 * largest as f64;
-        largest = largest.max(*most);
+    let whole = around.iter().filter(|seen| seen.retransmitted == 0).filter_map(|seen| seen.peer_window);
+    whole.into_iter().any(|(least, _, most)| {
+        let shrank = shrank(largest, least);
+        largest = largest.max(most);
         shrank
     })
 }
@@ -89,5 +126,6 @@ fn ends(flow: &Flow<'_>) -> Option<(f64, f64, f64)> {
     let around = || flow.past(reach(flow)).filter_map(|(seen, _)| seen.peer_window);
     let least = around().map(|(least, ..)| least).min()?;
     let most = around().map(|(_, _, most)| most).max()?;
-    Some((least as f64, mean, most as f64))
+    let ever = flow.before().filter_map(|(seen, _)| Some(seen.peer_window?.2)).max().unwrap_or(most);
+    Some((least as f64, mean, most.max(ever) as f64))
 }

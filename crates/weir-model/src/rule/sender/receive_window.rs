@@ -3,7 +3,7 @@
 //! Convicts when all of these hold:
 //! 1. in flight is pinned at the peer's window in half of the looks or more. The kernel's own clock
 //!    (`tcpi_rwnd_limited`) would not do: the same cap showed 100 % under CUBIC and 42 % under BBR, whose pacing hides it;
-//! 2. the window is steady: see [`super::reader`] for one that moves;
+//! 2. the window is steady, and as large as it ever was on this connection: see [`super::reader`] for one that is not;
 //! 3. no queue stands on the path (1.25 times the minimum round trip): else the window only fills a queue. A window of
 //!    four segments or less is exempt, since there delayed acknowledgements (40 ms) make up the round trip.
 //!
@@ -32,8 +32,8 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if !flow.window_pinned() {
         return Judgement::acquit(numbers);
     }
-    if reader::shrinks(flow) {
-        return Judgement::acquit(format!("{numbers}, but the window moves"));
+    if reader::taken(flow) {
+        return Judgement::acquit(format!("{numbers}, but unread bytes took some of it"));
     }
     let tiny = mean <= 4 * flow.segment();
     match flow.queue_stands() {

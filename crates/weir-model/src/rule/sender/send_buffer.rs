@@ -2,25 +2,35 @@
 //!
 //! Convicts when all of these hold:
 //! 1. the kernel's clock says so 30 % of the time (`tcpi_sndbuf_limited`, which under-counts), or in half of the looks the
-//!    send queue has reached the buffer while nothing waits unsent: all that fits is in flight;
+//!    send queue has reached the buffer while nothing waits unsent: all that fits is in flight. Of a sender that paces
+//!    (BBR) a part waits for its next tick; there the clock must say so 10 % of the time, and the kernel that its rate
+//!    samples are application-limited. And the writer does not sleep by its own will;
 //! 2. congestion window and peer window have room: else they are the limit, whatever the buffer;
 //! 3. no queue stands on the path: the round trip is below 1.25 times its minimum, or 1.5 times where the clock of (1) is
 //!    above half, since a writer woken for a third of its buffer sends bursts that queue for themselves (50 ms over 40 ms
 //!    was measured). A buffer that fills a queue is large enough.
 //!
-//! Acquits: data wait unsent, so that there was room for them; or the buffer was not filled. SO_SNDBUF alone says nothing:
+//! Acquits: data wait unsent, so that there was room for them; or the buffer was not filled; or the writer sleeps. SO_SNDBUF alone says nothing:
 //! it was seen not to bind.
 //!
 //! Can be wrong: an application that writes pieces of just its buffer's size and thinks in between fills it as well.
 
 use super::flow::{Flow, by_flow};
 use crate::evidence::Window;
+use crate::rule::found::doing;
 use crate::rule::{Context, Judgement};
 use crate::words::{bytes, percent};
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     by_flow(window, context, judge_flow)
+}
+
+/// The writer sleeps by its own will, so that it is not the buffer it waits for. Looks at a writer that wakes as often as
+/// it is looked at all fall into the same moment, when what it wrote is still queued.
+fn sleeps(flow: &Flow<'_>) -> Option<String> {
+    let thread = flow.thread.as_ref().ok()?;
+    if thread.found.sleeping < thread.looks.div_ceil(2) { None } else { doing(thread) }
 }
 
 fn judge_flow(flow: &Flow<'_>) -> Judgement {
@@ -32,11 +42,12 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
         }
         _ => format!("held by the send buffer {} of the time", percent(clock)),
     };
-    if flow.data_wait() {
-        return Judgement::acquit(format!("{size}, {}", flow.unsent_in_words()));
-    }
     if !flow.buffer_holds() {
-        return Judgement::acquit(size);
+        let why = if flow.data_wait() { format!(", {}", flow.unsent_in_words()) } else { String::new() };
+        return Judgement::acquit(size + &why);
+    }
+    if let Some(doing) = sleeps(flow) {
+        return Judgement::acquit(format!("{size}, but its writer was {doing}"));
     }
     if flow.cwnd_pinned() || flow.window_pinned() {
         let which = if flow.cwnd_pinned() { "congestion window" } else { "peer's window" };

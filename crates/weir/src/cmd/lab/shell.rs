@@ -2,22 +2,18 @@
 
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use weir_lab::bed::Bed;
 use weir_lab::congestion::{self, Allowed};
 use weir_lab::path::{Direction, Discipline, Fidelity, Loss, Path, Queue, Reorder};
 use weir_lab::trace::Trace;
 use weir_serve::{Config, Content, Handle, Server};
 
+use super::signals::Caught;
+use super::{exit_code, guard};
 use crate::args::{LabFidelity, LabShell};
 use crate::voice;
 
@@ -36,15 +32,15 @@ const FILES: [(&str, u64); 5] = [
 /// Runs the command. Returns its exit code, or 128 and its signal as shells do.
 pub fn run(shell: &LabShell) -> anyhow::Result<u8> {
     voice::start_log(false, shell.verbose);
-    // The terminal sends SIGINT to the command too: its answer counts, and everything here is undone after it.
-    signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)))?;
-    let _allowed = allow(shell)?;
+    // Whatever ends the command: its answer counts, and everything here is undone after it.
+    let signals = Caught::new()?;
+    let _allowed = allow(shell);
     let bed = Bed::new(&path(shell)?)?;
     if let Some(name) = &shell.cc {
         bed.set_sysctl("net.ipv4.tcp_congestion_control", name)?;
     }
     let server = serve(&bed, shell)?;
-    let status = run_command(&bed, shell)?;
+    let status = run_command(&bed, shell, signals)?;
     server.stop();
     Ok(exit_code(status))
 }
@@ -83,11 +79,12 @@ fn path(shell: &LabShell) -> anyhow::Result<Path> {
 }
 
 /// Only when a congestion control is asked for; what may be chosen without it is tried anyway.
-fn allow(shell: &LabShell) -> anyhow::Result<Option<Allowed>> {
+fn allow(shell: &LabShell) -> Option<Allowed> {
     if shell.cc.is_none() {
-        return Ok(None);
+        congestion::undo_leftovers();
+        return None;
     }
-    Ok(congestion::allow().inspect_err(|error| tracing::info!("{error}")).ok())
+    congestion::allow().inspect_err(|error| tracing::info!("{error}")).ok()
 }
 
 fn serve(bed: &Bed, shell: &LabShell) -> anyhow::Result<Handle> {
@@ -101,37 +98,18 @@ fn serve(bed: &Bed, shell: &LabShell) -> anyhow::Result<Handle> {
     server.context("cannot serve at the far end")
 }
 
-fn run_command(bed: &Bed, shell: &LabShell) -> anyhow::Result<ExitStatus> {
-    let (program, arguments) = match shell.command.split_first() {
-        Some((program, arguments)) => (program.clone(), arguments),
-        None => (default_shell(), &[][..]),
-    };
-    let mut command = Command::new(&program);
+fn run_command(bed: &Bed, shell: &LabShell, signals: Caught) -> anyhow::Result<ExitStatus> {
+    let own_shell = [default_shell()];
+    let words = if shell.command.is_empty() { &own_shell[..] } else { &shell.command[..] };
+    let mut command = guard::command(words)?;
     command
-        .args(arguments)
         .env("WEIR_LAB_URL", format!("http://{}", bed.far_address()))
         .env("WEIR_LAB_PEER", bed.far_address().to_string())
         .envs(without_proxy());
     bed.near().enter(&mut command)?;
-    // SAFETY: the closure only makes one system call, prctl, which is allowed between fork and exec.
-    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
-    let mut child =
-        command.spawn().with_context(|| format!("cannot run {}", PathBuf::from(program).display()))?;
-    pass_on_signals(Pid::from_child(&child))?;
+    let mut child = command.spawn().context("cannot start the command's guard")?;
+    signals.pass_on_to(&child)?;
     child.wait().context("cannot wait for the command")
-}
-
-/// SIGTERM and SIGHUP end the command, and by its end this program, so that everything is undone.
-fn pass_on_signals(child: Pid) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGHUP])?;
-    std::thread::spawn(move || {
-        for number in signals.forever() {
-            let signal = if number == SIGHUP { Signal::HUP } else { Signal::TERM };
-            // It may have ended; its number stays its own until this program, which then ends too, has reaped it.
-            let _ = kill_process(child, signal);
-        }
-    });
-    Ok(())
 }
 
 fn default_shell() -> OsString {
@@ -141,12 +119,4 @@ fn default_shell() -> OsString {
 /// A proxy of the environment cannot be reached from there.
 fn without_proxy() -> [(&'static str, &'static OsStr); 2] {
     [("no_proxy", OsStr::new("*")), ("NO_PROXY", OsStr::new("*"))]
-}
-
-fn exit_code(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, Some(signal)) => 128 + signal as u8,
-        (None, None) => 1,
-    }
 }

@@ -94,7 +94,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn look(&mut self, scout: &mut Scout, now: Instant) {
+    pub(super) fn look(&mut self, scout: &mut Scout, now: Instant, with_mate: bool) {
         if self.is_gone() {
             return;
         }
@@ -106,7 +106,8 @@ impl Lane {
             }
             None => self.ended = Some(now),
         }
-        if let Some((id, probe)) = &mut self.mate
+        if with_mate
+            && let Some((id, probe)) = &mut self.mate
             && let Some(socket) = scout.read(self.key.0, id)
         {
             probe.look(&socket);

@@ -39,6 +39,8 @@ impl Told {
 
 /// Judges what was seen and puts it into a record.
 pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Told {
+    // Before the judging, which is done once.
+    let own_cpu = process_cpu_now().as_secs_f64() / watch.elapsed().as_secs_f64().max(1e-3);
     let seconds = watch.evidence.windows.iter().map(|window| window.span.as_secs_f64()).sum();
     let bytes = watch.totals.received.max(watch.totals.acked);
     let mut record = Record::new("why", Outcome::Complete, bytes, seconds);
@@ -51,7 +53,6 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Tol
     record = record.with_verdict(&watch.evidence, &verdict);
     record.connections = u32::try_from(watch.totals.at_once).ok().filter(|count| *count > 0);
     record.peak_memory = weir_observe::memory::peak_rss().ok();
-    let own_cpu = process_cpu_now().as_secs_f64() / watch.elapsed().as_secs_f64().max(1e-3);
     let why = WhyRecord {
         subject,
         received: watch.totals.received,
@@ -111,7 +112,16 @@ fn alone(evidence: &Evidence, number: u32) -> Evidence {
             window.lanes.iter().filter(|lane| lane.lane == number).cloned().collect();
         let received = lanes.iter().map(|lane| lane.received).sum();
         let objects = lanes.iter().map(|lane| lane.objects).sum();
-        (!lanes.is_empty()).then(|| Window { lanes, received, objects, ..window.clone() })
+        let without = |window: &Window| Window {
+            at: window.at,
+            span: window.span,
+            written: window.written,
+            cpu: window.cpu.clone(),
+            dirty: window.dirty.clone(),
+            disk: window.disk.clone(),
+            ..Window::default()
+        };
+        (!lanes.is_empty()).then(|| Window { lanes, received, objects, ..without(window) })
     };
     Evidence {
         windows: evidence.windows.iter().filter_map(of_lane).collect(),

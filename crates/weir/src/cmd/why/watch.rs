@@ -1,7 +1,7 @@
 //! Looks at the subject again and again, and makes evidence of it.
 //!
 //! Costs are kept in bounds by construction: sockets are read one by one, at most [`LANES`] of them; a scan of all sockets
-//! is made so seldom that scans take a hundredth of one processor.
+//! is made so seldom that scans take a three-hundredth of one processor.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -49,6 +49,8 @@ pub(super) struct Watch {
     rest: (u64, u64),
     pending: Vec<(f64, Key, TcpSocket)>,
     settled: HashSet<Key>,
+    /// The other ends of connections that are the subject's at both.
+    mates: HashSet<Key>,
     pub(super) totals: Totals,
     next_lane: u32,
     /// The lane of all connections that were over between two looks.
@@ -103,6 +105,7 @@ impl Watch {
             rest: (0, 0),
             pending: Vec::new(),
             settled: HashSet::new(),
+            mates: HashSet::new(),
             totals: Totals::default(),
             next_lane: 1,
             brief_lane: 0,
@@ -146,8 +149,10 @@ impl Watch {
         if self.is_scan_due() {
             self.scan(now);
         }
+        // Of many lanes the other ends are read half as often: they support what the subject's own end shows.
+        let with_mates = self.lanes.len() <= FEW || self.totals.looks.is_multiple_of(2);
         for lane in &mut self.lanes {
-            lane.look(&mut self.scout, now);
+            lane.look(&mut self.scout, now, with_mates);
         }
         self.threads.look(&self.scout.descriptors);
         self.take_ended(now);
@@ -162,7 +167,7 @@ impl Watch {
     pub(super) fn finish(&mut self) {
         let now = Instant::now();
         for lane in &mut self.lanes {
-            lane.look(&mut self.scout, now);
+            lane.look(&mut self.scout, now, true);
         }
         self.take_ended(now);
         self.close(now);
@@ -177,11 +182,11 @@ impl Watch {
             self.evidence.windows.iter().map(|window| u64::from(window.objects)).sum();
     }
 
-    /// A hundredth of one processor, or a fiftieth while no connection is there and one may begin and end at any time;
+    /// A three-hundredth of one processor, or a fiftieth while no connection is there and one may begin and end at any time;
     /// never more often than a look.
     fn is_scan_due(&self) -> bool {
         let eager = self.lanes.iter().all(Lane::is_gone);
-        let (part, least) = if eager { (50, 20) } else { (100, 100) };
+        let (part, least) = if eager { (50, 20) } else { (300, 250) };
         let pause = (self.scan_cost * part).max(Duration::from_millis(least)).min(Duration::from_secs(5));
         self.scanned.is_none_or(|scanned| scanned.elapsed() >= pause)
     }
@@ -191,9 +196,10 @@ impl Watch {
         let began_before = first && !self.from_start;
         let Scan { sightings, cost } = self.scout.scan(&mut self.notes);
         self.scan_cost = cost;
-        self.totals.at_once = self.totals.at_once.max(sightings.len());
         let moved = self.others.scanned(sightings.iter());
         self.admit(&sightings, &moved, began_before, now);
+        let ends = sightings.iter().filter(|sighting| !self.mates.contains(&sighting.key)).count();
+        self.totals.at_once = self.totals.at_once.max(ends);
         if !self.threads.refresh(&self.scout.pids) || self.threads.are_many() {
             self.notes.add("more than 32 threads: each is looked at only now and then");
         }
@@ -227,12 +233,18 @@ impl Watch {
         let bytes = |key: &Key| moved.get(key).map_or(0, |(received, acked)| received + acked);
         fresh.sort_by_key(|sighting| std::cmp::Reverse(bytes(&sighting.key)));
         for sighting in fresh {
-            // The other end of a lane is part of it.
-            let mate = sighting.mate.and_then(|mate| self.lanes.iter_mut().find(|lane| lane.id == mate));
-            if let Some(lane) = mate {
-                lane.mate_is_subject = true;
-                self.settled.insert(sighting.key);
-                continue;
+            // The other end of a connection is part of it, with a lane or without.
+            if let Some(mate) = sighting.mate {
+                let other = (sighting.key.0, mate.cookie);
+                let first_seen = !self.settled.contains(&sighting.key);
+                if self.mates.contains(&sighting.key) || (first_seen && self.settled.contains(&other)) {
+                    self.settled.insert(sighting.key);
+                    self.mates.insert(sighting.key);
+                    if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.key() == other) {
+                        lane.mate_is_subject = true;
+                    }
+                    continue;
+                }
             }
             let new = self.settled.insert(sighting.key);
             self.totals.connections += u64::from(new);
@@ -250,7 +262,7 @@ impl Watch {
             let from_start = new && !began_before;
             let mut lane = Lane::new(self.next_lane, sighting, from_start, now);
             self.next_lane += 1;
-            lane.look(&mut self.scout, now);
+            lane.look(&mut self.scout, now, true);
             self.lanes.push(lane);
         }
     }

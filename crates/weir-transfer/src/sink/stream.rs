@@ -1,11 +1,16 @@
-//! Stdout: several lanes fetch, one order comes out.
+//! Stdout, a pipe, a terminal, `/dev/null`: several lanes fetch, one order comes out.
 //!
 //! The lane that holds the next byte writes straight through. Others keep their bytes in a window that the ledger's
 //! horizon bounds, so no lane ever waits for another here and memory stays bounded.
 
-use std::io::{self, IoSlice, Write};
+use std::fs::{File, metadata};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use rustix::fs::OFlags;
 use weir_codec::digest::{Algorithm, Digest, Expected};
 
 use crate::error::Error;
@@ -27,18 +32,26 @@ pub fn block(lanes: u32) -> u64 {
     (WINDOW / u64::from(lanes.max(1))).clamp(PIECE as u64, WINDOW / 4)
 }
 
+/// Whether `path` takes bytes in order and only so: a pipe, a terminal, a character device. A file in its place would be
+/// no use to whoever named it.
+pub fn is_stream(path: &Path) -> bool {
+    metadata(path).map(|there| there.file_type()).is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
+}
+
 /// The order of the bytes that lanes bring.
-#[derive(Default)]
-pub struct Stdout {
+pub struct Stream {
+    to: OwnedFd,
+    /// `None`: stdout.
+    path: Option<PathBuf>,
     state: Mutex<State>,
     algorithms: Vec<Algorithm>,
     /// Only the lane that writes holds it.
     digests: Mutex<Vec<Box<dyn Digest>>>,
 }
 
-impl std::fmt::Debug for Stdout {
+impl std::fmt::Debug for Stream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stdout").field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("Stream").field("path", &self.path).field("state", &self.state).finish_non_exhaustive()
     }
 }
 
@@ -49,13 +62,43 @@ struct State {
     writing: bool,
 }
 
-impl Stdout {
-    /// A stdout whose bytes are also hashed with `algorithms`.
-    pub fn new(algorithms: Vec<Algorithm>) -> Stdout {
+impl Stream {
+    /// Stdout; what passes is also hashed with `algorithms`.
+    pub fn stdout(algorithms: Vec<Algorithm>) -> Result<Stream, Error> {
+        let own = io::stdout().as_fd().try_clone_to_owned();
+        let to = own.map_err(|source| failed("open", None, source))?;
+        Ok(Stream::new(to, None, algorithms))
+    }
+
+    /// The pipe or device at `path`. A pipe may have no reader yet: `wait` is called until one has come, and says whether
+    /// to go on waiting.
+    pub fn open(path: &Path, algorithms: Vec<Algorithm>, wait: &dyn Fn() -> bool) -> Result<Stream, Error> {
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let is_pipe = metadata(path).is_ok_and(|there| there.file_type().is_fifo());
+        loop {
+            match File::options().write(true).custom_flags(flags.bits().cast_signed()).open(path) {
+                Ok(file) => return Ok(Stream::new(file.into(), Some(path.to_owned()), algorithms)),
+                // fifo(7): nobody has it open for reading.
+                Err(error) if is_pipe && error.raw_os_error() == Some(libc::ENXIO) => {
+                    if !wait() {
+                        return Err(Error::Interrupted);
+                    }
+                }
+                Err(source) => return Err(failed("open", Some(path), source)),
+            }
+        }
+    }
+
+    fn new(to: OwnedFd, path: Option<PathBuf>, algorithms: Vec<Algorithm>) -> Stream {
         // Not a pipe, or its owner has many already: then as it is.
-        let _ = rustix::pipe::fcntl_setpipe_size(rustix::stdio::stdout(), PIPE);
+        let _ = rustix::pipe::fcntl_setpipe_size(&to, PIPE);
         let digests = algorithms.iter().map(|algorithm| algorithm.start()).collect();
-        Stdout { state: Mutex::default(), algorithms, digests: Mutex::new(digests) }
+        Stream { to, path, state: Mutex::default(), algorithms, digests: Mutex::new(digests) }
+    }
+
+    /// Where it leads, unless to stdout.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// The digests of all that was written.
@@ -69,10 +112,7 @@ impl Stdout {
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let mut length = 0;
         for piece in pieces {
-            write_all(piece).map_err(|source| match source.kind() {
-                io::ErrorKind::BrokenPipe => Error::OutputClosed,
-                _ => Error::Local { action: "write", path: "stdout".into(), source, kept: None },
-            })?;
+            write_all(self.to.as_fd(), piece).map_err(|source| failed("write", self.path(), source))?;
             digests.iter_mut().for_each(|digest| digest.update(piece));
             length += piece.len() as u64;
         }
@@ -123,25 +163,31 @@ impl Stdout {
     }
 }
 
+fn failed(action: &'static str, path: Option<&Path>, source: io::Error) -> Error {
+    let path = path.unwrap_or(Path::new("stdout")).to_owned();
+    match source.kind() {
+        io::ErrorKind::BrokenPipe => Error::OutputClosed { path },
+        _ => Error::Local { action, path, source, kept: None },
+    }
+}
+
 /// Past std's line buffer, which would look for newlines in every byte.
-fn write_all(mut bytes: &[u8]) -> io::Result<()> {
-    let stdout = rustix::stdio::stdout();
+fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        match rustix::io::write(stdout, bytes) {
+        match rustix::io::write(to, bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(length) => bytes = &bytes[length..],
             Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => wait_writable()?,
+            Err(rustix::io::Errno::AGAIN) => wait_writable(to)?,
             Err(error) => return Err(error.into()),
         }
     }
-    io::stdout().flush()
+    Ok(())
 }
 
-/// A non-blocking stdout (a terminal shared with a program that set it so).
-fn wait_writable() -> io::Result<()> {
-    let stdout = rustix::stdio::stdout();
-    let mut fds = [rustix::event::PollFd::new(&stdout, rustix::event::PollFlags::OUT)];
+/// Opened by us without blocking, or set so by another program that shares the terminal.
+fn wait_writable(to: BorrowedFd<'_>) -> io::Result<()> {
+    let mut fds = [rustix::event::PollFd::new(&to, rustix::event::PollFlags::OUT)];
     rustix::event::poll(&mut fds, None)?;
     Ok(())
 }
