@@ -1,14 +1,17 @@
 //! How true is the emulated link? Prints asked against seen: rates, round trips, and what the emulator costs.
 //!
 //! `cargo run --release -p weir-lab --example link_speed -- [rates|delays|gso|one MBIT MS gso|packet]`
+//!
+//! With `WEIR_LAB_CC=cubic` in the environment by that congestion control; the machine's own is used without it.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use weir_lab::Error;
 use weir_lab::bed::Bed;
 use weir_lab::path::{Direction, Fidelity, Path};
+use weir_lab::{Error, congestion};
 use weir_units::Rate;
 
 fn main() -> Result<(), Error> {
@@ -49,6 +52,11 @@ fn path(mbit: f64, one_way: f64, fidelity: Fidelity) -> Path {
 /// One connection downloads for 4 s; the last 3 count.
 fn one(mbit: f64, one_way: f64, fidelity: Fidelity) -> Result<(), Error> {
     let bed = Bed::new(&path(mbit, one_way, fidelity))?;
+    let chosen = std::env::var("WEIR_LAB_CC").ok();
+    let _allowed = chosen.is_some().then(congestion::allow).transpose()?;
+    if let Some(name) = chosen {
+        bed.set_sysctl("net.ipv4.tcp_congestion_control", &name)?;
+    }
     let far = bed.far_address();
     let listener = bed.far().run(|| TcpListener::bind((far, 7000)))?.expect("bind");
     let server = bed.far().spawn(move || {
@@ -60,20 +68,27 @@ fn one(mbit: f64, one_way: f64, fidelity: Fidelity) -> Result<(), Error> {
         let mut stream = TcpStream::connect((far, 7000)).expect("connect");
         read_for(&mut stream, Duration::from_secs(1));
         let (start, before, busy) = (Instant::now(), bed.counters().down, cpu_of_link());
-        let bytes = read_for(&mut stream, Duration::from_secs(3));
+        let stop = AtomicBool::new(false);
+        let (bytes, idle) = std::thread::scope(|scope| {
+            let idle = scope.spawn(|| idle_share(&bed, &stop));
+            let bytes = read_for(&mut stream, Duration::from_secs(3));
+            stop.store(true, Relaxed);
+            (bytes, idle.join().expect("looks"))
+        });
         let span = start.elapsed().as_secs_f64();
         let after = bed.counters().down;
         let wire = (after.link.bytes_out - before.link.bytes_out) as f64 / span;
-        (bytes as f64 / span, wire, after, (cpu_of_link() - busy).as_secs_f64() / span)
+        (bytes as f64 / span, wire, after, (cpu_of_link() - busy).as_secs_f64() / span, idle)
     })?;
-    let (goodput, wire, counters, cpu) = seen;
+    let (goodput, wire, counters, cpu, idle) = seen;
     let mean = counters.lateness.mean(counters.link.packets_out);
     println!(
-        "{fidelity:?} asked {mbit:7.0} Mbit/s wire {:9.3} ({:+.2} %) goodput {:9.3} cpu {:5.1} % late mean {mean:?} worst {:?} dropped {} refused {}",
+        "{fidelity:?} asked {mbit:7.0} Mbit/s wire {:9.3} ({:+.2} %) goodput {:9.3} cpu {:5.1} % nothing waits {:4.1} % late mean {mean:?} worst {:?} dropped {} refused {}",
         wire * 8e-6,
         (wire * 8e-6 / mbit - 1.0) * 100.0,
         goodput * 8e-6,
         cpu * 100.0,
+        idle * 100.0,
         Duration::from_nanos(counters.lateness.worst_nanos),
         counters.link.dropped(),
         counters.refused,
@@ -81,6 +96,17 @@ fn one(mbit: f64, one_way: f64, fidelity: Fidelity) -> Result<(), Error> {
     // While the link still works: the client's reset ends the server's write.
     server.join().expect("server");
     Ok(())
+}
+
+/// The share of looks at which no packet waits for the link: the sender's fault, if the rate is missed then.
+fn idle_share(bed: &Bed, stop: &AtomicBool) -> f64 {
+    let (mut looks, mut idle) = (0, 0);
+    while !stop.load(Relaxed) {
+        std::thread::sleep(Duration::from_millis(1));
+        looks += 1;
+        idle += u32::from(bed.counters().down.link.queued_bytes == 0);
+    }
+    f64::from(idle) / f64::from(looks.max(1))
 }
 
 fn read_for(stream: &mut TcpStream, span: Duration) -> u64 {

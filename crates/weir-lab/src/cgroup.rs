@@ -126,7 +126,10 @@ mod tests {
     fn a_controller_that_is_not_offered_is_said_and_no_group_stays() {
         let root = tempfile::tempdir().unwrap();
         let error = Cgroup::make(root.path(), "weir-lab-1-0", &["io"]).unwrap_err().to_string();
-        assert!(error.contains("the cgroup controller io is not enabled") && error.contains("+io"), "{error}");
+        assert!(
+            error.contains("the cgroup controller io is not enabled") && error.contains("+io"),
+            "{error}"
+        );
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use url::Url;
 use weir_units::Bytes;
 
 /// A failed step. Whoever talked to the remote decides here whether trying again can help.
@@ -90,7 +91,7 @@ pub enum Error {
         detail: String,
     },
     /// A status that is not success.
-    #[error("{host} answered {status} {reason}{}", hint(*.status))]
+    #[error("{host} answered {status} {reason}{hint}")]
     Status {
         /// The server's name.
         host: String,
@@ -100,6 +101,8 @@ pub enum Error {
         reason: String,
         /// How long the server asks to wait.
         retry_after: Option<Duration>,
+        /// A way out, or nothing.
+        hint: &'static str,
     },
     /// A redirect that is not followed.
     #[error("cannot follow the redirect from {host}: {detail}")]
@@ -146,7 +149,7 @@ pub enum Error {
         coding: String,
     },
     /// A digest does not match.
-    #[error("{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); {fate}")]
+    #[error("{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); {}", fate(*.passed_on))]
     Digest {
         /// The file.
         name: String,
@@ -158,8 +161,8 @@ pub enum Error {
         found: String,
         /// Who named the expected value.
         origin: String,
-        /// What became of the bytes.
-        fate: &'static str,
+        /// They went out as a stream, which cannot take them back.
+        passed_on: bool,
     },
     /// No expected digest could be had.
     #[error("cannot verify {name}: {detail}")]
@@ -254,6 +257,35 @@ impl Error {
         }
     }
 
+    /// The server has too much to do, or finds that we ask for too much.
+    pub fn is_overload(&self) -> bool {
+        self.retry_after().is_some() || matches!(self, Error::Status { status: 429 | 503, .. })
+    }
+
+    /// Of the way to a proxy, which `named_by` names, not of the way to the server.
+    pub(crate) fn at_proxy(self, named_by: &str) -> Error {
+        match self {
+            Error::Connect { to, source } => {
+                Error::Connect { to: format!("the proxy {to} that {named_by} names"), source }
+            }
+            Error::Resolve { host, source } => {
+                Error::Resolve { host: format!("the proxy {host} that {named_by} names"), source }
+            }
+            other => other,
+        }
+    }
+
+    /// Of a request that did name a user.
+    pub(crate) fn in_spite_of_credentials(self) -> Error {
+        match self {
+            Error::Status { host, status: 401, reason, retry_after, .. } => {
+                let hint = "; it did not accept the user and password given (-u, the URL or ~/.netrc)";
+                Error::Status { host, status: 401, reason, retry_after, hint }
+            }
+            other => other,
+        }
+    }
+
     /// The bytes came but are not the right ones.
     pub fn is_verification(&self) -> bool {
         matches!(self, Error::Digest { .. } | Error::NoDigest { .. })
@@ -271,9 +303,16 @@ pub(crate) fn reason(error: &io::Error) -> String {
     }
 }
 
-fn hint(status: u16) -> &'static str {
+fn fate(passed_on: bool) -> &'static str {
+    if passed_on { "the bytes have already been passed on" } else { "the bytes were discarded" }
+}
+
+/// What may help against `status` of `url`.
+pub(crate) fn hint(status: u16, url: &Url) -> &'static str {
     match status {
-        401 => "; give user:password in the URL, -H 'Authorization: ...' or ~/.netrc",
+        // What servers say to plain HTTP on a TLS port.
+        400 if url.scheme() == "http" => "; if this port speaks TLS, say https://",
+        401 => "; give -u USER:PASSWORD, or a line for this host in ~/.netrc",
         403 => "; the link may have expired or need credentials",
         407 => "; give user:password in the proxy's URL",
         _ => "",

@@ -6,7 +6,7 @@ use weir_http::digest_field::Declared;
 use weir_http::head::ResponseHead;
 use weir_http::validator::Validator;
 
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::http::credentials;
 
 /// An object as one answer shows it.
@@ -104,6 +104,7 @@ pub fn judge(
             status,
             reason: printable(&head.reason),
             retry_after: weir_http::retry_after::wait(&head.fields, now),
+            hint: error::hint(status, url),
         }),
     }
 }

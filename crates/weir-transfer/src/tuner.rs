@@ -144,6 +144,9 @@ const STRETCH: usize = 8;
 const FALLEN: f64 = 0.94;
 const FALLEN_ALONE: f64 = 0.6;
 
+/// Below this share a few windows are enough to tell.
+const COLLAPSED: f64 = 0.6;
+
 /// After so many trials in a row that brought nothing, a fall is no reason to try at once.
 const PATIENT: u32 = 3;
 
@@ -229,21 +232,30 @@ impl Tuner {
 
     /// The present lanes have lost what they, or as many, once brought.
     fn has_fallen(&self) -> bool {
+        let below = |windows: &[Window], share: f64| rate(windows) < share * self.best;
         let share = if self.lanes > 1 { FALLEN } else { FALLEN_ALONE };
-        self.recent.len() == STRETCH && self.failures < PATIENT && rate(&self.recent) < share * self.best
+        let slowly = self.recent.len() == STRETCH && below(&self.recent, share);
+        let suddenly = self.recent.last_chunk::<4>().is_some_and(|last| below(last, COLLAPSED));
+        self.failures < PATIENT && (slowly || suddenly)
     }
 
     /// How many lanes to try from `rate`, and what to hope for.
     fn next(&self, rate: f64, fallen: bool) -> (u32, Attempt) {
         let from = self.lanes;
         let is_slow = rate < FAST_LANE * f64::from(from);
-        let four = (from * 4).min(CIVIL);
-        let to = if self.bold && is_slow && four > from { four } else { from * 2 };
-        let to = to.min(self.max).min(self.ceiling);
+        let step = if fallen {
+            (self.best / rate).clamp(2.0, 4.0)
+        } else if self.bold && is_slow {
+            4.0
+        } else {
+            2.0
+        };
+        let to = (f64::from(from) * step).ceil() as u32;
+        // Beyond what anybody bears only by doubling.
+        let to = to.min(CIVIL.max(from * 2)).min(self.max).min(self.ceiling);
         let gain = f64::from(to) / f64::from(from) - 1.0;
-        let restores = fallen && from > 1;
-        let hope = if restores { gain.min(self.best / rate - 1.0) } else { gain };
-        (to, Attempt { from, before: rate, hope, restores })
+        let hope = if fallen { gain.min(self.best / rate - 1.0) } else { gain };
+        (to, Attempt { from, before: rate, hope, restores: fallen })
     }
 
     fn joining(&mut self, seen: &Observation, attempt: Attempt, since: Duration, bytes: u64) -> Advice {
@@ -328,14 +340,21 @@ impl Tuner {
             return self.set(from, format!("{text}; back to {from}"));
         }
         self.failures = 0;
-        self.not_before = seen.now;
-        let lanes = if self.bold || restores { self.lanes } else { self.paid(from, gained) };
+        if restores {
+            // What the path can carry is known already.
+            self.wait(seen.now, 4);
+        } else {
+            self.not_before = seen.now;
+        }
+        let lanes = if self.bold || restores { self.lanes } else { self.paid(from, gained, seen.limit) };
         self.set(lanes, format!("{text}; keeping {lanes}"))
     }
 
-    /// As many lanes as a gain pays for.
-    fn paid(&self, from: u32, gained: f64) -> u32 {
-        ((f64::from(from) * (1.0 + gained)).round() as u32).clamp(from + 1, self.lanes)
+    /// As many lanes as a gain pays for. Twice as many where it may be loss that limits: new lanes have not met it yet.
+    fn paid(&self, from: u32, gained: f64, limit: Limit) -> u32 {
+        let reserve = if matches!(limit, Limit::ReceiveWindow | Limit::RateLimit) { 1.0 } else { 2.0 };
+        let paid = f64::from(from) * (1.0 + gained) * reserve;
+        (paid.round() as u32).clamp(from + 1, self.lanes)
     }
 
     fn refused(&mut self, seen: &Observation) -> Advice {
@@ -402,25 +421,31 @@ mod tests {
         free_cpus: f64,
     }
 
+    /// The `tick`th window of 100 ms.
+    fn seen(tick: u64, bytes: u64, lanes: u32, started: u32, limit: Limit, free_cpus: f64) -> Observation {
+        Observation {
+            now: Duration::from_millis(tick * 100),
+            span: Duration::from_millis(100),
+            bytes,
+            lanes,
+            started,
+            limit,
+            free_cpus,
+            own_cpu: 1.0,
+            left: Some(u64::MAX),
+            refused: false,
+            round_trip: None,
+        }
+    }
+
     /// Runs the tuner against `world` for `seconds`; returns the lanes it ends with and the most it ever used.
     fn run(world: &World, seconds: u64) -> (u32, u32) {
         let mut tuner = Tuner::new(64);
         let (mut lanes, mut most) = (1, 1);
         for tick in 1..seconds * 10 {
             let started = lanes.min(world.served);
-            let seen = Observation {
-                now: Duration::from_millis(tick * 100),
-                span: Duration::from_millis(100),
-                bytes: ((world.rate)(started) / 10.0) as u64,
-                lanes,
-                started,
-                limit: world.limit,
-                free_cpus: world.free_cpus,
-                own_cpu: 1.0,
-                left: Some(u64::MAX),
-                refused: false,
-                round_trip: None,
-            };
+            let bytes = ((world.rate)(started) / 10.0) as u64;
+            let seen = seen(tick, bytes, lanes, started, world.limit, world.free_cpus);
             if let Advice::Lanes(wanted, _) = tuner.observe(&seen) {
                 lanes = wanted;
                 most = most.max(wanted);
@@ -466,5 +491,105 @@ mod tests {
         assert_eq!(run(&busy, 10), (1, 1));
         let free = World { free_cpus: 3.0, ..world(|lanes| 2e9 * f64::from(lanes.min(4)), Limit::CpuCore) };
         assert_eq!(run(&free, 20).0, 4);
+    }
+
+    /// A path that loses segments at random, by turns of 10 ms: each lane's window grows as Reno's does and halves at a
+    /// loss (RFC 5681); what does not fit the link waits in its queue or, beyond that, is lost.
+    struct LossyPath {
+        /// Bytes per second, and of the queue.
+        link: f64,
+        queue: f64,
+        loss: f64,
+        /// Of each lane: window in segments, slow start is over.
+        windows: Vec<(f64, bool)>,
+        queued: f64,
+        random: fastrand::Rng,
+        /// Segments that a receiver takes.
+        receive_window: f64,
+        limit: Limit,
+    }
+
+    impl LossyPath {
+        const SEGMENT: f64 = 1448.0;
+        const ROUND_TRIP: f64 = 0.04;
+        const TURN: f64 = 0.01;
+
+        fn new(link: f64, loss: f64, seed: u64) -> LossyPath {
+            let random = fastrand::Rng::with_seed(seed);
+            let (windows, receive_window, limit) = (Vec::new(), f64::INFINITY, Limit::SenderOrPath);
+            LossyPath { link, queue: link * 0.04, loss, windows, queued: 0.0, random, receive_window, limit }
+        }
+
+        /// Bytes that arrive at `lanes` lanes in one turn.
+        fn turn(&mut self, lanes: u32) -> f64 {
+            self.windows.resize(lanes as usize, (10.0, false));
+            let round_trip = Self::ROUND_TRIP + self.queued / self.link;
+            let sent: f64 =
+                self.windows.iter().map(|lane| lane.0).sum::<f64>() * Self::SEGMENT * Self::TURN / round_trip;
+            let passed = (self.queued + sent).min(self.link * Self::TURN);
+            let left = self.queued + sent - passed;
+            let dropped = (left - self.queue).max(0.0) / sent;
+            self.queued = left.min(self.queue);
+            for (window, steady) in &mut self.windows {
+                let segments = *window * Self::TURN / round_trip;
+                if self.random.f64() < 1.0 - (1.0 - self.loss - dropped).max(0.0).powf(segments) {
+                    *window = (*window * 0.7).max(4.0);
+                    *steady = true;
+                } else if *steady {
+                    *window += Self::TURN / round_trip;
+                } else {
+                    *window *= 2f64.powf(Self::TURN / round_trip);
+                }
+                *window = window.min(self.receive_window);
+            }
+            passed
+        }
+
+        /// The tuner's lanes after `seconds`, and the share of the link that was used from `from` on.
+        fn run(&mut self, from: u64, seconds: u64) -> (u32, f64) {
+            let mut tuner = Tuner::new(64);
+            let mut used = 0.0;
+            for tick in 1..=seconds * 10 {
+                let lanes = tuner.lanes();
+                let bytes: f64 = (0..10).map(|_| self.turn(lanes)).sum();
+                used += if tick > from * 10 { bytes } else { 0.0 };
+                let seen = seen(tick, bytes as u64, lanes, lanes, self.limit, 1.0);
+                if let Advice::Lanes(_, why) = tuner.observe(&seen) {
+                    println!("{:.1} s: {why}", tick as f64 / 10.0);
+                }
+            }
+            (tuner.lanes(), used / (self.link * (seconds - from) as f64))
+        }
+    }
+
+    /// A lane carries the most right after its slow start and a fifth of that later: what a trial found must not be
+    /// taken to hold for ever.
+    #[test]
+    fn a_path_that_loses_segments_is_filled() {
+        for seed in 0..8 {
+            let (lanes, share) = LossyPath::new(24e6, 0.001, seed).run(0, 40);
+            assert!(share >= 0.95 && lanes <= 64, "{lanes} lanes used {share:.3} of the link, seed {seed}");
+            let (lanes, share) = LossyPath::new(24e6, 0.001, seed).run(5, 40);
+            assert!(
+                share >= 0.98,
+                "{lanes} lanes used {share:.3} of the link after their start, seed {seed}"
+            );
+        }
+    }
+
+    /// 64 KiB a round trip are 1.6 MB/s on each lane: the path takes 15 of them.
+    #[test]
+    fn a_small_receive_window_is_multiplied_until_the_path_is_full() {
+        let mut path = LossyPath { receive_window: 45.0, limit: Limit::ReceiveWindow, ..LossyPath::new(24e6, 0.0, 1) };
+        let (lanes, share) = path.run(5, 40);
+        assert!(share >= 0.95 && (15..=24).contains(&lanes), "{lanes} lanes used {share:.3} of the link");
+    }
+
+    #[test]
+    fn a_path_without_loss_is_left_to_few_lanes() {
+        for seed in 0..8 {
+            let (lanes, _) = LossyPath::new(24e6, 0.0, seed).run(0, 60);
+            assert!(lanes <= 2, "{lanes} lanes, seed {seed}");
+        }
     }
 }

@@ -27,18 +27,12 @@ pub struct Expectation {
     pub origin: String,
 }
 
-/// What became of bytes whose digest is wrong: a file of them goes.
-pub const DISCARDED: &str = "the bytes were discarded";
-
-/// What became of bytes whose digest is wrong: a stream cannot take them back.
-pub const PASSED_ON: &str = "the bytes have already been passed on";
-
-/// Checks `found` against every expectation; all must hold. `fate` is what becomes of the bytes if they do not.
+/// Checks `found` against every expectation; all must hold. `passed_on`: the bytes went out as a stream.
 pub fn check(
     name: &str,
     expectations: &[Expectation],
     found: &[Expected],
-    fate: &'static str,
+    passed_on: bool,
 ) -> Result<(), Error> {
     for one in expectations {
         let algorithm = one.expected.algorithm();
@@ -50,7 +44,7 @@ pub fn check(
                 expected: one.expected.hex(),
                 found: digest.hex(),
                 origin: one.origin.clone(),
-                fate,
+                passed_on,
             });
         }
     }

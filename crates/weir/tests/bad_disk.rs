@@ -103,7 +103,7 @@ fn on_a_full_disk(server: &Server) -> Option<Run> {
 fn a_disk_without_room_is_noticed_before_the_download() {
     let server = serve(8 * MIB);
     let Some(run) = on_a_full_disk(&server) else { return };
-    run.fails(1, &["full/out", "no space left on device"]);
+    run.fails(1, &["full/out", "no space left on device: 8.39 MB needed, ", " free"]);
     assert_eq!(String::from_utf8_lossy(&run.stdout), "", "nothing is left");
     assert!(server.sent() < 8 * MIB as u64);
 }

@@ -78,7 +78,9 @@ impl Quantity {
         match self {
             Quantity::Rate | Quantity::RateBeforeKnee | Quantity::RateAfterKnee => rate(text),
             Quantity::Written | Quantity::OnDisk => rate(text),
-            Quantity::Seconds | Quantity::RoundTrip => text.parse::<Span>().map(|Span(span)| span.as_secs_f64()),
+            Quantity::Seconds | Quantity::RoundTrip => {
+                text.parse::<Span>().map(|Span(span)| span.as_secs_f64())
+            }
             Quantity::KneeBytes => {
                 text.parse::<Bytes>().map(|bytes| bytes.0 as f64).map_err(|err| err.to_string())
             }

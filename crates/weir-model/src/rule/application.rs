@@ -59,15 +59,15 @@ pub(crate) fn slow_answer(window: &Window, context: &Context<'_>) -> Option<f64>
 }
 
 /// Seconds that one request waits for its first byte. A wait may reach over several windows, so those beside this one
-/// in which a lane waits too are taken together, up to 2 s each way: enough to tell a server from any path.
+/// in which a lane waits too are taken together, up to 1 s each way: enough to tell a server from any path.
 pub(crate) fn request_wait(window: &Window, context: &Context<'_>) -> f64 {
     let wait_of =
         |window: &Window| -> f64 { window.lanes.iter().map(|lane| lane.first_byte.as_secs_f64()).sum() };
     let requests_of =
         |window: &Window| -> u64 { window.lanes.iter().map(|lane| u64::from(lane.requests)).sum() };
     let waiting = window.lanes.iter().filter(|lane| !lane.first_byte.is_zero()).count() as u64;
-    let beside = (context.recent(2.0).take_while(|window| wait_of(window) > 0.0))
-        .chain(context.following(2.0).take_while(|window| wait_of(window) > 0.0));
+    let beside = (context.recent(1.0).take_while(|window| wait_of(window) > 0.0))
+        .chain(context.following(1.0).take_while(|window| wait_of(window) > 0.0));
     let (wait, requests) = beside.fold((wait_of(window), requests_of(window)), |(wait, requests), window| {
         (wait + wait_of(window), requests + requests_of(window))
     });

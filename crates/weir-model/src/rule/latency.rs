@@ -5,7 +5,7 @@
 //!    round trip (not above `application`'s threshold), or handshakes alone take that half;
 //! 2. small objects: an object takes a lane no more than six round trips in all (its request, and the few of slow start
 //!    that a body of a few bandwidth-delay products needs), requests and waits fill 80 % of the time, first bytes and
-//!    handshakes at least a quarter of it;
+//!    handshakes at least 15 % of it: one round trip of six;
 //! 3. one request after another: several small objects a lane, each of which fits the first flight of a connection, no
 //!    lane's thread full, and a fifth of the time or more in waits for answers: what is left is the work on each object
 //!    between two waits, which other requests could overlap;
@@ -17,7 +17,7 @@
 //! over a full link wait in its queue and look like (1) as long as that queue is short.
 
 use super::application::{request_wait, slow_answer};
-use super::spent::{Spent, min_rtt, spent};
+use super::spent::{Spent, active, min_rtt, spent, working};
 use super::{Context, Judgement, cpu_core};
 use crate::evidence::Window;
 use crate::path;
@@ -93,10 +93,10 @@ fn round_trips(window: &Window, context: &Context<'_>, spent: Spent) -> Option<J
 fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
     let rtt = min_rtt(window, context)?;
     let waits = spent.connecting + spent.first_byte + spent.socket_wait;
-    if window.objects == 0 || waits < 0.8 || spent.connecting + spent.first_byte < 0.25 {
+    if window.objects == 0 || waits < 0.8 || spent.connecting + spent.first_byte < 0.15 {
         return None;
     }
-    let each = window.span.as_secs_f64() * f64::from(spent.lanes) / f64::from(window.objects);
+    let each = time_of_object(window, context)?;
     (each <= 6.0 * rtt).then(|| {
         let size = window.received as f64 / f64::from(window.objects);
         let evidence = format!(
@@ -108,6 +108,18 @@ fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option
         );
         Judgement::convict(0.9 * waits, evidence)
     })
+}
+
+/// Seconds that a lane takes for one object, over the second before and the one after: an object may take several windows,
+/// and finish in one of them.
+fn time_of_object(window: &Window, context: &Context<'_>) -> Option<f64> {
+    let around = std::iter::once(window).chain(context.recent(1.0)).chain(context.following(1.0));
+    let (mut objects, mut time) = (0.0, 0.0);
+    for window in around {
+        objects += f64::from(window.objects);
+        time += working(window).map(|lane| active(lane, window)).sum::<f64>();
+    }
+    (objects > 0.0).then(|| time / objects)
 }
 
 fn one_after_another(window: &Window, spent: Spent) -> Option<Judgement> {
@@ -160,7 +172,7 @@ fn slow_start(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Ju
     // Live, growth is what tells slow start from a connection that is simply slow.
     let earlier = || rate_over(context.recent(3.0 * rtt).skip_while(|past| past.at + rtt > window.at));
     let grows = !live || here >= 1.3 * earlier();
-    (age <= rounds * rtt && grows).then(|| {
+    (here > 0.0 && age <= rounds * rtt && grows).then(|| {
         let evidence =
             format!("slow start: {} and growing, {} after the first byte", rate(here), seconds(age.max(0.0)));
         Judgement::convict(0.8, evidence)

@@ -2,7 +2,8 @@
 //!
 //! Convicts when all of these hold for lanes that carry half of the bytes or more:
 //! 1. the lane waits for data, with its receive queue nearly empty;
-//! 2. the round trip that the data show (`tcpi_rcv_rtt`) is 1.3 times its minimum or more, and 2 ms above it;
+//! 2. the round trip that the data show (`tcpi_rcv_rtt`) is 1.3 times its minimum or more, and 2 ms above it, with data in
+//!    full segments and not in small answers;
 //! 3. data come steadily: over half a second (five round trips) each window's rate is within half of their mean, and a
 //!    round trip carries ten segments or more. A sender that pauses makes the kernel measure its period instead (10 ms of
 //!    sleep on a path of 0.03 ms gave 10 ms);
@@ -57,6 +58,9 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
 
 fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Option<String> {
     let tcp = lane.tcp.value()?;
+    if !samples(tcp, lane) {
+        return None;
+    }
     let min =
         tcp.min_rtt.map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0).or(min_rtt(window, context))?;
     let now = tcp.receiver_rtt?.as_secs_f64();
@@ -87,6 +91,14 @@ fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Opti
         seconds(min),
         rate(mean)
     ))
+}
+
+/// Whether the kernel has a sample of the round trip at all: it takes one from each full segment that answers an
+/// acknowledgement (`tcp_rcv_rtt_measure_ts`). From small answers it has only the time in which a whole window of bytes
+/// came, which is the rate put differently, and between two answers it has none.
+fn samples(tcp: &TcpWindow, lane: &LaneWindow) -> bool {
+    let payload = lane.received / tcp.segments.max(1);
+    payload >= 500 && lane.first_byte < lane.socket_wait
 }
 
 /// Whether each of the windows around, and two at least, had within half of their mean rate. A window must hold a round

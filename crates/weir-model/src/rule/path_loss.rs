@@ -4,19 +4,23 @@
 //! 1. the lanes wait for data;
 //! 2. over the last second, 0.1 % of the segments or more arrived out of order, three at least: a hole makes all that
 //!    follow it in flight count, so the loss itself is taken as that share divided by the segments in flight;
-//! 3. the rate is what that loss allows a loss-driven sender (Reno, CUBIC), within a factor of 0.2 to 3. A sender that
-//!    does not slow down for loss (BBR) goes far beyond; loss too rare to matter allows far more;
+//! 3. the rate is what that loss allows a loss-driven sender (Reno, CUBIC), within a factor of 0.2 to 1.5 (0.6 to 1.3 were
+//!    measured). A sender that does not slow down for loss (BBR) goes beyond; loss too rare to matter allows far more;
 //! 4. the round trip is near its minimum (1.15 times and 0.5 ms): else the loss is that of a full queue, a symptom;
 //! 5. the receive window has room (less than half filled), when it is known;
-//! 6. no trial with more lanes brought nothing: that would be a full link, where each sender loses its share.
+//! 6. no trial with more lanes brought nothing: that would be a full link, where each sender loses its share;
+//! 7. the rate moves by a tenth or more over the last seconds, unless a trial with more lanes brought more: CUBIC's
+//!    sawtooth goes from 0.7 to 1, which is a standard deviation of a tenth of its mean, and Reno's twice that. A link or a
+//!    policer hands out just one rate, and what is out of order there is its overflow.
 //!
-//! Acquits: any of 1 to 6 refuted.
+//! Acquits: any of 1 to 7 refuted.
 //!
-//! Can be wrong: at a full link with a very short queue a lone sender's own loss satisfies 2 to 5. That is why strength
+//! Can be wrong: at a full link with a very short queue a lone sender's own loss satisfies 2 to 7. That is why strength
 //! stays at 0.6 until a trial with more lanes grew with their number.
 
 use super::rate_limit::{flat, scaled};
 use super::spent::{min_rtt, spent, working};
+use super::steadiness::{STEADY, spread};
 use super::{Context, Judgement};
 use crate::evidence::{TcpWindow, Window};
 use crate::path::{SEGMENT, loss_bound};
@@ -58,7 +62,12 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if seen.window.is_some_and(|window| seen.rate * rtt >= 0.5 * window) {
         return Judgement::acquit(format!("{counted}, but the receive window is filled as well"));
     }
-    let in_flight = (seen.rate * rtt / seen.segment as f64).max(1.0);
+    let in_flight = seen.rate * rtt / seen.segment as f64;
+    if in_flight < 2.0 {
+        return Judgement::unknown(format!(
+            "what the loss costs: {counted}, but a round trip carries {in_flight:.1} segments, and no congestion window is smaller than two"
+        ));
+    }
     let loss = (share / in_flight).min(1.0);
     let round_trip = Duration::try_from_secs_f64(rtt).unwrap_or_default();
     let Some(bound) =
@@ -70,18 +79,47 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     let least = if loss > 0.02 { 0.03 } else { 0.2 };
     let numbers = format!("{counted}; such loss allows about {} at {}", rate(bound), seconds(rtt));
     let reached = seen.rate / bound;
-    if reached > 3.0 {
+    if reached > 1.5 {
         Judgement::acquit(format!(
             "{numbers}, and a connection carries {}: its sender ignores loss",
             rate(seen.rate)
         ))
     } else if reached < least {
         Judgement::acquit(format!("{numbers}, far above the {} seen", rate(seen.rate)))
+    } else if let Some(moves) = steady(window, context) {
+        Judgement::acquit(format!("{numbers}, but the rate moves by {} only: a link's", percent(moves)))
     } else {
         let strength = if scaled(context.trials).is_some() { 0.85 } else { 0.6 };
         Judgement::convict(strength, format!("{numbers}, and a connection carries {}", rate(seen.rate)))
     }
 }
+
+/// How little the rate of all lanes, in segments, moves over a second and a half each way, where that is less than loss makes it: several
+/// lanes even each other out, by the root of their number.
+fn steady(window: &Window, context: &Context<'_>) -> Option<f64> {
+    if scaled(context.trials).is_some() {
+        return None;
+    }
+    let least = min_rtt(window, context).unwrap_or(0.0);
+    let around = (context.following(1.5).chain([window])).chain(context.recent(1.5));
+    let mut rates: Vec<f64> = Vec::new();
+    let (mut segments, mut time) = (0.0, 0.0);
+    for window in around {
+        // Not bytes, which a lane of our own counts in blocks of up to some megabytes.
+        let arrived = window.lanes.iter().filter_map(|lane| lane.tcp.value()).map(|tcp| tcp.segments as f64);
+        segments += arrived.sum::<f64>();
+        time += window.span.as_secs_f64();
+        if time > 0.0 && time >= least {
+            rates.push(segments / time);
+            (segments, time) = (0.0, 0.0);
+        }
+    }
+    let lanes = f64::from(spent(window).lanes.max(1));
+    spread(&rates).filter(|moves| *moves < (SAWTOOTH / lanes.sqrt()).max(STEADY))
+}
+
+/// The standard deviation of CUBIC's sawtooth as a share of its mean: 0.3 / sqrt(12) / 0.85.
+const SAWTOOTH: f64 = 0.1;
 
 /// What the working lanes' sockets counted in the last second.
 struct Seen {

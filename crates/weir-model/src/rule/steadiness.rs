@@ -1,14 +1,15 @@
 //! How much does a rate move from one window to the next? What tells a link or policer from loss that strikes at random.
 
-/// The most that a rate moves where a link or a policer hands out just one: 1 to 6 % were measured, and 9 % and more where
-/// loss strikes at random, since each loss takes a third or half of the congestion window.
-pub(crate) const STEADY: f64 = 0.07;
+/// The most that a rate deviates where a link or a policer hands out just one: 1 to 3 % were measured where its own loss was
+/// many times a second, and 7 % and more where loss strikes at random, since each loss takes a third or half of the
+/// congestion window.
+pub(crate) const STEADY: f64 = 0.05;
 
 /// Fewer rates than this say little.
 const LEAST: usize = 8;
 
 /// The standard deviation of these rates as a share of their mean; `None` for fewer than eight, or for all zero.
-pub(crate) fn unsteadiness(rates: &[f64]) -> Option<f64> {
+pub(crate) fn deviation(rates: &[f64]) -> Option<f64> {
     let count = rates.len() as f64;
     let mean = rates.iter().sum::<f64>() / count;
     if rates.len() < LEAST || !mean.is_finite() || mean <= 0.0 {
@@ -18,16 +19,43 @@ pub(crate) fn unsteadiness(rates: &[f64]) -> Option<f64> {
     Some(variance.sqrt() / mean)
 }
 
+/// The spread of these rates as a share of their median; `None` for fewer than eight, or for a median of zero. Three
+/// quarters of the distance between the quartiles, which is the standard deviation where the spread is Gaussian: one
+/// window that held a stall, or the first of a transfer, does not count.
+pub(crate) fn spread(rates: &[f64]) -> Option<f64> {
+    let mut rates: Vec<f64> = rates.iter().copied().filter(|rate| rate.is_finite()).collect();
+    rates.sort_by(f64::total_cmp);
+    if rates.len() < LEAST {
+        return None;
+    }
+    let at = |part: usize| rates[(rates.len() - 1) * part / 4];
+    let median = at(2);
+    (median > 0.0).then(|| 0.75 * (at(3) - at(1)) / median)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_even_rate_does_not_move_and_a_sawtooth_does() {
-        assert_eq!(unsteadiness(&[5.0; 8]), Some(0.0));
+        assert_eq!((deviation(&[5.0; 8]), spread(&[5.0; 8])), (Some(0.0), Some(0.0)));
         let sawtooth: Vec<f64> = (0..16).map(|step| 5.0 + f64::from(step % 8)).collect();
-        assert!(unsteadiness(&sawtooth).unwrap() > 2.0 * STEADY);
-        assert_eq!(unsteadiness(&[5.0; 7]), None);
-        assert_eq!(unsteadiness(&[0.0; 8]), None);
+        assert!(deviation(&sawtooth).unwrap() > 2.0 * STEADY);
+        assert!(spread(&sawtooth).unwrap() > 2.0 * STEADY);
+    }
+
+    #[test]
+    fn few_rates_or_none_at_all_say_nothing() {
+        assert_eq!((deviation(&[5.0; 7]), spread(&[5.0; 7])), (None, None));
+        assert_eq!((deviation(&[0.0; 8]), spread(&[0.0; 8])), (None, None));
+    }
+
+    #[test]
+    fn one_stall_deviates_but_does_not_spread() {
+        let mut rates = [5.0; 12];
+        rates[3] = 0.0;
+        assert!(deviation(&rates).unwrap() > STEADY);
+        assert_eq!(spread(&rates), Some(0.0));
     }
 }

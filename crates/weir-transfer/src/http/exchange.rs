@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use url::Url;
 use weir_http::head::ResponseHead;
@@ -15,7 +15,9 @@ use crate::http::credentials;
 use crate::http::h2_session::{H2Session, H2Stream};
 use crate::http::proxy::{Proxies, Proxy};
 use crate::http::request::{Ask, Origin, safe_elsewhere};
-use crate::http::tls::{Clients, Session, Trust};
+use crate::http::tls::Session;
+use crate::http::trust::{Clients, Trust};
+use crate::object::{self, Part};
 use crate::stage_clock::{Stage, StageClock};
 
 /// RFC 9110 section 15.4 leaves the bound to us; curl's is 50, browsers' 20.
@@ -74,6 +76,16 @@ pub struct Answer {
     pub url: Url,
     /// The body.
     pub body: Exchange,
+    /// The request named a user.
+    pub authorized: bool,
+}
+
+impl Answer {
+    /// What it means to a request for the bytes from `start`, `None` if for the whole. See [`object::judge`].
+    pub fn judge(&self, start: Option<u64>) -> Result<Part, Error> {
+        let judged = object::judge(&self.head, &self.url, start, SystemTime::now());
+        judged.map_err(|error| if self.authorized { error.in_spite_of_credentials() } else { error })
+    }
 }
 
 impl Exchange {
@@ -200,7 +212,7 @@ impl<'a> Client<'a> {
             };
             let (head, mut body) = self.ask(&url, &ask, many)?;
             if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
-                return Ok(Answer { head, url, body });
+                return Ok(Answer { head, url, body, authorized: ask.authorization.is_some() });
             }
             let next = redirect(&url, &head)?;
             self.drain(&mut body);
@@ -383,7 +395,8 @@ impl<'a> Client<'a> {
     /// A socket to the origin, or to its proxy, through which https origins are reached by CONNECT.
     fn dial_through(&self, origin: &Origin, proxy: Option<&Proxy>) -> Result<TcpStream, Error> {
         let Some(proxy) = proxy else { return address::connect(&origin.host, origin.port, &self.dial) };
-        let socket = address::connect(&proxy.host, proxy.port, &self.dial)?;
+        let socket = address::connect(&proxy.host, proxy.port, &self.dial);
+        let socket = socket.map_err(|error| error.at_proxy(&proxy.named_by))?;
         if origin.tls { tunnel(socket, origin, proxy, self.clock, &self.dial) } else { Ok(socket) }
     }
 

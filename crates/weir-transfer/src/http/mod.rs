@@ -10,6 +10,7 @@ pub mod h2_session;
 pub mod proxy;
 pub mod request;
 pub mod tls;
+pub mod trust;
 
 pub use connection::Connection;
 pub use exchange::Exchange;

@@ -22,24 +22,28 @@ pub struct Proxy {
     pub port: u16,
     /// `Basic ...`, if its URL had a user.
     pub authorization: Option<String>,
+    /// Who named it: `--proxy` or a variable of the environment.
+    pub named_by: String,
 }
 
 impl Proxies {
     /// `explicit` (from `--proxy`; empty for none at all) over `variable`, which reads the environment.
     pub fn new(explicit: Option<&str>, variable: impl Fn(&str) -> Option<String>) -> Result<Proxies, Error> {
-        let lookup =
-            |names: &[&str]| names.iter().find_map(|name| variable(name)).filter(|text| !text.is_empty());
+        let lookup = |names: &[&str]| {
+            let named = |name: &&str| Some(((*name).to_owned(), variable(name)?));
+            names.iter().find_map(named).filter(|(_, text)| !text.is_empty())
+        };
         if let Some(explicit) = explicit {
-            let proxy = if explicit.is_empty() { None } else { Some(parse(explicit)?) };
+            let proxy = if explicit.is_empty() { None } else { Some(parse(explicit, "--proxy")?) };
             return Ok(Proxies { http: proxy.clone(), https: proxy, exempt: Vec::new() });
         }
-        let read = |names: &[&str]| lookup(names).map(|text| parse(&text)).transpose();
+        let read = |names: &[&str]| lookup(names).map(|(name, text)| parse(&text, &name)).transpose();
         Ok(Proxies {
             // Only the lower-case form: a CGI program gets HTTP_PROXY from a request's Proxy field (httpoxy).
             http: read(&["http_proxy", "all_proxy", "ALL_PROXY"])?,
             https: read(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])?,
             exempt: lookup(&["no_proxy", "NO_PROXY"])
-                .map(|list| {
+                .map(|(_, list)| {
                     list.split([',', ' ']).filter(|item| !item.is_empty()).map(str::to_lowercase).collect()
                 })
                 .unwrap_or_default(),
@@ -68,8 +72,8 @@ fn is_exempt(item: &str, host: &str, port: Option<u16>) -> bool {
     named && only_port.is_none_or(|only: u16| Some(only) == port)
 }
 
-fn parse(text: &str) -> Result<Proxy, Error> {
-    let refused = |why: &str| Error::Refused(format!("cannot use the proxy given: {why}"));
+fn parse(text: &str, named_by: &str) -> Result<Proxy, Error> {
+    let refused = |why: &str| Error::Refused(format!("cannot use the proxy that {named_by} gives: {why}"));
     let full = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let url = Url::parse(&full).map_err(|error| refused(&error.to_string()))?;
     if url.scheme() != "http" {
@@ -79,6 +83,7 @@ fn parse(text: &str) -> Result<Proxy, Error> {
         host: url.host_str().ok_or_else(|| refused("it names no host"))?.to_owned(),
         port: url.port().unwrap_or(if text.contains("://") { 80 } else { 1080 }),
         authorization: credentials::from_url(&url),
+        named_by: named_by.to_owned(),
     })
 }
 
@@ -110,6 +115,14 @@ mod tests {
         assert_eq!(host_for(&both, "http://notx.org/"), Some("a".into()));
         assert_eq!(host_for(&both, "http://z:82/"), Some("a".into()));
         assert_eq!(host_for(&proxies(&[("HTTP_PROXY", "http://evil")]), "http://h/"), None);
+    }
+
+    #[test]
+    fn a_proxy_knows_who_named_it() {
+        let both = proxies(&[("https_proxy", "a:1"), ("ALL_PROXY", "b:1")]);
+        for (url, named_by) in [("https://h/", "https_proxy"), ("http://h/", "ALL_PROXY")] {
+            assert_eq!(both.for_url(&Url::parse(url).unwrap()).unwrap().named_by, named_by);
+        }
     }
 
     #[test]

@@ -151,7 +151,12 @@ mod tests {
         assert!(head.starts_with("GET /a%20b?q=1 HTTP/1.1\r\nHost: h:81\r\n"), "{head}");
         assert!(head.contains("Range: bytes=5-9\r\nIf-Range: \"e\"\r\n"));
         assert!(!head.contains("secret"));
-        let proxy = Proxy { host: "p".into(), port: 1, authorization: Some("Basic y".into()) };
+        let proxy = Proxy {
+            host: "p".into(),
+            port: 1,
+            authorization: Some("Basic y".into()),
+            named_by: "--proxy".into(),
+        };
         let head = String::from_utf8(ask(&[]).head(&url, &origin, Some(&proxy))).unwrap();
         assert!(head.starts_with("GET http://h:81/a%20b?q=1 HTTP/1.1\r\n"), "{head}");
         assert!(head.contains("Proxy-Authorization: Basic y\r\n"));

@@ -1,24 +1,16 @@
-//! TLS sessions: which certificates are trusted, and a session over a blocking socket.
+//! A TLS session over a blocking socket.
 //!
 //! rustls's unbuffered interface decrypts in place in our own 256 KiB buffer and hands each record out once; its
 //! buffered one would read the socket in small pieces and copy each byte twice more.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{UnbufferedClientConnection, WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
-};
-use rustls_platform_verifier::BuilderVerifierExt;
+use rustls::{ClientConfig, Error as TlsError};
 
 use crate::error::Error;
 use crate::http::connection::is_timeout;
@@ -26,181 +18,6 @@ use crate::stage_clock::{Stage, StageClock};
 
 /// 16 records: few enough to stay in the L2 cache between the kernel's copy and the decryption.
 const CIPHERTEXT: usize = 256 << 10;
-
-/// What the user said about trust.
-#[derive(Debug, Clone, Default)]
-pub struct Trust {
-    /// `--cacert`, or `SSL_CERT_FILE`: only these authorities.
-    pub authorities: Option<std::path::PathBuf>,
-    /// `-k`: any certificate.
-    pub insecure: bool,
-}
-
-/// Client configurations for HTTP/1.1 alone and for "HTTP/2 if you can".
-#[derive(Debug, Clone)]
-pub struct Clients {
-    /// Offers `http/1.1`.
-    pub http1: Arc<ClientConfig>,
-    /// Offers `h2`, then `http/1.1`.
-    pub http2: Arc<ClientConfig>,
-}
-
-impl Clients {
-    /// Builds both from the user's trust.
-    pub fn new(trust: &Trust) -> Result<Clients, Error> {
-        let base = config(trust)?;
-        let with = |protocols: &[&[u8]]| {
-            let mut config = base.clone();
-            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-            Arc::new(config)
-        };
-        Ok(Clients { http1: with(&[b"http/1.1"]), http2: with(&[b"h2", b"http/1.1"]) })
-    }
-}
-
-fn config(trust: &Trust) -> Result<ClientConfig, Error> {
-    let refused = |error: TlsError| Error::Refused(format!("cannot set up tls: {error}"));
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(refused)?;
-    if trust.insecure {
-        let verifier = Arc::new(AnyCertificate(provider));
-        return Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth());
-    }
-    match &trust.authorities {
-        Some(path) => {
-            let given = certificates(path)?;
-            let verifier = Arc::new(Given::new(given, path, provider)?);
-            Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
-        }
-        None => Ok(builder.with_platform_verifier().map_err(refused)?.with_no_client_auth()),
-    }
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let refused = |cause: String| cannot_read(path, &cause);
-    let read = CertificateDer::pem_file_iter(path).map_err(|error| refused(pem_cause(error)))?;
-    let read: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| refused(pem_cause(error)))?;
-    if read.is_empty() { Err(refused("no certificate in PEM form in it".to_owned())) } else { Ok(read) }
-}
-
-fn cannot_read(path: &Path, cause: &str) -> Error {
-    Error::Refused(format!("cannot read certificates from {}: {cause}", path.display()))
-}
-
-/// `--cacert`: what these authorities signed, and these certificates themselves. The usual self-signed certificate calls
-/// itself an authority, which webpki refuses as a server's own.
-#[derive(Debug)]
-struct Given {
-    certificates: Vec<CertificateDer<'static>>,
-    signed: Arc<WebPkiServerVerifier>,
-}
-
-impl Given {
-    fn new(
-        given: Vec<CertificateDer<'static>>,
-        path: &Path,
-        provider: Arc<CryptoProvider>,
-    ) -> Result<Given, Error> {
-        let mut roots = RootCertStore::empty();
-        for certificate in &given {
-            roots.add(certificate.clone()).map_err(|error| cannot_read(path, &error.to_string()))?;
-        }
-        let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        let signed = signed.map_err(|error| cannot_read(path, &error.to_string()))?;
-        Ok(Given { certificates: given, signed })
-    }
-}
-
-impl ServerCertVerifier for Given {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        chain: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, TlsError> {
-        let verdict = self.signed.verify_server_cert(certificate, chain, name, ocsp, now);
-        let is_given = || self.certificates.iter().any(|given| given == certificate);
-        match verdict {
-            Err(TlsError::InvalidCertificate(CertificateError::Other(_))) if is_given() => {
-                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
-                Ok(ServerCertVerified::assertion())
-            }
-            verdict => verdict,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        self.signed.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        self.signed.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.signed.supported_verify_schemes()
-    }
-}
-
-fn pem_cause(error: rustls::pki_types::pem::Error) -> String {
-    match error {
-        rustls::pki_types::pem::Error::Io(error) => crate::error::reason(&error),
-        other => other.to_string(),
-    }
-}
-
-/// `-k`: believes any certificate, but still requires that the peer holds its key.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, TlsError> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
 
 /// A TLS session over one socket.
 pub struct Session {
@@ -448,7 +265,12 @@ pub fn explain(host: &str, error: &io::Error) -> Option<Error> {
     let (detail, permanent) = match tls {
         TlsError::InvalidCertificate(cause) => {
             let cause = certificate_cause(cause);
-            (format!("its certificate {cause}; --cacert FILE trusts an authority, -k trusts anything"), true)
+            (
+                format!(
+                    "its certificate {cause}; --cacert FILE trusts that certificate or its authority, -k trusts anything"
+                ),
+                true,
+            )
         }
         TlsError::InvalidMessage(_) => ("it does not speak tls on this port".to_owned(), true),
         TlsError::AlertReceived(alert) => (format!("it answered with the alert {alert:?}"), true),
@@ -465,6 +287,11 @@ fn certificate_cause(error: &rustls::CertificateError) -> String {
         E::UnknownIssuer => "is not signed by a trusted authority".to_owned(),
         E::NotValidForName | E::NotValidForNameContext { .. } => "is for another name".to_owned(),
         E::Revoked => "has been revoked".to_owned(),
+        // webpki's word for it; the usual self-signed certificate calls itself an authority.
+        E::Other(cause) if cause.to_string().contains("CaUsedAsEndEntity") => {
+            "is self-signed, so nobody vouches for it".to_owned()
+        }
+        E::Other(_) => "is not valid for a server".to_owned(),
         other => format!("is not valid ({other})"),
     }
 }

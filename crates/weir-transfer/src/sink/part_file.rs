@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatvfs};
 use weir_http::validator::Validator;
 use weir_units::Bytes;
 
@@ -109,9 +109,19 @@ impl PartFile {
             Err(error) => {
                 // A failed reservation may leave some: give it back.
                 let _ = self.file.set_len(0);
-                Err(full(error.into()))
+                Err(full(self.with_room(error.into(), size)))
             }
         }
+    }
+
+    /// A full disk's error, with how much is needed and how much is there.
+    fn with_room(&self, error: io::Error, needed: u64) -> io::Error {
+        let room = fstatvfs(&self.file).ok().filter(|_| error.kind() == io::ErrorKind::StorageFull);
+        let Some(room) = room else { return error };
+        // What an ordinary user may take; the rest is root's reserve.
+        let free = Bytes(room.f_bavail.saturating_mul(room.f_frsize));
+        let text = format!("{}: {} needed, {free} free", crate::error::reason(&error), Bytes(needed));
+        io::Error::new(error.kind(), text)
     }
 
     /// Writes all of `pieces` at `offset`.

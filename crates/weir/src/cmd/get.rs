@@ -12,7 +12,7 @@ use weir_transfer::engine;
 use weir_transfer::error::Error;
 use weir_transfer::http::exchange::{Http, Version};
 use weir_transfer::http::proxy::Proxies;
-use weir_transfer::http::tls::Trust;
+use weir_transfer::http::trust::Trust;
 use weir_transfer::job::{FileReport, Job, Options, Outcome, Output, RunReport};
 
 use crate::args::{Get, Jobs};

@@ -9,7 +9,7 @@ use weir_lab::path::{Direction, GilbertElliott, Loss, Path, Policer, Queue, Queu
 use weir_model::path::{INITIAL_WINDOW, loss_bound};
 use weir_units::{Bytes, Rate};
 
-use crate::cell::{Cause, Cell, SEGMENT};
+use crate::cell::{Cause, Cell, Congestion, SEGMENT};
 
 /// The part of the link at which a cause other than the path holds a transfer.
 pub(crate) const BIND: f64 = 0.4;
@@ -82,7 +82,14 @@ impl Plan {
             span: span(cell),
         };
         match cell.cause {
-            Cause::HealthyLink | Cause::ShallowQueue | Cause::Policer => {}
+            Cause::HealthyLink | Cause::ShallowQueue => {}
+            Cause::Policer if cell.segments() < 1.0 && cell.congestion == Congestion::Bbr => {
+                return Err(
+                    "bbr finds no rate behind a policer on a path of less than a segment: it uses 10 %"
+                        .into(),
+                );
+            }
+            Cause::Policer => {}
             Cause::RandomLoss | Cause::BurstLoss => can_lose(cell)?,
             Cause::SendBuffer => {
                 holds_segments(cell, 4.0)?;
@@ -127,7 +134,7 @@ impl Plan {
             }
         }
         if matches!(plan.reader, Reader::Sleeps { .. } | Reader::Stores { .. } | Reader::Computes { .. }) {
-            plan.autotuning = Some(soon_full(cell, plan.span));
+            plan.autotuning = Some(soon_full(cell));
         }
         Ok(plan)
     }
@@ -146,8 +153,8 @@ impl Plan {
 /// Long enough for some twenty round trips after slow start, and for a few dozen windows.
 fn span(cell: Cell) -> Duration {
     let seconds = match (cell.cause, cell.round_trip, cell.mbit) {
-        // Slow start alone takes a second, and what it lost another.
-        (Cause::HealthyLink | Cause::ShallowQueue | Cause::Policer, 100.., 400..) => 8.0,
+        // Slow start and what it lost take two to three seconds, which must stay the smaller part.
+        (Cause::HealthyLink | Cause::ShallowQueue | Cause::Policer, 100.., 400..) => 12.0,
         (Cause::DiskReader, ..) => 6.0,
         (_, 100.., _) => 5.0,
         _ => 3.5,
@@ -180,12 +187,10 @@ fn path(cell: Cell) -> Path {
     Path { up, down, seed, ..Path::default() }
 }
 
-/// A receive buffer that a slow reader lets fill within an eighth of the run: this machine's 32 MB would take in all that a
-/// slow link brings in seconds, and the sender would not be held at all. The window is half of the buffer, and still
-/// several bandwidth-delay products.
-fn soon_full(cell: Cell, span: Duration) -> Bytes {
-    let surplus = (1.0 - BIND) * cell.rate().0 * span.as_secs_f64() / 8.0;
-    Bytes((2.0 * surplus).max(4.0 * cell.bdp().0 as f64).clamp(256e3, 32e6) as u64)
+/// A receive buffer that a slow reader soon lets fill: this machine's 32 MB would take in all that a slow link brings in
+/// seconds, and the sender would not be held at all. The window, half of it, is still two bandwidth-delay products.
+fn soon_full(cell: Cell) -> Bytes {
+    Bytes((4.0 * cell.bdp().0 as f64).clamp(256e3, 32e6) as u64)
 }
 
 /// The share of packets lost that holds a loss-driven sender at [`BIND`] of the link, but so much at least that several
@@ -228,7 +233,7 @@ fn part_of_bdp(cell: Cell, part: f64) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::{Congestion, ROUND_TRIPS};
+    use crate::cell::ROUND_TRIPS;
 
     fn plans() -> Vec<Plan> {
         Cell::all().into_iter().filter_map(|cell| Plan::of(cell).ok()).collect()

@@ -1,11 +1,11 @@
 //! Has the sending application nothing to send?
 //!
-//! Convicts when the send buffer does not stop the application and one of these holds:
+//! Convicts when the send buffer does not stop the application, or it sleeps by its own will, and one of these holds:
 //! 1. the connection rests (nothing queued, nothing in flight) 30 % of the time or more, and round trips do not explain it
 //!    (see [`super::latency`]);
-//! 2. it starves: nothing unsent in 70 % of looks, the rate samples application-limited in half of them, and both windows
-//!    with room. A connection over a long path is busy all the time with whatever little it is given: an application of
-//!    10 Mbit/s over 40 ms showed 100 % busy.
+//! 2. it starves: nothing unsent in 70 % of looks and the rate samples application-limited in half of them (of a sender
+//!    that paces, BBR, application-limited in 70 %), and both windows with room. A connection over a long path is busy all
+//!    the time with whatever little it is given: an application of 10 Mbit/s over 40 ms showed 100 % busy.
 //!
 //! Acquits: data wait unsent.
 //!
@@ -31,17 +31,19 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let rests = flow.rests();
     let limited = flow.share(flow.seen.app_limited);
     let numbers = format!("it rested {} of the time, {}", percent(rests), flow.unsent_in_words());
-    if flow.data_wait() {
+    // Of what BBR was given a part waits for the next tick of its pacing; the kernel's mark then says that it was all.
+    let paced = flow.ignores_loss() && limited >= 0.7;
+    if flow.data_wait() && !paced {
         return Judgement::acquit(numbers);
     }
-    if flow.buffer_holds() {
+    if flow.buffer_holds() && !flow.writer_sleeps() {
         return Judgement::acquit(format!("{numbers}, but its send buffer was full"));
     }
     let why = whose_turn(flow).or_else(|| flow.thread.as_ref().ok().and_then(thread)).unwrap_or_default();
     if rests >= 0.3 {
         return Judgement::convict(0.6 + 0.35 * rests, format!("{numbers}{why}"));
     }
-    let starves = flow.share(flow.seen.nothing_unsent) >= 0.7 && limited >= 0.5;
+    let starves = paced || (flow.share(flow.seen.nothing_unsent) >= 0.7 && limited >= 0.5);
     if starves && !flow.cwnd_pinned() && !flow.window_pinned() {
         let evidence = format!(
             "{numbers}, application-limited in {} of them, {}{why}",

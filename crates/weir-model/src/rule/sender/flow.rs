@@ -122,9 +122,17 @@ impl<'a> Flow<'a> {
         self.share(self.seen.window_filled) >= 0.5 || (touches && self.seen.peer_window.is_some_and(fills))
     }
 
-    /// In flight is pinned at the congestion window in half of the looks or more.
+    /// In flight is pinned at the congestion window in half of the looks or more, or takes nine tenths of it on average:
+    /// segmentation offload waits for room for a burst of many segments, so at high rates a look finds more than two free.
     pub(crate) fn cwnd_pinned(&self) -> bool {
-        self.share(self.seen.cwnd_filled) >= 0.5
+        let most = self.seen.cwnd > 0 && self.seen.in_flight as f64 >= 0.9 * self.seen.cwnd as f64;
+        self.share(self.seen.cwnd_filled) >= 0.5 || most
+    }
+
+    /// The thread was found asleep by its own will in half of the looks or more.
+    pub(crate) fn writer_sleeps(&self) -> bool {
+        let half = |thread: &ThreadWindow| thread.found.sleeping >= thread.looks.div_ceil(2);
+        self.thread.as_ref().is_ok_and(|thread| thread.looks > 0 && half(thread))
     }
 
     /// The send buffer is what stops the application: its kernel's clock, or the looks, say so 30 % and 50 % of the time.
@@ -135,9 +143,7 @@ impl<'a> Flow<'a> {
         let clock = self.part(self.seen.send_buffer_limited);
         let filled = self.share(self.seen.buffer_filled) >= 0.5;
         let paced = clock >= 0.1 && self.app_limited();
-        // Looks at a writer that wakes as often as it is looked at all fall into one moment: the clock must agree.
-        let stood = self.seen.busy.is_zero() || clock >= 0.02;
-        clock >= 0.3 || (filled && ((stood && self.share(self.seen.nothing_unsent) >= 0.5) || paced))
+        clock >= 0.3 || (filled && (self.share(self.seen.nothing_unsent) >= 0.5 || paced))
     }
 
     /// Half of the rate samples or more were application-limited: what was sent was less than congestion window and

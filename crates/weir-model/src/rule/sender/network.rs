@@ -3,7 +3,7 @@
 
 use super::flow::{Flow, burst, delivered, slack};
 use super::{latency, reader};
-use crate::rule::steadiness::unsteadiness;
+use crate::rule::steadiness::deviation;
 use crate::sender::SenderWindow;
 use crate::words::percent;
 
@@ -59,17 +59,21 @@ fn all_was_read(flow: &Flow<'_>) -> bool {
 }
 
 /// Whether the peer's window is too small for the queue to be told from a reader: filled; or crowded while it moves; or,
-/// by the kernel's clock, the limit in 5 % of the last seconds. A full path showed none of that; a reader showed 5 % even
+/// by the kernel's clock, the limit in 5 % of the last second. A full path showed none of that; a reader showed 5 % even
 /// under BBR, whose probes touch the window only now and then. While the window was another (it grows at first) does not
 /// count.
 fn without_room(flow: &Flow<'_>) -> bool {
     let Some((least, mean, most)) = flow.seen.peer_window else { return false };
+    // Holes take window away too, and are none of the reader's doing.
+    if reader::holes(flow) {
+        return false;
+    }
     let moves = most - least.min(most) > 2 * flow.segment();
     let same = |seen: &SenderWindow| {
         let other = seen.peer_window.map_or(0.0, |(_, mean, _)| mean as f64);
         (0.8..=1.25).contains(&(other / (mean as f64).max(1.0)))
     };
-    let near = flow.past(flow.horizon()).filter(|(seen, _)| same(seen));
+    let near = flow.past(reader::reach(flow)).filter(|(seen, _)| same(seen));
     let (limited, all) = near.fold((0.0, 0.0), |(limited, all), (seen, seconds)| {
         (limited + seen.receive_window_limited.as_secs_f64(), all + seconds)
     });
@@ -129,21 +133,21 @@ pub(crate) fn usage(flow: &Flow<'_>) -> Use {
         acked += seen.acked as f64;
         seconds += span;
     }
-    let mut rates = rates(flow, 10.0);
+    let mut rates = rates(flow, 10.0, delivered);
     rates.sort_by(f64::total_cmp);
     let ceiling = rates.len().checked_sub(1).map_or(0.0, |last| rates[last - last / 10]);
     let mean = if seconds > 0.0 { acked / seconds } else { 0.0 };
     Use { mean, ceiling, seconds }
 }
 
-/// Bytes delivered per second while data waited, over `seconds` each way, one figure a window, or several windows where a
-/// round trip is longer.
-fn rates(flow: &Flow<'_>, seconds: f64) -> Vec<f64> {
+/// Bytes per second while data waited, over `seconds` each way, one figure a window, or several windows where a round trip
+/// is longer.
+fn rates(flow: &Flow<'_>, seconds: f64, of: fn(&SenderWindow, f64) -> f64) -> Vec<f64> {
     let least = flow.rtt().unwrap_or(0.0);
     let mut rates = Vec::new();
     let (mut bytes, mut time) = (0.0, 0.0);
     for (seen, span) in flow.around(seconds).filter(|(seen, _)| loaded(seen)) {
-        bytes += delivered(seen, span) * span;
+        bytes += of(seen, span) * span;
         time += span;
         if time > 0.0 && time >= least {
             rates.push(bytes / time);
@@ -155,19 +159,26 @@ fn rates(flow: &Flow<'_>, seconds: f64) -> Vec<f64> {
 
 /// How much the rate moved over the last second and a half, and moves over the next.
 pub(crate) fn moves(flow: &Flow<'_>) -> Option<f64> {
-    unsteadiness(&rates(flow, 1.5))
+    deviation(&rates(flow, 1.5, acked))
 }
 
 /// The link's rate as this connection has shown it: the best of the windows around in which a queue stood, within 10 s.
-/// While one stands, what is delivered is what the link carries.
-pub(crate) fn shown_link(flow: &Flow<'_>) -> Option<f64> {
+/// While one stands, what is delivered is what the link carries, so nothing goes beyond that: a round trip that has grown
+/// below the `ceiling` is jitter.
+pub(crate) fn shown_link(flow: &Flow<'_>, ceiling: f64) -> Option<f64> {
     let min = flow.min_rtt()?;
     let queued = flow.around(10.0).filter(|(seen, _)| loaded(seen)).filter_map(|(seen, span)| {
-        let (rate, rtt) = (delivered(seen, span), seen.rtt?.as_secs_f64());
-        // As in `Flow::inflated`.
-        (rtt > 1.25 * min + slack(min) && (rtt - min) * rate > burst(flow.segment())).then_some(rate)
+        // Rate samples taken in recovery are low, acknowledgements after it high.
+        let rate = acked(seen, span).min(1.25 * seen.delivery_rate.unwrap_or(f64::INFINITY)).min(ceiling);
+        let rtt = seen.rtt?.as_secs_f64();
+        // As in `Flow::inflated`, but a shorter queue will do: the rate has to be the best as well.
+        (rtt > 1.15 * min + slack(min) && (rtt - min) * rate > burst(flow.segment())).then_some(rate)
     });
-    queued.max_by(f64::total_cmp)
+    queued.max_by(f64::total_cmp).filter(|link| *link >= 0.9 * ceiling)
+}
+
+fn acked(seen: &SenderWindow, span: f64) -> f64 {
+    if span > 0.0 { seen.acked as f64 / span } else { 0.0 }
 }
 
 /// Whether a window had data to send: a pause says nothing of the path.

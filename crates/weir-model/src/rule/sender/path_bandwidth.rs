@@ -58,7 +58,7 @@ pub(crate) fn full(flow: &Flow<'_>) -> Result<(f64, String), String> {
             Err(numbers)
         };
     }
-    if let Some(link) = shown_link(flow).filter(|link| used.mean.max(flow.rate()) >= 0.9 * link) {
+    if let Some(link) = shown_link(flow, used.ceiling).filter(|link| used.mean.max(flow.rate()) >= 0.9 * link) {
         return Ok((0.85, format!("a queue stood while the link carried {}: {numbers}", rate(link))));
     }
     match moves(flow) {

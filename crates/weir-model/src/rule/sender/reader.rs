@@ -61,7 +61,7 @@ pub(crate) fn filled(flow: &Flow<'_>) -> f64 {
 /// Whether a window that unread bytes took away holds the connection: see (2) above.
 fn holds(flow: &Flow<'_>) -> bool {
     let grown = flow.queue_stands() == Some(true);
-    filled(flow) >= 0.5 || (grown && (crowds(flow) || usage(flow).share() < 0.75))
+    filled(flow) >= 0.5 || (grown && ((crowds(flow) && stands_below(flow)) || usage(flow).share() < 0.75))
 }
 
 /// In flight takes 40 % of the peer's window or more. A receiver that reads all gives twice what came in a round trip
@@ -90,24 +90,37 @@ pub(crate) fn taken(flow: &Flow<'_>) -> bool {
     if large && flow.seen.peer_window.is_some_and(|(least, ..)| least < 2 * segment) {
         return true;
     }
-    // What arrives beyond a hole lies in the buffer until the hole is filled, two round trips later.
-    let near = 2.0 * flow.rtt().unwrap_or(0.0);
-    if flow.around(near).any(|(seen, _)| seen.retransmitted > 0) {
+    if holes(flow) {
         return false;
     }
-    // Of a window of a few segments one that comes or goes is already a fifth.
-    let shrank = |from: u64, to: u64| (to as f64) < 0.8 * from as f64 && from - to > 2 * segment;
-    let ever = flow.before().filter_map(|(seen, _)| Some(seen.peer_window?.2)).max().unwrap_or(0);
-    if flow.seen.peer_window.is_some_and(|(_, mean, _)| shrank(ever, mean)) {
+    if stands_below(flow) {
         return true;
     }
     let mut largest = 0;
     let whole = around.iter().filter(|seen| seen.retransmitted == 0).filter_map(|seen| seen.peer_window);
     whole.into_iter().any(|(least, _, most)| {
-        let shrank = shrank(largest, least);
+        let shrank = shrank(largest, least, segment);
         largest = largest.max(most);
         shrank
     })
+}
+
+/// Segments were lost just now: what arrives beyond a hole lies in the receiver's buffer until the hole is filled, two
+/// round trips later.
+pub(crate) fn holes(flow: &Flow<'_>) -> bool {
+    let near = 2.0 * flow.rtt().unwrap_or(0.0);
+    flow.around(near).any(|(seen, _)| seen.retransmitted > 0)
+}
+
+/// The window stands a fifth below the largest that this connection saw.
+fn stands_below(flow: &Flow<'_>) -> bool {
+    let ever = flow.before().filter_map(|(seen, _)| Some(seen.peer_window?.2)).max().unwrap_or(0);
+    flow.seen.peer_window.is_some_and(|(_, mean, _)| shrank(ever, mean, flow.segment()))
+}
+
+/// By a fifth; of a window of a few segments one that comes or goes is already that.
+fn shrank(from: u64, to: u64, segment: u64) -> bool {
+    (to as f64) < 0.8 * from as f64 && from.saturating_sub(to) > 2 * segment
 }
 
 /// Where the receiver is seen as well: a quarter of its buffer is full of bytes that nobody reads.
@@ -117,7 +130,7 @@ fn lie_unread(lane: &LaneWindow) -> bool {
 }
 
 /// A reader that reads once in a while shows within a second, or four round trips where those are longer.
-fn reach(flow: &Flow<'_>) -> f64 {
+pub(crate) fn reach(flow: &Flow<'_>) -> f64 {
     (4.0 * flow.rtt().unwrap_or(0.0)).max(1.0)
 }
 

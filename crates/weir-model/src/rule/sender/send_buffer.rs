@@ -17,20 +17,12 @@
 
 use super::flow::{Flow, by_flow};
 use crate::evidence::Window;
-use crate::rule::found::doing;
 use crate::rule::{Context, Judgement};
 use crate::words::{bytes, percent};
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     by_flow(window, context, judge_flow)
-}
-
-/// The writer sleeps by its own will, so that it is not the buffer it waits for. Looks at a writer that wakes as often as
-/// it is looked at all fall into the same moment, when what it wrote is still queued.
-fn sleeps(flow: &Flow<'_>) -> Option<String> {
-    let thread = flow.thread.as_ref().ok()?;
-    if thread.found.sleeping < thread.looks.div_ceil(2) { None } else { doing(thread) }
 }
 
 fn judge_flow(flow: &Flow<'_>) -> Judgement {
@@ -46,8 +38,9 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
         let why = if flow.data_wait() { format!(", {}", flow.unsent_in_words()) } else { String::new() };
         return Judgement::acquit(size + &why);
     }
-    if let Some(doing) = sleeps(flow) {
-        return Judgement::acquit(format!("{size}, but its writer was {doing}"));
+    // Looks at a writer that wakes as often as it is looked at all fall into the moment when what it wrote is still queued.
+    if flow.writer_sleeps() {
+        return Judgement::acquit(format!("{size}, but its writer slept by its own will"));
     }
     if flow.cwnd_pinned() || flow.window_pinned() {
         let which = if flow.cwnd_pinned() { "congestion window" } else { "peer's window" };

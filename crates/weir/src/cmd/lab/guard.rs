@@ -31,7 +31,7 @@ pub fn command(command: &[OsString]) -> anyhow::Result<Command> {
 
 /// Runs the command. Returns its exit code.
 pub fn run(guard: &LabGuard) -> anyhow::Result<u8> {
-    let signals = Caught::new()?;
+    let signals = Caught::or_parent_gone()?;
     set_child_subreaper(Some(getpid())).context("cannot watch over the command's children")?;
     let Some((program, arguments)) = guard.command.split_first() else { return Ok(NO_COMMAND) };
     let mut command = Command::new(program);

@@ -23,6 +23,11 @@ pub struct Caught(Signals);
 impl Caught {
     /// Begins to catch them.
     pub fn new() -> io::Result<Caught> {
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).map(Caught)
+    }
+
+    /// And [`PARENT_GONE`], by which the command is killed.
+    pub fn or_parent_gone() -> io::Result<Caught> {
         Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR2]).map(Caught)
     }
 

@@ -150,10 +150,10 @@ impl Lane {
             // The receiver's view says why the reader does not read only together with the reader's own thread, which is
             // known where the subject is whoever has the sockets.
             let both_known = self.owner.is_none() || self.mate_is_subject;
-            if sends && both_known {
+            if sends && both_known && mate.looks > 0 {
                 lane.tcp = mate.receiver;
                 lane.socket_wait = lived.mul_f64((mate.waiting - mate.awaiting_answer).clamp(0.0, 1.0));
-            } else if !sends && lane.sender.value().is_none() {
+            } else if !sends && mate.looks > 0 && lane.sender.value().is_none() {
                 lane.sender = mate.sender;
             }
         }

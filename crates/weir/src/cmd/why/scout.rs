@@ -106,6 +106,12 @@ impl Scout {
             for pid in self.pids.clone() {
                 self.visit_network(pid, notes);
             }
+            // Before the dump too: a process may end between it and the next reading of descriptors.
+            for pid in self.pids.iter().filter(|pid| !self.descriptors.contains_key(pid)) {
+                if let Ok(found) = process::descriptors(*pid) {
+                    self.owners.extend(found.sockets.values().map(|inode| (*inode, Some(*pid))));
+                }
+            }
         }
         let mut sightings = Vec::new();
         for net in 0..self.nets.len() {
@@ -148,6 +154,27 @@ impl Scout {
         self.filter.admits(&socket.id) && (self.subject == Subject::Sockets || known)
     }
 
+    /// The server to which most of these ended connections went, and how many; from now on they are claimed. On this
+    /// machine a server is who listens: the other end's address is a client's.
+    pub(super) fn guess_peer(
+        &mut self,
+        ended: impl Iterator<Item = SocketId>,
+    ) -> Option<(SocketAddr, usize)> {
+        let listening = Filter { listening: true, ..Filter::default() };
+        let sockets = self.nets.iter_mut().flat_map(|net| net.diag.tcp(&listening).unwrap_or_default());
+        let ports: HashSet<u16> = sockets.map(|socket| socket.id.local.port()).collect();
+        let mut counts: HashMap<SocketAddr, usize> = HashMap::new();
+        for id in ended.filter(|id| self.filter.admits(id) && !ports.contains(&id.local.port())) {
+            let local = id.remote.ip().is_loopback() || id.remote.ip() == id.local.ip();
+            if !local || ports.contains(&id.remote.port()) {
+                *counts.entry(id.remote).or_default() += 1;
+            }
+        }
+        let (peer, count) = counts.into_iter().max_by_key(|(peer, count)| (*count, *peer))?;
+        self.peers.insert(peer);
+        Some((peer, count))
+    }
+
     fn pick(&mut self, net: usize, sockets: Vec<TcpSocket>, notes: &mut Notes) -> Vec<Sighting> {
         self.learn_owners(&sockets, notes);
         let ends: HashMap<(SocketAddr, SocketAddr), SocketId> =
@@ -187,7 +214,8 @@ impl Scout {
         }
         let first = self.owners_read.replace(Instant::now()).is_none();
         self.descriptors.clear();
-        self.owners.clear();
+        // Those of processes that have ended meanwhile stay known; what was nobody's may have found its owner.
+        self.owners.retain(|_, owner| owner.is_some());
         for pid in self.pids.clone() {
             match process::descriptors(pid) {
                 Ok(found) => {

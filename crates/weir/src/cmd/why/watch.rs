@@ -149,8 +149,8 @@ impl Watch {
         if self.is_scan_due() {
             self.scan(now);
         }
-        // Of many lanes the other ends are read half as often: they support what the subject's own end shows.
-        let with_mates = self.lanes.len() <= FEW || self.totals.looks.is_multiple_of(2);
+        // Of many lanes the other ends are not read: they only support what the subject's own end shows.
+        let with_mates = self.lanes.len() <= FEW;
         for lane in &mut self.lanes {
             lane.look(&mut self.scout, now, with_mates);
         }
@@ -170,6 +170,7 @@ impl Watch {
             lane.look(&mut self.scout, now, true);
         }
         self.take_ended(now);
+        self.guess_peer();
         self.close(now);
         // A sliver has too few looks to be judged by itself: it is part of the window before.
         let windows = &mut self.evidence.windows;
@@ -182,11 +183,18 @@ impl Watch {
             self.evidence.windows.iter().map(|window| u64::from(window.objects)).sum();
     }
 
-    /// A three-hundredth of one processor, or a fiftieth while no connection is there and one may begin and end at any time;
-    /// never more often than a look.
+    /// A three-hundredth of one processor, or a fiftieth while no connection is there and one may begin and end at any
+    /// time; never more often than a look. Until the first connection of a new command is known, at each look for a few
+    /// seconds: its peer is what later ones are known by.
     fn is_scan_due(&self) -> bool {
         let eager = self.lanes.iter().all(Lane::is_gone);
-        let (part, least) = if eager { (50, 20) } else { (300, 250) };
+        let searching =
+            self.from_start && self.totals.connections == 0 && self.elapsed() < Duration::from_secs(3);
+        let (part, least) = match (searching, eager) {
+            (true, _) => (5, 20),
+            (_, true) => (50, 20),
+            _ => (300, 250),
+        };
         let pause = (self.scan_cost * part).max(Duration::from_millis(least)).min(Duration::from_secs(5));
         self.scanned.is_none_or(|scanned| scanned.elapsed() >= pause)
     }
@@ -200,6 +208,7 @@ impl Watch {
         self.admit(&sightings, &moved, began_before, now);
         let ends = sightings.iter().filter(|sighting| !self.mates.contains(&sighting.key)).count();
         self.totals.at_once = self.totals.at_once.max(ends);
+        self.threads.rename();
         if !self.threads.refresh(&self.scout.pids) || self.threads.are_many() {
             self.notes.add("more than 32 threads: each is looked at only now and then");
         }
@@ -332,7 +341,6 @@ impl Watch {
         if let Reading::Value(seen) = &mut window.cpu {
             seen.process = cpu;
         }
-        self.threads.rename();
         self.evidence.push(window, MOST_WINDOWS);
         self.opened = now;
         let (gone, alive) = std::mem::take(&mut self.lanes).into_iter().partition(Lane::is_gone);
@@ -368,6 +376,20 @@ impl Watch {
             self.put_back(when, &brief);
         }
         any.then(|| here.close(self.brief_lane, span, thread))
+    }
+
+    /// Where a command's connections were all over before one was seen, those to the busiest server of that time are taken
+    /// for its own, and that is said.
+    fn guess_peer(&mut self) {
+        if !self.from_start || self.totals.connections > 0 {
+            return;
+        }
+        let ended = self.pending.iter().map(|(_, _, socket)| socket.id);
+        if let Some((peer, count)) = self.scout.guess_peer(ended) {
+            self.notes.add(format!(
+                "whose the {count} connections to {peer} were, each over between two looks: they are taken for the command's"
+            ));
+        }
     }
 
     /// Counts a connection in the window in which it ended.

@@ -1,0 +1,338 @@
+//! The watch: looks at every lane each 20 ms, closes a window of evidence each 100 ms, asks the judge, and lets the tuner
+//! act on its word.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_model::evidence::{Evidence, Facts, LaneWindow, Reading, Window};
+use weir_model::limit::Limit;
+use weir_model::rule::Context;
+use weir_model::verdict::judge_window;
+use weir_observe::Sampler;
+use weir_units::Rate;
+
+use super::Run;
+use super::seen::Seen;
+use crate::error::Error;
+use crate::job::{Job, MAX_LANES, Observer, Output, Progress, RunReport};
+use crate::lane::failed_before_opening;
+use crate::pool::Census;
+use crate::stage_clock::Stage;
+use crate::transfer::Transfer;
+use crate::tuner::{Advice, Observation, Tuner};
+
+/// Between two looks at the lanes' queues and wait channels.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A window of evidence: a few round trips, ten ticks of the kernel's CPU accounting.
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// Windows kept: ten minutes at full grain.
+const MOST_WINDOWS: usize = 6000;
+
+/// A lane without a byte for this long, while others move, is replaced.
+const STALLED: Duration = Duration::from_secs(3);
+
+/// The watch over one run.
+pub(super) struct Watch<'a> {
+    run: &'a Run<'a>,
+    start: Instant,
+    sampler: Sampler,
+    seen: Vec<Seen>,
+    evidence: Evidence,
+    tuner: Option<Tuner>,
+    window_start: Instant,
+    received: u64,
+    recent: Vec<(Duration, u64)>,
+    limit: Option<Limit>,
+    verify_busy: Duration,
+    stopping: bool,
+    has_peer: bool,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(run: &'a Run<'a>, start: Instant) -> Watch<'a> {
+        let output = output_path(run.jobs);
+        let sampler = Sampler::new(output.as_deref());
+        let options = run.options;
+        let facts = Facts {
+            rate_cap: options.rate_cap.map(|rate| rate.0),
+            lanes_fixed: options.lanes.or(options.files_at_once),
+            receive_buffer: options.receive_buffer.map(|bytes| bytes as u64),
+            tcp_rmem_max: weir_observe::sysctl::tcp_rmem().ok().map(|rmem| rmem.max),
+            cpus: weir_observe::cpu::available_cpus(),
+            peer_is_local: false,
+            to_stdout: run.jobs.iter().any(|job| job.output.is_stream()),
+            tls: run.jobs.iter().any(|job| job.url.scheme() == "https"),
+            objects: run.jobs.len() as u64,
+            disk: sampler.disk_name().value().map(|name| (*name).to_owned()),
+            ..Facts::default()
+        };
+        let tuned = options.lanes.is_none() && options.files_at_once.is_none() && options.rate_cap.is_none();
+        Watch {
+            run,
+            start,
+            sampler,
+            seen: Vec::new(),
+            evidence: Evidence { facts, ..Evidence::default() },
+            tuner: tuned.then(|| Tuner::new(MAX_LANES)),
+            window_start: start,
+            received: 0,
+            recent: Vec::new(),
+            limit: None,
+            verify_busy: Duration::ZERO,
+            stopping: false,
+            has_peer: false,
+        }
+    }
+
+    pub(super) fn until_over(&mut self, observer: &mut dyn Observer, staff: &dyn Fn()) {
+        loop {
+            let over = self.run.pool.wait_over(LOOK.min(self.patience()));
+            staff();
+            if self.run.is_stopped() && !self.stopping {
+                self.stopping = true;
+                self.run.pool.stop();
+            }
+            if self.stopping || self.run.pool.is_done() {
+                for lane in self.run.lanes() {
+                    lane.kick.store(true, Relaxed);
+                    lane.cut();
+                }
+            }
+            self.look();
+            let now = Instant::now();
+            if over || now - self.window_start >= WINDOW {
+                self.close_window(now);
+                observer.progress(&self.progress(now));
+            }
+            if over {
+                return;
+            }
+        }
+    }
+
+    /// Small objects need lanes at once, not at the next look.
+    fn patience(&self) -> Duration {
+        if self.run.many && self.start.elapsed() < Duration::from_secs(1) {
+            Duration::from_millis(2)
+        } else {
+            LOOK
+        }
+    }
+
+    fn look(&mut self) {
+        for lane in self.run.lanes().iter().skip(self.seen.len()) {
+            self.seen.push(Seen::new(Arc::clone(lane)));
+        }
+        for seen in &mut self.seen {
+            seen.look();
+            if !self.has_peer
+                && let Some(local) = seen.peer_is_local()
+            {
+                self.has_peer = true;
+                self.evidence.facts.peer_is_local = local;
+            }
+        }
+    }
+
+    fn close_window(&mut self, now: Instant) {
+        let span = now - self.window_start;
+        let host = self.sampler.host_window();
+        let lanes: Vec<LaneWindow> =
+            self.seen.iter_mut().map(|seen| seen.window(now, self.window_start)).collect();
+        let backoff = self.seen.iter().map(|seen| seen.backoff).max().unwrap_or_default();
+        let (verify_busy, verify_backlog) = self.verify();
+        let window = Window {
+            at: (self.window_start - self.start).as_secs_f64(),
+            span,
+            received: lanes.iter().map(|lane| lane.received).sum(),
+            written: self.seen.iter().map(|seen| seen.wrote).sum(),
+            objects: lanes.iter().map(|lane| lane.objects).sum(),
+            server_backoff: backoff.min(span),
+            verify_busy,
+            verify_backlog,
+            cpu: host.cpu,
+            dirty: host.dirty,
+            disk: host.disk,
+            lanes,
+        };
+        self.window_start = now;
+        let over: Vec<u32> =
+            self.seen.iter().filter(|seen| seen.is_over()).map(|seen| seen.state.id).collect();
+        self.seen.retain(|seen| !seen.is_over());
+        let mut alive = self.run.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        alive.retain(|lane| !over.contains(&lane.id));
+        drop(alive);
+        self.received += window.received;
+        self.recent.push((span, window.received));
+        if self.recent.len() > 10 {
+            self.recent.remove(0);
+        }
+        let limit = judge_window(&window, &Context::live(&self.evidence)).limit;
+        self.limit = Some(limit);
+        self.tune(&window, limit, now);
+        self.replace_stragglers(now);
+        self.evidence.push(window, MOST_WINDOWS);
+    }
+
+    fn verify(&mut self) -> (Duration, u64) {
+        let mut busy = Duration::ZERO;
+        let mut backlog = 0;
+        for transfer in self.run.pool.active() {
+            if let Some(follower) = &transfer.follower {
+                let (nanos, left) = follower.progress();
+                busy += Duration::from_nanos(nanos);
+                backlog += left;
+            }
+        }
+        // Less than before: a digest has ended with its file, and what is there now is new.
+        let before = if busy < self.verify_busy { Duration::ZERO } else { self.verify_busy };
+        let window = busy - before;
+        self.verify_busy = busy;
+        (window, backlog)
+    }
+
+    fn tune(&mut self, window: &Window, limit: Limit, now: Instant) {
+        let Some(tuner) = &mut self.tuner else { return };
+        let census = self.run.pool.census();
+        let started = self.seen.iter().filter(|seen| seen.state.started.load(Relaxed)).count() as u32;
+        let refused = self.seen.iter().any(|seen| seen.state.refused.swap(false, Relaxed));
+        if census.bulk_lanes == 0 && census.active_bytes == 0 {
+            return;
+        }
+        let free_cpus = match &window.cpu {
+            Reading::Value(cpu) => cpu.busy.iter().map(|busy| 1.0 - busy).sum(),
+            Reading::Missing(_) => 0.0,
+        };
+        let own_cpu: Duration = window.lanes.iter().filter_map(|lane| Some(lane.thread.value()?.cpu)).sum();
+        let seen = Observation {
+            now: now - self.start,
+            own_cpu: own_cpu.as_secs_f64() / window.span.as_secs_f64().max(1e-3),
+            span: window.span,
+            bytes: window.received,
+            lanes: census.bulk_lanes,
+            started,
+            limit,
+            free_cpus,
+            left: left(&census, &self.run.pool.active()),
+            refused,
+            round_trip: window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max(),
+        };
+        if let Advice::Lanes(lanes, why) = tuner.observe(&seen) {
+            tracing::info!("lanes: {why}");
+            self.run.pool.want_bulk(lanes);
+            self.evidence.trials = tuner.trials().to_vec();
+            self.dismiss(lanes);
+        }
+    }
+
+    /// Breaks off the lanes that have not started, then the youngest, until only `wanted` work on bulk objects.
+    fn dismiss(&self, wanted: u32) {
+        let mut working: Vec<_> = self.seen.iter().filter(|seen| seen.state.is_replaceable()).collect();
+        working.sort_by_key(|seen| (!seen.state.started.load(Relaxed), seen.state.id));
+        for seen in working.iter().skip(wanted as usize) {
+            seen.state.kick.store(true, Relaxed);
+            seen.state.cut();
+        }
+    }
+
+    /// Breaks off a lane that has stood still while others moved; its bytes go to whoever asks next.
+    fn replace_stragglers(&mut self, now: Instant) {
+        let moving =
+            self.seen.iter().any(|seen| seen.state.bulk.load(Relaxed) && now - seen.moved < STALLED / 2);
+        if !moving {
+            return;
+        }
+        for seen in &self.seen {
+            let at_work = seen.state.is_replaceable();
+            let (stage, since) = seen.state.clock.current();
+            let waits =
+                matches!(stage, Stage::FirstByte | Stage::Receive | Stage::Connecting) && since >= STALLED;
+            if at_work && waits && now - seen.moved >= STALLED {
+                tracing::info!(
+                    "lane {} has stood still for {} s, replacing it",
+                    seen.state.id,
+                    STALLED.as_secs()
+                );
+                seen.state.kick.store(true, Relaxed);
+                seen.state.cut();
+            }
+        }
+    }
+
+    fn progress(&self, now: Instant) -> Progress {
+        let census = self.run.pool.census();
+        let span: Duration = self.recent.iter().map(|window| window.0).sum();
+        let bytes: u64 = self.recent.iter().map(|window| window.1).sum();
+        Progress {
+            elapsed: now - self.start,
+            bytes: census.finished_bytes + census.active_bytes,
+            total: (census.waiting == 0)
+                .then_some(census.active_total)
+                .flatten()
+                .map(|total| total + census.finished_bytes),
+            rate: Rate::of(bytes, span),
+            lanes: census.lanes,
+            limit: self.limit,
+            files: (census.finished, self.run.jobs.len()),
+        }
+    }
+
+    pub(super) fn finish(self) -> RunReport {
+        let interrupted = self.run.is_stopped();
+        // Whoever was at work when the run was stopped keeps what it has.
+        for transfer in self.run.pool.active() {
+            if !transfer.over.swap(true, Relaxed) {
+                let _ = transfer.journal_at_end();
+                let outcome = transfer.give_up(unfinished(interrupted));
+                self.run.pool.report(transfer.job, transfer.report(outcome, &[]));
+            }
+        }
+        let reports = self.run.pool.take_reports();
+        let files = reports
+            .into_iter()
+            .zip(self.run.jobs)
+            .map(|(report, job)| {
+                report.unwrap_or_else(|| failed_before_opening(job, unfinished(interrupted)))
+            })
+            .collect();
+        RunReport {
+            files,
+            received: self.received,
+            elapsed: self.start.elapsed(),
+            evidence: self.evidence,
+            interrupted,
+        }
+    }
+}
+
+/// Why a job has no report of its own.
+fn unfinished(interrupted: bool) -> Error {
+    match interrupted {
+        true => Error::Interrupted,
+        false => Error::Refused("not finished, because the run ended early".to_owned()),
+    }
+}
+
+/// Bytes still to come, as far as known: of the objects at work, and some for each job that waits.
+fn left(census: &Census, active: &[Arc<Transfer>]) -> Option<u64> {
+    let at_work = census.active_total.map(|total| total.saturating_sub(census.active_bytes))?;
+    let mean = active.iter().filter_map(|transfer| transfer.size).max().unwrap_or(0);
+    Some(at_work + mean * census.waiting as u64)
+}
+
+/// A path on the device that the output goes to.
+fn output_path(jobs: &[Job]) -> Option<PathBuf> {
+    jobs.iter().find_map(|job| match &job.output {
+        Output::File(_) if job.output.is_stream() => None,
+        Output::File(path) => Some(match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => Path::new(".").to_owned(),
+        }),
+        Output::Folder(folder) => Some(folder.clone()),
+        Output::Stdout | Output::Memory(_) => None,
+    })
+}

@@ -1,0 +1,156 @@
+//! Which certificates are trusted, and what of TLS is offered to a server.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
+};
+use rustls_platform_verifier::BuilderVerifierExt;
+
+use crate::error::Error;
+
+/// What the user said about trust.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    /// `--cacert`, or `SSL_CERT_FILE`: only these authorities.
+    pub authorities: Option<std::path::PathBuf>,
+    /// `-k`: any certificate.
+    pub insecure: bool,
+}
+
+/// Client configurations for HTTP/1.1 alone and for "HTTP/2 if you can".
+#[derive(Debug, Clone)]
+pub struct Clients {
+    /// Offers `http/1.1`.
+    pub http1: Arc<ClientConfig>,
+    /// Offers `h2`, then `http/1.1`.
+    pub http2: Arc<ClientConfig>,
+}
+
+impl Clients {
+    /// Builds both from the user's trust.
+    pub fn new(trust: &Trust) -> Result<Clients, Error> {
+        let base = config(trust)?;
+        let with = |protocols: &[&[u8]]| {
+            let mut config = base.clone();
+            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+            Arc::new(config)
+        };
+        Ok(Clients { http1: with(&[b"http/1.1"]), http2: with(&[b"h2", b"http/1.1"]) })
+    }
+}
+
+fn config(trust: &Trust) -> Result<ClientConfig, Error> {
+    let refused = |error: TlsError| Error::Refused(format!("cannot set up tls: {error}"));
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(refused)?;
+    let belief = match &trust.authorities {
+        _ if trust.insecure => Belief::Anybody,
+        Some(path) => Belief::given(path, provider.clone())?,
+        None => return Ok(builder.with_platform_verifier().map_err(refused)?.with_no_client_auth()),
+    };
+    let verifier = Arc::new(Verifier { belief, provider });
+    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let refused = |cause: String| cannot_read(path, &cause);
+    let read = CertificateDer::pem_file_iter(path).map_err(|error| refused(pem_cause(error)))?;
+    let read: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| refused(pem_cause(error)))?;
+    if read.is_empty() { Err(refused("no certificate in PEM form in it".to_owned())) } else { Ok(read) }
+}
+
+fn cannot_read(path: &Path, cause: &str) -> Error {
+    Error::Refused(format!("cannot read certificates from {}: {cause}", path.display()))
+}
+
+fn pem_cause(error: rustls::pki_types::pem::Error) -> String {
+    match error {
+        rustls::pki_types::pem::Error::Io(error) => crate::error::reason(&error),
+        other => other.to_string(),
+    }
+}
+
+/// Whom to believe, where it is not the system's authorities. Either way the peer must show that it holds its key.
+#[derive(Debug)]
+struct Verifier {
+    belief: Belief,
+    provider: Arc<CryptoProvider>,
+}
+
+#[derive(Debug)]
+enum Belief {
+    /// `-k`.
+    Anybody,
+    /// `--cacert`: whom these authorities signed, and these certificates themselves. The usual self-signed certificate
+    /// calls itself an authority, which webpki refuses as a server's own.
+    Given { certificates: Vec<CertificateDer<'static>>, signed: Arc<WebPkiServerVerifier> },
+}
+
+impl Belief {
+    fn given(path: &Path, provider: Arc<CryptoProvider>) -> Result<Belief, Error> {
+        let certificates = certificates(path)?;
+        let mut roots = RootCertStore::empty();
+        for certificate in &certificates {
+            roots.add(certificate.clone()).map_err(|error| cannot_read(path, &error.to_string()))?;
+        }
+        let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let signed = signed.map_err(|error| cannot_read(path, &error.to_string()))?;
+        Ok(Belief::Given { certificates, signed })
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        let Belief::Given { certificates, signed } = &self.belief else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        match signed.verify_server_cert(certificate, chain, name, ocsp, now) {
+            Err(TlsError::InvalidCertificate(CertificateError::Other(_)))
+                if certificates.iter().any(|given| given == certificate) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verdict => verdict,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

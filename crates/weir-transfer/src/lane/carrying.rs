@@ -1,0 +1,205 @@
+//! The byte path: a part is asked for, judged, and carried from the socket to its place.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_observe::thread::thread_cpu_now;
+use weir_units::Bytes;
+
+use super::{Lane, differs, home_of, host_of, refuse_foreign_coding};
+use crate::error::Error;
+use crate::http::connection::{BLOCK, DripWatch};
+use crate::http::exchange::Answer;
+use crate::object::{self, Object, Part};
+use crate::sink::{Sink, stream};
+use crate::stage_clock::Stage;
+use crate::transfer::Transfer;
+
+impl Lane<'_> {
+    pub(super) fn part(&mut self, transfer: &Arc<Transfer>) {
+        let result = self.try_part(transfer);
+        self.count();
+        self.after_part(transfer, result);
+    }
+
+    /// Asks for this lane's claim and carries the answer.
+    fn try_part(&mut self, transfer: &Arc<Transfer>) -> Result<(), Error> {
+        let Some(claim) = transfer.ledger().claim(self.state.id) else { return Ok(()) };
+        self.state.started.store(false, Relaxed);
+        self.state.bulk.store(true, Relaxed);
+        let ranged = transfer.ranged.load(Relaxed);
+        if !ranged && claim.start > 0 {
+            return Err(Error::Changed {
+                host: host_of(&transfer.url),
+                detail: "the server gives no parts, so it has to be fetched from the start".to_owned(),
+            });
+        }
+        let range = ranged.then_some((claim.start, Some(claim.end).filter(|end| *end != u64::MAX)));
+        let pinned =
+            transfer.validator.as_ref().and_then(|validator| validator.if_range_value()).map(str::to_owned);
+        let location = transfer.location.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let answer = self.client.get(
+            home_of(&self.run.jobs[transfer.job]),
+            &location,
+            range,
+            pinned.as_deref(),
+            false,
+        )?;
+        match answer.judge(range.map(|range| range.0)) {
+            Ok(Part::Asked(object)) => {
+                refuse_foreign_coding(transfer, &answer)?;
+                let changed =
+                    |detail: &str| Error::Changed { host: host_of(&answer.url), detail: detail.to_owned() };
+                if object.size != transfer.size {
+                    return Err(changed("its size is another"));
+                }
+                if differs(transfer.validator.as_ref(), &answer) {
+                    return Err(changed("its validator (ETag or Last-Modified) is another"));
+                }
+                self.follow(transfer, answer, object.holds_to)
+            }
+            Ok(Part::Whole(_)) if !ranged => self.follow(transfer, answer, None),
+            Ok(Part::Whole(object)) => self.whole_instead(transfer, &answer, &object),
+            Ok(_) => {
+                Err(Error::Changed { host: host_of(&answer.url), detail: "it is shorter now".to_owned() })
+            }
+            // A signed link that has expired: ask the original again where the object is now.
+            Err(Error::Status { status: 401 | 403 | 404 | 410, .. }) if location != transfer.url => {
+                tracing::info!("the link to {} expired, resolving it anew", object::shown(&location));
+                *transfer.location.lock().unwrap_or_else(PoisonError::into_inner) = transfer.url.clone();
+                self.client.close();
+                self.try_part(transfer)
+            }
+            Err(error) => {
+                self.client.keep(&answer.url, answer.body);
+                Err(error)
+            }
+        }
+    }
+
+    /// 200 to a range: another object (If-Range failed), or a server that gives parts only sometimes.
+    fn whole_instead(&mut self, transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
+        let same = transfer.validator.is_some() && transfer.validator == object.validator;
+        self.client.close();
+        if same && object.size == transfer.size {
+            transfer.ranged.store(false, Relaxed);
+            tracing::info!(
+                "{} gives no parts on further connections; going on with one",
+                host_of(&answer.url)
+            );
+            return Err(Error::Dropped);
+        }
+        let detail = "it answered with the whole object, which has another validator".to_owned();
+        Err(Error::Changed { host: host_of(&answer.url), detail })
+    }
+
+    /// The byte path: from the socket to its place, until the claim or the answer ends.
+    pub(super) fn follow(
+        &mut self,
+        transfer: &Transfer,
+        mut answer: Answer,
+        holds_to: Option<u64>,
+    ) -> Result<(), Error> {
+        let lane = self.state.id;
+        self.state.ranged.store(transfer.ranged.load(Relaxed), Relaxed);
+        let host = host_of(&answer.url);
+        self.state.bulk.store(true, Relaxed);
+        transfer.carriers.lock().unwrap_or_else(PoisonError::into_inner).insert(lane);
+        let mut drip = DripWatch::new(Instant::now());
+        let (stage, block) = match &transfer.sink {
+            Sink::Part(_) => (Stage::Write, block_of(self.run.pool.wanted())),
+            Sink::Stream(_) => (Stage::Output, stream::PIECE),
+        };
+        loop {
+            let at = transfer.ledger().claim(lane).map_or(0, |claim| claim.start);
+            let wanted = self.piece().min(to_boundary(at, block));
+            let got = answer.body.fill(wanted, &self.state.clock, self.client.dial())? as u64;
+            if got == 0 {
+                break self.at_end(transfer, answer, holds_to, &host);
+            }
+            if holds_to.is_some_and(|end| at + got > end) {
+                let detail = "more bytes than its Content-Range says".to_owned();
+                return Err(Error::WrongPart { host, detail });
+            }
+            self.state.started.store(true, Relaxed);
+            drip.book(got, Instant::now(), &host, self.run.options.timeout)?;
+            let cpu = thread_cpu_now();
+            self.state.clock.enter(stage);
+            let taken = transfer.take(lane, got, answer.body.pieces());
+            self.state.clock.enter(Stage::Other);
+            if stage == Stage::Write {
+                self.state.clock.add_write_cpu(thread_cpu_now().saturating_sub(cpu));
+            }
+            let taken = taken?;
+            self.state.written.fetch_add(taken, Relaxed);
+            self.received(taken);
+            if taken < got {
+                // The claim ends here; the rest of the answer belongs to another lane.
+                self.client.close();
+                return Ok(());
+            }
+            if self.run.is_stopped() || transfer.over.load(Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            if answer.body.is_end() {
+                break self.at_end(transfer, answer, holds_to, &host);
+            }
+        }
+    }
+
+    /// The answer is read to its end.
+    fn at_end(
+        &mut self,
+        transfer: &Transfer,
+        answer: Answer,
+        holds_to: Option<u64>,
+        host: &str,
+    ) -> Result<(), Error> {
+        let Answer { url, body, .. } = answer;
+        self.client.keep(&url, body);
+        let mut ledger = transfer.ledger();
+        let at = ledger.claim(self.state.id).filter(|claim| !claim.is_empty()).map(|claim| claim.start);
+        if let (Some(at), Some(end)) = (at, holds_to)
+            && at < end
+        {
+            let expected = format!("the bytes up to {}", Bytes(end));
+            return Err(Error::Truncated { host: host.to_owned(), got: Bytes(at), expected });
+        }
+        if ledger.size().is_none() {
+            let end = ledger.claim(self.state.id).map_or(0, |claim| claim.start);
+            if !ledger.ends_at(end) {
+                let detail = format!("its answer ended at byte {end}, before bytes that are already here");
+                return Err(Error::WrongPart { host: host.to_owned(), detail });
+            }
+        }
+        Ok(())
+    }
+
+    /// How much to ask of the socket at once.
+    pub(super) fn piece(&self) -> usize {
+        self.run.limiter.as_ref().map_or(BLOCK, |limiter| limiter.piece())
+    }
+
+    /// Counts bytes and keeps to `--limit-rate`.
+    pub(super) fn received(&mut self, bytes: u64) {
+        self.state.received.fetch_add(bytes, Relaxed);
+        if let Some(limiter) = &self.run.limiter {
+            let pause = limiter.book(bytes, Instant::now());
+            if pause > Duration::ZERO {
+                self.sleep(pause, Stage::Limited);
+            }
+        }
+    }
+}
+
+/// What each of `lanes` lanes receives before it writes: all their buffers together stay at half of the 64 MiB that a run may have.
+fn block_of(lanes: u32) -> usize {
+    let share = (32 << 20) / lanes.max(1) as usize;
+    (1 << share.ilog2()).clamp(256 << 10, BLOCK)
+}
+
+/// Bytes from `at` to the next multiple of `block`, so that every further write begins at one.
+fn to_boundary(at: u64, block: usize) -> usize {
+    block - (at % block as u64) as usize
+}

@@ -1,0 +1,509 @@
+//! From a job to its object: what an earlier run left, the first answer, and where its bytes go.
+//!
+//! Small objects end here; others become transfers, which `carrying` goes on with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use url::Url;
+use weir_codec::digest::Algorithm;
+use weir_http::validator::Validator;
+use weir_units::Bytes;
+
+use super::{Lane, differs, home_of, host_of, refuse_foreign_coding};
+use crate::error::Error;
+use crate::http::connection::DripWatch;
+use crate::http::exchange::{Answer, Exchange};
+use crate::job::{FileReport, Job, Outcome, Output};
+use crate::journal::Journal;
+use crate::object::{self, Object, Part};
+use crate::pool::Waiting;
+use crate::ranges::RangeSet;
+use crate::sink::{self, PartFile, Sink, Stream, small_file, stream};
+use crate::stage_clock::Stage;
+use crate::transfer::{Opening, Transfer};
+use crate::verify::{self, Expectation};
+
+/// Objects up to this size are read whole and written in one piece.
+const SMALL: u64 = 1 << 20;
+
+/// Larger objects than this leave a shared HTTP/2 connection for one of their own.
+const HTTP2_MAX: u64 = 4 << 20;
+
+/// How opening a job went on.
+enum Opened {
+    /// It ended with this report.
+    Done(Box<FileReport>),
+    /// It became a transfer, which this lane has carried as far as it could.
+    Bulk(Arc<Transfer>, Result<(), Error>),
+}
+
+impl Lane<'_> {
+    pub(super) fn open(&mut self, waiting: Waiting) {
+        let job = &self.run.jobs[waiting.job];
+        let opened = self.try_open(&waiting, job);
+        self.count();
+        match opened {
+            Ok(Opened::Done(report)) => {
+                self.state.objects.fetch_add(1, Relaxed);
+                self.run.pool.report(waiting.job, *report);
+                self.run.pool.opened();
+                self.run.pool.on_small_object(Instant::now());
+            }
+            Ok(Opened::Bulk(transfer, result)) => self.after_part(&transfer, result),
+            Err(error) => {
+                self.state.kick.store(false, Relaxed);
+                self.open_failed(waiting, job, error);
+                self.run.pool.opened();
+            }
+        }
+    }
+
+    fn open_failed(&mut self, mut waiting: Waiting, job: &Job, error: Error) {
+        if matches!(error, Error::Interrupted | Error::Dropped) && !self.run.is_stopped() {
+            return self.run.pool.requeue(waiting, Duration::ZERO);
+        }
+        waiting.failures += 1;
+        if !error.is_permanent() && waiting.failures <= self.run.options.retries {
+            let pause = self.pause(waiting.failures, &error);
+            tracing::info!(
+                "{}: {error:#}; trying again in {:.1} s",
+                object::shown(&job.url),
+                pause.as_secs_f64()
+            );
+            let asked = error.is_overload();
+            self.run.pool.requeue(waiting, pause);
+            if asked {
+                self.sleep(pause, Stage::Backoff);
+            }
+            return;
+        }
+        self.run.pool.report(waiting.job, failed_before_opening(job, error));
+    }
+
+    /// Asks for the object and does with the answer what its size and kind call for.
+    fn try_open(&mut self, waiting: &Waiting, job: &Job) -> Result<Opened, Error> {
+        let mut target = target_before(job);
+        let mut checked = false;
+        let mut use_saved = !self.run.options.fresh && waiting.restarts == 0;
+        let mut ranged = true;
+        loop {
+            if let Some(target) = &target
+                && !checked
+            {
+                if let Some(report) = self.check_target(job, target)? {
+                    return Ok(Opened::Done(Box::new(report)));
+                }
+                checked = true;
+            }
+            let saved = match &target {
+                Some(target) if use_saved && !self.run.is_fresh_folder(target) => {
+                    self.saved(waiting.job, job, target)?
+                }
+                _ => None,
+            };
+            if let Some((part, journal)) = saved {
+                match self.resume(waiting, job, part, &journal)? {
+                    Some(opened) => return Ok(opened),
+                    None => use_saved = false,
+                }
+                continue;
+            }
+            let range = ranged.then_some((0, None));
+            let answer = self.client.get(home_of(job), &job.url, range, None, self.run.many)?;
+            let object = match answer.judge(range.map(|_| 0)) {
+                Ok(Part::Asked(object) | Part::Whole(object)) => object,
+                Ok(Part::Empty) => {
+                    Object { size: Some(0), holds_to: None, validator: None, ranged: false, declared: None }
+                }
+                // Some servers answer a range of an empty or dynamic object with 416, or with several parts: ask plainly.
+                Ok(Part::Beyond(_)) | Err(Error::WrongPart { .. }) if ranged => {
+                    self.client.close();
+                    ranged = false;
+                    continue;
+                }
+                Ok(Part::Beyond(_)) => return Err(status_416(&answer)),
+                Err(error) => {
+                    self.client.keep(&answer.url, answer.body);
+                    return Err(error);
+                }
+            };
+            let named = target_after(job, &answer);
+            if named != target {
+                // Only now is the name known, and with it whether an earlier run left a part.
+                target = named;
+                checked = false;
+                if use_saved && target.as_deref().is_some_and(has_journal) {
+                    continue;
+                }
+                if let Some(target) = &target
+                    && let Some(report) = self.check_target(job, target)?
+                {
+                    return Ok(Opened::Done(Box::new(report)));
+                }
+            }
+            return self.take_in(waiting, job, target, answer, object);
+        }
+    }
+
+    /// Errors, and the report of a job that is already done, before anything is asked.
+    fn check_target(&self, job: &Job, target: &Path) -> Result<Option<FileReport>, Error> {
+        if self.run.is_fresh_folder(target) {
+            return Ok(None);
+        }
+        if let Some(unfit) = sink::unfit(target) {
+            return Err(Error::Refused(format!("cannot write {}: it is {unfit}", target.display())));
+        }
+        match std::fs::metadata(target) {
+            Ok(metadata) if metadata.is_dir() => Err(Error::IsDirectory { path: target.to_owned() }),
+            Ok(metadata) if self.run.options.no_clobber => Ok(Some(FileReport {
+                path: Some(target.to_owned()),
+                bytes: metadata.len(),
+                outcome: Outcome::Skipped,
+                ..blank(job)
+            })),
+            _ => Ok(None),
+        }
+    }
+
+    /// The part file of an earlier run and its journal, locked, if it can be gone on with.
+    fn saved(&self, index: usize, job: &Job, target: &Path) -> Result<Option<(PartFile, Journal)>, Error> {
+        if !has_journal(target) {
+            return Ok(None);
+        }
+        self.run.take_name(target, index)?;
+        let part = PartFile::open(target)?;
+        let url = crate::http::credentials::without(&job.url);
+        match part.saved(url.as_str())? {
+            Ok(journal) => Ok(journal.map(|journal| (part, journal))),
+            Err(reason) => {
+                // What is there goes only when an answer that replaces it has been accepted.
+                tracing::warn!("{}: {reason}; starting again", target.display());
+                Ok(None)
+            }
+        }
+    }
+
+    /// Goes on from `journal`. `None`: the object changed or the server gives no parts; begin again.
+    fn resume(
+        &mut self,
+        waiting: &Waiting,
+        job: &Job,
+        part: PartFile,
+        journal: &Journal,
+    ) -> Result<Option<Opened>, Error> {
+        let done = journal.stored();
+        let durable: RangeSet = journal.durable.iter().map(|&(start, end)| start..end).collect();
+        let expectations = job.expectations.clone();
+        let opening = |location: Url, validator, done, part| Opening {
+            job: waiting.job,
+            url: job.url.clone(),
+            location,
+            size: Some(journal.size),
+            validator,
+            ranged: true,
+            done,
+            durable: durable.clone(),
+            sink: Sink::Part(part),
+            expectations,
+        };
+        let pinned = journal.validator.as_ref().and_then(|(kind, value)| Validator::from_parts(kind, value));
+        let if_range = pinned.as_ref().and_then(Validator::if_range_value).map(str::to_owned);
+        let Some(gap) = done.gap_after(0, journal.size) else {
+            let transfer = Arc::new(Transfer::new(opening(job.url.clone(), pinned, done, part))?);
+            if !self.run.pool.begin_bulk() {
+                return Err(Error::Interrupted);
+            }
+            self.run.pool.activate(&transfer);
+            self.run.pool.opened();
+            return Ok(Some(Opened::Bulk(transfer, Ok(()))));
+        };
+        // Bounded by the gap, so that nothing that is here already is sent again.
+        let end = Some(gap.end).filter(|end| *end < journal.size);
+        let range = Some((gap.start, end));
+        let answer = self.client.get(home_of(job), &job.url, range, if_range.as_deref(), self.run.many)?;
+        let why = match answer.judge(Some(gap.start)) {
+            Ok(Part::Asked(object)) if object.size != Some(journal.size) => {
+                "the object's size changed".to_owned()
+            }
+            Ok(Part::Asked(_)) if differs(pinned.as_ref(), &answer) => {
+                "the object changed on the server".to_owned()
+            }
+            Ok(Part::Asked(object)) => {
+                let mut opening = opening(answer.url.clone(), pinned, done, part);
+                let holds_to = object.holds_to;
+                add_declared(&mut opening.expectations, object);
+                let transfer = Arc::new(Transfer::new(opening)?);
+                refuse_foreign_coding(&transfer, &answer)?;
+                return Ok(Some(self.begin(transfer, answer, holds_to)));
+            }
+            Ok(_) => "the object changed on the server, or it gives no parts any more".to_owned(),
+            Err(error @ Error::WrongPart { .. }) => error.to_string(),
+            Err(error) => return Err(error),
+        };
+        tracing::warn!("{}: {why}; starting again", part.target().display());
+        self.client.close();
+        Ok(None)
+    }
+
+    /// The first answer of a fresh object is here: small ones are stored at once, others become transfers.
+    fn take_in(
+        &mut self,
+        waiting: &Waiting,
+        job: &Job,
+        target: Option<PathBuf>,
+        mut answer: Answer,
+        object: Object,
+    ) -> Result<Opened, Error> {
+        let name =
+            target.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_else(|| object::name_from_url(&job.url));
+        let host = || answer.url.host_str().unwrap_or_default().to_owned();
+        if let Some(coding) = object::foreign_coding(&answer.head, &name) {
+            return Err(Error::Coded { host: host(), coding });
+        }
+        let kind = answer.head.header("content-type");
+        if !self.run.options.any_type && weir_http::content_type::html_instead_of(&name, kind) {
+            return Err(Error::WebPage { host: host(), name });
+        }
+        let mut expectations = job.expectations.clone();
+        add_declared(&mut expectations, object.clone());
+        if let Some(target) = &target {
+            self.run.take_name(target, waiting.job)?;
+        }
+        let whole = object.holds_to.is_none_or(|end| Some(end) == object.size);
+        let small = whole && object.size.is_some_and(|size| size <= SMALL);
+        match (&job.output, target) {
+            (Output::Memory(limit), _) => {
+                let body = self.read_whole(&mut answer, *limit)?;
+                self.client.keep(&answer.url, answer.body);
+                let bytes = body.len() as u64;
+                Ok(Opened::Done(Box::new(FileReport { bytes, body: Some(body), ..blank(job) })))
+            }
+            (_, Some(target)) if small => self.store_small(job, &target, answer, object, &expectations),
+            (_, target) => {
+                let large = object.size.is_none_or(|size| size > HTTP2_MAX);
+                if matches!(answer.body, Exchange::Http2(_)) && large && object.ranged && self.run.many {
+                    answer = self.over_http1(home_of(job), answer, &object, &name)?;
+                }
+                let sink = match target {
+                    Some(target) => {
+                        let part = PartFile::open(&target)?;
+                        part.restart()?;
+                        if let Some(size) = object.size {
+                            part.reserve(size).inspect_err(|_| part.discard())?;
+                        }
+                        Sink::Part(part)
+                    }
+                    None => Sink::Stream(self.stream(job, verify::algorithms(&expectations))?),
+                };
+                let transfer = Transfer::new(Opening {
+                    job: waiting.job,
+                    url: job.url.clone(),
+                    location: answer.url.clone(),
+                    size: object.size,
+                    validator: object.validator,
+                    ranged: object.ranged && object.size.is_some(),
+                    done: RangeSet::default(),
+                    durable: RangeSet::default(),
+                    sink,
+                    expectations,
+                })?;
+                Ok(self.begin(Arc::new(transfer), answer, object.holds_to))
+            }
+        }
+    }
+
+    /// The way out for bytes that go on in order.
+    fn stream(&self, job: &Job, algorithms: Vec<Algorithm>) -> Result<Stream, Error> {
+        match &job.output {
+            Output::File(path) => Stream::open(path, algorithms, &|| {
+                self.sleep(Duration::from_millis(20), Stage::Output);
+                !self.run.is_stopped()
+            }),
+            _ => Stream::stdout(algorithms),
+        }
+    }
+
+    /// The same object on a connection of its own.
+    fn over_http1(
+        &mut self,
+        home: &Url,
+        first: Answer,
+        object: &Object,
+        name: &str,
+    ) -> Result<Answer, Error> {
+        let url = first.url.clone();
+        drop(first);
+        let if_range = object.validator.as_ref().and_then(Validator::if_range_value);
+        let answer = self.client.get(home, &url, Some((0, None)), if_range, false)?;
+        let same = match answer.judge(Some(0))? {
+            Part::Asked(own) => own.size == object.size && own.holds_to == object.holds_to,
+            _ => false,
+        };
+        let coded = object::foreign_coding(&answer.head, name).is_some();
+        if same && !coded && !differs(object.validator.as_ref(), &answer) {
+            return Ok(answer);
+        }
+        let detail = "it is another over HTTP/1.1 than over HTTP/2; --http2 stays with the latter".to_owned();
+        Err(Error::Changed { host: host_of(&url), detail })
+    }
+
+    fn store_small(
+        &mut self,
+        job: &Job,
+        target: &Path,
+        mut answer: Answer,
+        object: Object,
+        expectations: &[Expectation],
+    ) -> Result<Opened, Error> {
+        let size = object.size.unwrap_or_default();
+        let mut body = std::mem::take(&mut self.scratch);
+        body.clear();
+        if !self.run.is_fresh_folder(target) && has_journal(target) {
+            // The object was larger when an earlier run began with it.
+            PartFile::open(target)?.discard();
+        }
+        let read = if size == 0 { Ok(()) } else { self.read_into(&mut answer, &mut body, SMALL as usize) };
+        read?;
+        if body.len() as u64 != size {
+            let (got, expected) = (Bytes(body.len() as u64), Bytes(size).to_string());
+            return Err(Error::Truncated { host: host_of(&answer.url), got, expected });
+        }
+        self.client.keep(&answer.url, answer.body);
+        self.state.clock.enter(Stage::Other);
+        let found = verify::digests_of(&verify::algorithms(expectations), &body);
+        verify::check(&target.display().to_string(), expectations, &found, false)?;
+        self.state.clock.enter(Stage::Write);
+        let stored = small_file::store(target, &body, self.run.options.sync);
+        let took = self.state.clock.current().1;
+        self.state.clock.enter(Stage::Other);
+        // Not worth a look at the thread's CPU clock: a short write was work, a long one was blocked.
+        if took < Duration::from_millis(1) {
+            self.state.clock.add_write_cpu(took);
+        }
+        stored?;
+        self.state.written.fetch_add(body.len() as u64, Relaxed);
+        let bytes = body.len() as u64;
+        self.scratch = body;
+        Ok(Opened::Done(Box::new(FileReport {
+            path: Some(target.to_owned()),
+            bytes,
+            connections: 1,
+            digest: found.first().cloned(),
+            verified: !expectations.is_empty(),
+            ..blank(job)
+        })))
+    }
+
+    fn read_whole(&mut self, answer: &mut Answer, limit: usize) -> Result<Vec<u8>, Error> {
+        let mut body = Vec::new();
+        self.read_into(answer, &mut body, limit)?;
+        Ok(body)
+    }
+
+    fn read_into(&mut self, answer: &mut Answer, body: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
+        let host = answer.url.host_str().unwrap_or_default().to_owned();
+        let mut drip = DripWatch::new(Instant::now());
+        while !answer.body.is_end() {
+            let got = answer.body.fill(self.piece(), &self.state.clock, self.client.dial())?;
+            drip.book(got as u64, Instant::now(), &host, self.run.options.timeout)?;
+            if body.len() + got > limit {
+                return Err(Error::Refused(format!("{host} sent more than {limit} bytes")));
+            }
+            answer.body.pieces().for_each(|piece| body.extend_from_slice(piece));
+            self.received(got as u64);
+        }
+        Ok(())
+    }
+
+    /// Makes the transfer known and carries the first answer.
+    fn begin(&mut self, transfer: Arc<Transfer>, answer: Answer, holds_to: Option<u64>) -> Opened {
+        self.state.clock.enter(Stage::Idle);
+        let placed = self.run.pool.begin_bulk();
+        {
+            let mut ledger = transfer.ledger();
+            match transfer.sink {
+                Sink::Part(_) => ledger.claim_gap(self.state.id, u64::MAX, u64::MAX),
+                Sink::Stream(_) => {
+                    ledger.claim_gap(self.state.id, stream::block(self.run.pool.wanted()), u64::MAX)
+                }
+            };
+        }
+        self.run.pool.activate(&transfer);
+        self.run.pool.opened();
+        let result = if placed { self.follow(&transfer, answer, holds_to) } else { Err(Error::Interrupted) };
+        Opened::Bulk(transfer, result)
+    }
+}
+
+fn add_declared(expectations: &mut Vec<Expectation>, object: Object) {
+    // The user's word counts; the strongest of the server's is checked beside it.
+    if let Some(one) = object.declared {
+        expectations
+            .push(Expectation { expected: one.expected, origin: format!("the server's {}", one.field) });
+    }
+}
+
+/// The file of a job where it is known before the server is asked.
+fn target_before(job: &Job) -> Option<PathBuf> {
+    match &job.output {
+        Output::File(_) if job.output.is_stream() => None,
+        Output::File(path) => Some(path.clone()),
+        Output::Folder(folder) => Some(folder.join(object::name_from_url(&job.url))),
+        Output::Stdout | Output::Memory(_) => None,
+    }
+}
+
+fn target_after(job: &Job, answer: &Answer) -> Option<PathBuf> {
+    match &job.output {
+        Output::Folder(folder) => Some(folder.join(object::file_name(&answer.head, &job.url))),
+        _ => target_before(job),
+    }
+}
+
+fn has_journal(target: &Path) -> bool {
+    crate::sink::part_file::names(target).1.exists()
+}
+
+/// A report with nothing in it yet.
+fn blank(job: &Job) -> FileReport {
+    FileReport {
+        url: object::shown(&job.url),
+        path: None,
+        bytes: 0,
+        resumed_from: 0,
+        connections: 0,
+        digest: None,
+        verified: false,
+        outcome: Outcome::Complete,
+        body: None,
+    }
+}
+
+/// The report of a job that failed before its object was at work; what an earlier run kept is still there.
+pub fn failed_before_opening(job: &Job, error: Error) -> FileReport {
+    let target = target_before(job);
+    let kept = target.as_deref().filter(|target| has_journal(target));
+    let bytes = kept
+        .and_then(|target| Journal::read(&crate::sink::part_file::names(target).1).ok().flatten())
+        .map_or(0, |journal| journal.stored().len());
+    let outcome = if bytes > 0 && !matches!(error, Error::Locked { .. }) {
+        Outcome::Partial(error)
+    } else {
+        Outcome::Failed(error)
+    };
+    FileReport { path: target, bytes, resumed_from: bytes, outcome, ..blank(job) }
+}
+
+fn status_416(answer: &Answer) -> Error {
+    Error::Status {
+        host: host_of(&answer.url),
+        status: 416,
+        reason: "Range Not Satisfiable".to_owned(),
+        retry_after: None,
+        hint: "",
+    }
+}
