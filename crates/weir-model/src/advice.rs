@@ -68,16 +68,14 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
         Limit::Verify => vec![Advice::new("choose a faster digest: one thread computes it", None)],
         Limit::CpuCore => for_cpu_core(held),
         Limit::ReceiveWindow => for_receive_window(held),
-        Limit::PathLoss => vec![
-            Advice::new(
-                format!("use more connections (-c {}): a loss slows only its own", 2 * held.lanes()),
-                held.doubled(),
-            ),
-            Advice::new(
+        Limit::PathLoss => {
+            let mut advice = held.more_connections("a loss slows only its own");
+            advice.push(Advice::new(
                 "ask for BBR on the sender (net.ipv4.tcp_congestion_control=bbr): it does not slow for loss",
                 None,
-            ),
-        ],
+            ));
+            advice
+        }
         Limit::SenderOrPath => for_sender_or_path(held),
         Limit::PathBandwidth => vec![Advice::new(
             "nothing to change at either end, the link is full: send less (compress), or use a faster link",
@@ -115,6 +113,19 @@ impl Held<'_> {
     fn each(&self) -> f64 {
         let work: f64 = self.together.lanes.iter().map(|lane| active(lane, self.together)).sum();
         if work > 0.0 { self.together.received as f64 / work } else { 0.0 }
+    }
+
+    /// To use more connections than the run ever had, and what they would carry; nothing where a trial with more of them
+    /// brought no more.
+    fn more_connections(&self, why: &str) -> Vec<Advice> {
+        if self.evidence.trials.iter().any(rate_limit::flat) {
+            return Vec::new();
+        }
+        let tried = self.evidence.trials.iter().map(|trial| trial.lanes_after.max(trial.lanes_before)).max();
+        let most = self.evidence.windows.iter().map(|window| spent(window).lanes).max();
+        let lanes = 2 * tried.max(most).unwrap_or(0).max(self.lanes()).min(1 << 20);
+        let predicted = (self.each() > 0.0).then(|| self.each() * f64::from(lanes));
+        vec![Advice::new(format!("use more connections (-c {lanes}): {why}"), predicted)]
     }
 
     /// The rate of twice the connections, where each is held by itself and no trial says otherwise.
@@ -274,13 +285,9 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
             None => "allow a larger receive buffer (net.ipv4.tcp_rmem)".to_owned(),
         },
     };
-    vec![
-        Advice::new(grow, target),
-        Advice::new(
-            format!("use more connections (-c {}): each has its own window", 2 * lanes),
-            held.doubled(),
-        ),
-    ]
+    let mut advice = vec![Advice::new(grow, target)];
+    advice.extend(held.more_connections("each has its own window"));
+    advice
 }
 
 fn for_sender_or_path(held: &Held<'_>) -> Vec<Advice> {

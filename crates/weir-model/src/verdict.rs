@@ -81,7 +81,7 @@ const QUARTER: f64 = 0.25;
 /// A limit below this share of the run is not put into words.
 const WORTH_WORDS: f64 = 0.1;
 
-/// Below this a run that no rule explains is not judged: it is a few dozen windows at most, mostly start-up.
+/// Below this a run is not judged but by direct clocks: it is a few clock ticks (10 ms) and windows, mostly start-up.
 const SHORT: f64 = 0.1;
 
 /// What held this window. Live, `context` is [`Context::live`].
@@ -204,12 +204,28 @@ impl<'a> Run<'a> {
         if !self.observed {
             return None;
         }
-        if self.held.values().filter(|held| **held > QUARTER * self.total).count() > 1 {
-            return Some(MainLimit::Mixed);
+        let main = |held: &f64| *held > QUARTER * self.total;
+        let short = self.total < SHORT;
+        if self.held.values().filter(|held| main(held)).count() > 1 {
+            let timed = self.held.iter().all(|(limit, held)| !main(held) || self.timed(*limit));
+            return (!short || timed).then_some(MainLimit::Mixed);
         }
         let (limit, _) = self.held.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-        let guessed = *limit == Limit::SenderOrPath && (self.total < SHORT || self.received() == 0);
-        (!guessed).then_some(MainLimit::One(*limit))
+        let guessed = *limit == Limit::SenderOrPath && self.received() == 0;
+        (!guessed && (!short || self.timed(*limit))).then_some(MainLimit::One(*limit))
+    }
+
+    /// Whether this limit shows by a clock that starts and stops with what it measures (a wait for an answer, the sleep of a
+    /// limiter), so that a short run will do: over several requests, since one may be any. All else is told from looks and
+    /// from counters that step once a clock tick.
+    fn timed(&self, limit: Limit) -> bool {
+        let lanes = || self.evidence.windows.iter().flat_map(|window| &window.lanes);
+        let requests = lanes().fold(0, |sum: u32, lane| sum.saturating_add(lane.requests));
+        match limit {
+            Limit::Latency | Limit::Application => requests >= 3,
+            Limit::RateLimit => true,
+            _ => false,
+        }
     }
 
     fn received(&self) -> u64 {

@@ -40,6 +40,8 @@ pub struct Observation {
     pub refused: bool,
     /// The longest of the lanes' shortest round trips, where it was read.
     pub round_trip: Option<Duration>,
+    /// The lanes' round trips are well above their shortest: a queue stands before a full link.
+    pub queue: bool,
 }
 
 /// What to do with the lane count.
@@ -126,6 +128,9 @@ const MOST_JOIN: Duration = Duration::from_millis(500);
 /// A trial must bring a quarter of what can be hoped for: above the noise of two 400 ms readings, below what a shared
 /// bottleneck gives to a second flow by chance.
 const WORTH: f64 = 0.25;
+
+/// Lanes that are to bring back what was lost must bring half of it: the gap is small, and the noise is the same.
+const WORTH_AGAIN: f64 = 0.5;
 
 /// With less than this left a trial cannot pay for itself.
 const WORTHWHILE: Duration = Duration::from_secs(1);
@@ -217,7 +222,7 @@ impl Tuner {
         if !worthwhile || !hopeful || rate <= 0.0 || still_growing(last) {
             return Advice::Hold;
         }
-        let fallen = self.has_fallen();
+        let fallen = self.has_fallen(seen);
         if seen.now < self.not_before && !fallen {
             return Advice::Hold;
         }
@@ -231,10 +236,11 @@ impl Tuner {
     }
 
     /// The present lanes have lost what they, or as many, once brought.
-    fn has_fallen(&self) -> bool {
+    fn has_fallen(&self, seen: &Observation) -> bool {
         let below = |windows: &[Window], share: f64| rate(windows) < share * self.best;
         let share = if self.lanes > 1 { FALLEN } else { FALLEN_ALONE };
-        let slowly = self.recent.len() == STRETCH && below(&self.recent, share);
+        // Before a full link more lanes would only take from others.
+        let slowly = !seen.queue && self.recent.len() == STRETCH && below(&self.recent, share);
         let suddenly = self.recent.last_chunk::<4>().is_some_and(|last| below(last, COLLAPSED));
         self.failures < PATIENT && (slowly || suddenly)
     }
@@ -244,7 +250,8 @@ impl Tuner {
         let from = self.lanes;
         let is_slow = rate < FAST_LANE * f64::from(from);
         let step = if fallen {
-            (self.best / rate).clamp(2.0, 4.0)
+            // As many as bring the best rate at what each brings now, and some for what it will lose yet.
+            (self.best / rate * 1.25).min(4.0)
         } else if self.bold && is_slow {
             4.0
         } else {
@@ -317,7 +324,8 @@ impl Tuner {
         let Attempt { from, before, hope, restores } = attempt;
         let gained = after / before.max(1.0) - 1.0;
         // Of many lanes at once as many as pay are kept, so the first doubling is what they have to pay for.
-        let kept = gained >= WORTH * hope.min(1.0);
+        let worth = if restores { WORTH_AGAIN } else { WORTH };
+        let kept = gained >= worth * hope.min(1.0);
         self.bold = gained >= 0.85 * hope;
         if self.recent.iter().filter(|window| is_local(window.limit)).count() * 2 > self.recent.len() {
             // This side became the limit meanwhile: the two rates are of different limits and compare nothing.
@@ -435,6 +443,7 @@ mod tests {
             left: Some(u64::MAX),
             refused: false,
             round_trip: None,
+            queue: false,
         }
     }
 
@@ -553,7 +562,10 @@ mod tests {
                 let lanes = tuner.lanes();
                 let bytes: f64 = (0..10).map(|_| self.turn(lanes)).sum();
                 used += if tick > from * 10 { bytes } else { 0.0 };
-                let seen = seen(tick, bytes as u64, lanes, lanes, self.limit, 1.0);
+                let seen = Observation {
+                    queue: self.queued > 0.3 * self.link * Self::ROUND_TRIP,
+                    ..seen(tick, bytes as u64, lanes, lanes, self.limit, 1.0)
+                };
                 if let Advice::Lanes(_, why) = tuner.observe(&seen) {
                     println!("{:.1} s: {why}", tick as f64 / 10.0);
                 }
@@ -580,7 +592,8 @@ mod tests {
     /// 64 KiB a round trip are 1.6 MB/s on each lane: the path takes 15 of them.
     #[test]
     fn a_small_receive_window_is_multiplied_until_the_path_is_full() {
-        let mut path = LossyPath { receive_window: 45.0, limit: Limit::ReceiveWindow, ..LossyPath::new(24e6, 0.0, 1) };
+        let mut path =
+            LossyPath { receive_window: 45.0, limit: Limit::ReceiveWindow, ..LossyPath::new(24e6, 0.0, 1) };
         let (lanes, share) = path.run(5, 40);
         assert!(share >= 0.95 && (15..=24).contains(&lanes), "{lanes} lanes used {share:.3} of the link");
     }

@@ -515,8 +515,8 @@ fn parse_reorder(text: &str) -> Result<(Share, Option<Duration>), String> {
 /// `256k`, `100p`.
 fn parse_queue(text: &str) -> Result<QueueLimit, String> {
     match text.strip_suffix('p').map(str::parse) {
+        Some(Ok(0) | Err(_)) => Err("expected a number of packets from 1 on, such as 100p".to_owned()),
         Some(Ok(packets)) => Ok(QueueLimit::Packets(packets)),
-        Some(Err(_)) => Err("expected a number of packets, such as 100p".to_owned()),
         None => text.parse().map(QueueLimit::Bytes).map_err(|error: ParseError| error.to_string()),
     }
 }

@@ -99,7 +99,7 @@ fn bad_flags_are_refused_before_anything_is_set_up() {
         (&["--rate", "fast"], &["--rate", "'fast'"]),
         (&["--rate", "0Mbit"], &["--rate", "'0Mbit'"]),
         (&["--delay", "20px"], &["--delay", "'20px'"]),
-        (&["--delay", "-1ms"], &["--delay"]),
+        (&["--delay=-1ms"], &["--delay", "'-1ms'"]),
         (&["--loss", "150%"], &["--loss", "'150%'"]),
         (&["--queue", "0p"], &["--queue", "'0p'"]),
         (&["--fidelity", "perfect"], &["--fidelity", "packet", "gso"]),

@@ -27,6 +27,10 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
             None,
         )],
         Limit::RateLimit => vec![Advice::new("raise or drop the limit that was set", None)],
+        Limit::SenderOrPath if sender(held).is_some() => vec![Advice::new(
+            "look from the receiver as well (weir why there): only it sees what lies unread",
+            None,
+        )],
         Limit::SenderOrPath => vec![Advice::new(
             "look from the sender (weir why there): only it sees its congestion window and what waits unsent",
             None,

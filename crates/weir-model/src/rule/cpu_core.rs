@@ -2,7 +2,8 @@
 //!
 //! A lane is full when, of the time it is at work, one of these holds:
 //! 1. its thread runs 90 % or more (10 % are left to the clocks' grain and to hand-overs);
-//! 2. its thread runs or waits for a processor 90 % or more: a core shared with others, which is said;
+//! 2. its thread runs, waits for a processor or is held back by its group's CPU quota 90 % or more, or a foreign thread was
+//!    found running or ready in 90 % of ten looks or more: a core shared with others, which is said;
 //! 3. it runs half of the time or more, and running, waiting for a processor and blocked writes fill 90 %, running being
 //!    the larger part: it never waits for data, and the processor is its largest stage.
 //!
@@ -11,6 +12,8 @@
 //! Acquits: threads that run less, or, without their own clocks, that mostly wait for data.
 //!
 //! Can be wrong: the full thread may be spinning on memory that the sender, on the same machine, keeps busy.
+
+use std::time::Duration;
 
 use super::spent::{active, spent, working};
 use super::{Context, Judgement};
@@ -37,7 +40,7 @@ pub fn judge(window: &Window, _context: &Context<'_>) -> Judgement {
     let strength = lanes
         .iter()
         .filter(|lane| lane.is_full(blocked))
-        .map(|lane| (lane.cpu + lane.runqueue).min(1.0) * lane.active / all)
+        .map(|lane| (lane.cpu + lane.runqueue).max(lane.ready).min(1.0) * lane.active / all)
         .sum();
     // The busiest may be idle in run queues; the evidence names the fullest of the full.
     let named = lanes
@@ -101,11 +104,14 @@ impl ThreadLoad {
     /// `, waited 40 % for a processor`; empty when it did not.
     pub(crate) fn waits_in_words(self) -> String {
         if self.throttled >= 0.05 {
-            format!(", held back {} by its group's CPU quota", percent(self.throttled))
+            format!(", was held back {} by its group's CPU quota", percent(self.throttled))
         } else if self.runqueue >= 0.05 {
             format!(", waited {} for a processor that others used", percent(self.runqueue))
         } else if self.ready >= 0.9 && self.cpu < 0.9 {
-            format!(", ready to run in {} of looks: others or a CPU quota hold it back", percent(self.ready))
+            format!(
+                ", was ready to run in {} of looks: others or a CPU quota hold it back",
+                percent(self.ready)
+            )
         } else {
             String::new()
         }
@@ -117,7 +123,10 @@ struct Load<'a> {
     lane: &'a LaneWindow,
     active: f64,
     cpu: f64,
+    /// Ready to run but waiting for a processor, or held back by a quota.
     runqueue: f64,
+    /// As [`ThreadLoad::ready`].
+    ready: f64,
 }
 
 impl<'a> Load<'a> {
@@ -127,15 +136,17 @@ impl<'a> Load<'a> {
         let stages =
             lane.receive_cpu.as_secs_f64() + lane.decrypt.as_secs_f64() + lane.write_cpu.as_secs_f64();
         let (cpu, runqueue) = match lane.thread.value() {
-            Some(thread) => (thread.cpu.as_secs_f64(), thread.runqueue.as_secs_f64()),
-            None => (stages, 0.0),
+            Some(thread) => (thread.cpu, thread.runqueue.saturating_add(thread.throttled)),
+            None => (Duration::try_from_secs_f64(stages).unwrap_or_default(), Duration::ZERO),
         };
-        let share = |seconds: f64| if active > 0.0 { (seconds / active).min(1.0) } else { 0.0 };
-        Load { lane, active, cpu: share(cpu), runqueue: share(runqueue) }
+        let share = |time: Duration| if active > 0.0 { (time.as_secs_f64() / active).min(1.0) } else { 0.0 };
+        let ready = lane.thread.value().map_or(0.0, |thread| thread_load(thread, active).ready);
+        Load { lane, active, cpu: share(cpu), runqueue: share(runqueue), ready }
     }
 
     fn is_full(&self, blocked: f64) -> bool {
         self.cpu + self.runqueue >= 0.9
+            || self.ready >= 0.9
             || (self.cpu >= 0.5 && self.cpu > blocked && self.cpu + self.runqueue + blocked >= 0.9)
     }
 
@@ -158,11 +169,10 @@ impl<'a> Load<'a> {
         .flatten()
         .collect();
         let split = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
-        let waited = if self.runqueue >= 0.05 {
-            format!("; it waited {} for a processor that others used", percent(self.runqueue))
-        } else {
-            String::new()
-        };
+        let waits = lane.thread.value().map(|thread| thread_load(thread, self.active).waits_in_words());
+        let waited = waits
+            .filter(|waits| !waits.is_empty())
+            .map_or_else(String::new, |waits| format!("; it {}", waits.trim_start_matches(", ")));
         let steal = match window.cpu.value() {
             Some(cpu) if cpu.steal >= 0.05 => format!("; the hypervisor took {}", percent(cpu.steal)),
             _ => String::new(),

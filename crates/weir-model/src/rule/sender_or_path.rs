@@ -7,7 +7,7 @@
 
 use super::rate_limit::{flat, scaled};
 use super::spent::{min_rtt, spent, working};
-use super::{Context, Judgement};
+use super::{Context, Judgement, View, sender};
 use crate::evidence::{Trial, Window};
 use crate::words::{percent, rate, seconds};
 
@@ -16,6 +16,9 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     let spent = spent(window);
     if spent.lanes == 0 {
         return Judgement::convict(0.1, "no lane was at work, and no reading says why".to_owned());
+    }
+    if View::of(window, context).sender_only() {
+        return Judgement::convict(0.3, unexplained(window, context));
     }
     let mut clauses = vec![if spent.socket_wait >= 0.25 {
         format!("the lanes waited {} of the time for data that had not arrived", percent(spent.socket_wait))
@@ -30,6 +33,15 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     clauses.extend(trials(context.trials));
     // The wait for data is what makes this more than ignorance.
     Judgement::convict(0.2 + 0.4 * spent.socket_wait, clauses.join("; "))
+}
+
+/// What a sender saw that explains nothing, in the words of the rule that comes nearest.
+fn unexplained(window: &Window, context: &Context<'_>) -> String {
+    match sender::path_bandwidth::judge(window, context) {
+        Judgement::Acquit { evidence } => format!("nothing that the sender sees explains it: {evidence}"),
+        Judgement::Unknown { missing } => format!("the sender does not see {missing}"),
+        Judgement::Convict { evidence, .. } => evidence,
+    }
 }
 
 /// A full processor that no lane fills, when the server runs here.

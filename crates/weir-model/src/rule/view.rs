@@ -1,7 +1,7 @@
 //! From which end of its connections a window was watched.
 
 use super::Context;
-use crate::evidence::Window;
+use crate::evidence::{LaneWindow, Window};
 
 /// An end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,7 +33,10 @@ impl View {
             // A lane of our own without a socket yet has neither reading, and is a receiver.
             receiver: (seen.lanes.iter())
                 .any(|lane| lane.tcp.value().is_some() || lane.sender.value().is_none()),
-            sender: seen.lanes.iter().any(|lane| lane.sender.value().is_some()),
+            sender: seen
+                .lanes
+                .iter()
+                .any(|lane| lane.sender.value().is_some() && sends(lane, window, context)),
         }
     }
 
@@ -41,4 +44,20 @@ impl View {
     pub fn sender_only(self) -> bool {
         self.sender && !self.receiver
     }
+}
+
+/// Whether what a lane's sending view shows are the data, and not the requests of a socket that receives them: of two ends
+/// of one connection the sender's acknowledged bytes are those that its receiver got; of one socket seen both ways they are
+/// a small part. Over a second each way, since between two answers there are only requests.
+fn sends(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> bool {
+    if lane.tcp.value().is_none() {
+        return true;
+    }
+    let around = std::iter::once(window).chain(context.recent(1.0)).chain(context.following(1.0));
+    let same = around.flat_map(|window| &window.lanes).filter(|other| other.lane == lane.lane);
+    let (acked, received) = same.fold((0u64, 0u64), |(acked, received), lane| {
+        let sent = lane.sender.value().map_or(0, |seen| seen.acked.max(seen.sent));
+        (acked.saturating_add(sent), received.saturating_add(lane.received))
+    });
+    acked.saturating_mul(4) >= received
 }

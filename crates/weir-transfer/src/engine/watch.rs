@@ -219,6 +219,7 @@ impl<'a> Watch<'a> {
             free_cpus,
             left: left(&census, &self.run.pool.active()),
             refused,
+            queue: has_queue(window),
             round_trip: window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max(),
         };
         if let Advice::Lanes(lanes, why) = tuner.observe(&seen) {
@@ -307,6 +308,16 @@ impl<'a> Watch<'a> {
             interrupted,
         }
     }
+}
+
+/// Most lanes' round trips are a third above their shortest.
+fn has_queue(window: &Window) -> bool {
+    let ratio = |lane: &LaneWindow| {
+        let tcp = lane.tcp.value()?;
+        Some(tcp.receiver_rtt?.as_secs_f64() / tcp.min_rtt?.as_secs_f64().max(1e-6))
+    };
+    let ratios: Vec<f64> = window.lanes.iter().filter_map(ratio).collect();
+    ratios.iter().filter(|ratio| **ratio > 1.33).count() * 2 > ratios.len()
 }
 
 /// Why a job has no report of its own.

@@ -222,3 +222,48 @@ pub fn journal_of(
         durable: journal::pairs(durable),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_sync_is_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        // A device takes bytes but has no disk to wait for: fdatasync(2) fails with EINVAL.
+        std::os::unix::fs::symlink("/dev/null", names(&target).0).unwrap();
+        let part = PartFile::open(&target).unwrap();
+        part.sync_error().unwrap();
+        let error = part.sync().unwrap_err().to_string();
+        assert_eq!(error, format!("cannot sync {}: invalid argument", target.display()));
+        assert_eq!(part.sync_error().unwrap_err().to_string(), error, "also when nobody syncs again");
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_read_now_is_no_reason_to_begin_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        // The simplest failure that is not about permission; too many open files is another.
+        fs::create_dir(names(&target).1).unwrap();
+        let error = PartFile::open(&target).unwrap().saved("http://h/x").unwrap_err();
+        assert!(matches!(error, Error::Local { action: "read", .. }), "{error}");
+    }
+
+    #[test]
+    fn nothing_but_a_file_or_a_link_gives_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let _listener = std::os::unix::net::UnixListener::bind(&target).unwrap();
+        let part = PartFile::open(&target).unwrap();
+        let error = part.publish().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("cannot rename to {}: what is there is no file and stays", target.display())
+        );
+        fs::remove_file(&target).unwrap();
+        std::os::unix::fs::symlink("nowhere", &target).unwrap();
+        part.publish().unwrap();
+        assert!(target.is_file());
+    }
+}

@@ -27,7 +27,8 @@ use crate::settled::{SETTLED, Settled};
 /// A name on the server of more bytes than any run takes.
 const BULK: &str = "bulk.bin";
 
-/// A server's cap holds each connection to this part of the link: as many lanes as weir takes in a few seconds (about twenty) do not fill it.
+/// A server's cap holds each connection to this part of the link: the twenty lanes or so that weir opens in a few seconds
+/// do not fill it.
 const CAP: f64 = 0.02;
 
 /// How long an interrupted `weir get` may take to end.

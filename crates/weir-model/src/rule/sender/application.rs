@@ -1,6 +1,6 @@
 //! Has the sending application nothing to send?
 //!
-//! Convicts when the send buffer does not stop the application, or it sleeps by its own will, and one of these holds:
+//! Convicts when the send buffer does not stop the application, or is not what it waits for, and one of these holds:
 //! 1. the connection rests (nothing queued, nothing in flight) 30 % of the time or more, and round trips do not explain it
 //!    (see [`super::latency`]);
 //! 2. it starves: nothing unsent in 70 % of looks and the rate samples application-limited in half of them (of a sender
@@ -36,7 +36,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if flow.data_wait() && !paced {
         return Judgement::acquit(numbers);
     }
-    if flow.buffer_holds() && !flow.writer_sleeps() {
+    if flow.buffer_holds() && !flow.writer_is_elsewhere() {
         return Judgement::acquit(format!("{numbers}, but its send buffer was full"));
     }
     let why = whose_turn(flow).or_else(|| flow.thread.as_ref().ok().and_then(thread)).unwrap_or_default();

@@ -33,7 +33,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if !load.is_full() {
         return Judgement::acquit(numbers);
     }
-    if flow.data_wait() || flow.buffer_holds() {
+    if flow.data_wait() || (flow.buffer_holds() && !flow.writer_is_elsewhere()) {
         return Judgement::acquit(format!("{numbers}, but {}", flow.unsent_in_words()));
     }
     Judgement::convict(0.97, format!("{numbers}{}, {}", load.waits_in_words(), flow.unsent_in_words()))

@@ -129,9 +129,14 @@ impl<'a> Flow<'a> {
         self.share(self.seen.cwnd_filled) >= 0.5 || most
     }
 
-    /// The thread was found asleep by its own will in half of the looks or more.
-    pub(crate) fn writer_sleeps(&self) -> bool {
-        let half = |thread: &ThreadWindow| thread.found.sleeping >= thread.looks.div_ceil(2);
+    /// The thread was found asleep by its own will, running, or reading a file in half of the looks or more: it does not
+    /// wait for room in the send buffer.
+    pub(crate) fn writer_is_elsewhere(&self) -> bool {
+        let elsewhere = |thread: &ThreadWindow| {
+            let found = thread.found;
+            found.sleeping.saturating_add(found.running).saturating_add(found.reading_disk)
+        };
+        let half = |thread: &ThreadWindow| elsewhere(thread) >= thread.looks.div_ceil(2);
         self.thread.as_ref().is_ok_and(|thread| thread.looks > 0 && half(thread))
     }
 

@@ -113,8 +113,6 @@ pub(crate) struct Use {
     pub(crate) mean: f64,
     /// The rate that a tenth of the round trips reach: one above the rest is an accident of acknowledgements.
     pub(crate) ceiling: f64,
-    /// Seconds that the mean covers.
-    pub(crate) seconds: f64,
 }
 
 impl Use {
@@ -137,7 +135,7 @@ pub(crate) fn usage(flow: &Flow<'_>) -> Use {
     rates.sort_by(f64::total_cmp);
     let ceiling = rates.len().checked_sub(1).map_or(0.0, |last| rates[last - last / 10]);
     let mean = if seconds > 0.0 { acked / seconds } else { 0.0 };
-    Use { mean, ceiling, seconds }
+    Use { mean, ceiling }
 }
 
 /// Bytes per second while data waited, over `seconds` each way, one figure a window, or several windows where a round trip

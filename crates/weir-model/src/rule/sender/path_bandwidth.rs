@@ -44,10 +44,15 @@ pub(crate) fn full(flow: &Flow<'_>) -> Result<(f64, String), String> {
     let (lost, used) = (loss(flow), usage(flow));
     let flat = format!("{} on average of a best of {}", rate(used.mean), rate(used.ceiling));
     let losses = if lost.seen { format!(", {} retransmitted", percent(lost.share)) } else { String::new() };
-    let numbers = format!("{flat}, {}, {}{losses}", flow.unsent_in_words(), flow.round_trip_in_words());
+    let unsent = flow.unsent_in_words();
+    let numbers = format!("{flat}, {unsent}, {}{losses}", flow.round_trip_in_words());
     if flow.queue_stands() == Some(true) {
         let held_by_loss = lost.seen && used.share() < 0.8 && flow.rate() < 0.8 * used.ceiling;
-        return if held_by_loss { Err(numbers) } else { Ok((0.9, format!("a queue: {numbers}"))) };
+        return if held_by_loss {
+            Err(numbers)
+        } else {
+            Ok((0.9, format!("{}: a queue; {flat}, {unsent}{losses}", flow.round_trip_in_words())))
+        };
     }
     if flow.ignores_loss() {
         let name = flow.seen.congestion_control.as_deref().unwrap_or("bbr");
@@ -58,7 +63,8 @@ pub(crate) fn full(flow: &Flow<'_>) -> Result<(f64, String), String> {
             Err(numbers)
         };
     }
-    if let Some(link) = shown_link(flow, used.ceiling).filter(|link| used.mean.max(flow.rate()) >= 0.9 * link) {
+    if let Some(link) = shown_link(flow, used.ceiling).filter(|link| used.mean.max(flow.rate()) >= 0.9 * link)
+    {
         return Ok((0.85, format!("a queue stood while the link carried {}: {numbers}", rate(link))));
     }
     match moves(flow) {

@@ -35,7 +35,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if reading < 0.25 || thread.found.sending > thread.found.reading_disk {
         return Judgement::acquit(numbers);
     }
-    if flow.data_wait() || flow.buffer_holds() {
+    if flow.data_wait() || (flow.buffer_holds() && !flow.writer_is_elsewhere()) {
         return Judgement::acquit(format!("{numbers}, but {}", flow.unsent_in_words()));
     }
     Judgement::convict(0.7 + 0.3 * reading, format!("{numbers}, {}", flow.unsent_in_words()))
