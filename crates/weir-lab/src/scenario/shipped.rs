@@ -10,8 +10,28 @@ macro_rules! table {
 }
 
 const ALL: &[(&str, &str)] = table![
-    "w1", "w2", "w3", "w4", "w5", "w6", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "p1", "p2", "p3", "p4",
-    "p5", "iperf3", "reader", "policer", "bufferbloat",
+    "w1",
+    "w2",
+    "w3",
+    "w4",
+    "w5",
+    "w6",
+    "b1",
+    "b2",
+    "b3",
+    "b4",
+    "b5",
+    "b6",
+    "b7",
+    "p1",
+    "p2",
+    "p3",
+    "p4",
+    "p5",
+    "iperf3",
+    "reader",
+    "policer",
+    "bufferbloat",
 ];
 
 /// The names of all.

@@ -3,7 +3,8 @@
 //! Convicts when all of these hold:
 //! 1. the lanes wait for data;
 //! 2. over the last second, 0.1 % of the segments or more arrived out of order, three at least: a hole makes all that
-//!    follow it in flight count, so the loss itself is taken as that share divided by the segments in flight;
+//!    follow it in flight count, so the loss itself is taken as that share divided by the segments in flight.
+//!    It comes back once a second or more: one loss of a second ago is no longer what holds the window;
 //! 3. the rate is what that loss allows a loss-driven sender (Reno, CUBIC), within a factor of 0.2 to 1.5 (0.6 to 1.3 were
 //!    measured). A sender that does not slow down for loss (BBR) goes beyond; loss too rare to matter allows far more;
 //! 4. the round trip is near its minimum (1.15 times and 0.5 ms): else the loss is that of a full queue, a symptom;
@@ -45,6 +46,10 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     let counted = format!("{} of the segments arrived out of order", percent(share));
     if share < 0.001 || seen.out_of_order < 3.0 {
         return Judgement::acquit(counted);
+    }
+    let (strikes, around) = strikes(window, context);
+    if strikes < 2 || f64::from(strikes) < around {
+        return Judgement::acquit(format!("{counted}, but in {strikes} windows of {} only", seconds(around)));
     }
     let Some(rtt) = min_rtt(window, context) else {
         return Judgement::unknown(format!("the round trip: {counted}, but what that allows depends on it"));
@@ -92,6 +97,20 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         let strength = if scaled(context.trials).is_some() { 0.85 } else { 0.6 };
         Judgement::convict(strength, format!("{numbers}, and a connection carries {}", rate(seen.rate)))
     }
+}
+
+/// In how many windows segments arrived out of order, over two seconds each way, and the seconds that this covers.
+fn strikes(window: &Window, context: &Context<'_>) -> (u32, f64) {
+    // One window that stands for a whole run has no others beside it, and was judged window by window.
+    if context.before.is_empty() && context.after.is_empty() {
+        return (u32::MAX, 0.0);
+    }
+    let around = std::iter::once(window).chain(context.recent(2.0)).chain(context.following(2.0));
+    around.fold((0, 0.0), |(strikes, time), window| {
+        let mut sockets = window.lanes.iter().filter_map(|lane| lane.tcp.value());
+        let struck = sockets.any(|tcp| tcp.out_of_order > 0);
+        (strikes + u32::from(struck), time + window.span.as_secs_f64())
+    })
 }
 
 /// How little the rate of all lanes, in segments, moves over a second and a half each way, where that is less than loss makes it: several

@@ -2,9 +2,9 @@
 //!
 //! Convicts when one of these holds:
 //! 1. the lanes are held by waiting for our stdout's reader (see `Spent::held_by`);
-//! 2. of a foreign process: its receive queues stay a quarter full or more, or its window is shut below two segments: the
-//!    bytes are here and it does not read them. What it does instead is said; where that is the disk or a full core, those
-//!    rules are surer.
+//! 2. of a foreign process: its receive queues stay a quarter full or more (an eighth, if its thread is found asleep by its
+//!    own will), or its window is shut below two segments: the bytes are here and it does not read them. What it does
+//!    instead is said; where that is the disk or a full core, those rules are surer.
 //!
 //! Acquits: output goes to a file, or the reader kept up.
 //!
@@ -12,7 +12,7 @@
 
 use super::spent::{spent, working};
 use super::{Context, Judgement, found};
-use crate::evidence::{Clocks, Window};
+use crate::evidence::{Clocks, ThreadWindow, Window};
 use crate::path::SEGMENT;
 use crate::words::{bytes, percent};
 
@@ -52,9 +52,13 @@ fn unread(window: &Window, context: &Context<'_>) -> Judgement {
         all += 1;
         let queue = tcp.receive_queue.unwrap_or(0);
         let closed = tcp.receive_window.is_some_and(|window| window < 2 * SEGMENT) && queue > 0;
-        // The kernel gives about half of a buffer to payload (tcp_adv_win_scale), so a quarter of it is half of that.
+        // The kernel gives about half of a buffer to payload (tcp_adv_win_scale), so a quarter of it is half of that. Of a
+        // reader that sleeps by its own will half as much will do: nothing else keeps it from reading.
         let buffer = tcp.receive_buffer.unwrap_or(u64::MAX);
-        if closed || queue.saturating_mul(4) >= buffer.max(4) {
+        let sleeps =
+            |thread: &ThreadWindow| thread.looks > 0 && thread.found.sleeping >= thread.looks.div_ceil(2);
+        let part = if lane.thread.value().is_some_and(sleeps) { 8 } else { 4 };
+        if closed || queue.saturating_mul(part) >= buffer.max(part) {
             shut += 1;
             doing = doing.or_else(|| lane.thread.value().and_then(found::doing));
         }

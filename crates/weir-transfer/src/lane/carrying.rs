@@ -193,9 +193,10 @@ impl Lane<'_> {
     }
 }
 
-/// What each of `lanes` lanes receives before it writes: all their buffers together stay at half of the 64 MiB that a run may have.
+/// What each of `lanes` lanes receives before it writes: all their buffers together stay at a quarter of the 64 MiB that a
+/// run may have. Lanes that came when there were few keep their larger ones, and connections cost memory of their own.
 fn block_of(lanes: u32) -> usize {
-    let share = (32 << 20) / lanes.max(1) as usize;
+    let share = (16 << 20) / lanes.max(1) as usize;
     (1 << share.ilog2()).clamp(256 << 10, BLOCK)
 }
 

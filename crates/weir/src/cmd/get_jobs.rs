@@ -81,7 +81,10 @@ fn read_list(list: &str) -> anyhow::Result<Vec<Wanted>> {
 
 fn parse_line(line: &str) -> anyhow::Result<Wanted> {
     if line.starts_with(char::is_whitespace) {
-        return Err(Usage("a line begins with a url; options of other programs' lists mean nothing here".to_owned()).into());
+        return Err(Usage(
+            "a line begins with a url; options of other programs' lists mean nothing here".to_owned(),
+        )
+        .into());
     }
     let (url, name) = match line.split_once('\t') {
         Some((url, name)) => (url.trim(), Some(name.trim().to_owned())),

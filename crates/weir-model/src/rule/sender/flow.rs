@@ -98,6 +98,14 @@ impl<'a> Flow<'a> {
         Some(rtt > times * min + slack(min) && (rtt - min) * self.rate() > burst(self.segment()))
     }
 
+    /// Whether the round trip is twice its minimum and five times of what scheduling costs above that, and fresh: in
+    /// recovery and in timeouts the smoothed value is that of before.
+    pub(crate) fn more_than_doubled(&self) -> Option<bool> {
+        let (rtt, min) = (self.rtt()?, self.min_rtt()?);
+        let fresh = self.seen.timeout.is_zero() && self.share(self.seen.recovering) < 0.5;
+        Some(fresh && rtt > 2.0 * min + 5.0 * slack(min))
+    }
+
     /// Share of the time without anything queued or in flight. From the kernel's clock; where that stood still though
     /// bytes went (before Linux 4.10), from the looks.
     pub(crate) fn rests(&self) -> f64 {
@@ -148,7 +156,19 @@ impl<'a> Flow<'a> {
         let clock = self.part(self.seen.send_buffer_limited);
         let filled = self.share(self.seen.buffer_filled) >= 0.5;
         let paced = clock >= 0.1 && self.app_limited();
-        clock >= 0.3 || (filled && (self.share(self.seen.nothing_unsent) >= 0.5 || paced))
+        clock >= 0.3
+            || (filled && !self.buffer_grew() && (self.share(self.seen.nothing_unsent) >= 0.5 || paced))
+    }
+
+    /// The send buffer grew on this connection and is below where that ends (`tcp_wmem`): one that SO_SNDBUF fixed stands
+    /// still, and one that the kernel tunes follows the congestion window (`tcp_sndbuf_expand`), so it is no cap.
+    fn buffer_grew(&self) -> bool {
+        let Some(now) = self.seen.send_buffer else { return false };
+        let ends = self.context.facts.tcp_wmem_max.is_some_and(|most| now as f64 >= 0.9 * most as f64);
+        let smaller = |(seen, _): (&SenderWindow, f64)| {
+            seen.send_buffer.is_some_and(|then| (then as f64) < 0.95 * now as f64)
+        };
+        !ends && self.before().any(smaller)
     }
 
     /// Half of the rate samples or more were application-limited: what was sent was less than congestion window and

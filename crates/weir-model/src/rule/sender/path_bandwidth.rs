@@ -2,7 +2,7 @@
 //!
 //! Convicts when the network holds the connection (see [`super::network::holds`]) and one of these holds:
 //! 1. a queue stands on the path (round trip a quarter above its minimum): only a full link keeps one. Unless it loses and the
-//!    rate is below 80 % of the ceiling, now and on average: the round trip is then jitter;
+//!    rate is below 80 % of the ceiling, now and on average, with the round trip not even doubled: that is jitter;
 //! 2. the sender models the path (BBR): by construction it stays at the rate that the path delivers and keeps the queue
 //!    short (round trips of 1.05 to 1.15 were measured on a full link), and loss of a few per cent costs it little. Unless
 //!    timeouts take a tenth of the time, or it loses and stays below half of what it reached;
@@ -48,6 +48,8 @@ pub(crate) fn full(flow: &Flow<'_>) -> Result<(f64, String), String> {
     let numbers = format!("{flat}, {unsent}, {}{losses}", flow.round_trip_in_words());
     if flow.queue_stands() == Some(true) {
         let held_by_loss = lost.seen && used.share() < 0.8 && flow.rate() < 0.8 * used.ceiling;
+        // Jitter does not double a round trip; what others leave of a full link may be far below its best.
+        let held_by_loss = held_by_loss && flow.more_than_doubled() == Some(false);
         return if held_by_loss {
             Err(numbers)
         } else {
