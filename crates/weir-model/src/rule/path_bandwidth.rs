@@ -16,21 +16,16 @@
 //! Can be wrong: other traffic may own the queue; then the link is full all the same, but not by us.
 
 use super::rate_limit::{flat, scaled};
-use super::spent::{active, lane_rate, min_rtt, spent, working};
+use super::spent::{active, had_data, lane_rate, min_rtt, working};
 use super::{Context, Judgement};
 use crate::evidence::{LaneWindow, TcpWindow, Window};
 use crate::path::INITIAL_WINDOW;
-use crate::words::{bytes, percent, rate, seconds};
+use crate::words::{bytes, rate, seconds};
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    let spent = spent(window);
-    if !spent.waits_for_data() {
-        return Judgement::acquit(format!(
-            "{} waited for data only {} of the time",
-            context.who(),
-            percent(spent.socket_wait)
-        ));
+    if let Some(acquittal) = had_data(window, context) {
+        return acquittal;
     }
     if scaled(context.trials).is_some() && !context.trials.iter().any(flat) {
         return Judgement::acquit("more connections brought more");

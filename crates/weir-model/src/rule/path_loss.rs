@@ -20,7 +20,7 @@
 //! stays at 0.6 until a trial with more lanes grew with their number.
 
 use super::rate_limit::{flat, scaled};
-use super::spent::{min_rtt, spent, working};
+use super::spent::{had_data, min_rtt, spent, working};
 use super::steadiness::{STEADY, spread};
 use super::{Context, Judgement};
 use crate::evidence::{TcpWindow, Window};
@@ -30,13 +30,8 @@ use std::time::Duration;
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    let spent = spent(window);
-    if !spent.waits_for_data() {
-        return Judgement::acquit(format!(
-            "{} waited for data only {} of the time",
-            context.who(),
-            percent(spent.socket_wait)
-        ));
+    if let Some(acquittal) = had_data(window, context) {
+        return acquittal;
     }
     let Some(seen) = Seen::over(window, context) else {
         let why = window.lanes.iter().find_map(|lane| lane.tcp.missing()).unwrap_or("no segment counted");

@@ -19,20 +19,15 @@
 //!
 //! Can be wrong: a sender whose own send buffer happens to equal our window is told apart only on its side.
 
-use super::spent::{lane_rate, min_rtt, spent, working};
+use super::spent::{had_data, lane_rate, min_rtt, working};
 use super::{Context, Judgement};
 use crate::evidence::{LaneWindow, Reading, TcpWindow, Window};
 use crate::words::{bytes, percent, rate, seconds};
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    let spent = spent(window);
-    if !spent.waits_for_data() {
-        return Judgement::acquit(format!(
-            "{} waited for data only {} of the time",
-            context.who(),
-            percent(spent.socket_wait)
-        ));
+    if let Some(acquittal) = had_data(window, context) {
+        return acquittal;
     }
     let (mut all, mut held, mut strength) = (0.0, 0.0, 0.0);
     let mut evidence: Option<String> = None;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::Context;
+use super::{Context, Judgement};
 use crate::evidence::{LaneWindow, TcpWindow, Window};
+use crate::words::percent;
 
 /// Fractions of the lanes' working time (span less idle, summed over lanes), each 0 to 1. Lanes that were idle
 /// throughout do not count; a lane weighs as much as it was at work.
@@ -83,6 +84,15 @@ impl Spent {
     pub(crate) fn waits_for_data(&self) -> bool {
         self.lanes > 0 && self.socket_wait >= 0.5
     }
+}
+
+/// The acquittal that all rules about the connection share: the lanes did not mostly wait for data.
+pub(crate) fn had_data(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    let spent = spent(window);
+    (!spent.waits_for_data()).then(|| {
+        let share = percent(spent.socket_wait);
+        Judgement::acquit(format!("{} waited for data only {share} of the time", context.who()))
+    })
 }
 
 /// Seconds that a lane was at work.
