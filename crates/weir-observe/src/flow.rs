@@ -8,6 +8,7 @@ use std::time::Duration;
 use weir_model::evidence::{Reading, TcpWindow};
 use weir_model::sender::SenderWindow;
 
+use crate::mean::Mean;
 use crate::sock_diag::TcpSocket;
 use crate::tcp_info::TcpInfo;
 
@@ -382,21 +383,4 @@ impl Sums {
 /// Data went out later than the last came in, to the millisecond in which the kernel tells both.
 fn asked_last(info: &TcpInfo) -> bool {
     matches!((info.last_data_sent, info.last_data_recv), (Some(sent), Some(came)) if sent < came)
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Mean {
-    sum: u64,
-    count: u64,
-}
-
-impl Mean {
-    fn add(&mut self, value: u64) {
-        self.sum = self.sum.saturating_add(value);
-        self.count += 1;
-    }
-
-    fn value(self) -> Option<u64> {
-        self.sum.checked_div(self.count)
-    }
 }

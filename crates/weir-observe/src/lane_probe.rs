@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use weir_model::evidence::{Reading, TcpWindow, ThreadWindow};
 
 use crate::error::{Error, plain, reading};
+use crate::mean::Mean;
 use crate::tcp_info::{self, TcpInfo};
 use crate::thread::{ThreadClock, ThreadTimes, Tid, WaitChannel, wait_channel};
 
@@ -46,12 +47,6 @@ struct Socket {
 struct Segments {
     data: u32,
     out_of_order: u32,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Mean {
-    sum: u64,
-    count: u64,
 }
 
 impl LaneProbe {
@@ -187,17 +182,6 @@ impl Segments {
             data: self.data.saturating_add(other.data),
             out_of_order: self.out_of_order.saturating_add(other.out_of_order),
         }
-    }
-}
-
-impl Mean {
-    fn add(&mut self, value: u64) {
-        self.sum = self.sum.saturating_add(value);
-        self.count += 1;
-    }
-
-    fn value(self) -> Option<u64> {
-        self.sum.checked_div(self.count)
     }
 }
 

@@ -12,6 +12,7 @@
 //! * [`memory`]: the most memory this process ever held.
 //! * [`sock_diag`]: the TCP sockets of this network namespace, anyone's.
 //! * [`flow`]: what one of them did over a window, as sender and as receiver.
+//! * [`foreign_lane`]: that as a lane of the model, its times estimated from looks.
 //! * [`process`]: the threads, children, sockets and files of any process.
 //! * [`thread_probe`] and [`waiting`]: what a foreign thread was found doing.
 //! * [`sysctl`]: the kernel settings that bound a receive window.
@@ -36,7 +37,9 @@ pub mod dirty;
 pub mod disk;
 mod error;
 pub mod flow;
+pub mod foreign_lane;
 mod lane_probe;
+mod mean;
 pub mod memory;
 mod netlink;
 mod proc_file;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_model::evidence::{LaneWindow, Reading, ThreadWindow};
 use weir_observe::flow::{FlowProbe, FlowWindow};
+use weir_observe::foreign_lane::share;
 use weir_observe::sock_diag::{TcpSocket, TcpState};
 
 use crate::scenario::Side;
@@ -110,9 +111,10 @@ impl Lane {
         let mut lane = if looks <= 1 && self.ended.is_some() && fresh {
             self.between_looks(&flow, side, span)
         } else if side == Side::Sender {
-            sending(&flow, thread.clone(), span.saturating_sub(lived))
+            LaneWindow { idle: span.saturating_sub(lived), ..flow.sending(thread.clone()) }
         } else {
-            receiving(&flow, thread.clone(), lived, span.saturating_sub(lived), connecting)
+            let lane = flow.receiving(thread.clone(), lived, connecting);
+            LaneWindow { idle: span.saturating_sub(lived), ..lane }
         };
         lane.lane = self.number;
         lane.connects = u32::from(fresh);
@@ -145,50 +147,4 @@ impl Lane {
             ..LaneWindow::default()
         }
     }
-}
-
-fn sending(flow: &FlowWindow, thread: Reading<ThreadWindow>, idle: Duration) -> LaneWindow {
-    LaneWindow {
-        received: flow.acked,
-        idle,
-        thread,
-        tcp: Reading::Missing("the receiving end is the peer's".to_owned()),
-        sender: flow.sender.clone(),
-        ..LaneWindow::default()
-    }
-}
-
-fn receiving(
-    flow: &FlowWindow,
-    thread: Reading<ThreadWindow>,
-    lived: Duration,
-    idle: Duration,
-    connecting: f64,
-) -> LaneWindow {
-    let (mut held, mut output, mut running) = (0.0, 0.0, 0.0);
-    if let Reading::Value(thread) = &thread {
-        held = share(thread.in_dirty_throttle + thread.found.writing_disk, thread.looks);
-        output = share(thread.found.pipe_full, thread.looks);
-        running = share(thread.found.running, thread.looks);
-    }
-    let free = (1.0 - held - output - running - connecting).max(0.0);
-    let asked = flow.awaiting_answer.clamp(0.0, free);
-    let waiting = (flow.waiting - flow.awaiting_answer).clamp(0.0, free - asked);
-    LaneWindow {
-        received: flow.received,
-        connecting: lived.mul_f64(connecting),
-        first_byte: lived.mul_f64(asked),
-        socket_wait: lived.mul_f64(waiting),
-        write: lived.mul_f64(held),
-        output_wait: lived.mul_f64(output),
-        idle,
-        thread,
-        tcp: flow.receiver.clone(),
-        sender: Reading::Missing("the sending end is the peer's".to_owned()),
-        ..LaneWindow::default()
-    }
-}
-
-fn share(part: u32, whole: u32) -> f64 {
-    if whole > 0 { (f64::from(part) / f64::from(whole)).min(1.0) } else { 0.0 }
 }

@@ -139,39 +139,15 @@ struct Closed {
 }
 
 fn sending_lane(lane: usize, end: &Closed) -> LaneWindow {
-    LaneWindow {
-        lane: lane as u32,
-        received: end.flow.acked,
-        thread: end.thread.clone(),
-        tcp: Reading::Missing("the receiving end is the peer's".to_owned()),
-        sender: end.flow.sender.clone(),
-        ..LaneWindow::default()
-    }
+    LaneWindow { lane: lane as u32, ..end.flow.sending(end.thread.clone()) }
 }
 
-/// Times are estimates from looks, as `weir why` makes them: where the thread was found, and whether data lay unread.
 fn receiving_lane(lane: usize, end: &Closed, span: Duration) -> LaneWindow {
-    let (mut held, mut running) = (0.0, 0.0);
-    if let Reading::Value(thread) = &end.thread {
-        let share = |looks: u32| f64::from(looks) / f64::from(thread.looks.max(1));
-        held = share(thread.in_dirty_throttle + thread.found.writing_disk);
-        running = share(thread.found.running);
-    }
-    let free = (1.0 - held - running).max(0.0);
-    let asked = end.flow.awaiting_answer.clamp(0.0, free);
-    let waiting = (end.flow.waiting - end.flow.awaiting_answer).clamp(0.0, free - asked);
     LaneWindow {
         lane: lane as u32,
-        received: end.flow.received,
-        first_byte: span.mul_f64(asked),
-        socket_wait: span.mul_f64(waiting),
-        write: span.mul_f64(held),
         requests: end.flow.requests as u32,
         objects: end.objects as u32,
-        thread: end.thread.clone(),
-        tcp: end.flow.receiver.clone(),
-        sender: Reading::Missing("the sending end is the peer's".to_owned()),
-        ..LaneWindow::default()
+        ..end.flow.receiving(end.thread.clone(), span, 0.0)
     }
 }
 

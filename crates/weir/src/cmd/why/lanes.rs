@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use weir_model::evidence::{LaneWindow, Reading, ThreadWindow};
 use weir_observe::flow::{FlowProbe, FlowWindow};
+use weir_observe::foreign_lane::share;
 use weir_observe::process::Pid;
 use weir_observe::sock_diag::{SocketId, TcpSocket, TcpState};
 
@@ -144,8 +145,11 @@ impl Lane {
         }
         let sends =
             flow.receiver.value().is_none() && (flow.sender.value().is_some() || flow.acked > flow.received);
-        let mut lane =
-            if sends { sending(&flow, thread) } else { receiving(&flow, thread, lived, connecting) };
+        let mut lane = if sends { flow.sending(thread) } else { flow.receiving(thread, lived, connecting) };
+        // A socket that is seen both ways keeps both views.
+        if flow.sender.value().is_some() {
+            lane.sender = flow.sender.clone();
+        }
         if let Some(mate) = mate {
             // The receiver's view says why the reader does not read only together with the reader's own thread, which is
             // known where the subject is whoever has the sockets.
@@ -226,53 +230,6 @@ impl Brief {
         };
         Closed { lane: Some(lane), received: self.received, acked: self.acked }
     }
-}
-
-fn sending(flow: &FlowWindow, thread: Reading<ThreadWindow>) -> LaneWindow {
-    LaneWindow {
-        received: flow.acked,
-        thread,
-        tcp: Reading::Missing("the receiving end is the peer's".to_owned()),
-        sender: flow.sender.clone(),
-        ..LaneWindow::default()
-    }
-}
-
-/// Times are estimates from looks: what the thread was found at, and whether data lay in the receive queue.
-fn receiving(
-    flow: &FlowWindow,
-    thread: Reading<ThreadWindow>,
-    lived: Duration,
-    connecting: f64,
-) -> LaneWindow {
-    let (mut held, mut output, mut running) = (0.0, 0.0, 0.0);
-    if let Reading::Value(thread) = &thread {
-        held = share(thread.in_dirty_throttle + thread.found.writing_disk, thread.looks);
-        output = share(thread.found.pipe_full, thread.looks);
-        running = share(thread.found.running, thread.looks);
-    }
-    let free = (1.0 - held - output - running - connecting).max(0.0);
-    let asked = flow.awaiting_answer.clamp(0.0, free);
-    let waiting = (flow.waiting - flow.awaiting_answer).clamp(0.0, free - asked);
-    LaneWindow {
-        received: flow.received,
-        connecting: lived.mul_f64(connecting),
-        first_byte: lived.mul_f64(asked),
-        socket_wait: lived.mul_f64(waiting),
-        write: lived.mul_f64(held),
-        output_wait: lived.mul_f64(output),
-        thread,
-        tcp: flow.receiver.clone(),
-        sender: match &flow.sender {
-            Reading::Missing(_) => Reading::Missing("the sending end is the peer's".to_owned()),
-            sender => sender.clone(),
-        },
-        ..LaneWindow::default()
-    }
-}
-
-fn share(part: u32, whole: u32) -> f64 {
-    if whole > 0 { (f64::from(part) / f64::from(whole)).min(1.0) } else { 0.0 }
 }
 
 /// Bytes of connections beyond those that are looked at, from one scan to the next.
