@@ -8,26 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::{PATIENCE, Run, Running, Sandbox, WEIR, Weir, skip};
-
-/// A short one: 300 KB at 20 Mbit/s and 10 ms take a fifth of a second.
-const QUICK: &str = r#"
-title = "a short one"
-published = "nothing"
-law = "300 KB / 2.41 MB/s and a few round trips of slow start"
-
-[path]
-rate = "20Mbit"
-delay = "5ms"
-
-[workload.socket]
-bytes = "300K"
-
-[[figure]]
-of = "seconds"
-is = "0.2s"
-within = 0.6
-"#;
+use support::{PATIENCE, QUICK, Run, Running, Sandbox, WEIR, Weir, skip};
 
 /// One that writes for a minute to a slow disk.
 const LONG: &str = r#"

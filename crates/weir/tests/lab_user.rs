@@ -11,26 +11,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use support::{Run, Sandbox, WEIR, Weir, skip};
-
-/// A short one that any user can run.
-const QUICK: &str = r#"
-title = "a short one"
-published = "nothing"
-law = "300 KB / 2.41 MB/s and a few round trips of slow start"
-
-[path]
-rate = "20Mbit"
-delay = "5ms"
-
-[workload.socket]
-bytes = "300K"
-
-[[figure]]
-of = "seconds"
-is = "0.2s"
-within = 0.6
-"#;
+use support::{QUICK, Run, Sandbox, WEIR, Weir, skip};
 
 /// /dev/net as a private folder with a TUN device of its own, for everybody.
 const TUN_FOR_ALL: &str = "mount -t tmpfs tmpfs /dev/net && mknod -m 666 /dev/net/tun c 10 200";

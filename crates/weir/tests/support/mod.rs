@@ -5,6 +5,7 @@
 mod expect;
 mod object;
 mod runner;
+mod scenario;
 mod server;
 
 use std::io;
@@ -13,6 +14,7 @@ use std::time::Duration;
 pub(crate) use expect::{brings, never_brings_another, refuses};
 pub(crate) use object::{Object, pattern};
 pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir};
+pub(crate) use scenario::QUICK;
 pub(crate) use server::{Fields, Request, Seen, Server, Wire};
 
 /// A test that waits this long for anything has failed.

@@ -1,0 +1,58 @@
+//! What fingers that know curl and wget type: taken where it means the same, asked back where it means two things.
+
+use clap::Args;
+
+use super::Get;
+
+/// Flags of curl and wget that weir takes so that a habit is no error.
+#[derive(Debug, Args)]
+pub struct Habits {
+    /// Redirects are always followed.
+    #[arg(short = 'L', long, hide = true)]
+    pub location: bool,
+    /// An answer that is an error is always one.
+    #[arg(short = 'f', long, hide = true)]
+    pub fail: bool,
+    /// As --quiet, of curl.
+    #[arg(short = 's', long, hide = true)]
+    pub silent: bool,
+    /// Errors are always shown.
+    #[arg(short = 'S', long, hide = true)]
+    pub show_error: bool,
+    /// What came is always continued.
+    #[arg(long = "continue", hide = true)]
+    pub resume: bool,
+    /// What came is always continued (`-C -`); no other place can be given.
+    #[arg(short = 'C', long, hide = true, value_name = "OFFSET", value_parser = ["-"])]
+    pub continue_at: Option<String>,
+    /// curl's -O is what weir does anyway, wget's -O FILE is -o FILE: which was meant must be said.
+    #[arg(short = 'O', hide = true)]
+    pub ambiguous_output: bool,
+    /// As `-o DIR/`, of wget.
+    #[arg(short = 'P', long, hide = true, value_name = "DIR", conflicts_with = "output")]
+    pub directory_prefix: Option<String>,
+    /// As --insecure, of wget.
+    #[arg(long, hide = true)]
+    pub no_check_certificate: bool,
+    /// As -H 'User-Agent: TEXT'.
+    #[arg(short = 'A', long, hide = true, value_name = "TEXT")]
+    pub user_agent: Option<String>,
+}
+
+impl Get {
+    /// The same with the flags of other programs turned into weir's own; says which one must be told apart.
+    pub fn with_habits(mut self) -> Result<Get, String> {
+        if self.habits.ambiguous_output {
+            return Err("-O has two meanings: for curl's, leave it out (the server's name is the default); \
+                        for wget's -O FILE say -o FILE"
+                .to_owned());
+        }
+        self.voice.quiet |= self.habits.silent;
+        self.insecure |= self.habits.no_check_certificate;
+        if let Some(folder) = &self.habits.directory_prefix {
+            self.output = Some(format!("{}/", folder.trim_end_matches('/')));
+        }
+        self.headers.extend(self.habits.user_agent.iter().map(|name| format!("User-Agent: {name}")));
+        Ok(self)
+    }
+}
