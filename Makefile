@@ -20,14 +20,14 @@ help: ## this list
 demo: build ## the main job on this machine alone, with live figures
 	$(TARGET)/release/weir demo
 
-test: ## format, lints, all tests; licences and advisories where cargo-deny is installed
+test: ## format, lints, all tests; licences where cargo-deny is installed (advisories need the network: deny)
 	@scripts/need test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
 	cargo test --workspace $(LOCKED)
 	@cat $(TARGET)/truth/sample/matrix.md 2>/dev/null || true
-	@if command -v cargo-deny >/dev/null; then cargo deny check; \
-	else echo 'cargo-deny: not installed, licences and advisories not checked'; fi
+	@if command -v cargo-deny >/dev/null; then cargo deny check licenses bans sources; \
+	else echo 'cargo-deny: not installed, licences not checked'; fi
 
 truth: ## every cause x path x congestion control, judged from each side (half an hour); WEIR_TRUTH='cause=policer,cc=bbr' for a part
 	@scripts/need test
