@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use support::{MIB, Object, Sandbox, Server, base64, pattern, skip};
+use support::{MIB, Object, Relay, Sandbox, Server, base64, pattern, skip};
 
 const BODY: &[u8] = b"the bytes";
 
@@ -300,6 +300,26 @@ fn http2() {
         sandbox.get([&serving.url("large.bin")]).args(&all).run().succeeds();
         assert!(sandbox.read("out") == pattern(6 * MIB, 99), "{args:?}");
     }
+}
+
+#[test]
+fn an_http2_session_that_falls_silent_is_left_for_another() {
+    let sandbox = folder(60, 20_000);
+    let serving = sandbox.serve("files", &["--tls", "--save-cert", "ca.pem"]);
+    let server = serving.url("").replace("https://", "").trim_end_matches('/').parse().unwrap();
+    // Enough for the handshake and the first dozen answers.
+    let relay = Relay::mute_after(300_000, server);
+    let urls: Vec<String> = (0..60).map(|number| format!("https://{}/{number}.bin", relay.address)).collect();
+    let run = sandbox
+        .get(&urls)
+        .args(&["--http2", "--cacert", "ca.pem", "--timeout", "1", "--json", "-o", "in/"])
+        .run();
+    run.succeeds();
+    for number in 0..60 {
+        assert!(sandbox.read(&format!("in/{number}.bin")) == pattern(20_000, number), "{number}");
+    }
+    let connections = relay.connections();
+    assert!((2..=4).contains(&connections), "one more is enough for all: {connections}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod expect;
 mod object;
+mod relay;
 mod runner;
 mod scenario;
 mod server;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 pub(crate) use expect::{brings, never_brings_another, refuses};
 pub(crate) use object::{Object, pattern};
+pub(crate) use relay::Relay;
 pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir};
 pub(crate) use scenario::QUICK;
 pub(crate) use server::{Fields, Request, Seen, Server, Wire};
