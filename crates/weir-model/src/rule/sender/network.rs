@@ -3,7 +3,7 @@
 
 use super::flow::{Flow, burst, delivered, slack};
 use super::{latency, reader};
-use crate::rule::steadiness::deviation;
+use crate::rule::steadiness::spread;
 use crate::sender::SenderWindow;
 use crate::words::percent;
 
@@ -86,25 +86,22 @@ pub(crate) struct Loss {
     pub(crate) share: f64,
     /// It lost something, or was in recovery.
     pub(crate) seen: bool,
-    /// Windows in which it retransmitted.
-    pub(crate) windows: u32,
     /// Share of the time in retransmission timeouts.
     pub(crate) timeouts: f64,
 }
 
 pub(crate) fn loss(flow: &Flow<'_>) -> Loss {
     let mut sum = SenderWindow::default();
-    let (mut windows, mut seconds) = (0, 0.0);
+    let mut seconds = 0.0;
     for (seen, span) in flow.around(flow.horizon()) {
         sum.join(seen);
         seconds += span;
-        windows += u32::from(seen.retransmitted > 0);
     }
     let spurious = sum.duplicates.saturating_mul(flow.segment());
     let lost = sum.retransmitted.saturating_sub(spurious);
     let share = if sum.sent > 0 { (lost as f64 / sum.sent as f64).min(1.0) } else { 0.0 };
     let timeouts = if seconds > 0.0 { (sum.timeout.as_secs_f64() / seconds).min(1.0) } else { 0.0 };
-    Loss { share, seen: lost > 0 || !sum.timeout.is_zero(), windows, timeouts }
+    Loss { share, seen: lost > 0 || !sum.timeout.is_zero(), timeouts }
 }
 
 /// How evenly a connection runs against its ceiling.
@@ -155,9 +152,35 @@ fn rates(flow: &Flow<'_>, seconds: f64, of: fn(&SenderWindow, f64) -> f64) -> Ve
     rates
 }
 
-/// How much the rate moved over the last second and a half, and moves over the next.
-pub(crate) fn moves(flow: &Flow<'_>) -> Option<f64> {
-    deviation(&rates(flow, 1.5, acked))
+/// How much the rate moves over a second and a half each way, where losses strike three times or more in that and do not slow
+/// it. By its quartiles, so that one window in which the machine was busy elsewhere does not count. `None` where losses
+/// are rarer or cost something: a rate is even between two losses whatever holds it.
+pub(crate) fn moves_though_struck(flow: &Flow<'_>) -> Option<f64> {
+    const STRETCH: f64 = 1.5;
+    let least = flow.rtt().unwrap_or(0.0);
+    let mut order: Vec<_> = flow.past(STRETCH).collect();
+    order.reverse();
+    order.extend(flow.after(STRETCH));
+    let (mut rates, mut slowed): (Vec<f64>, Vec<f64>) = Default::default();
+    let (mut strikes, mut struck, mut before) = (0, false, false);
+    let (mut bytes, mut time) = (0.0, 0.0);
+    for (seen, span) in order.into_iter().filter(|(seen, _)| loaded(seen)) {
+        bytes += seen.acked as f64;
+        time += span;
+        struck |= seen.retransmitted > 0;
+        strikes += u32::from(seen.retransmitted > 0);
+        if time > 0.0 && time >= least {
+            let rate = bytes / time;
+            rates.push(rate);
+            // A window that a loss cuts shows the loss in part, the next in full.
+            slowed.extend((struck || before).then_some(rate));
+            (bytes, time, before, struck) = (0.0, 0.0, struck, false);
+        }
+    }
+    let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+    // CUBIC takes three tenths of the window (RFC 9438) and Reno half, and neither has them back in a window of evidence.
+    let unharmed = strikes >= 3 && mean(&slowed) >= 0.9 * mean(&rates);
+    spread(&rates).filter(|_| unharmed)
 }
 
 /// The link's rate as this connection has shown it: the best of the windows around in which a queue stood, within 10 s.
