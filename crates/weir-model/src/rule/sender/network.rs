@@ -152,35 +152,36 @@ fn rates(flow: &Flow<'_>, seconds: f64, of: fn(&SenderWindow, f64) -> f64) -> Ve
     rates
 }
 
-/// How much the rate moves over a second and a half each way, where losses strike three times or more in that and do not slow
-/// it. By its quartiles, so that one window in which the machine was busy elsewhere does not count. `None` where losses
-/// are rarer or cost something: a rate is even between two losses whatever holds it.
+/// How much the rate moves over a second and a half each way, where losses strike again and again and do not slow it. By its
+/// quartiles, so that one window in which the machine was busy elsewhere does not count. `None` where losses are rarer or
+/// cost something: a rate is even between two losses whatever holds it.
 pub(crate) fn moves_though_struck(flow: &Flow<'_>) -> Option<f64> {
-    const STRETCH: f64 = 1.5;
-    let least = flow.rtt().unwrap_or(0.0);
-    let mut order: Vec<_> = flow.past(STRETCH).collect();
-    order.reverse();
-    order.extend(flow.after(STRETCH));
-    let (mut rates, mut slowed): (Vec<f64>, Vec<f64>) = Default::default();
-    let (mut strikes, mut struck, mut before) = (0, false, false);
-    let (mut bytes, mut time) = (0.0, 0.0);
-    for (seen, span) in order.into_iter().filter(|(seen, _)| loaded(seen)) {
-        bytes += seen.acked as f64;
-        time += span;
-        struck |= seen.retransmitted > 0;
-        strikes += u32::from(seen.retransmitted > 0);
-        if time > 0.0 && time >= least {
-            let rate = bytes / time;
-            rates.push(rate);
-            // A window that a loss cuts shows the loss in part, the next in full.
-            slowed.extend((struck || before).then_some(rate));
-            (bytes, time, before, struck) = (0.0, 0.0, struck, false);
-        }
+    if !losses_cost_nothing(flow) {
+        return None;
     }
-    let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-    // CUBIC takes three tenths of the window (RFC 9438) and Reno half, and neither has them back in a window of evidence.
-    let unharmed = strikes >= 3 && mean(&slowed) >= 0.9 * mean(&rates);
-    spread(&rates).filter(|_| unharmed)
+    spread(&rates(flow, 1.5, acked))
+}
+
+/// Whether three windows or more lost something and the rate was no lower there than elsewhere: CUBIC gives up three tenths
+/// of its window (RFC 9438) and Reno half, and where that tells in the rate, loss is what holds it.
+fn losses_cost_nothing(flow: &Flow<'_>) -> bool {
+    let mut order: Vec<_> = flow.past(flow.horizon()).collect();
+    order.reverse();
+    order.extend(flow.after(flow.horizon()));
+    let (mut all, mut struck) = ((0.0, 0.0), (0.0, 0.0));
+    let (mut strikes, mut before) = (0, false);
+    for (seen, span) in order.into_iter().filter(|(seen, _)| loaded(seen)) {
+        let lost = seen.retransmitted > 0;
+        all = (all.0 + seen.acked as f64, all.1 + span);
+        // The window that a loss cuts shows it in part, the next in full.
+        if lost || before {
+            struck = (struck.0 + seen.acked as f64, struck.1 + span);
+        }
+        strikes += u32::from(lost);
+        before = lost;
+    }
+    // A tenth is left to the machine's own unevenness: a third of what CUBIC would give up.
+    strikes >= 3 && struck.0 * all.1 >= 0.9 * all.0 * struck.1
 }
 
 /// The link's rate as this connection has shown it: the best of the windows around in which a queue stood, within 10 s.
