@@ -65,6 +65,11 @@ impl Cgroup {
         set(&self.path.join(name), value)
     }
 
+    /// Reads one of the group's files.
+    pub fn read(&self, name: &str) -> io::Result<String> {
+        fs::read_to_string(self.path.join(name))
+    }
+
     /// Lets `command` begin inside the group.
     pub fn join(&self, command: &mut Command) -> Result<(), SlowError> {
         let members = self.path.join("cgroup.procs");

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -48,6 +49,13 @@ impl SlowCore {
             SlowCoreConfig::Quota(share) => CpuQuota::make(folder, share).map(SlowCore::Quota),
             SlowCoreConfig::Neighbour => Neighbour::start().map(SlowCore::Neighbour),
         }
+    }
+
+    /// For how long a quota has been used up so far: the periods in which it ran out. `None` for a neighbour.
+    pub fn used_up(&self) -> Option<Duration> {
+        let SlowCore::Quota(quota) = self else { return None };
+        let seen = weir_observe::cgroup::parse(&quota.0.read("cpu.stat").ok()?).ok()?;
+        Some(Duration::from_micros(seen.periods.saturating_mul(u64::from(PERIOD_US))))
     }
 
     /// Lets `command` run on it.

@@ -1,6 +1,7 @@
 //! Are writes paced to the disk because too many pages are dirty?
 //!
-//! Convicts when the lanes are held by blocked writes (see `Spent::held_by`) and one of these holds:
+//! Convicts when the lanes are held by blocked writes (see `Spent::held_by`), or wait for data whose sender such writes had
+//! stopped (see `stall`), and one of these holds, in the latter case in a window around:
 //! 1. the thread was found asleep in `balance_dirty_pages` in a quarter of the looks or more;
 //! 2. dirty pages are at 90 % or more of where pacing begins: the middle between the background threshold and the
 //!    threshold (`domain_dirty_limits` and `dirty_freerun_ceiling` in Linux mm/page-writeback.c), or the same middle of
@@ -11,17 +12,17 @@
 //! Can be wrong: another process on another disk may own the dirty pages of (2), while our writes block for a lock.
 
 use super::spent::{Spent, spent};
-use super::{Context, Judgement};
+use super::{Context, Judgement, stall};
 use crate::evidence::{DirtyWindow, Window};
 use crate::words::{bytes, percent};
 
 /// The judgement of one window.
-pub fn judge(window: &Window, _context: &Context<'_>) -> Judgement {
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     let spent = spent(window);
     let asleep = asleep_in_throttle(window);
     let share = asleep.unwrap_or(0.0).max(spent.write_blocked);
     if !spent.held_by(share) {
-        return Judgement::acquit(acquittal(window, spent));
+        return aftermath(window, context).unwrap_or_else(|| Judgement::acquit(acquittal(window, spent)));
     }
     let level = window.dirty.value().map(|dirty| (dirty, starts_at(dirty)));
     let dirty = level.map(|(dirty, start)| match dirty.device_limit {
@@ -63,6 +64,19 @@ pub fn judge(window: &Window, _context: &Context<'_>) -> Judgement {
             window.dirty.missing().unwrap_or("not read")
         )),
     }
+}
+
+/// The lanes wait for data, and writes that slept in the throttle take half of the time around this window.
+fn aftermath(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    let slept = |window: &Window| asleep_in_throttle(window).unwrap_or(0.0);
+    let share = stall::takes(window, context, slept)?;
+    stall::stopped_sender(window, context).then(|| {
+        let evidence = format!(
+            "the writer slept in balance_dirty_pages in {} of looks around, and the data waited for had been stopped by it",
+            percent(share)
+        );
+        Judgement::convict(share, evidence)
+    })
 }
 
 /// Dirty bytes from which writers are paced.

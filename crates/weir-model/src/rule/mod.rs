@@ -25,6 +25,7 @@ pub mod receive_window;
 pub mod sender;
 pub mod sender_or_path;
 pub(crate) mod spent;
+pub(crate) mod stall;
 pub(crate) mod steadiness;
 pub mod verify;
 mod view;

@@ -8,7 +8,10 @@
 //!    round trip carries ten segments or more. A sender that pauses makes the kernel measure its period instead (10 ms of
 //!    sleep on a path of 0.03 ms gave 10 ms);
 //! 4. something shows that the queue has an end, which an application's period has not: segments out of order (its
-//!    overflow) within ten seconds, or a receive window that it fills, or a trial in which more lanes brought nothing.
+//!    overflow) within ten seconds, or a receive window that it fills, or a trial in which more lanes brought nothing;
+//! 5. where it is the overflow that shows the end: data come at three quarters or more of the rate at which it overflowed. A
+//!    queue stands only while its link delivers all that it can; the burst with which a server's limiter begins may well
+//!    overflow a queue that is empty ever after.
 //!
 //! Acquits: more lanes brought more. With no visible queue (BBR keeps it at 1.05 of the round trip) it cannot tell, and
 //! `sender-or-path` remains.
@@ -71,7 +74,7 @@ fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Opti
         return None;
     }
     let overflow = out_of_order(lane.lane, window, context);
-    let why = if overflow > 0 {
+    let why = if overflow > 0 && at_overflow(lane, window, context) {
         format!("it overflows: {overflow} segments out of order")
     } else if mean * now >= 0.8 * advertised {
         format!("it holds the receive window of {}", bytes(advertised))
@@ -121,6 +124,33 @@ fn steady(lane: u32, window: &Window, context: &Context<'_>, rtt: f64) -> bool {
     // One window that stands for a whole run has no others beside it, and was judged steady window by window.
     let alone = context.before.is_empty() && context.after.is_empty();
     (rates.len() >= 2 || alone) && rates.iter().all(|rate| (rate - mean).abs() <= 0.5 * mean)
+}
+
+/// Whether segments come at three quarters or more of the rate at which the queue overflowed, see (5) above; counted in
+/// segments, since a lane of our own counts bytes in blocks of up to some megabytes.
+fn at_overflow(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> bool {
+    let around = |seconds: f64| {
+        std::iter::once(window).chain(context.recent(seconds)).chain(context.following(seconds))
+    };
+    let now = segment_rate(lane.lane, around(0.5), |_| true);
+    now >= 0.75 * segment_rate(lane.lane, around(10.0), |tcp| tcp.out_of_order > 0)
+}
+
+/// One lane's segments per second of its work in those of these windows that count.
+fn segment_rate<'a>(
+    lane: u32,
+    windows: impl Iterator<Item = &'a Window>,
+    counts: impl Fn(&TcpWindow) -> bool,
+) -> f64 {
+    let (mut segments, mut seconds) = (0.0, 0.0);
+    for window in windows {
+        let Some(same) = window.lanes.iter().find(|other| other.lane == lane) else { continue };
+        if let Some(tcp) = same.tcp.value().filter(|tcp| counts(tcp)) {
+            segments += tcp.segments as f64;
+            seconds += active(same, window);
+        }
+    }
+    if seconds > 0.0 { segments / seconds } else { 0.0 }
 }
 
 /// Segments out of order within ten seconds around the window: a deep queue overflows no more often.

@@ -1,7 +1,9 @@
 //! Does the consumer of the bytes take them too slowly?
 //!
 //! Convicts when one of these holds:
-//! 1. the lanes are held by waiting for our stdout's reader (see `Spent::held_by`);
+//! 1. the lanes are held by waiting for our stdout's reader (see `Spent::held_by`), in this window or over half a second
+//!    each way: a lane that finds the pipe full has filled it, and reads its next block while the consumer is still busy with
+//!    what is in there;
 //! 2. of a foreign process: its receive queues stay a quarter full or more (an eighth, if its thread is found asleep by its
 //!    own will), or its window is shut below two segments: the bytes are here and it does not read them. What it does
 //!    instead is said; where that is the disk or a full core, those rules are surer.
@@ -11,7 +13,7 @@
 //! Can be wrong: a consumer that starves for a processor which we occupy is slow because of us.
 
 use super::spent::{spent, working};
-use super::{Context, Judgement, found};
+use super::{Context, Judgement, found, stall};
 use crate::evidence::{Clocks, ThreadWindow, Window};
 use crate::path::SEGMENT;
 use crate::words::{bytes, percent};
@@ -19,15 +21,15 @@ use crate::words::{bytes, percent};
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     let spent = spent(window);
-    if spent.held_by(spent.output_wait) {
+    let around = stall::takes(window, context, |window| self::spent(window).output_wait);
+    if let Some(share) = spent.held_by(spent.output_wait).then_some(spent.output_wait).or(around) {
         let queue = if spent.queue > 0.25 {
             format!(", receive queue {} full", percent(spent.queue))
         } else {
             String::new()
         };
-        let evidence =
-            format!("waited {} of the time for the reader of our output{queue}", percent(spent.output_wait));
-        return Judgement::convict(spent.output_wait, evidence);
+        let evidence = format!("waited {} of the time for the reader of our output{queue}", percent(share));
+        return Judgement::convict(share, evidence);
     }
     if context.facts.clocks == Clocks::Sampled {
         return unread(window, context);

@@ -13,6 +13,7 @@ pub(crate) struct Spent {
     /// Lanes at work.
     pub(crate) lanes: u32,
     pub(crate) connecting: f64,
+    /// Less what the lane's own thread needed in the meantime: see `kept_busy`.
     pub(crate) first_byte: f64,
     pub(crate) socket_wait: f64,
     pub(crate) limited: f64,
@@ -39,7 +40,7 @@ pub(crate) fn spent(window: &Window) -> Spent {
         spent.lanes += 1;
         let part = |span: Duration| span.as_secs_f64().min(active);
         spent.connecting += part(lane.connecting);
-        spent.first_byte += part(lane.first_byte);
+        spent.first_byte += part(lane.first_byte).min(active - kept_busy(lane, active));
         spent.socket_wait += part(lane.socket_wait);
         spent.limited += part(lane.limited);
         spent.output_wait += part(lane.output_wait);
@@ -104,6 +105,15 @@ pub(crate) fn active(lane: &LaneWindow, window: &Window) -> f64 {
 pub(crate) fn working(window: &Window) -> impl Iterator<Item = &LaneWindow> {
     let least = IDLE * window.span.as_secs_f64();
     window.lanes.iter().filter(move |lane| active(lane, window) > least)
+}
+
+/// Seconds of `active` that a lane's thread ran or was kept from running: it did not wait for anybody then, whatever its
+/// stage. A thread that a quota holds back while it prepares to receive looks as if the server were slow. Nothing below a
+/// tenth, which is left to the clocks' grain, as in [`super::cpu_core`].
+fn kept_busy(lane: &LaneWindow, active: f64) -> f64 {
+    let Some(thread) = lane.thread.value() else { return 0.0 };
+    let busy = thread.cpu.saturating_add(thread.runqueue).saturating_add(thread.throttled).as_secs_f64();
+    if busy >= 0.1 * active { busy.min(active) } else { 0.0 }
 }
 
 /// Seconds in write calls asleep. A thread that waits for a processor is not running either; that wait is taken off in

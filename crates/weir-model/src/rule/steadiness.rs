@@ -8,17 +8,6 @@ pub(crate) const STEADY: f64 = 0.05;
 /// Fewer rates than this say little.
 const LEAST: usize = 8;
 
-/// The standard deviation of these rates as a share of their mean; `None` for fewer than eight, or for all zero.
-pub(crate) fn deviation(rates: &[f64]) -> Option<f64> {
-    let count = rates.len() as f64;
-    let mean = rates.iter().sum::<f64>() / count;
-    if rates.len() < LEAST || !mean.is_finite() || mean <= 0.0 {
-        return None;
-    }
-    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
-    Some(variance.sqrt() / mean)
-}
-
 /// The spread of these rates as a share of their median; `None` for fewer than eight, or for a median of zero. Three
 /// quarters of the distance between the quartiles, which is the standard deviation where the spread is Gaussian: one
 /// window that held a stall, or the first of a transfer, does not count.
@@ -39,23 +28,21 @@ mod tests {
 
     #[test]
     fn an_even_rate_does_not_move_and_a_sawtooth_does() {
-        assert_eq!((deviation(&[5.0; 8]), spread(&[5.0; 8])), (Some(0.0), Some(0.0)));
+        assert_eq!(spread(&[5.0; 8]), Some(0.0));
         let sawtooth: Vec<f64> = (0..16).map(|step| 5.0 + f64::from(step % 8)).collect();
-        assert!(deviation(&sawtooth).unwrap() > 2.0 * STEADY);
         assert!(spread(&sawtooth).unwrap() > 2.0 * STEADY);
     }
 
     #[test]
     fn few_rates_or_none_at_all_say_nothing() {
-        assert_eq!((deviation(&[5.0; 7]), spread(&[5.0; 7])), (None, None));
-        assert_eq!((deviation(&[0.0; 8]), spread(&[0.0; 8])), (None, None));
+        assert_eq!(spread(&[5.0; 7]), None);
+        assert_eq!(spread(&[0.0; 8]), None);
     }
 
     #[test]
-    fn one_stall_deviates_but_does_not_spread() {
+    fn one_stall_is_no_spread() {
         let mut rates = [5.0; 12];
         rates[3] = 0.0;
-        assert!(deviation(&rates).unwrap() > STEADY);
         assert_eq!(spread(&rates), Some(0.0));
     }
 }

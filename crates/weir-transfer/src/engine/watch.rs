@@ -11,6 +11,8 @@ use weir_model::limit::Limit;
 use weir_model::rule::Context;
 use weir_model::verdict::judge_window;
 use weir_observe::Sampler;
+use weir_observe::cgroup::Quota;
+use weir_observe::process::Pid;
 use weir_units::Rate;
 
 use super::Run;
@@ -50,6 +52,8 @@ pub(super) struct Watch<'a> {
     verify_busy: Duration,
     stopping: bool,
     has_peer: bool,
+    /// Of this process's control groups, which hold back all lanes alike.
+    quota: Option<Quota>,
 }
 
 impl<'a> Watch<'a> {
@@ -85,6 +89,7 @@ impl<'a> Watch<'a> {
             verify_busy: Duration::ZERO,
             stopping: false,
             has_peer: false,
+            quota: Quota::open(Pid(std::process::id())).ok(),
         }
     }
 
@@ -141,8 +146,14 @@ impl<'a> Watch<'a> {
     fn close_window(&mut self, now: Instant) {
         let span = now - self.window_start;
         let host = self.sampler.host_window();
-        let lanes: Vec<LaneWindow> =
+        let mut lanes: Vec<LaneWindow> =
             self.seen.iter_mut().map(|seen| seen.window(now, self.window_start)).collect();
+        let throttled = self.quota.as_mut().map(Quota::window).unwrap_or_default();
+        for lane in &mut lanes {
+            if let Reading::Value(thread) = &mut lane.thread {
+                thread.throttled = throttled;
+            }
+        }
         let backoff = self.seen.iter().map(|seen| seen.backoff).max().unwrap_or_default();
         let (verify_busy, verify_backlog) = self.verify();
         let window = Window {

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -32,6 +33,8 @@ pub(crate) struct Kept {
     pub(crate) truth: Result<Truth, String>,
     pub(crate) facts: Facts,
     pub(crate) evidence: Vec<(Side, Evidence)>,
+    /// When it was recorded.
+    pub(crate) recorded: SystemTime,
 }
 
 impl Archive {
@@ -67,8 +70,25 @@ impl Archive {
             "facts": run.facts.to_json(),
             "evidence": evidence,
         });
-        let name = format!("{}.{}.json", run.cell, run.programs.name());
-        Ok(fs::write(self.path("runs").join(name), serde_json::to_vec(&kept)?)?)
+        let path = self.of(run.cell, run.programs);
+        // Whole or not at all: a recording may be cut off at any time.
+        let unfinished = path.with_extension("part");
+        fs::write(&unfinished, serde_json::to_vec(&kept)?)?;
+        Ok(fs::rename(unfinished, path)?)
+    }
+
+    fn of(&self, cell: Cell, programs: Programs) -> PathBuf {
+        self.path("runs").join(format!("{cell}.{}.json", programs.name()))
+    }
+
+    /// Whether a run of this cell is kept that today's programs recorded: newer than this one and than `weir`.
+    pub(crate) fn is_current(&self, cell: Cell, programs: Programs) -> bool {
+        let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+        let own = std::env::current_exe().ok();
+        let programs_changed =
+            own.iter().map(PathBuf::as_path).chain([Path::new(env!("CARGO_BIN_EXE_weir"))]);
+        let Some(newest) = programs_changed.filter_map(changed).max() else { return false };
+        changed(&self.of(cell, programs)).is_some_and(|kept| kept > newest)
     }
 
     /// Every run kept, in the order of the matrix.
@@ -76,6 +96,9 @@ impl Archive {
         let mut runs = Vec::new();
         for entry in fs::read_dir(self.path("runs"))? {
             let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
             runs.push(read(&path).with_context(|| format!("cannot read {}", path.display()))?);
         }
         runs.sort_by_key(|run| (run.cell, run.programs));
@@ -142,5 +165,6 @@ fn read(path: &Path) -> anyhow::Result<Kept> {
             evidence.push((side, serde_json::from_value(value.take())?));
         }
     }
-    Ok(Kept { cell, programs, truth: label::truth(&plan, programs, &facts), facts, evidence })
+    let recorded = fs::metadata(path)?.modified()?;
+    Ok(Kept { cell, programs, truth: label::truth(&plan, programs, &facts), facts, evidence, recorded })
 }

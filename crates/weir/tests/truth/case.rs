@@ -58,7 +58,7 @@ pub(crate) fn plain(lab: &Lab, plan: &Plan) -> anyhow::Result<Run> {
         .zip(&traffic.tids)
         .map(|((near, far), (sends, reads))| (*near, *far, *sends, *reads))
         .collect();
-    let seen = Watch::new(&bed, &flows, plan.cell.rtt(), output).and_then(|watch| watch.run(&bed, plan.span));
+    let seen = Watch::new(&bed, &flows, plan.cell, output).and_then(|watch| watch.run(&bed, plan.span));
     let accounts = traffic.end()?;
     let mut seen = seen?;
     let facts = watch::facts(&bed)?;
@@ -78,7 +78,9 @@ pub(crate) fn get(lab: &Lab, plan: &Plan) -> anyhow::Result<Run> {
     let bed = lab.bed(plan)?;
     let disk = lab.disk(plan)?;
     let folder = lab.memory()?;
-    let fetched = fetch::run(&bed, plan, folder.path(), disk.as_ref().map(|disk| disk.path()))?;
+    let core = lab.core(plan)?;
+    let output = disk.as_ref().map(|disk| disk.path());
+    let fetched = fetch::run(&bed, plan, folder.path(), output, core.as_ref())?;
     Ok(Run {
         cell: plan.cell,
         programs: Programs::Get,

@@ -6,6 +6,11 @@
 use std::fmt;
 
 use weir_model::limit::Limit;
+use weir_model::path::INITIAL_WINDOW;
+
+use crate::cell::Cell;
+use crate::traffic::SLICE;
+use crate::{fetch, plan};
 
 /// What really limited a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,7 +78,38 @@ pub(crate) struct Expectation {
     pub(crate) may_abstain: bool,
 }
 
-/// What `side` may say of `truth`.
+/// What `side` may say of `truth` in this cell.
+pub(crate) fn expected_in(cell: Cell, truth: Truth, side: Side) -> Expectation {
+    let expectation = expected(truth, side);
+    Expectation {
+        may_abstain: expectation.may_abstain || cannot_know(cell, truth, side).is_some(),
+        ..expectation
+    }
+}
+
+/// Why a side that knows this truth elsewhere cannot know it in this cell.
+pub(crate) fn cannot_know(cell: Cell, truth: Truth, side: Side) -> Option<&'static str> {
+    match (truth, side) {
+        (Truth::ConnectionCap, Side::Get) => {
+            let in_flight = fetch::cap(cell) * cell.rate().0 * cell.rtt().as_secs_f64();
+            (in_flight >= INITIAL_WINDOW as f64).then_some(
+                "a capped connection has more in flight than the ten segments with which every sender starts: a small send buffer of the server looks the same from here",
+            )
+        }
+        (Truth::SleepingReader, Side::Sender) => {
+            let read = plan::BIND * cell.rate().0 * SLICE.as_secs_f64();
+            (read >= FIRST_WINDOW && cell.rtt() < SLICE).then_some(
+                "each read takes all that the first window lets come, so that every acknowledgement offers the whole window again: to the sender a fixed window that fills a queue",
+            )
+        }
+        _ => None,
+    }
+}
+
+/// The window that a receiver offers at first: of Linux's 128 KiB of receive buffer (`tcp_rmem`) what is meant for payload.
+const FIRST_WINDOW: f64 = 65_535.0;
+
+/// What `side` may say of `truth`, whatever the cell.
 pub(crate) fn expected(truth: Truth, side: Side) -> Expectation {
     use Limit::{
         Application, CpuCore, DirtyThrottle, Disk, Latency, PathBandwidth, PathLoss, RateLimit, Reader,
@@ -175,6 +211,20 @@ mod tests {
             let expectation = expected(truth, Side::Sender);
             assert!(!expectation.right.is_empty() && !expectation.may_abstain, "{truth}");
         }
+    }
+
+    #[test]
+    fn what_a_side_cannot_know_in_a_cell_it_knows_in_most() {
+        let cells = |truth, side| {
+            let known = |cell: &Cell| cannot_know(*cell, truth, side).is_none();
+            let (known, not): (Vec<Cell>, Vec<Cell>) = Cell::all().into_iter().partition(known);
+            assert!(not.iter().all(|cell| cell.mbit == 400), "{not:?}");
+            known.len() as f64 / (known.len() + not.len()) as f64
+        };
+        // Of the nine paths one each.
+        assert!((cells(Truth::ConnectionCap, Side::Get) - 8.0 / 9.0).abs() < 1e-9);
+        assert!((cells(Truth::SleepingReader, Side::Sender) - 8.0 / 9.0).abs() < 1e-9);
+        assert!((cells(Truth::SleepingReader, Side::Get) - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(crate) struct Facts {
     pub(crate) looks: f64,
     /// The part of the link's (or policer's) rate that was carried.
     pub(crate) used: f64,
+    /// The part of the whole run, its start included, in which the link carried all that it can.
+    pub(crate) link_full: f64,
     /// Mean smoothed round trip of the sender, milliseconds.
     pub(crate) rtt_ms: f64,
     /// Packets dropped in the settled part.
@@ -33,7 +35,7 @@ pub(crate) struct Facts {
     /// The first sending thread on its processor, and in socket calls.
     pub(crate) sender_cpu: f64,
     pub(crate) sender_in_socket: f64,
-    /// The first receiving thread on its processor, and in writes to its disk.
+    /// The first receiving thread on its processor (of weir get: its quota of one used up), and in writes to its disk.
     pub(crate) receiver_cpu: f64,
     pub(crate) receiver_in_disk: f64,
     /// Answers that the client read, and the seconds it asked for.
@@ -47,6 +49,7 @@ impl Facts {
         Facts {
             looks: f64::from(settled.looks),
             used: settled.rate() / plan.cell.rate().0,
+            link_full: settled.link.share(),
             rtt_ms: 1000.0 * settled.rtt(),
             dropped: (settled.lost + settled.policed + settled.overflowed) as f64,
             dropped_in_all: settled.dropped_in_all as f64,
@@ -87,19 +90,25 @@ impl Facts {
         Value::Object(map)
     }
 
-    /// Back from there; `None` where one is missing.
+    /// Back from there; `None` where one is missing that every run has.
     pub(crate) fn from_json(json: &Value) -> Option<Facts> {
         let mut facts = Facts::default();
         for (name, field) in facts.fields() {
-            *field = json.get(name)?.as_f64()?;
+            match json.get(name) {
+                Some(value) => *field = value.as_f64()?,
+                // Runs that were kept before it was looked at.
+                None if name == "link_full" => {}
+                None => return None,
+            }
         }
         Some(facts)
     }
 
-    fn fields(&mut self) -> [(&'static str, &mut f64); 15] {
+    fn fields(&mut self) -> [(&'static str, &mut f64); 16] {
         [
             ("looks", &mut self.looks),
             ("used", &mut self.used),
+            ("link_full", &mut self.link_full),
             ("rtt_ms", &mut self.rtt_ms),
             ("dropped", &mut self.dropped),
             ("dropped_in_all", &mut self.dropped_in_all),

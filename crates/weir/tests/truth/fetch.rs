@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use weir_lab::bed::Bed;
+use weir_lab::slow_core::SlowCore;
 use weir_model::evidence::Evidence;
 use weir_observe::sock_diag::{Filter, SockDiag};
 use weir_serve::{Config, Content, Server};
 use weir_units::Rate;
 
-use crate::cell::Cause;
+use crate::cell::{Cause, Cell};
 use crate::facts::Facts;
 use crate::plan::{Plan, Reader, Writer};
 use crate::settled::{SETTLED, Settled};
@@ -27,9 +28,15 @@ use crate::settled::{SETTLED, Settled};
 /// A name on the server of more bytes than any run takes.
 const BULK: &str = "bulk.bin";
 
-/// A server's cap holds each connection to this part of the link: the twenty lanes or so that weir opens in a few seconds
-/// do not fill it.
-const CAP: f64 = 0.02;
+/// A server's cap holds each connection to this part of the link. At 400 Mbit/s weir has 64 lanes after six seconds, its most,
+/// and they must leave a third of the link; at slower rates it opens twenty or so, and less would be no rate at all.
+pub(crate) fn cap(cell: Cell) -> f64 {
+    if cell.mbit >= 400 { 0.01 } else { 0.02 }
+}
+
+/// The share of one core that weir get may use where its core is the cause: a millisecond of each 20, the least that the
+/// kernel allows. It takes 5 to 10 % of a core for the 20 MB/s that such a cell is to carry.
+pub(crate) const QUOTA: f64 = 0.05;
 
 /// How long an interrupted `weir get` may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -43,7 +50,9 @@ pub(crate) struct Fetched {
 /// Why `weir get` is not run in this cell.
 pub(crate) fn skips(plan: &Plan) -> Option<&'static str> {
     match plan.cell.cause {
-        Cause::FullCoreReceiver => Some("weir get takes a few per cent of a core at these rates"),
+        Cause::FullCoreReceiver if plan.cell.mbit < 400 => {
+            Some("weir get takes less of a core at this rate than the least quota that the kernel allows")
+        }
         Cause::FullCoreSender => Some("seen from here as any slow server"),
         Cause::SleepingReader if plan.cell.mbit < 40 => {
             Some("one buffer of weir get (1 MiB) keeps such a consumer busy for four seconds")
@@ -56,7 +65,13 @@ pub(crate) fn skips(plan: &Plan) -> Option<&'static str> {
 }
 
 /// Runs it. `folder` takes the output, or `disk`, where the reader is a slow disk.
-pub(crate) fn run(bed: &Bed, plan: &Plan, folder: &Path, disk: Option<&Path>) -> anyhow::Result<Fetched> {
+pub(crate) fn run(
+    bed: &Bed,
+    plan: &Plan,
+    folder: &Path,
+    disk: Option<&Path>,
+    core: Option<&SlowCore>,
+) -> anyhow::Result<Fetched> {
     let span = span(plan);
     bed.far().set_sysctl("net.ipv4.tcp_congestion_control", plan.cell.congestion.name())?;
     if let Some(size) = plan.receive_buffer {
@@ -72,6 +87,11 @@ pub(crate) fn run(bed: &Bed, plan: &Plan, folder: &Path, disk: Option<&Path>) ->
     std::fs::create_dir_all(&output)?;
     let mut command = command(plan, address, folder, &output, &evidence, span)?;
     bed.near().enter(&mut command)?;
+    if let Some(core) = core {
+        core.join(&mut command)?;
+    }
+    let used_up = || core.and_then(SlowCore::used_up).unwrap_or_default();
+    let before = used_up();
     let child = command.spawn().context("cannot start weir get")?;
     let result = attend(child, bed, address.port(), plan, span);
     server.stop();
@@ -80,13 +100,20 @@ pub(crate) fn run(bed: &Bed, plan: &Plan, folder: &Path, disk: Option<&Path>) ->
     let text = std::fs::read(&evidence).context("weir get left no evidence")?;
     let evidence = serde_json::from_slice(&text).context("its evidence")?;
     let asking = span.as_secs_f64();
-    let facts = Facts { answers: f64::from(files), asking, ..Facts::of(plan, &settled) };
+    let receiver_cpu = (used_up() - before).as_secs_f64() / asking;
+    let facts = Facts { answers: f64::from(files), asking, receiver_cpu, ..Facts::of(plan, &settled) };
     Ok(Fetched { evidence, facts })
 }
 
 fn span(plan: &Plan) -> Duration {
-    // Time for a few doublings of the lanes.
-    if plan.cell.cause == Cause::ConnectionCap { plan.span + Duration::from_secs(3) } else { plan.span }
+    let more = match plan.cell.cause {
+        // Time for a few doublings of the lanes.
+        Cause::ConnectionCap => 3.0,
+        // Its quota makes the start of weir get, a tenth of a second of processor time, take two.
+        Cause::FullCoreReceiver => 2.0,
+        _ => 0.0,
+    };
+    plan.span + Duration::from_secs_f64(more)
 }
 
 fn server(plan: &Plan, span: Duration) -> Config {
@@ -103,7 +130,7 @@ fn server(plan: &Plan, span: Duration) -> Config {
     match plan.writer {
         Writer::Answers { pause, .. } => config.delay = pause,
         Writer::Paced { .. } if plan.cell.cause == Cause::ConnectionCap => {
-            config.limit_rate = Some(Rate(plan.cell.rate().0 * CAP));
+            config.limit_rate = Some(Rate(plan.cell.rate().0 * cap(plan.cell)));
         }
         Writer::Paced { rate } => config.limit_rate = Some(rate),
         Writer::Bulk { .. } | Writer::Computes { .. } => {}
@@ -154,7 +181,7 @@ fn attend(mut child: Child, bed: &Bed, port: u16, plan: &Plan, span: Duration) -
     if let (Some(stdout), Reader::Sleeps { rate }) = (child.stdout.take(), plan.reader) {
         std::thread::spawn(move || consume(stdout, rate));
     }
-    let result = watch(&mut child, bed, port, span);
+    let result = watch(&mut child, bed, port, plan, span);
     if child.try_wait()?.is_none() {
         kill_process(Pid::from_child(&child), Signal::INT)?;
     }
@@ -170,13 +197,14 @@ fn attend(mut child: Child, bed: &Bed, port: u16, plan: &Plan, span: Duration) -
     result
 }
 
-fn watch(child: &mut Child, bed: &Bed, port: u16, span: Duration) -> anyhow::Result<Settled> {
+fn watch(child: &mut Child, bed: &Bed, port: u16, plan: &Plan, span: Duration) -> anyhow::Result<Settled> {
     let mut far = bed.far().run(SockDiag::open)??;
     let mut near = bed.near().run(SockDiag::open)??;
     let filter = Filter { port: Some(port), ..Filter::default() };
     let (start, mut settled) = (Instant::now(), Settled::default());
     while start.elapsed() < span && child.try_wait()?.is_none() {
         sleep(Duration::from_millis(20));
+        settled.link.look(bed, plan.cell.rate());
         if start.elapsed() < span.mul_f64(SETTLED) {
             continue;
         }

@@ -7,9 +7,11 @@ use anyhow::Context;
 use weir_lab::bed::Bed;
 use weir_lab::congestion::{self, Allowed};
 use weir_lab::leftovers::Folder;
+use weir_lab::slow_core::{SlowCore, SlowCoreConfig};
 use weir_lab::slow_disk::{SlowDisk, SlowDiskConfig};
 use weir_units::{Bytes, Rate};
 
+use crate::fetch::QUOTA;
 use crate::plan::{Plan, Reader};
 
 /// The largest send buffer that autotuning may grow in the lab: well above the largest bandwidth-delay product of 5 MB, so
@@ -59,6 +61,12 @@ impl Lab {
             &format!("disk-{}", self.disks.fetch_add(1, Relaxed)),
             &config,
         )?))
+    }
+
+    /// The core for weir get under a plan whose receiver's core is full. One at a time: such plans run alone.
+    pub(crate) fn core(&self, plan: &Plan) -> anyhow::Result<Option<SlowCore>> {
+        let slow = matches!(plan.reader, Reader::Computes { .. });
+        Ok(slow.then(|| SlowCore::make(&self.folder, SlowCoreConfig::Quota(QUOTA))).transpose()?)
     }
 
     /// A fresh folder in memory, gone when dropped.

@@ -9,7 +9,7 @@ use crate::facts::Facts;
 use crate::plan::{BIND, Plan, Writer};
 
 /// From here on the link is full: what is missing is the sawtooth of a window.
-const FULL: f64 = 0.92;
+pub(crate) const FULL: f64 = 0.92;
 
 /// BBR gives up to a tenth of its time to finding the shortest round trip and probing.
 const FULL_OF_BBR: f64 = 0.85;
@@ -17,6 +17,10 @@ const FULL_OF_BBR: f64 = 0.85;
 /// Below this it is not. Between the two a loss that keeps the rest from being used and a link that gives most are both
 /// true, unless nothing was lost.
 const FREE: f64 = 0.75;
+
+/// A link that was full for more of the run than this was one of two causes, whatever held it afterwards: slow start fills a
+/// queue that takes seconds to drain at 5 Mbit/s, and the verdict is of the whole run. The share from which it names a limit.
+const QUARTER: f64 = 0.25;
 
 /// With a queue that comes and goes, the least that makes the link one of two causes.
 const HALF: f64 = 0.5;
@@ -76,6 +80,7 @@ fn path_truth(plan: &Plan, facts: &Facts) -> Result<Truth, String> {
             Err(format!("the link was {percent:.0} % full, nothing was lost"))
         }
         _ if used >= FREE || (used >= HALF && queued(plan, facts)) => Ok(Truth::LossAndLink),
+        _ if facts.link_full > QUARTER => Ok(Truth::LossAndLink),
         // What kept it from the rest is its own probing.
         _ if bbr => Err(format!("bbr left the link {percent:.0} % full")),
         _ => Ok(Truth::LossBound),
@@ -167,6 +172,15 @@ mod tests {
         assert_eq!(label(Cause::Policer, Congestion::Cubic, of(0.30)), Ok(Truth::LossBound));
         assert_eq!(label(Cause::Policer, Congestion::Bbr, of(0.86)), Ok(Truth::FullLink));
         assert!(label(Cause::Policer, Congestion::Bbr, of(0.30)).is_err());
+    }
+
+    #[test]
+    fn a_link_that_was_full_for_part_of_the_run_is_one_of_two_causes() {
+        let of = |link_full| {
+            let facts = Facts { used: 0.4, link_full, dropped_in_all: 9.0, ..Facts::default() };
+            label(Cause::BurstLoss, Congestion::Reno, facts)
+        };
+        assert_eq!((of(0.2), of(0.3)), (Ok(Truth::LossBound), Ok(Truth::LossAndLink)));
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_model::verdict::{Verdict, explain};
 
 use crate::archive::{Archive, Kept};
 use crate::case::Programs;
 use crate::cell::{Cause, Cell};
-use crate::expect::{Side, expected};
+use crate::expect::{Side, cannot_know, expected_in};
 use crate::score::{Score, Sums, Tally, word};
 
 /// All verdicts of a set of runs.
@@ -18,6 +19,10 @@ pub(crate) struct Page {
     by_cause: BTreeMap<(Cause, Side), Sums>,
     /// Not right: cell, side, truth, what was said with its shares, the first line of its evidence, the facts.
     weak: Vec<Weak>,
+    /// Abstentions of a side that knows such a truth in other cells, by their reason.
+    blind: BTreeMap<(Side, &'static str), Vec<Cell>>,
+    /// When the first and the last of the runs were recorded.
+    recorded: Option<(SystemTime, SystemTime)>,
     pub(crate) void: Vec<(Cell, Programs, String)>,
     pub(crate) runs: usize,
 }
@@ -39,6 +44,8 @@ impl Page {
         let mut page = Page::default();
         for run in archive.runs()? {
             page.runs += 1;
+            let (first, last) = page.recorded.unwrap_or((run.recorded, run.recorded));
+            page.recorded = Some((first.min(run.recorded), last.max(run.recorded)));
             if let Err(why) = &run.truth {
                 page.void.push((run.cell, run.programs, why.clone()));
             }
@@ -53,7 +60,10 @@ impl Page {
 
     fn add(&mut self, run: &Kept, side: Side, verdict: &Verdict) -> Option<Score> {
         let truth = *run.truth.as_ref().ok()?;
-        let score = Score::of(verdict, expected(truth, side));
+        let score = Score::of(verdict, expected_in(run.cell, truth, side));
+        if let (Score::Abstained, Some(why)) = (score, cannot_know(run.cell, truth, side)) {
+            self.blind.entry((side, why)).or_default().push(run.cell);
+        }
         self.tally.add(side, truth, word(verdict), score);
         self.by_cause.entry((run.cell.cause, side)).or_default().add(score, 1);
         if matches!(score, Score::Missed | Score::Wrong) {
@@ -89,7 +99,7 @@ impl Page {
 
     /// The tables, in Markdown.
     pub(crate) fn render(&self) -> String {
-        let mut text = format!("{}\n\n", machine(self.runs, self.void.len()));
+        let mut text = format!("{}\n\n", machine(self.recorded, self.runs, self.void.len()));
         let _ = writeln!(
             text,
             "| side | judged | right | abstained | missed | wrong | right where it can know | wrong |"
@@ -132,6 +142,10 @@ impl Page {
             let cells = Side::ALL.map(cell).join(" | ");
             let _ = writeln!(text, "| {} | {cells} |", cause.name());
         }
+        for ((side, why), cells) in &self.blind {
+            let cells: Vec<String> = cells.iter().map(Cell::to_string).collect();
+            let _ = writeln!(text, "\nAbstained, {}, in {}: {why}.", side.name(), cells.join(", "));
+        }
         text
     }
 
@@ -152,7 +166,7 @@ impl Page {
 }
 
 /// When and on what it was measured.
-fn machine(runs: usize, void: usize) -> String {
+fn machine(recorded: Option<(SystemTime, SystemTime)>, runs: usize, void: usize) -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let kernel = read("/proc/sys/kernel/osrelease");
     let memory = read("/proc/meminfo");
@@ -162,12 +176,22 @@ fn machine(runs: usize, void: usize) -> String {
     let gib =
         kilobytes.map_or_else(|| "?".to_owned(), |kilobytes: f64| format!("{:.0}", kilobytes / 1048576.0));
     let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let date = std::process::Command::new("date").args(["-u", "+%F"]).output();
-    let date = date.map(|date| String::from_utf8_lossy(&date.stdout).trim().to_owned()).unwrap_or_default();
+    let when = recorded.map_or_else(
+        || "never recorded".to_owned(),
+        |(first, last)| format!("recorded from {} to {} UTC", minute(first), minute(last)),
+    );
     format!(
-        "{date}, Linux {}, {cores} cores, {gib} GiB: {runs} runs, of which {void} are void.",
+        "Linux {}, {cores} cores, {gib} GiB, {when}: {runs} runs, of which {void} are void.",
         kernel.trim()
     )
+}
+
+/// `2026-03-14 15:09`
+fn minute(at: SystemTime) -> String {
+    let seconds = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let date =
+        std::process::Command::new("date").args(["-u", "-d", &format!("@{seconds}"), "+%F %R"]).output();
+    date.map(|date| String::from_utf8_lossy(&date.stdout).trim().to_owned()).unwrap_or_default()
 }
 
 fn words(said: &BTreeMap<(String, Score), u32>) -> String {

@@ -153,8 +153,10 @@ impl Plan {
 /// Long enough for some twenty round trips after slow start, and for a few dozen windows.
 fn span(cell: Cell) -> Duration {
     let seconds = match (cell.cause, cell.round_trip, cell.mbit) {
-        // Slow start and what it lost take two to three seconds, which must stay the smaller part.
+        // Slow start and what it lost take two to three seconds, which must stay the smaller part; where loss ends it
+        // early it takes one and a half.
         (Cause::HealthyLink | Cause::ShallowQueue | Cause::Policer, 100.., 400..) => 12.0,
+        (Cause::RandomLoss | Cause::BurstLoss, 100.., 400..) => 8.0,
         (Cause::DiskReader, ..) => 6.0,
         (_, 100.., _) => 5.0,
         _ => 3.5,

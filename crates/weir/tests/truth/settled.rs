@@ -1,17 +1,61 @@
-//! The facts of a run once it has settled: raw readings of both ends and of the link, of which the judge sees nothing.
+//! The facts of a run once it has settled: raw readings of both ends and of the link, of which the judge sees nothing; and of
+//! the link over the whole run, since that is what is judged.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_lab::bed::Bed;
 use weir_lab::link;
 use weir_observe::sock_diag::TcpSocket;
+use weir_units::Rate;
+
+use crate::label::FULL;
 
 /// The part of a run, at its start, that the facts leave out: slow start is judged, but it does not tell what was set up.
 pub(crate) const SETTLED: f64 = 0.35;
 
+/// How often the link is looked at: a stretch holds a hundred packets of the slowest one.
+const STRETCH: Duration = Duration::from_millis(250);
+
+/// Of what a link carried since the bed was made, in which stretches was it full?
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LinkUse {
+    last: Option<(Instant, u64)>,
+    /// Seconds looked at, and those of them in which the link was full.
+    all: f64,
+    full: f64,
+}
+
+impl LinkUse {
+    /// Looks at the link, whose rate is `rate`: once a stretch, or not at all.
+    pub(crate) fn look(&mut self, bed: &Bed, rate: Rate) {
+        let now = Instant::now();
+        let Some((since, before)) = self.last else {
+            self.last = Some((now, bed.counters().down.link.bytes_out));
+            return;
+        };
+        let span = (now - since).as_secs_f64();
+        if now - since < STRETCH {
+            return;
+        }
+        let carried = bed.counters().down.link.bytes_out;
+        self.all += span;
+        if (carried - before) as f64 >= FULL * rate.0 * span {
+            self.full += span;
+        }
+        self.last = Some((now, carried));
+    }
+
+    /// The share of the time in which it was full.
+    pub(crate) fn share(&self) -> f64 {
+        if self.all > 0.0 { self.full / self.all } else { 0.0 }
+    }
+}
+
 /// Raw readings of the settled part.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settled {
+    /// The link over the whole run.
+    pub(crate) link: LinkUse,
     begun: Option<(Instant, link::Counters)>,
     /// Seconds.
     pub(crate) span: f64,

@@ -17,7 +17,7 @@ use crate::plan::{Plan, Reader, Writer};
 
 /// Sleeping applications wake so often: a few times in the shortest window of evidence. Neither a part nor a multiple of
 /// 20 ms, the time between two looks and a round trip of the matrix: else all looks of a run fall into one phase.
-const SLICE: Duration = Duration::from_millis(13);
+pub(crate) const SLICE: Duration = Duration::from_millis(13);
 
 /// What a client sends to ask for an answer.
 const REQUEST: [u8; 64] = [b'?'; 64];

@@ -17,7 +17,9 @@ use weir_observe::sock_diag::{Filter, SockDiag, SocketId, TcpSocket};
 use weir_observe::thread::Tid;
 use weir_observe::thread_probe::ThreadProbe;
 use weir_observe::{HostWindow, Sampler};
+use weir_units::Rate;
 
+use crate::cell::Cell;
 use crate::settled::{SETTLED, Settled};
 
 /// Between two looks.
@@ -29,6 +31,7 @@ pub(crate) struct Watch {
     near: End,
     host: Sampler,
     window: Duration,
+    rate: Rate,
 }
 
 /// What was seen.
@@ -46,7 +49,7 @@ impl Watch {
     pub(crate) fn new(
         bed: &Bed,
         flows: &[(SocketAddr, SocketAddr, Tid, Tid)],
-        round_trip: Duration,
+        cell: Cell,
         output: Option<&std::path::Path>,
     ) -> anyhow::Result<Watch> {
         let of = |space: &Namespace, ends: Vec<(SocketAddr, SocketAddr, Tid)>| End::new(space, &ends);
@@ -55,7 +58,8 @@ impl Watch {
             near: of(bed.near(), flows.iter().map(|(near, far, _, reads)| (*near, *far, *reads)).collect())?,
             host: Sampler::new(output),
             // Several looks, and a few round trips of data.
-            window: Duration::from_millis(100).max(2 * round_trip),
+            window: Duration::from_millis(100).max(2 * cell.rtt()),
+            rate: cell.rate(),
         })
     }
 
@@ -68,6 +72,7 @@ impl Watch {
         while start.elapsed() < span {
             turn += 1;
             sleep((start + turn * LOOK).saturating_duration_since(Instant::now()));
+            seen.settled.link.look(bed, self.rate);
             self.far.look()?;
             self.near.look()?;
             let settled = start.elapsed() >= settled_at;

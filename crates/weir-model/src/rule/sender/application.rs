@@ -4,7 +4,9 @@
 //! 1. the connection rests (nothing queued, nothing in flight) 30 % of the time or more, and round trips do not explain it
 //!    (see [`super::latency`]);
 //! 2. it starves: nothing unsent in 70 % of looks and the rate samples application-limited in half of them (of a sender
-//!    that paces, BBR, application-limited in 70 %), and both windows with room. A connection over a long path is busy all
+//!    that paces, BBR, application-limited in 70 %), and both windows with room; or at most half of the congestion window is
+//!    used, whatever the samples say: the kernel marks them only while none of the socket's packets wait in the device
+//!    (`tcp_rate_check_app_limited` asks sk_wmem_alloc), so a slow driver hides it. A connection over a long path is busy all
 //!    the time with whatever little it is given: an application of 10 Mbit/s over 40 ms showed 100 % busy.
 //!
 //! Acquits: data wait unsent.
@@ -43,7 +45,8 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if rests >= 0.3 {
         return Judgement::convict(0.6 + 0.35 * rests, format!("{numbers}{why}"));
     }
-    let starves = paced || (flow.share(flow.seen.nothing_unsent) >= 0.7 && limited >= 0.5);
+    let spares = flow.seen.in_flight.saturating_mul(2) <= flow.seen.cwnd;
+    let starves = paced || (flow.share(flow.seen.nothing_unsent) >= 0.7 && (limited >= 0.5 || spares));
     if starves && !flow.cwnd_pinned() && !flow.window_pinned() {
         let evidence = format!(
             "{numbers}, application-limited in {} of them, {}{why}",

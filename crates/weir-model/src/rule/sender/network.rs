@@ -3,7 +3,7 @@
 
 use super::flow::{Flow, burst, delivered, slack};
 use super::{latency, reader};
-use crate::rule::steadiness::deviation;
+use crate::rule::steadiness::spread;
 use crate::sender::SenderWindow;
 use crate::words::percent;
 
@@ -86,25 +86,22 @@ pub(crate) struct Loss {
     pub(crate) share: f64,
     /// It lost something, or was in recovery.
     pub(crate) seen: bool,
-    /// Windows in which it retransmitted.
-    pub(crate) windows: u32,
     /// Share of the time in retransmission timeouts.
     pub(crate) timeouts: f64,
 }
 
 pub(crate) fn loss(flow: &Flow<'_>) -> Loss {
     let mut sum = SenderWindow::default();
-    let (mut windows, mut seconds) = (0, 0.0);
+    let mut seconds = 0.0;
     for (seen, span) in flow.around(flow.horizon()) {
         sum.join(seen);
         seconds += span;
-        windows += u32::from(seen.retransmitted > 0);
     }
     let spurious = sum.duplicates.saturating_mul(flow.segment());
     let lost = sum.retransmitted.saturating_sub(spurious);
     let share = if sum.sent > 0 { (lost as f64 / sum.sent as f64).min(1.0) } else { 0.0 };
     let timeouts = if seconds > 0.0 { (sum.timeout.as_secs_f64() / seconds).min(1.0) } else { 0.0 };
-    Loss { share, seen: lost > 0 || !sum.timeout.is_zero(), windows, timeouts }
+    Loss { share, seen: lost > 0 || !sum.timeout.is_zero(), timeouts }
 }
 
 /// How evenly a connection runs against its ceiling.
@@ -155,9 +152,36 @@ fn rates(flow: &Flow<'_>, seconds: f64, of: fn(&SenderWindow, f64) -> f64) -> Ve
     rates
 }
 
-/// How much the rate moved over the last second and a half, and moves over the next.
-pub(crate) fn moves(flow: &Flow<'_>) -> Option<f64> {
-    deviation(&rates(flow, 1.5, acked))
+/// How much the rate moves over a second and a half each way, where losses strike again and again and do not slow it. By its
+/// quartiles, so that one window in which the machine was busy elsewhere does not count. `None` where losses are rarer or
+/// cost something: a rate is even between two losses whatever holds it.
+pub(crate) fn moves_though_struck(flow: &Flow<'_>) -> Option<f64> {
+    if !losses_cost_nothing(flow) {
+        return None;
+    }
+    spread(&rates(flow, 1.5, acked))
+}
+
+/// Whether three windows or more lost something and the rate was no lower there than elsewhere: CUBIC gives up three tenths
+/// of its window (RFC 9438) and Reno half, and where that tells in the rate, loss is what holds it.
+fn losses_cost_nothing(flow: &Flow<'_>) -> bool {
+    let mut order: Vec<_> = flow.past(flow.horizon()).collect();
+    order.reverse();
+    order.extend(flow.after(flow.horizon()));
+    let (mut all, mut struck) = ((0.0, 0.0), (0.0, 0.0));
+    let (mut strikes, mut before) = (0, false);
+    for (seen, span) in order.into_iter().filter(|(seen, _)| loaded(seen)) {
+        let lost = seen.retransmitted > 0;
+        all = (all.0 + seen.acked as f64, all.1 + span);
+        // The window that a loss cuts shows it in part, the next in full.
+        if lost || before {
+            struck = (struck.0 + seen.acked as f64, struck.1 + span);
+        }
+        strikes += u32::from(lost);
+        before = lost;
+    }
+    // A tenth is left to the machine's own unevenness: a third of what CUBIC would give up.
+    strikes >= 3 && struck.0 * all.1 >= 0.9 * all.0 * struck.1
 }
 
 /// The link's rate as this connection has shown it: the best of the windows around in which a queue stood, within 10 s.

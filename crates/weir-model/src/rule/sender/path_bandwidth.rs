@@ -8,8 +8,8 @@
 //!    timeouts take a tenth of the time, or it loses and stays below half of what it reached;
 //! 3. the rate is that of a link which a queue has shown: within 10 s one stood, and now the rate is 90 % of what came then.
 //!    After a loss at a full queue CUBIC and Reno start again at about the link's rate, with the queue gone;
-//! 4. it loses again and again, yet the rate is steady (see [`STEADY`]): a policer, or a link whose queue is very short,
-//!    strikes at just one rate; random loss strikes at any.
+//! 4. it loses again and again, yet the rate is steady (see [`STEADY`]), no lower where it lost than elsewhere: a policer, or
+//!    a link whose queue is very short, strikes at just one rate; random loss strikes at any, and slows.
 //!
 //! Acquits: the ends hold it, slow start, or a rate far from its ceiling. A flat rate between two losses is no sign: Reno
 //! grows by a segment a round trip, which takes minutes on a long path.
@@ -17,7 +17,7 @@
 //! Can be wrong: what a shared link leaves to one connection looks like a link of that rate.
 
 use super::flow::{Flow, by_flow};
-use super::network::{self, loss, moves, shown_link, usage};
+use super::network::{self, loss, moves_though_struck, shown_link, usage};
 use crate::evidence::Window;
 use crate::rule::steadiness::STEADY;
 use crate::rule::{Context, Judgement};
@@ -69,8 +69,8 @@ pub(crate) fn full(flow: &Flow<'_>) -> Result<(f64, String), String> {
     {
         return Ok((0.85, format!("a queue stood while the link carried {}: {numbers}", rate(link))));
     }
-    match moves(flow) {
-        Some(moves) if moves <= STEADY && lost.windows >= 3 => {
+    match moves_though_struck(flow) {
+        Some(moves) if moves <= STEADY => {
             let text = format!("loss at just one rate, which moved by {}: {numbers}", percent(moves));
             Ok((0.8, text))
         }

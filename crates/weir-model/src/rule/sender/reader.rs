@@ -7,7 +7,8 @@
 //!    arrives beyond a hole fills the buffer too;
 //! 2. in flight is pinned at the window in half of the looks or more, or the kernel's clock (`tcpi_rwnd_limited`) says so
 //!    half of the time; or in flight takes 40 % of the window or more, which pacing (BBR) keeps from touching it, while the
-//!    round trip has grown; or the round trip has grown while the rate is below three quarters of its best. A kernel
+//!    round trip has grown; or the round trip has grown while the rate is below three quarters of its best; or it has grown
+//!    and, within a second, the window fell below what is in flight, so that it stopped the sender. A kernel
 //!    acknowledges at once only if its window may advance, else within 40 ms (`__tcp_ack_snd_check`), so a full receive
 //!    buffer stretches the round trip; a queue on the path would go with the full rate.
 //!
@@ -61,7 +62,8 @@ pub(crate) fn filled(flow: &Flow<'_>) -> f64 {
 /// Whether a window that unread bytes took away holds the connection: see (2) above.
 fn holds(flow: &Flow<'_>) -> bool {
     let grown = flow.queue_stands() == Some(true);
-    filled(flow) >= 0.5 || (grown && ((crowds(flow) && stands_below(flow)) || usage(flow).share() < 0.75))
+    let slows = || (crowds(flow) && stands_below(flow)) || usage(flow).share() < 0.75 || stopped(flow);
+    filled(flow) >= 0.5 || (grown && slows())
 }
 
 /// In flight takes 40 % of the peer's window or more. A receiver that reads all gives twice what came in a round trip
@@ -80,9 +82,7 @@ pub(crate) fn taken(flow: &Flow<'_>) -> bool {
     if lie_unread(flow.lane) {
         return true;
     }
-    let mut around: Vec<&SenderWindow> = flow.past(reach(flow)).map(|(seen, _)| seen).collect();
-    around.reverse();
-    around.extend(flow.after(reach(flow)).map(|(seen, _)| seen));
+    let around = around(flow);
     let windows = || around.iter().filter_map(|seen| seen.peer_window);
     let segment = flow.segment();
     // A window of a few segments at most is a small cap, of which less than two are nothing unusual.
@@ -103,6 +103,27 @@ pub(crate) fn taken(flow: &Flow<'_>) -> bool {
         largest = largest.max(most);
         shrank
     })
+}
+
+/// Within a second a window that was twice as large fell below what is in flight. A link that holds the sender keeps the
+/// receiver's buffer empty, even if its reader reads only now and then: that takes no more than comes in the meantime.
+fn stopped(flow: &Flow<'_>) -> bool {
+    let mut largest = 0;
+    around(flow).into_iter().filter(|seen| seen.retransmitted == 0).filter_map(|seen| seen.peer_window).any(
+        |(least, _, most)| {
+            let fell = least < largest / 2 && least < flow.seen.in_flight;
+            largest = largest.max(most);
+            fell
+        },
+    )
+}
+
+/// This connection's windows within [`reach`], oldest first.
+fn around<'a>(flow: &Flow<'a>) -> Vec<&'a SenderWindow> {
+    let mut around: Vec<&SenderWindow> = flow.past(reach(flow)).map(|(seen, _)| seen).collect();
+    around.reverse();
+    around.extend(flow.after(reach(flow)).map(|(seen, _)| seen));
+    around
 }
 
 /// Segments were lost just now: what arrives beyond a hole lies in the receiver's buffer until the hole is filled, two
