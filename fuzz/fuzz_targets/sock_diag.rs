@@ -11,6 +11,8 @@ fuzz_target!(|bytes: &[u8]| {
         flow.look(&socket);
         let seen = flow.window();
         assert!((0.0..=1.0).contains(&seen.waiting));
+        let glance = sock_diag::parse_glance(bytes);
+        assert_eq!(glance.map(|glance| glance.id), Some(socket.id));
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = (process::parse(text), process::parse_descriptor(text), cgroup::parse(text));

@@ -9,7 +9,7 @@ use weir_observe::foreign_lane::share;
 use weir_observe::process::Pid;
 use weir_observe::sock_diag::{SocketId, TcpSocket, TcpState};
 
-use super::scout::{Key, Scout, Sighting};
+use super::scout::{Key, Sighting};
 use super::threads::Threads;
 
 /// One connection.
@@ -95,23 +95,24 @@ impl Lane {
         }
     }
 
-    pub(super) fn look(&mut self, scout: &mut Scout, now: Instant, with_mate: bool) {
-        if self.is_gone() {
-            return;
-        }
-        match scout.read(self.key.0, &self.id) {
-            Some(socket) => {
+    /// Its sockets to be read: its own, and with `with_mate` the other end's.
+    pub(super) fn sockets(&self, with_mate: bool) -> impl Iterator<Item = (usize, SocketId)> {
+        let mate = self.mate.as_ref().filter(|_| with_mate).map(|(id, _)| *id);
+        let ids = (!self.is_gone()).then_some([Some(self.id), mate]);
+        ids.into_iter().flatten().flatten().map(|id| (self.key.0, id))
+    }
+
+    /// Takes in what one of its sockets says; `None` when that is gone.
+    pub(super) fn look(&mut self, id: &SocketId, socket: Option<TcpSocket>, now: Instant) {
+        match (socket, &mut self.mate) {
+            (Some(socket), _) if *id == self.id => {
                 self.looks += 1;
                 self.connecting += u32::from(socket.state == TcpState::SYN_SENT);
                 self.probe.look(&socket);
             }
-            None => self.ended = Some(now),
-        }
-        if with_mate
-            && let Some((id, probe)) = &mut self.mate
-            && let Some(socket) = scout.read(self.key.0, id)
-        {
-            probe.look(&socket);
+            (None, _) if *id == self.id => self.ended = Some(now),
+            (Some(socket), Some((_, probe))) => probe.look(&socket),
+            _ => {}
         }
     }
 
@@ -247,8 +248,7 @@ impl Others {
         let mut now = HashMap::new();
         let mut moved = HashMap::new();
         for sighting in sightings {
-            let info = &sighting.socket.info;
-            let count = (info.bytes_received.unwrap_or_default(), info.bytes_acked.unwrap_or_default());
+            let count = (sighting.socket.moved.received, sighting.socket.moved.acked);
             let (received, acked) = self.before.get(&sighting.key).copied().unwrap_or(count);
             moved.insert(sighting.key, (count.0.saturating_sub(received), count.1.saturating_sub(acked)));
             now.insert(sighting.key, count);
