@@ -92,6 +92,15 @@ pub struct TcpSocket {
     pub congestion_control: Option<String>,
 }
 
+impl TcpSocket {
+    /// The application has closed it and all it wrote is acknowledged: what is left is the kernel's farewell, a round trip
+    /// or a minute of it.
+    pub fn is_farewell(&self) -> bool {
+        // FIN_WAIT1, FIN_WAIT2, LAST_ACK, CLOSING; the FIN itself counts as one byte unacknowledged.
+        matches!(self.state.0, 4 | 5 | 9 | 11) && self.inode == 0 && self.send_queue <= 1
+    }
+}
+
 /// A socket's buffers as the kernel accounts for them, overhead of its packets included (`INET_DIAG_SKMEMINFO`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SocketMemory {

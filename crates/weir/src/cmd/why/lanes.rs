@@ -105,6 +105,8 @@ impl Lane {
     /// Takes in what one of its sockets says; `None` when that is gone.
     pub(super) fn look(&mut self, id: &SocketId, socket: Option<TcpSocket>, now: Instant) {
         match (socket, &mut self.mate) {
+            // Its last counters count, but the time from here on is nobody's wait.
+            (Some(socket), _) if *id == self.id && socket.is_farewell() => self.end(&socket, now),
             (Some(socket), _) if *id == self.id => {
                 self.looks += 1;
                 self.connecting += u32::from(socket.state == TcpState::SYN_SENT);
@@ -128,8 +130,7 @@ impl Lane {
         if flow.looks == 0 {
             self.total.received += flow.received;
             self.total.acked += flow.acked;
-            let (received, acked) = (flow.received, flow.acked);
-            return (received + acked > 0).then_some(Closed { lane: None, received, acked });
+            return self.close_unseen(&flow, opened, now);
         }
         let mate = self.mate.as_mut().map(|(_, probe)| probe.window());
         let lived = self.ended.unwrap_or(now).saturating_duration_since(self.born.max(opened));
@@ -144,8 +145,9 @@ impl Lane {
             self.total.congestion_control =
                 last.congestion_control.clone().or(self.total.congestion_control.take());
         }
-        let sends =
-            flow.receiver.value().is_none() && (flow.sender.value().is_some() || flow.acked > flow.received);
+        let sends = !flow.asking
+            && flow.receiver.value().is_none()
+            && (flow.sender.value().is_some() || flow.acked > flow.received);
         let mut lane = if sends { flow.sending(thread) } else { flow.receiving(thread, lived, connecting) };
         // A socket that is seen both ways keeps both views.
         if flow.sender.value().is_some() {
@@ -169,6 +171,26 @@ impl Lane {
             self.count_requests(&flow, &mut lane);
         }
         Some(Closed { lane: Some(lane), received: flow.received, acked: flow.acked })
+    }
+
+    /// It ended before the first look of the window: the object that came to its end is known, and how long that took at most.
+    fn close_unseen(&mut self, flow: &FlowWindow, opened: Instant, now: Instant) -> Option<Closed> {
+        let (received, acked) = (flow.received, flow.acked);
+        let span = now.saturating_duration_since(opened);
+        let lived = self.ended.unwrap_or(opened).saturating_duration_since(opened);
+        let mut lane = LaneWindow {
+            lane: self.number,
+            received,
+            idle: span.saturating_sub(lived),
+            thread: Reading::Missing("the connection ended before it was looked at".to_owned()),
+            tcp: flow.receiver.clone(),
+            sender: flow.sender.clone(),
+            ..LaneWindow::default()
+        };
+        self.count_requests(flow, &mut lane);
+        let receives = self.total.received >= self.total.acked && lane.objects > 0;
+        let lane = receives.then_some(lane);
+        (lane.is_some() || received + acked > 0).then_some(Closed { lane, received, acked })
     }
 
     /// An object is over when the next is asked for, or the connection ends.
