@@ -77,6 +77,10 @@ pub(crate) fn word(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
 }
 
+pub(crate) fn long(bytes: &[u8], offset: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?))
+}
+
 /// Both messages and attributes begin at multiples of four.
 fn aligned(length: usize) -> usize {
     length.saturating_add(3) & !3

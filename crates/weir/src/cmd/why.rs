@@ -6,6 +6,7 @@
 
 mod child;
 mod lanes;
+mod link;
 mod live;
 mod notes;
 mod outputs;

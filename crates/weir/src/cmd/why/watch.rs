@@ -12,9 +12,10 @@ use weir_model::merge::merged;
 use weir_observe::cgroup::Quota;
 use weir_observe::process::{self, Pid};
 use weir_observe::sock_diag::{SocketId, TcpSocket};
-use weir_observe::{Sampler, cpu, sysctl};
+use weir_observe::{Sampler, cpu, reading, sysctl};
 
 use super::lanes::{Brief, Closed, Lane, Others};
+use super::link::Link;
 use super::notes::Notes;
 use super::outputs::Outputs;
 use super::scout::{Key, Scan, Scout, Sighting};
@@ -48,6 +49,10 @@ pub(super) struct Watch {
     output: Option<std::path::PathBuf>,
     host: Sampler,
     quotas: HashMap<Pid, Quota>,
+    /// The interface to the first peer that is not this machine, or the reason why it is not watched.
+    link: Option<Reading<Link>>,
+    /// What was lost there.
+    pub(super) losses: Vec<String>,
     others: Others,
     /// Bytes of the connections beyond the lanes, in this window.
     rest: (u64, u64),
@@ -107,6 +112,8 @@ impl Watch {
             output: None,
             host: Sampler::new(None),
             quotas: HashMap::new(),
+            link: None,
+            losses: Vec::new(),
             others: Others::default(),
             rest: (0, 0),
             pending: Vec::new(),
@@ -194,6 +201,7 @@ impl Watch {
         self.guess_peer();
         self.close(now);
         self.say_what_was_left_out();
+        self.tell_link();
         // A sliver has too few looks to be judged by itself: it is part of the window before.
         let windows = &mut self.evidence.windows;
         if windows.len() >= 2 && windows.last().is_some_and(|last| last.span < Duration::from_millis(50)) {
@@ -203,6 +211,26 @@ impl Watch {
         }
         self.evidence.facts.objects =
             self.evidence.windows.iter().map(|window| u64::from(window.objects)).sum();
+    }
+
+    /// A line rate is a fact for predictions only where the transfer comes near: of a link twice as fast and more the next
+    /// bottleneck, somewhere behind it, is not known, and a prediction must not go up to the link.
+    fn tell_link(&mut self) {
+        let rate =
+            self.totals.received.max(self.totals.acked) as f64 / self.elapsed().as_secs_f64().max(1e-3);
+        match &mut self.link {
+            None => {}
+            Some(Reading::Missing(why)) => self.notes.add(format!("the line rate: {why}")),
+            Some(Reading::Value(link)) => {
+                match link.rate(self.totals.acked > self.totals.received) {
+                    Reading::Value(line) => {
+                        self.evidence.facts.link_rate = Some(line.0).filter(|line| *line <= 2.0 * rate);
+                    }
+                    Reading::Missing(why) => self.notes.add(format!("the line rate: {why}")),
+                }
+                self.losses = link.losses();
+            }
+        }
     }
 
     fn say_what_was_left_out(&mut self) {
@@ -310,6 +338,10 @@ impl Watch {
             let local = sighting.socket.id.remote.ip().is_loopback()
                 || sighting.socket.id.remote.ip() == sighting.socket.id.local.ip();
             self.evidence.facts.peer_is_local |= local;
+            // The routes of another network namespace are not asked for.
+            if !local && self.link.is_none() && sighting.key.0 == 0 {
+                self.link = Some(reading(Link::to(sighting.socket.id.remote.ip())));
+            }
             let from_start = new && !began_before;
             self.lanes.push(Lane::new(self.next_lane, sighting, from_start, now));
             self.next_lane += 1;
