@@ -5,6 +5,7 @@
 //! [`child`]'s.
 
 mod child;
+mod keys;
 mod lanes;
 mod link;
 mod live;
@@ -29,6 +30,7 @@ use weir_report::{json, terminal};
 
 use crate::args::Why;
 use crate::voice::{self, Usage};
+use keys::Keys;
 use live::Live;
 use notes::Notes;
 use record::Told;
@@ -83,9 +85,12 @@ fn look_at_running(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<
     let mut watch = Watch::new(scout, notes, Some(scope.clone()), false);
     let span = why.span.unwrap_or(if why.watch { Duration::MAX } else { SPAN });
     let mut pace = Pace::new(Instant::now());
-    while watch.elapsed() < span && !stop.load(Relaxed) && root.is_none_or(|pid| watch.is_alive(pid)) {
+    let keys = live.is_terminal().then(Keys::open).flatten();
+    let quit = || stop.load(Relaxed) || keys.as_ref().is_some_and(Keys::quit);
+    while watch.elapsed() < span && !quit() && root.is_none_or(|pid| watch.is_alive(pid)) {
         step(&mut watch, &mut live, &mut pace);
     }
+    drop(keys);
     watch.finish();
     live.clear();
     let told = record::tell(&watch, scope, None);
