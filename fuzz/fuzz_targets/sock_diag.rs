@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_observe::flow::FlowProbe;
-use weir_observe::{cgroup, process, sock_diag, waiting};
+use weir_observe::{cgroup, nic, process, sock_diag, waiting};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(socket) = sock_diag::parse(bytes) {
@@ -11,9 +11,13 @@ fuzz_target!(|bytes: &[u8]| {
         flow.look(&socket);
         let seen = flow.window();
         assert!((0.0..=1.0).contains(&seen.waiting));
+        let glance = sock_diag::parse_glance(bytes);
+        assert_eq!(glance.map(|glance| glance.id), Some(socket.id));
     }
+    let _ = (nic::parse_route(bytes), nic::parse_interface(bytes), nic::parse_queue(bytes, 1));
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = (process::parse(text), process::parse_descriptor(text), cgroup::parse(text));
+        let _ = (nic::softnet::parse(text), process::parse_written(text));
         let _ = (cgroup::parse_membership(text), waiting::parse_call(text), waiting::parse_state(text));
     }
 });

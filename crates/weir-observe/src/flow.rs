@@ -41,9 +41,16 @@ pub struct FlowWindow {
     pub awaiting_answer: f64,
     /// Segments with data that went out: on the receiving end its requests, one segment or more each.
     pub requests: u64,
+    /// Nothing came in so far, and no more than a request went out: which way the data will flow is not to be seen yet, but
+    /// most often they are the answer.
+    pub asking: bool,
     /// How often the socket was looked at.
     pub looks: u32,
 }
+
+/// No more than this is a request: a head with its cookies (servers take heads of 8 KiB at most, half of that is rare). The
+/// first flight of an upload is more, ten segments.
+const REQUEST: u64 = 4 << 10;
 
 /// Below this a window's bytes do not tell which way the data flow: 64 KiB are more than requests and answers to them.
 const WORTH_SPEAKING: u64 = 64 << 10;
@@ -101,6 +108,7 @@ impl FlowProbe {
         // What the window shows if it is enough, else what the connection has shown so far.
         let told = if passed.sent + passed.received >= WORTH_SPEAKING { passed } else { now };
         let share = |count: u32| f64::from(count) / f64::from(sums.looks);
+        let asking = now.received == 0 && now.sent <= REQUEST;
         FlowWindow {
             received: passed.received,
             acked: passed.acked,
@@ -110,7 +118,9 @@ impl FlowProbe {
             } else {
                 Reading::Value(sums.receiver(last, &passed))
             },
-            sender: if told.sent == 0 || told.sent < told.received / SMALL_PART {
+            sender: if asking {
+                Reading::Missing("this end has only asked so far".to_owned())
+            } else if told.sent == 0 || told.sent < told.received / SMALL_PART {
                 Reading::Missing("this end only receives".to_owned())
             } else {
                 Reading::Value(sums.sender(last, &passed))
@@ -118,6 +128,7 @@ impl FlowProbe {
             waiting: share(sums.empty),
             awaiting_answer: share(sums.asked_last),
             requests: passed.segments_out.into(),
+            asking,
             looks: sums.looks,
         }
     }
@@ -380,7 +391,10 @@ impl Sums {
     }
 }
 
-/// Data went out later than the last came in, to the millisecond in which the kernel tells both.
+/// Data went out later than the last came in, to the millisecond in which the kernel tells both; or none came in at all,
+/// when the clock of what came in stands at the handshake's end and may show the request's own millisecond.
 fn asked_last(info: &TcpInfo) -> bool {
-    matches!((info.last_data_sent, info.last_data_recv), (Some(sent), Some(came)) if sent < came)
+    let unanswered = info.bytes_received == Some(0) && info.bytes_sent.is_some_and(|sent| sent > 0);
+    unanswered
+        || matches!((info.last_data_sent, info.last_data_recv), (Some(sent), Some(came)) if sent < came)
 }

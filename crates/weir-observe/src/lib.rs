@@ -13,6 +13,8 @@
 //! * [`sock_diag`]: the TCP sockets of this network namespace, anyone's.
 //! * [`flow`]: what one of them did over a window, as sender and as receiver.
 //! * [`foreign_lane`]: that as a lane of the model, its times estimated from looks.
+//! * [`nic`]: the interface to a peer, its link's rate, and what was dropped there.
+//! * [`pace`]: when to look, so that no program keeps step with the looks.
 //! * [`process`]: the threads, children, sockets and files of any process.
 //! * [`thread_probe`] and [`waiting`]: what a foreign thread was found doing.
 //! * [`sysctl`]: the kernel settings that bound a receive window.
@@ -42,6 +44,8 @@ mod lane_probe;
 mod mean;
 pub mod memory;
 mod netlink;
+pub mod nic;
+pub mod pace;
 mod proc_file;
 pub mod process;
 pub mod snapshot;

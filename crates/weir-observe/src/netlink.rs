@@ -26,6 +26,10 @@ const ERROR: u16 = 2;
 /// `NLMSG_DONE`: the end of a dump.
 const DONE: u16 = 3;
 
+/// Questions in one system call. The kernel answers each with a packet of its own before the call returns, and an answer
+/// takes some 1.3 KB of the socket's room: 32 fit the smallest common default (`net.core.rmem_default`, 208 KiB) five times.
+const AT_ONCE: usize = 32;
+
 /// One message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message<'a> {
@@ -73,6 +77,10 @@ pub(crate) fn word(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
 }
 
+pub(crate) fn long(bytes: &[u8], offset: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?))
+}
+
 /// Both messages and attributes begin at multiples of four.
 fn aligned(length: usize) -> usize {
     length.saturating_add(3) & !3
@@ -108,19 +116,11 @@ impl Netlink {
         payload: &[u8],
         mut each: impl FnMut(Message<'_>),
     ) -> io::Result<()> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let flags = if dump { REQUEST | DUMP } else { REQUEST };
         let mut request = Vec::with_capacity(HEAD + payload.len());
-        request.extend(((HEAD + payload.len()) as u32).to_ne_bytes());
-        request.extend(kind.to_ne_bytes());
-        request.extend(flags.to_ne_bytes());
-        request.extend(self.sequence.to_ne_bytes());
-        request.extend(0_u32.to_ne_bytes());
-        request.extend(payload);
+        self.push_request(&mut request, kind, if dump { REQUEST | DUMP } else { REQUEST }, payload);
         send(&self.fd, &request, SendFlags::empty())?;
         loop {
-            let (_, length) = retry(|| recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()))?;
-            let bytes = &self.buffer[..length.min(self.buffer.len())];
+            let bytes = receive(&self.fd, &mut self.buffer)?;
             // Answers to an earlier question that broke off are skipped.
             for message in messages(bytes).filter(|message| message.sequence == self.sequence) {
                 match message.kind {
@@ -135,6 +135,51 @@ impl Netlink {
         }
     }
 
+    /// Asks many questions of one kind, several in a system call, and hands each one's answer, or the kernel's refusal, to
+    /// `each` with the question's place in `payloads`.
+    pub(crate) fn ask_many<P: AsRef<[u8]>>(
+        &mut self,
+        kind: u16,
+        payloads: &[P],
+        mut each: impl FnMut(usize, io::Result<Message<'_>>),
+    ) -> io::Result<()> {
+        for (turn, some) in payloads.chunks(AT_ONCE).enumerate() {
+            let mut requests = Vec::new();
+            let first = self.sequence.wrapping_add(1);
+            for payload in some {
+                self.push_request(&mut requests, kind, REQUEST, payload.as_ref());
+            }
+            send(&self.fd, &requests, SendFlags::empty())?;
+            let mut awaited = some.len();
+            while awaited > 0 {
+                let bytes = receive(&self.fd, &mut self.buffer)?;
+                for message in messages(bytes) {
+                    let place = message.sequence.wrapping_sub(first) as usize;
+                    if place < some.len() {
+                        awaited -= 1;
+                        let refused = if message.kind == ERROR { outcome(message) } else { Ok(()) };
+                        each(turn * AT_ONCE + place, refused.map(|()| message));
+                    }
+                    if awaited == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push_request(&mut self, request: &mut Vec<u8>, kind: u16, flags: u16, payload: &[u8]) {
+        self.sequence = self.sequence.wrapping_add(1);
+        request.extend(((HEAD + payload.len()) as u32).to_ne_bytes());
+        request.extend(kind.to_ne_bytes());
+        request.extend(flags.to_ne_bytes());
+        request.extend(self.sequence.to_ne_bytes());
+        request.extend(0_u32.to_ne_bytes());
+        request.extend(payload);
+        request.resize(aligned(request.len()), 0);
+    }
+
     /// Hands over what came by itself, without waiting. `ENOBUFS`: some was lost, what follows is still good.
     pub(crate) fn drain(&mut self, mut each: impl FnMut(Message<'_>)) -> io::Result<()> {
         loop {
@@ -147,6 +192,12 @@ impl Netlink {
             }
         }
     }
+}
+
+/// The next packet, waited for.
+fn receive<'a>(fd: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    let (_, length) = retry(|| recv(fd, &mut *buffer, RecvFlags::empty()))?;
+    Ok(&buffer[..length.min(buffer.len())])
 }
 
 fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::{Error, Malformed};
-use crate::proc_file::{number, read_once};
+use crate::proc_file::{ProcFile, number, read_once};
 
 /// A process, by the kernel's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -157,9 +157,20 @@ fn is_output(pid: Pid, fd: u32) -> bool {
     regular && descriptor(pid, fd).is_some_and(|(_, writable)| writable)
 }
 
-/// A descriptor's position in its file; `None` when it is closed or may not be read.
-pub fn position(pid: Pid, fd: u32) -> Option<u64> {
-    descriptor(pid, fd).map(|(position, _)| position)
+/// Where a descriptor stands in its file; kept open, since it is asked for often.
+#[derive(Debug)]
+pub struct Position(ProcFile);
+
+impl Position {
+    /// Fails when the descriptor is closed or may not be looked at.
+    pub fn open(pid: Pid, fd: u32) -> Result<Position, Error> {
+        ProcFile::open(format!("/proc/{pid}/fdinfo/{fd}")).map(Position)
+    }
+
+    /// The position now; `None` when the descriptor is closed.
+    pub fn read(&mut self) -> Option<u64> {
+        self.0.read(parse_descriptor).ok().map(|(position, _)| position)
+    }
 }
 
 fn descriptor(pid: Pid, fd: u32) -> Option<(u64, bool)> {
@@ -176,12 +187,26 @@ pub fn parse_descriptor(text: &str) -> Result<(u64, bool), Malformed> {
     Ok((position, matches!(flags & 3, 1 | 2)))
 }
 
-/// Bytes that the process made dirty or wrote directly (`write_bytes` of `/proc/PID/io`): counted when they go into the
-/// page cache, not when they reach the disk.
-pub fn written(pid: Pid) -> Result<u64, Error> {
-    let field =
-        |text: &str| number("write_bytes", text.lines().find_map(|line| line.strip_prefix("write_bytes:")));
-    read_once(&format!("/proc/{pid}/io"), field)
+/// Bytes that a process, and the children it waited for, made dirty or wrote directly (`write_bytes` of `/proc/PID/io`):
+/// counted when they go into the page cache, not when they reach the disk. To be read until someone has waited for it.
+#[derive(Debug)]
+pub struct WrittenBytes(ProcFile);
+
+impl WrittenBytes {
+    /// Fails when the process has ended or belongs to someone else.
+    pub fn open(pid: Pid) -> Result<WrittenBytes, Error> {
+        ProcFile::open(format!("/proc/{pid}/io")).map(WrittenBytes).map_err(|error| ended_or(pid, error))
+    }
+
+    /// The count now.
+    pub fn read(&mut self) -> Result<u64, Error> {
+        self.0.read(parse_written)
+    }
+}
+
+/// The line `write_bytes` of `/proc/PID/io`.
+pub fn parse_written(text: &str) -> Result<u64, Malformed> {
+    number("write_bytes", text.lines().find_map(|line| line.strip_prefix("write_bytes:")))
 }
 
 /// Whether the process lives in the network namespace of the caller; `None` when that may not be read.
@@ -249,12 +274,12 @@ mod tests {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let found = descriptors(own).unwrap();
         let (fd, _) = *found.outputs.iter().find(|(_, other)| *other == path).as_ref().unwrap();
-        assert_eq!(position(own, *fd), Some(5));
+        assert_eq!(Position::open(own, *fd).unwrap().read(), Some(5));
         let fd = std::os::fd::AsRawFd::as_raw_fd(&socket) as u32;
         assert!(found.sockets[&fd] > 0);
         assert_eq!(shares_network(own), Some(true));
         assert!(threads(own).unwrap().contains(&own.0));
-        assert!(written(own).is_ok());
+        assert!(WrittenBytes::open(own).unwrap().read().is_ok());
     }
 
     #[test]
@@ -268,6 +293,13 @@ mod tests {
         assert_eq!(stat(pid).unwrap_err().to_string(), format!("process {pid} has ended"));
         assert_eq!(threads(pid).unwrap_err().to_string(), format!("process {pid} has ended"));
         assert_eq!(tree(pid), [pid]);
+    }
+
+    #[test]
+    fn written_bytes_are_those_that_reach_the_disk() {
+        let text = "rchar: 9\nwchar: 8\nsyscr: 7\nsyscw: 6\nread_bytes: 5\nwrite_bytes: 4096\n";
+        assert_eq!(parse_written(&format!("{text}cancelled_write_bytes: 2\n")), Ok(4096));
+        assert!(parse_written("cancelled_write_bytes: 2\n").is_err());
     }
 
     #[test]

@@ -148,6 +148,27 @@ tcp_info! {
     total_rto_time: Duration = millis @ 244;
 }
 
+/// How much a connection moved, and how long it has been quiet: the little that a dump of all sockets is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes received in order.
+    pub received: u64,
+    /// Bytes that the peer's kernel acknowledged.
+    pub acked: u64,
+    /// Since data last went out or came in; `None` when the kernel does not say.
+    pub quiet: Option<Duration>,
+}
+
+/// Reads these fields alone; what is not there counts as nothing.
+pub fn parse_moved(bytes: &[u8]) -> Moved {
+    let quiet = millis(bytes, 44).into_iter().chain(millis(bytes, 52)).min();
+    Moved {
+        received: long(bytes, 128).unwrap_or_default(),
+        acked: long(bytes, 120).unwrap_or_default(),
+        quiet,
+    }
+}
+
 /// Reads TCP_INFO. Fails with `EOPNOTSUPP` or `ENOPROTOOPT` on a socket that is not TCP.
 pub fn read(fd: BorrowedFd<'_>) -> Result<TcpInfo, io::Error> {
     // Larger than any kernel's struct so far (280 bytes in 6.18); the kernel cuts what does not fit.

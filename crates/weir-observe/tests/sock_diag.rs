@@ -55,6 +55,14 @@ fn a_socket_is_found_read_again_and_told_at_its_end() {
     let other = weir_observe::sock_diag::SocketId { cookie: found.id.cookie ^ 1, ..found.id };
     assert_eq!(diag.one(&other).unwrap(), None, "a cookie of another socket");
 
+    let mut told = Vec::new();
+    diag.each(&[found.id, other, found.id], |place, socket| told.push((place, socket.map(|it| it.id))))
+        .unwrap();
+    assert_eq!(told, [(0, Some(found.id)), (1, None), (2, Some(found.id))]);
+    let glances = diag.glance(&Filter { port: Some(local.port()), ..Filter::default() }).unwrap();
+    let glance = glances.iter().find(|it| it.id == found.id).unwrap();
+    assert_eq!((glance.inode, glance.moved.received), (found.inode, 1000));
+
     let listening = diag.tcp(&Filter { listening: true, ..Filter::default() }).unwrap();
     assert!(listening.iter().all(|socket| socket.state == TcpState::LISTEN));
     near.read_exact(&mut [0; 600]).unwrap();

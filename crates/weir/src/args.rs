@@ -404,7 +404,7 @@ pub struct Why {
     /// Look for this long [default: 10s; a command: until it ends].
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     pub span: Option<Duration>,
-    /// Show the limit of each second while it runs.
+    /// Show the limit of each second while it runs; q or Ctrl-C ends it.
     #[arg(long)]
     pub watch: bool,
     /// Write what was seen, window by window, into FILE: the ground of the verdict, for a bug report.

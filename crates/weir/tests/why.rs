@@ -259,3 +259,60 @@ fn another_users_process_says_how_to_see_it() {
     assert!(said.contains("its sockets are judged all the same"), "{said}");
     assert!(said.contains("application"), "{said}");
 }
+
+/// Each program of the script ends long before the next look at it.
+#[test]
+fn what_short_children_wrote_counts() {
+    if !has("dd") {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let port = serve(sink);
+    let script = format!(
+        "for i in 1 2 3 4; do dd if=/dev/zero of={}/$i bs=1000000 count=3 2>&-; done; exec 3<>/dev/tcp/127.0.0.1/{port}; echo x >&3",
+        folder.path().display()
+    );
+    if weir_observe::disk::block_device(folder.path()).is_err() {
+        return skip("the file system of the target folder does not count what is written");
+    }
+    let evidence = folder.path().join("evidence");
+    let run = why(&["--json", "--evidence", evidence.to_str().unwrap(), "--", "bash", "-c", &script]).run();
+    run.succeeds();
+    let seen: serde_json::Value = serde_json::from_slice(&std::fs::read(evidence).unwrap()).unwrap();
+    let windows = seen["windows"].as_array().unwrap();
+    let written: u64 = windows.iter().map(|window| window["written"].as_u64().unwrap()).sum();
+    assert!((12_000_000..12_500_000).contains(&written), "{written}");
+}
+
+/// A sender and its sink that live together in a network namespace of their own.
+const SECLUDED: &str = "import socket,threading,time
+listener = socket.create_server(('127.0.0.1', 0))
+near = socket.create_connection(listener.getsockname())
+far = listener.accept()[0]
+print('ready', flush=True)
+threading.Thread(target=lambda: [None for _ in iter(lambda: far.recv(65536), b'')], daemon=True).start()
+end = time.time() + 20
+while time.time() < end:
+    near.sendall(b'x' * 20000)
+    time.sleep(0.02)";
+
+#[test]
+fn a_process_in_another_network_namespace_is_looked_at_there() {
+    if !rustix::process::geteuid().is_root() || !has("unshare") || !has("ip") || !has("python3") {
+        return skip("needs root, unshare, ip and python3");
+    }
+    let script = "ip link set lo up && exec python3 -c \"$0\"";
+    let mut child = Command::new("unshare")
+        .args(["--net", "sh", "-c", script, SECLUDED])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    let run = why(&["--json", "--for", "1s", "--pid", &child.id().to_string()]).run();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    run.succeeds();
+    let record = run.json();
+    assert_eq!(record["why"]["connections"], 1, "{}", record["why"]);
+    assert_eq!(record["verdict"]["limit"], "application", "{}", record["verdict"]);
+}

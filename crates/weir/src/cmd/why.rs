@@ -5,7 +5,9 @@
 //! [`child`]'s.
 
 mod child;
+mod keys;
 mod lanes;
+mod link;
 mod live;
 mod notes;
 mod outputs;
@@ -21,12 +23,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use weir_observe::pace::Pace;
 use weir_observe::process::{self, Pid};
 use weir_observe::sock_diag::Filter;
 use weir_report::{json, terminal};
 
 use crate::args::Why;
 use crate::voice::{self, Usage};
+use keys::Keys;
 use live::Live;
 use notes::Notes;
 use record::Told;
@@ -80,10 +84,13 @@ fn look_at_running(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<
     voice::on_interrupt(&stop)?;
     let mut watch = Watch::new(scout, notes, Some(scope.clone()), false);
     let span = why.span.unwrap_or(if why.watch { Duration::MAX } else { SPAN });
-    let mut next = Instant::now();
-    while watch.elapsed() < span && !stop.load(Relaxed) && root.is_none_or(|pid| watch.is_alive(pid)) {
-        step(&mut watch, &mut live, &mut next);
+    let mut pace = Pace::new(Instant::now());
+    let keys = live.is_terminal().then(Keys::open).flatten();
+    let quit = || stop.load(Relaxed) || keys.as_ref().is_some_and(Keys::quit);
+    while watch.elapsed() < span && !quit() && root.is_none_or(|pid| watch.is_alive(pid)) {
+        step(&mut watch, &mut live, &mut pace);
     }
+    drop(keys);
     watch.finish();
     live.clear();
     let told = record::tell(&watch, scope, None);
@@ -116,13 +123,10 @@ fn run_command(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<u8> 
     let program = why.command.first().map(|name| std::path::Path::new(name).file_name().unwrap_or(name));
     let scope = format!("{} (pid {pid})", program.unwrap_or_default().to_string_lossy());
     let mut watch = Watch::new(opened.of(Subject::Tree(pid)), notes, Some(scope.clone()), true);
-    let mut next = Instant::now();
+    let mut pace = Pace::new(Instant::now());
     let mut told = None;
-    let status = loop {
+    while !running.is_over() {
         running.pass_signals();
-        if let Some(status) = running.ended()? {
-            break status;
-        }
         if why.span.is_some_and(|span| watch.elapsed() >= span) {
             if told.is_none() {
                 watch.finish();
@@ -132,14 +136,15 @@ fn run_command(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<u8> 
             std::thread::sleep(Duration::from_millis(20));
             continue;
         }
-        step(&mut watch, &mut live, &mut next);
-    };
-    let code = child::exit_code(status);
+        step(&mut watch, &mut live, &mut pace);
+    }
+    // Before it is waited for: its counters hold what its children wrote, too.
     let mut told = told.unwrap_or_else(|| {
         watch.finish();
         live.clear();
-        record::tell(&watch, scope, Some(code))
+        record::tell(&watch, scope, None)
     });
+    let code = child::exit_code(running.wait()?);
     told.set_exit_code(code);
     if why.voice.json {
         say(why, &told, &mut std::io::stdout().lock())?;
@@ -150,15 +155,13 @@ fn run_command(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<u8> 
     Ok(code)
 }
 
-/// Sleeps until the next look is due, and looks.
-fn step(watch: &mut Watch, live: &mut Live, next: &mut Instant) {
-    let now = Instant::now();
-    std::thread::sleep(next.saturating_duration_since(now));
-    // After a look that took long, the next is due from now on: looks are not made up for.
-    *next = (*next + watch.pause()).max(Instant::now());
+/// Looks, and sleeps until the next look is due.
+fn step(watch: &mut Watch, live: &mut Live, pace: &mut Pace) {
     if watch.look() {
         live.show(watch);
     }
+    let now = Instant::now();
+    std::thread::sleep(pace.next(watch.pause(), now).saturating_duration_since(now));
 }
 
 fn say(why: &Why, told: &Told, out: &mut dyn Write) -> anyhow::Result<()> {

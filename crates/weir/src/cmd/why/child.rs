@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::Context;
-use rustix::process::Signal;
+use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// A command that cannot be run, with the exit code that shells give it.
@@ -79,9 +79,17 @@ impl Running {
         }
     }
 
-    /// How it ended, once it has.
-    pub(super) fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
-        self.child.try_wait()
+    /// Whether it has ended; until [`Running::wait`] is called, its counters are still there to be read.
+    pub(super) fn is_over(&self) -> bool {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        // An error is told by the waiting itself.
+        waitid(WaitId::Pid(pid), options).map_or(true, |status| status.is_some())
+    }
+
+    /// How it ended, which it has.
+    pub(super) fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        self.child.wait()
     }
 }
 

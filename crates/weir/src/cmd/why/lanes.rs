@@ -9,7 +9,7 @@ use weir_observe::foreign_lane::share;
 use weir_observe::process::Pid;
 use weir_observe::sock_diag::{SocketId, TcpSocket, TcpState};
 
-use super::scout::{Key, Scout, Sighting};
+use super::scout::{Key, Sighting};
 use super::threads::Threads;
 
 /// One connection.
@@ -95,23 +95,26 @@ impl Lane {
         }
     }
 
-    pub(super) fn look(&mut self, scout: &mut Scout, now: Instant, with_mate: bool) {
-        if self.is_gone() {
-            return;
-        }
-        match scout.read(self.key.0, &self.id) {
-            Some(socket) => {
+    /// Its sockets to be read: its own, and with `with_mate` the other end's.
+    pub(super) fn sockets(&self, with_mate: bool) -> impl Iterator<Item = (usize, SocketId)> {
+        let mate = self.mate.as_ref().filter(|_| with_mate).map(|(id, _)| *id);
+        let ids = (!self.is_gone()).then_some([Some(self.id), mate]);
+        ids.into_iter().flatten().flatten().map(|id| (self.key.0, id))
+    }
+
+    /// Takes in what one of its sockets says; `None` when that is gone.
+    pub(super) fn look(&mut self, id: &SocketId, socket: Option<TcpSocket>, now: Instant) {
+        match (socket, &mut self.mate) {
+            // Its last counters count, but the time from here on is nobody's wait.
+            (Some(socket), _) if *id == self.id && socket.is_farewell() => self.end(&socket, now),
+            (Some(socket), _) if *id == self.id => {
                 self.looks += 1;
                 self.connecting += u32::from(socket.state == TcpState::SYN_SENT);
                 self.probe.look(&socket);
             }
-            None => self.ended = Some(now),
-        }
-        if with_mate
-            && let Some((id, probe)) = &mut self.mate
-            && let Some(socket) = scout.read(self.key.0, id)
-        {
-            probe.look(&socket);
+            (None, _) if *id == self.id => self.ended = Some(now),
+            (Some(socket), Some((_, probe))) => probe.look(&socket),
+            _ => {}
         }
     }
 
@@ -127,8 +130,7 @@ impl Lane {
         if flow.looks == 0 {
             self.total.received += flow.received;
             self.total.acked += flow.acked;
-            let (received, acked) = (flow.received, flow.acked);
-            return (received + acked > 0).then_some(Closed { lane: None, received, acked });
+            return self.close_unseen(&flow, opened, now);
         }
         let mate = self.mate.as_mut().map(|(_, probe)| probe.window());
         let lived = self.ended.unwrap_or(now).saturating_duration_since(self.born.max(opened));
@@ -143,8 +145,9 @@ impl Lane {
             self.total.congestion_control =
                 last.congestion_control.clone().or(self.total.congestion_control.take());
         }
-        let sends =
-            flow.receiver.value().is_none() && (flow.sender.value().is_some() || flow.acked > flow.received);
+        let sends = !flow.asking
+            && flow.receiver.value().is_none()
+            && (flow.sender.value().is_some() || flow.acked > flow.received);
         let mut lane = if sends { flow.sending(thread) } else { flow.receiving(thread, lived, connecting) };
         // A socket that is seen both ways keeps both views.
         if flow.sender.value().is_some() {
@@ -168,6 +171,26 @@ impl Lane {
             self.count_requests(&flow, &mut lane);
         }
         Some(Closed { lane: Some(lane), received: flow.received, acked: flow.acked })
+    }
+
+    /// It ended before the first look of the window: the object that came to its end is known, and how long that took at most.
+    fn close_unseen(&mut self, flow: &FlowWindow, opened: Instant, now: Instant) -> Option<Closed> {
+        let (received, acked) = (flow.received, flow.acked);
+        let span = now.saturating_duration_since(opened);
+        let lived = self.ended.unwrap_or(opened).saturating_duration_since(opened);
+        let mut lane = LaneWindow {
+            lane: self.number,
+            received,
+            idle: span.saturating_sub(lived),
+            thread: Reading::Missing("the connection ended before it was looked at".to_owned()),
+            tcp: flow.receiver.clone(),
+            sender: flow.sender.clone(),
+            ..LaneWindow::default()
+        };
+        self.count_requests(flow, &mut lane);
+        let receives = self.total.received >= self.total.acked && lane.objects > 0;
+        let lane = receives.then_some(lane);
+        (lane.is_some() || received + acked > 0).then_some(Closed { lane, received, acked })
     }
 
     /// An object is over when the next is asked for, or the connection ends.
@@ -247,8 +270,7 @@ impl Others {
         let mut now = HashMap::new();
         let mut moved = HashMap::new();
         for sighting in sightings {
-            let info = &sighting.socket.info;
-            let count = (info.bytes_received.unwrap_or_default(), info.bytes_acked.unwrap_or_default());
+            let count = (sighting.socket.moved.received, sighting.socket.moved.acked);
             let (received, acked) = self.before.get(&sighting.key).copied().unwrap_or(count);
             moved.insert(sighting.key, (count.0.saturating_sub(received), count.1.saturating_sub(acked)));
             now.insert(sighting.key, count);

@@ -18,12 +18,13 @@ pub(super) struct Live {
     /// On stdout, where that is free; a command's stdout is its own.
     on_stdout: bool,
     last: Option<Instant>,
-    drawn: usize,
+    /// How many columns each line of the block takes.
+    drawn: Vec<usize>,
 }
 
 impl Live {
     pub(super) fn new(shown: bool, on_stdout: bool) -> Live {
-        Live { shown, on_stdout, last: None, drawn: 0 }
+        Live { shown, on_stdout, last: None, drawn: Vec::new() }
     }
 
     /// Shows the last second, once a second.
@@ -34,17 +35,14 @@ impl Live {
         self.last = Some(Instant::now());
         let moment = moment(watch);
         let terminal = self.is_terminal();
-        let width = if terminal { width() } else { 200 };
-        let mut lines = moment_lines(&moment, width);
+        let (columns, rows) = if terminal { self.size() } else { (201, 2) };
+        // The last column stays free, where a cursor would wrap; the last row is the cursor's.
+        let mut lines = moment_lines(&moment, columns - 1);
+        lines.truncate(rows - 1);
         let mut text = String::new();
         if terminal {
-            // Up to the first line of what was drawn, and all below it cleared.
-            if self.drawn > 0 {
-                text.push_str(&format!("\x1b[{}A\r\x1b[J", self.drawn));
-            }
-            self.drawn = lines.len();
-        } else {
-            lines.truncate(1);
+            text.push_str(&self.back(columns));
+            self.drawn = lines.iter().map(|line| line.chars().count()).collect();
         }
         for line in lines {
             text.push_str(&line);
@@ -55,14 +53,35 @@ impl Live {
 
     /// Takes the block away; lines of a log stay.
     pub(super) fn clear(&mut self) {
-        if self.drawn > 0 {
-            self.write(&format!("\x1b[{}A\r\x1b[J", self.drawn));
-            self.drawn = 0;
+        if !self.drawn.is_empty() {
+            let (columns, _) = self.size();
+            self.write(&self.back(columns));
+            self.drawn.clear();
         }
     }
 
-    fn is_terminal(&self) -> bool {
-        if self.on_stdout { std::io::stdout().is_terminal() } else { std::io::stderr().is_terminal() }
+    /// Up to the first line of what was drawn, and all below it cleared. A terminal that became narrower has wrapped it.
+    fn back(&self, columns: usize) -> String {
+        let rows: usize = self.drawn.iter().map(|length| length.div_ceil(columns).max(1)).sum();
+        if rows == 0 { String::new() } else { format!("\x1b[{rows}A\r\x1b[J") }
+    }
+
+    /// Whether it draws on a terminal.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.shown
+            && if self.on_stdout { std::io::stdout().is_terminal() } else { std::io::stderr().is_terminal() }
+    }
+
+    /// Columns and rows of the terminal that is drawn on.
+    fn size(&self) -> (usize, usize) {
+        let size = match self.on_stdout {
+            true => rustix::termios::tcgetwinsize(std::io::stdout()),
+            false => rustix::termios::tcgetwinsize(std::io::stderr()),
+        };
+        match size {
+            Ok(size) if size.ws_col > 1 && size.ws_row > 1 => (size.ws_col.into(), size.ws_row.into()),
+            _ => (80, 24),
+        }
     }
 
     /// A terminal that went away is of no concern.
@@ -103,12 +122,5 @@ fn moment(watch: &Watch) -> Moment {
             (last.written as f64 / seconds, disk)
         }),
         flows: record::flows(watch, false),
-    }
-}
-
-fn width() -> usize {
-    match rustix::termios::tcgetwinsize(std::io::stdout()) {
-        Ok(size) if size.ws_col > 1 => usize::from(size.ws_col) - 1,
-        _ => 79,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use weir_observe::process::{self, Descriptors, Pid};
+use weir_observe::process::{Descriptors, Pid, Position, WrittenBytes};
 
 /// Files looked at in each window; a program with more open for writing is no downloader.
 const MOST: usize = 64;
@@ -12,13 +12,13 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
     files: HashMap<(Pid, u32), File>,
-    dirtied: HashMap<Pid, u64>,
-    all_dirtied: u64,
+    dirtied: Dirtied,
 }
 
 #[derive(Debug)]
 struct File {
     path: PathBuf,
+    place: Position,
     position: u64,
     grown: u64,
 }
@@ -37,17 +37,14 @@ impl Outputs {
                 if known || self.files.len() >= MOST {
                     continue;
                 }
+                let Ok(mut place) = Position::open(pid, *fd) else { continue };
                 // What a file that was opened since holds was written since; appending to an old one starts further on.
-                let position = if from_start { 0 } else { process::position(pid, *fd).unwrap_or_default() };
-                self.files.insert((pid, *fd), File { path: path.clone(), position, grown: 0 });
+                let position = if from_start { 0 } else { place.read().unwrap_or_default() };
+                self.files.insert((pid, *fd), File { path: path.clone(), place, position, grown: 0 });
             }
         }
         for &pid in pids {
-            if !self.dirtied.contains_key(&pid)
-                && let Ok(bytes) = process::written(pid)
-            {
-                self.dirtied.insert(pid, if from_start { 0 } else { bytes });
-            }
+            self.dirtied.take_in(pid, from_start);
         }
     }
 
@@ -55,27 +52,102 @@ impl Outputs {
     /// dirty misses file systems without a disk: the larger of the two is nearer.
     pub(super) fn window(&mut self) -> u64 {
         let mut moved: u64 = 0;
-        for ((pid, fd), file) in &mut self.files {
-            let Some(now) = process::position(*pid, *fd) else { continue };
+        for file in self.files.values_mut() {
+            let Some(now) = file.place.read() else { continue };
             let grown = now.saturating_sub(file.position);
             file.position = now;
             file.grown = file.grown.saturating_add(grown);
             moved = moved.saturating_add(grown);
         }
-        let mut dirtied: u64 = 0;
-        for (pid, before) in &mut self.dirtied {
-            let Ok(now) = process::written(*pid) else { continue };
-            dirtied = dirtied.saturating_add(now.saturating_sub(*before));
-            *before = now;
-        }
-        self.all_dirtied = self.all_dirtied.saturating_add(dirtied);
-        moved.max(dirtied)
+        moved.max(self.dirtied.window())
     }
 
     /// The file that grew most, by `least` or more. Where positions do not tell (pwrite), any file of a process that made
     /// as much dirty.
     pub(super) fn main(&self, least: u64) -> Option<&Path> {
         let most = self.files.values().max_by_key(|file| file.grown)?;
-        (most.grown >= least || self.all_dirtied >= least).then_some(most.path.as_path())
+        (most.grown >= least || self.dirtied.told >= least).then_some(most.path.as_path())
+    }
+}
+
+/// What a tree of processes made dirty. The kernel adds a process's count to its parent's when that waits for it
+/// (wait_task_zombie, kernel/exit.c), so the sum over the tree holds also what processes wrote that were never seen.
+#[derive(Debug, Default)]
+struct Dirtied {
+    counts: HashMap<Pid, Count>,
+    /// Told so far, which never shrinks.
+    told: u64,
+    /// Counts that left the tree with a process that nobody in it waited for.
+    left: u64,
+    /// The sum was below what was told at the last call too.
+    short: bool,
+}
+
+#[derive(Debug)]
+struct Count {
+    source: WrittenBytes,
+    /// What does not count: written before the watch.
+    before: u64,
+}
+
+impl Dirtied {
+    fn take_in(&mut self, pid: Pid, from_start: bool) {
+        if self.counts.contains_key(&pid) {
+            return;
+        }
+        let Ok(mut source) = WrittenBytes::open(pid) else { return };
+        let before = if from_start { 0 } else { source.read().unwrap_or_default() };
+        self.counts.insert(pid, Count { source, before });
+    }
+
+    /// Bytes made dirty since the last call.
+    fn window(&mut self) -> u64 {
+        let mut sum = self.left;
+        self.counts.retain(|_, count| match count.source.read() {
+            Ok(now) => {
+                sum = sum.saturating_add(now.saturating_sub(count.before));
+                true
+            }
+            Err(_) => false,
+        });
+        self.take(sum)
+    }
+
+    /// A process that ended between the reading of its parent and its own is missing in one sum and back in the next; what
+    /// is missing twice is gone for good.
+    fn take(&mut self, sum: u64) -> u64 {
+        let grown = sum.saturating_sub(self.told);
+        let missing = self.told.saturating_sub(sum);
+        if missing > 0 && self.short {
+            self.left = self.left.saturating_add(missing);
+        }
+        self.short = missing > 0 && !self.short;
+        self.told = self.told.max(sum);
+        grown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_childs_bytes_count_once_whoever_holds_them() {
+        let mut dirtied = Dirtied::default();
+        assert_eq!(dirtied.take(100), 100);
+        // The parent was read before it waited for the child, the child after: its 60 bytes are in neither.
+        assert_eq!(dirtied.take(40), 0);
+        assert_eq!(dirtied.take(130), 30);
+        assert_eq!(dirtied.told, 130);
+    }
+
+    #[test]
+    fn what_left_the_tree_does_not_hide_what_follows() {
+        let mut dirtied = Dirtied::default();
+        dirtied.take(100);
+        assert_eq!((dirtied.take(20), dirtied.take(20)), (0, 0));
+        let left = dirtied.left;
+        assert_eq!(left, 80);
+        assert_eq!(dirtied.take(left + 50), 30);
     }
 }

@@ -46,6 +46,7 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Tol
     let mut record = Record::new("why", Outcome::Complete, bytes, seconds);
     let mut verdict = explain(&watch.evidence);
     verdict.missing.splice(0..0, watch.notes.all().iter().cloned());
+    verdict.evidence.extend(watch.losses.iter().cloned());
     if watch.totals.connections == 0 {
         verdict.missing.insert(0, format!("{subject} had no TCP connection"));
         verdict.limit = None;

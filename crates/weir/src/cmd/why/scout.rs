@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use weir_observe::process::{self, Descriptors, Pid};
-use weir_observe::sock_diag::{Destroyed, Filter, SockDiag, SocketId, TcpSocket};
+use weir_observe::sock_diag::{Destroyed, Filter, Glance, SockDiag, SocketId, TcpSocket};
+use weir_observe::thread::thread_cpu_now;
 
 use super::notes::Notes;
 
@@ -29,13 +30,13 @@ pub(super) type Key = (usize, u64);
 #[derive(Debug)]
 pub(super) struct Sighting {
     pub(super) key: Key,
-    pub(super) socket: TcpSocket,
+    pub(super) socket: Glance,
     pub(super) owner: Option<Pid>,
     /// The other end, where it lives in the same network namespace.
     pub(super) mate: Option<SocketId>,
 }
 
-/// What a scan found, and how long it took.
+/// What a scan found, and what it cost of a processor.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) sightings: Vec<Sighting>,
@@ -54,6 +55,8 @@ pub(super) struct Scout {
     pub(super) descriptors: HashMap<Pid, Descriptors>,
     owners: HashMap<u32, Option<Pid>>,
     owners_read: Option<Instant>,
+    /// What reading all descriptors cost of a processor, at most.
+    owners_cost: Duration,
     /// Sockets once found to be the subject's: an orphan has no inode any more.
     mine: HashSet<Key>,
     peers: HashSet<SocketAddr>,
@@ -73,6 +76,13 @@ struct Net {
 /// Descriptors are read anew after this even if no unknown socket turned up: one may have been handed to a child.
 const OWNERS_AGE: Duration = Duration::from_secs(1);
 
+/// But not before a hundred times what that costs: of ten thousand descriptors, each a symbolic link to be followed, some
+/// 40 ms.
+const OWNERS_PART: u32 = 100;
+
+/// Reading descriptors is dear from here on: some thousand of them.
+const DEAR: Duration = Duration::from_millis(5);
+
 impl Scout {
     /// Opens the sockets' diagnostics in the caller's network namespace.
     pub(super) fn new(subject: Subject, filter: Filter, notes: &mut Notes) -> anyhow::Result<Scout> {
@@ -86,6 +96,7 @@ impl Scout {
             descriptors: HashMap::new(),
             owners: HashMap::new(),
             owners_read: None,
+            owners_cost: Duration::ZERO,
             mine: HashSet::new(),
             peers: HashSet::new(),
             listening: HashSet::new(),
@@ -100,32 +111,44 @@ impl Scout {
 
     /// Finds the subject's processes and sockets as of now.
     pub(super) fn scan(&mut self, notes: &mut Notes) -> Scan {
-        let start = Instant::now();
+        let start = thread_cpu_now();
         if let Subject::Tree(root) = self.subject {
             self.pids = process::tree(root);
             for pid in self.pids.clone() {
                 self.visit_network(pid, notes);
             }
             // Before the dump too: a process may end between it and the next reading of descriptors.
-            for pid in self.pids.iter().filter(|pid| !self.descriptors.contains_key(pid)) {
-                if let Ok(found) = process::descriptors(*pid) {
-                    self.owners.extend(found.sockets.values().map(|inode| (*inode, Some(*pid))));
-                }
-            }
+            let unread =
+                self.pids.iter().filter(|pid| !self.descriptors.contains_key(pid)).copied().collect();
+            self.read_owners(unread, notes);
         }
         let mut sightings = Vec::new();
         for net in 0..self.nets.len() {
-            match self.nets[net].diag.tcp(&self.filter) {
+            match self.nets[net].diag.glance(&self.filter) {
                 Ok(sockets) => sightings.extend(self.pick(net, sockets, notes)),
                 Err(error) => notes.add(error.to_string()),
             }
         }
-        Scan { sightings, cost: start.elapsed() }
+        Scan { sightings, cost: thread_cpu_now().saturating_sub(start) }
     }
 
-    /// This socket now; `None` when it is gone.
-    pub(super) fn read(&mut self, net: usize, id: &SocketId) -> Option<TcpSocket> {
-        self.nets.get_mut(net)?.diag.one(id).ok().flatten()
+    /// These sockets now, each handed over with its place in the list; `None` when it is gone.
+    pub(super) fn read(
+        &mut self,
+        sockets: &[(usize, SocketId)],
+        mut found: impl FnMut(usize, Option<TcpSocket>),
+    ) {
+        for (net, entry) in self.nets.iter_mut().enumerate() {
+            let (places, ids): (Vec<usize>, Vec<SocketId>) = sockets
+                .iter()
+                .enumerate()
+                .filter_map(|(place, (of, id))| (*of == net).then_some((place, *id)))
+                .unzip();
+            // A question that cannot be asked is asked again at the next look; until then nothing is known to be gone.
+            if let Err(error) = entry.diag.each(&ids, |place, socket| found(places[place], socket)) {
+                tracing::debug!("{error}");
+            }
+        }
     }
 
     /// The sockets that ended since the last call, all of the namespace, with the key each would have had.
@@ -141,6 +164,8 @@ impl Scout {
                 }
                 Err(error) => notes.add(error.to_string()),
             }
+            // One that never came to a connection has no peer's port any more (tcp_v4_connect, tcp_disconnect).
+            ended.retain(|socket| socket.id.remote.port() != 0);
             all.extend(ended.into_iter().map(|socket| ((net, socket.id.cookie), socket)));
         }
         all
@@ -161,7 +186,7 @@ impl Scout {
         ended: impl Iterator<Item = SocketId>,
     ) -> Option<(SocketAddr, usize)> {
         let listening = Filter { listening: true, ..Filter::default() };
-        let sockets = self.nets.iter_mut().flat_map(|net| net.diag.tcp(&listening).unwrap_or_default());
+        let sockets = self.nets.iter_mut().flat_map(|net| net.diag.glance(&listening).unwrap_or_default());
         let ports: HashSet<u16> = sockets.map(|socket| socket.id.local.port()).collect();
         let mut counts: HashMap<SocketAddr, usize> = HashMap::new();
         for id in ended.filter(|id| self.filter.admits(id) && !ports.contains(&id.local.port())) {
@@ -175,7 +200,7 @@ impl Scout {
         Some((peer, count))
     }
 
-    fn pick(&mut self, net: usize, sockets: Vec<TcpSocket>, notes: &mut Notes) -> Vec<Sighting> {
+    fn pick(&mut self, net: usize, sockets: Vec<Glance>, notes: &mut Notes) -> Vec<Sighting> {
         self.learn_owners(&sockets, notes);
         let ends: HashMap<(SocketAddr, SocketAddr), SocketId> =
             sockets.iter().map(|socket| ((socket.id.local, socket.id.remote), socket.id)).collect();
@@ -189,7 +214,10 @@ impl Scout {
                 || self.hidden_owners.contains(&socket.uid);
             if mine {
                 self.mine.insert(key);
-                self.peers.insert(socket.id.remote);
+                // Of a server the peers are clients, whose ports others use as well.
+                if !self.listening.contains(&socket.id.local.port()) {
+                    self.peers.insert(socket.id.remote);
+                }
                 let mate = ends.get(&(socket.id.remote, socket.id.local)).copied();
                 found.push(Sighting { key, socket, owner, mate });
             }
@@ -198,10 +226,11 @@ impl Scout {
     }
 
     /// Reads descriptors when a socket's owner is not known.
-    fn learn_owners(&mut self, sockets: &[TcpSocket], notes: &mut Notes) {
+    fn learn_owners(&mut self, sockets: &[Glance], notes: &mut Notes) {
         let unknown =
             sockets.iter().any(|socket| socket.inode != 0 && !self.owners.contains_key(&socket.inode));
-        let old = self.owners_read.is_none_or(|read| read.elapsed() >= OWNERS_AGE);
+        let age = OWNERS_AGE.max(self.owners_cost * OWNERS_PART);
+        let old = self.owners_read.is_none_or(|read| read.elapsed() >= age);
         if !unknown && !old {
             return;
         }
@@ -212,11 +241,27 @@ impl Scout {
             }
             self.pids = every_process();
         }
+        // What took long just before the dump is not read once more: what is missing is found when it is old.
+        if self.owners_cost < DEAR || self.owners_read.is_some() {
+            self.descriptors.clear();
+            // Those of processes that have ended meanwhile stay known; what was nobody's may have found its owner.
+            self.owners.retain(|_, owner| owner.is_some());
+            self.read_owners(self.pids.clone(), notes);
+        }
         let first = self.owners_read.replace(Instant::now()).is_none();
-        self.descriptors.clear();
-        // Those of processes that have ended meanwhile stay known; what was nobody's may have found its owner.
-        self.owners.retain(|_, owner| owner.is_some());
-        for pid in self.pids.clone() {
+        for socket in sockets {
+            self.owners.entry(socket.inode).or_insert(None);
+        }
+        if self.subject == Subject::Sockets {
+            self.pids = self.keep_owners_of(sockets, notes);
+        } else if first {
+            self.learn_ports();
+        }
+    }
+
+    fn read_owners(&mut self, pids: Vec<Pid>, notes: &mut Notes) {
+        let start = thread_cpu_now();
+        for pid in pids {
             match process::descriptors(pid) {
                 Ok(found) => {
                     self.owners.extend(found.sockets.values().map(|inode| (*inode, Some(pid))));
@@ -229,20 +274,13 @@ impl Scout {
                 Err(_) => {}
             }
         }
-        for socket in sockets {
-            self.owners.entry(socket.inode).or_insert(None);
-        }
-        if self.subject == Subject::Sockets {
-            self.pids = self.keep_owners_of(sockets, notes);
-        } else if first {
-            self.learn_ports();
-        }
+        self.owners_cost = self.owners_cost.max(thread_cpu_now().saturating_sub(start));
     }
 
     /// Of all processes, those that hold one of these sockets.
-    fn keep_owners_of(&mut self, sockets: &[TcpSocket], notes: &mut Notes) -> Vec<Pid> {
+    fn keep_owners_of(&mut self, sockets: &[Glance], notes: &mut Notes) -> Vec<Pid> {
         let owners = &self.owners;
-        let owner = |socket: &TcpSocket| owners.get(&socket.inode).copied().flatten();
+        let owner = |socket: &Glance| owners.get(&socket.inode).copied().flatten();
         let held: HashSet<Pid> = sockets.iter().filter_map(owner).collect();
         self.descriptors.retain(|pid, _| held.contains(pid));
         if let Some(socket) = sockets.iter().find(|socket| socket.inode != 0 && owner(socket).is_none()) {
@@ -259,7 +297,7 @@ impl Scout {
     fn learn_ports(&mut self) {
         let listening = Filter { listening: true, ..Filter::default() };
         for net in &mut self.nets {
-            for socket in net.diag.tcp(&listening).unwrap_or_default() {
+            for socket in net.diag.glance(&listening).unwrap_or_default() {
                 if self.owners.get(&socket.inode).is_some_and(Option::is_some) {
                     self.listening.insert(socket.id.local.port());
                 }

@@ -3,6 +3,7 @@
 //! Costs are kept in bounds by construction: sockets are read one by one, at most [`LANES`] of them; a scan of all sockets
 //! is made so seldom that scans take a three-hundredth of one processor.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,11 @@ use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, ThreadW
 use weir_model::merge::merged;
 use weir_observe::cgroup::Quota;
 use weir_observe::process::{self, Pid};
-use weir_observe::sock_diag::TcpSocket;
-use weir_observe::{Sampler, cpu, sysctl};
+use weir_observe::sock_diag::{SocketId, TcpSocket};
+use weir_observe::{Sampler, cpu, reading, sysctl};
 
 use super::lanes::{Brief, Closed, Lane, Others};
+use super::link::Link;
 use super::notes::Notes;
 use super::outputs::Outputs;
 use super::scout::{Key, Scan, Scout, Sighting};
@@ -24,6 +26,9 @@ pub(super) const LANES: usize = 64;
 
 /// With more lanes than this, looks are fewer and windows longer.
 const FEW: usize = 16;
+
+/// With more connections than this at one time the cost of finding them counts too, and looks are fewer still.
+const MANY: usize = 1000;
 
 /// Windows kept, by joining neighbours: half an hour at the finest grain costs some 10 MB with a lane.
 const MOST_WINDOWS: usize = 2048;
@@ -44,6 +49,10 @@ pub(super) struct Watch {
     output: Option<std::path::PathBuf>,
     host: Sampler,
     quotas: HashMap<Pid, Quota>,
+    /// The interface to the first peer that is not this machine, or the reason why it is not watched.
+    link: Option<Reading<Link>>,
+    /// What was lost there.
+    pub(super) losses: Vec<String>,
     others: Others,
     /// Bytes of the connections beyond the lanes, in this window.
     rest: (u64, u64),
@@ -58,6 +67,8 @@ pub(super) struct Watch {
     tree_cpu: Duration,
     start: Instant,
     opened: Instant,
+    /// Since then.
+    looks: u32,
     scanned: Option<Instant>,
     scan_cost: Duration,
     from_start: bool,
@@ -101,6 +112,8 @@ impl Watch {
             output: None,
             host: Sampler::new(None),
             quotas: HashMap::new(),
+            link: None,
+            losses: Vec::new(),
             others: Others::default(),
             rest: (0, 0),
             pending: Vec::new(),
@@ -112,6 +125,7 @@ impl Watch {
             tree_cpu: Duration::ZERO,
             start: now,
             opened: now,
+            looks: 0,
             scanned: None,
             scan_cost: Duration::ZERO,
             from_start,
@@ -133,45 +147,61 @@ impl Watch {
         process::stat(root).is_ok_and(|stat| stat.state != 'Z')
     }
 
-    /// Until the next look: 20 ms, so that a window of 100 ms has five; 50 ms with many lanes.
-    pub(super) fn pause(&self) -> Duration {
-        Duration::from_millis(if self.lanes.len() > FEW { 50 } else { 20 })
+    /// Until the next look, in the mean, and how many of them make a window.
+    fn grain(&self) -> (Duration, u32) {
+        let (pause, looks) = match self.totals.at_once {
+            _ if self.lanes.len() <= FEW => (20, 5),
+            0..=MANY => (50, 4),
+            _ => (100, 4),
+        };
+        (Duration::from_millis(pause), looks)
     }
 
-    fn window_span(&self) -> Duration {
-        Duration::from_millis(if self.lanes.len() > FEW { 200 } else { 100 })
+    /// Until the next look, in the mean.
+    pub(super) fn pause(&self) -> Duration {
+        self.grain().0
     }
 
     /// One look at everything; `true` when it closed a window.
     pub(super) fn look(&mut self) -> bool {
         let now = Instant::now();
         self.totals.looks += 1;
+        self.looks += 1;
         if self.is_scan_due() {
             self.scan(now);
         }
         // Of many lanes the other ends are not read: they only support what the subject's own end shows.
-        let with_mates = self.lanes.len() <= FEW;
-        for lane in &mut self.lanes {
-            lane.look(&mut self.scout, now, with_mates);
-        }
+        self.look_at_lanes(self.lanes.len() <= FEW, now);
         self.threads.look(&self.scout.descriptors);
         self.take_ended(now);
-        let due = now.duration_since(self.opened) >= self.window_span();
+        let due = self.looks >= self.grain().1;
         if due {
             self.close(now);
         }
         due
     }
 
+    /// Reads the sockets of all lanes.
+    fn look_at_lanes(&mut self, with_mates: bool, now: Instant) {
+        let lanes = self.lanes.iter().enumerate();
+        let (places, sockets): (Vec<usize>, Vec<(usize, SocketId)>) = lanes
+            .flat_map(|(place, lane)| lane.sockets(with_mates).map(move |socket| (place, socket)))
+            .unzip();
+        let lanes = &mut self.lanes;
+        self.scout.read(&sockets, |place, socket| {
+            lanes[places[place]].look(&sockets[place].1, socket, now);
+        });
+    }
+
     /// Closes the last window and settles what is pending.
     pub(super) fn finish(&mut self) {
         let now = Instant::now();
-        for lane in &mut self.lanes {
-            lane.look(&mut self.scout, now, true);
-        }
+        self.look_at_lanes(true, now);
         self.take_ended(now);
         self.guess_peer();
         self.close(now);
+        self.say_what_was_left_out();
+        self.tell_link();
         // A sliver has too few looks to be judged by itself: it is part of the window before.
         let windows = &mut self.evidence.windows;
         if windows.len() >= 2 && windows.last().is_some_and(|last| last.span < Duration::from_millis(50)) {
@@ -181,6 +211,42 @@ impl Watch {
         }
         self.evidence.facts.objects =
             self.evidence.windows.iter().map(|window| u64::from(window.objects)).sum();
+    }
+
+    /// A line rate is a fact for predictions only where the transfer comes near: of a link twice as fast and more the next
+    /// bottleneck, somewhere behind it, is not known, and a prediction must not go up to the link.
+    fn tell_link(&mut self) {
+        let rate =
+            self.totals.received.max(self.totals.acked) as f64 / self.elapsed().as_secs_f64().max(1e-3);
+        match &mut self.link {
+            None => {}
+            Some(Reading::Missing(why)) => self.notes.add(format!("the line rate: {why}")),
+            Some(Reading::Value(link)) => {
+                match link.rate(self.totals.acked > self.totals.received) {
+                    Reading::Value(line) => {
+                        self.evidence.facts.link_rate = Some(line.0).filter(|line| *line <= 2.0 * rate);
+                    }
+                    Reading::Missing(why) => self.notes.add(format!("the line rate: {why}")),
+                }
+                self.losses = link.losses();
+            }
+        }
+    }
+
+    fn say_what_was_left_out(&mut self) {
+        let Totals { at_once, .. } = self.totals;
+        if at_once > LANES {
+            let others = at_once - LANES;
+            self.notes.add(format!(
+                "of up to {at_once} connections at a time the {LANES} that moved most are judged; of the other {others} only \
+                 bytes are counted"
+            ));
+        }
+        if at_once > MANY {
+            let pause = self.pause().as_millis();
+            self.notes
+                .add(format!("so many connections are looked at every {pause} ms instead of every 20 ms"));
+        }
     }
 
     /// A three-hundredth of one processor, or a fiftieth while no connection is there and one may begin and end at any
@@ -195,7 +261,9 @@ impl Watch {
             (_, true) => (50, 20),
             _ => (300, 250),
         };
-        let pause = (self.scan_cost * part).max(Duration::from_millis(least)).min(Duration::from_secs(5));
+        // However dear, every 5 s, or as often as takes a hundredth.
+        let most = Duration::from_secs(5).max(self.scan_cost * 100);
+        let pause = (self.scan_cost * part).max(Duration::from_millis(least)).min(most);
         self.scanned.is_none_or(|scanned| scanned.elapsed() >= pause)
     }
 
@@ -240,7 +308,12 @@ impl Watch {
             }
         }
         let bytes = |key: &Key| moved.get(key).map_or(0, |(received, acked)| received + acked);
-        fresh.sort_by_key(|sighting| std::cmp::Reverse(bytes(&sighting.key)));
+        // At first, when no bytes were counted yet, those that moved data last.
+        fresh.sort_by_key(|sighting| {
+            let moved = &sighting.socket.moved;
+            let quiet = moved.quiet.unwrap_or(Duration::MAX);
+            (Reverse(bytes(&sighting.key)), quiet, Reverse(moved.received + moved.acked))
+        });
         for sighting in fresh {
             // The other end of a connection is part of it, with a lane or without.
             if let Some(mate) = sighting.mate {
@@ -260,19 +333,18 @@ impl Watch {
             if self.lanes.len() >= LANES && !self.make_room(bytes(&sighting.key), moved) {
                 let (received, acked) = moved.get(&sighting.key).copied().unwrap_or_default();
                 self.rest = (self.rest.0 + received, self.rest.1 + acked);
-                self.notes.add(format!(
-                    "more than {LANES} connections: the busiest are judged, of the others only bytes are counted"
-                ));
                 continue;
             }
             let local = sighting.socket.id.remote.ip().is_loopback()
                 || sighting.socket.id.remote.ip() == sighting.socket.id.local.ip();
             self.evidence.facts.peer_is_local |= local;
+            // The routes of another network namespace are not asked for.
+            if !local && self.link.is_none() && sighting.key.0 == 0 {
+                self.link = Some(reading(Link::to(sighting.socket.id.remote.ip())));
+            }
             let from_start = new && !began_before;
-            let mut lane = Lane::new(self.next_lane, sighting, from_start, now);
+            self.lanes.push(Lane::new(self.next_lane, sighting, from_start, now));
             self.next_lane += 1;
-            lane.look(&mut self.scout, now, true);
-            self.lanes.push(lane);
         }
     }
 
@@ -343,6 +415,7 @@ impl Watch {
         }
         self.evidence.push(window, MOST_WINDOWS);
         self.opened = now;
+        self.looks = 0;
         let (gone, alive) = std::mem::take(&mut self.lanes).into_iter().partition(Lane::is_gone);
         self.lanes = alive;
         self.past.extend::<Vec<Lane>>(gone);
@@ -386,9 +459,15 @@ impl Watch {
         }
         let ended = self.pending.iter().map(|(_, _, socket)| socket.id);
         if let Some((peer, count)) = self.scout.guess_peer(ended) {
-            self.notes.add(format!(
-                "whose the {count} connections to {peer} were, each over between two looks: they are taken for the command's"
-            ));
+            self.notes.add(match count {
+                1 => format!(
+                    "whose a connection to {peer} was, over between two looks: it is taken for the command's"
+                ),
+                _ => format!(
+                    "whose {count} connections to {peer} were, each over between two looks: they are taken for the \
+                     command's"
+                ),
+            });
         }
     }
 

@@ -1,0 +1,269 @@
+//! Through which interface do a connection's packets go, how fast is its link, and what was lost at it?
+//!
+//! Asked of `NETLINK_ROUTE`, which answers for the network namespace of the socket; sysfs shows that of whoever mounted
+//! it, so it is believed only where its interface has the same hardware address. What the kernel dropped for want of
+//! time is [`softnet`]'s.
+
+use std::net::IpAddr;
+
+use weir_model::evidence::Reading;
+use weir_units::Rate;
+
+use crate::error::Error;
+use crate::netlink::{Message, Netlink, attributes, long, push_attribute, word};
+use crate::proc_file::{number, read_once};
+
+pub mod softnet;
+
+/// Message types (include/uapi/linux/rtnetlink.h).
+const NEW_LINK: u16 = 16;
+const GET_LINK: u16 = 18;
+const NEW_ROUTE: u16 = 24;
+const GET_ROUTE: u16 = 26;
+const NEW_QDISC: u16 = 36;
+const GET_QDISC: u16 = 38;
+
+/// Sizes of the fixed parts: `struct rtmsg`, `struct ifinfomsg`, `struct tcmsg`.
+const ROUTE_FIXED: usize = 12;
+const LINK_FIXED: usize = 16;
+const QDISC_FIXED: usize = 20;
+
+/// `TC_H_ROOT`: the qdisc that packets meet first, whose counters hold those of the ones below.
+const ROOT: u32 = u32::MAX;
+
+/// An interface, and what passed it since it came up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// `eth0`.
+    pub name: String,
+    /// What makes it up where no hardware does: `veth`, `tun`, `bridge`.
+    pub kind: Option<String>,
+    /// It leads back to this machine.
+    pub loopback: bool,
+    /// The hardware address; empty where there is none.
+    pub address: Vec<u8>,
+    /// Its counters.
+    pub counters: Counters,
+}
+
+/// What passed an interface, or was lost there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Bytes in.
+    pub received: u64,
+    /// Bytes out.
+    pub sent: u64,
+    /// Packets broken on the way in or out.
+    pub errors: u64,
+    /// Packets in that found no room, in the device or above it.
+    pub receive_drops: u64,
+    /// Packets out that found no room.
+    pub send_drops: u64,
+}
+
+/// The queue in front of an interface.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Queue {
+    /// `fq_codel`.
+    pub kind: String,
+    /// Bytes waiting in it.
+    pub backlog: u64,
+    /// Packets dropped by it; wraps at 2^32.
+    pub drops: u32,
+    /// The rate to which a token bucket (`tbf`) shapes.
+    pub rate: Option<Rate>,
+}
+
+/// Asks the kernel's routing.
+#[derive(Debug)]
+pub struct Routing(Netlink);
+
+impl Routing {
+    /// Opens it in the calling thread's network namespace; needs no privilege.
+    pub fn open() -> Result<Routing, Error> {
+        // NETLINK_ROUTE is protocol 0.
+        Netlink::open(None, 0)
+            .map(Routing)
+            .map_err(|cause| Error::unreadable("the routes (NETLINK_ROUTE)", cause))
+    }
+
+    /// The number of the interface through which packets to `peer` leave.
+    pub fn interface_to(&mut self, peer: IpAddr) -> Result<u32, Error> {
+        let what = || format!("the route to {peer}");
+        let mut found = None;
+        self.0
+            .ask(GET_ROUTE, false, &route_request(peer), |message| {
+                found = payload(message, NEW_ROUTE).and_then(parse_route);
+            })
+            .map_err(|cause| Error::unreadable(what(), cause))?;
+        found.ok_or_else(|| Error::Absent(format!("{} names no interface", what())))
+    }
+
+    /// An interface as it is now.
+    pub fn interface(&mut self, index: u32) -> Result<Interface, Error> {
+        let mut request = vec![0; LINK_FIXED];
+        request[4..8].copy_from_slice(&index.to_ne_bytes());
+        let mut found = None;
+        self.0
+            .ask(GET_LINK, false, &request, |message| {
+                found = payload(message, NEW_LINK).and_then(parse_interface);
+            })
+            .map_err(|cause| Error::unreadable(format!("interface {index}"), cause))?;
+        found.ok_or_else(|| Error::Absent(format!("interface {index} has no name")))
+    }
+
+    /// The root queue of an interface; `None` where packets go straight to it (`noqueue`).
+    pub fn queue(&mut self, index: u32) -> Result<Option<Queue>, Error> {
+        let mut request = vec![0; QDISC_FIXED];
+        request[4..8].copy_from_slice(&index.to_ne_bytes());
+        let mut found = None;
+        self.0
+            .ask(GET_QDISC, true, &request, |message| {
+                let queue = payload(message, NEW_QDISC).and_then(|bytes| parse_queue(bytes, index));
+                found = found.take().or(queue);
+            })
+            .map_err(|cause| Error::unreadable(format!("the queue of interface {index}"), cause))?;
+        Ok(found)
+    }
+}
+
+fn payload<'a>(message: Message<'a>, kind: u16) -> Option<&'a [u8]> {
+    (message.kind == kind).then_some(message.payload)
+}
+
+/// `struct rtmsg` with `RTA_DST`, type 1.
+fn route_request(peer: IpAddr) -> Vec<u8> {
+    let (family, length, bytes) = match peer {
+        IpAddr::V4(address) => (2, 32, address.octets().to_vec()),
+        IpAddr::V6(address) => (10, 128, address.octets().to_vec()),
+    };
+    let mut request = vec![0; ROUTE_FIXED];
+    (request[0], request[1]) = (family, length);
+    push_attribute(&mut request, 1, &bytes);
+    request
+}
+
+/// `RTA_OIF` of a route, type 4; `None` without one, as on a route over several interfaces.
+pub fn parse_route(bytes: &[u8]) -> Option<u32> {
+    let (_, value) = attributes(bytes.get(ROUTE_FIXED..)?).find(|(kind, _)| *kind == 4)?;
+    word(value, 0)
+}
+
+/// Reads `struct ifinfomsg` and its attributes; `None` without a name.
+pub fn parse_interface(bytes: &[u8]) -> Option<Interface> {
+    const LOOPBACK: u32 = 8;
+    let mut found = Interface { loopback: word(bytes, 8)? & LOOPBACK != 0, ..Interface::default() };
+    for (kind, value) in attributes(bytes.get(LINK_FIXED..)?) {
+        match kind {
+            // IFLA_ADDRESS, IFLA_IFNAME, IFLA_LINKINFO with IFLA_INFO_KIND, IFLA_STATS64.
+            1 => found.address = value.to_vec(),
+            3 => found.name = text(value)?,
+            18 => {
+                found.kind = attributes(value).find(|(kind, _)| *kind == 1).and_then(|(_, name)| text(name))
+            }
+            23 => found.counters = parse_counters(value),
+            _ => {}
+        }
+    }
+    (!found.name.is_empty()).then_some(found)
+}
+
+/// `struct rtnl_link_stats64`: packets in and out, bytes in and out, errors in and out, drops in and out, and in the
+/// fifteenth place those that the device itself missed.
+fn parse_counters(value: &[u8]) -> Counters {
+    let field = |place: usize| long(value, 8 * place).unwrap_or_default();
+    Counters {
+        received: field(2),
+        sent: field(3),
+        errors: field(4).saturating_add(field(5)),
+        receive_drops: field(6).saturating_add(field(14)),
+        send_drops: field(7),
+    }
+}
+
+/// Reads `struct tcmsg` and its attributes: the root qdisc of `interface`, or `None`.
+pub fn parse_queue(bytes: &[u8], interface: u32) -> Option<Queue> {
+    if (word(bytes, 4)?, word(bytes, 12)?) != (interface, ROOT) {
+        return None;
+    }
+    let mut found = Queue::default();
+    let mut options: &[u8] = &[];
+    for (kind, value) in attributes(bytes.get(QDISC_FIXED..)?) {
+        match kind {
+            // TCA_KIND, TCA_OPTIONS, TCA_STATS2 with TCA_STATS_QUEUE: length, backlog, drops, requeues, overlimits.
+            1 => found.kind = text(value)?,
+            2 => options = value,
+            7 => {
+                let Some((_, stats)) = attributes(value).find(|(kind, _)| *kind == 3) else { continue };
+                found.backlog = word(stats, 4).unwrap_or_default().into();
+                found.drops = word(stats, 8).unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+    if found.kind == "tbf" {
+        found.rate = parse_token_bucket(options);
+    }
+    (!found.kind.is_empty() && found.kind != "noqueue").then_some(found)
+}
+
+/// `TCA_TBF_RATE64`, else the rate at the end of the `struct tc_ratespec` with which `TCA_TBF_PARMS` begins.
+fn parse_token_bucket(options: &[u8]) -> Option<Rate> {
+    let of = |wanted: u16| attributes(options).find_map(|(kind, value)| (kind == wanted).then_some(value));
+    let wide = of(4).and_then(|value| long(value, 0));
+    let rate = wide.or_else(|| of(1).and_then(|value| word(value, 8)).map(u64::from))?;
+    (rate > 0).then_some(Rate(rate as f64))
+}
+
+/// A text with its final zero; `None` where it would not be printable.
+fn text(value: &[u8]) -> Option<String> {
+    let bytes = value.split(|byte| *byte == 0).next().unwrap_or_default();
+    let text = std::str::from_utf8(bytes).ok()?;
+    text.chars().all(|letter| !letter.is_control()).then(|| text.to_owned())
+}
+
+/// The rate of the interface's link, headers included; missing, with the reason, where nothing real stands behind it.
+pub fn link_rate(interface: &Interface) -> Reading<Rate> {
+    let name = &interface.name;
+    let why = |text: String| Reading::Missing(text);
+    if interface.loopback {
+        return why(format!("{name} leads back to this machine: it has no line rate"));
+    }
+    // A veth pair tells 10 Gbit/s, a TUN device 10 Mbit/s, whatever passes through.
+    if let Some(kind) = &interface.kind {
+        return why(format!("{name} is a {kind} device: the speed it tells is made up"));
+    }
+    let folder = format!("/sys/class/net/{name}");
+    let hardware = std::fs::read_to_string(format!("{folder}/address")).unwrap_or_default();
+    if hardware.trim() != colons(&interface.address)
+        || !std::path::Path::new(&format!("{folder}/device")).exists()
+    {
+        return why(format!("{name} has no hardware that is to be seen from here"));
+    }
+    // -1 where the driver does not know, an error while the link is down.
+    match read_once(&format!("{folder}/speed"), |text| number("speed", Some(text))) {
+        Ok(megabits) if megabits > 0 => Reading::Value(Rate(megabits as f64 * 125_000.0)),
+        _ => why(format!("the driver of {name} does not tell the speed of its link")),
+    }
+}
+
+fn colons(address: &[u8]) -> String {
+    let parts: Vec<String> = address.iter().map(|byte| format!("{byte:02x}")).collect();
+    parts.join(":")
+}
+
+impl Counters {
+    /// What came between two readings; an interface that was made anew counts from nothing.
+    pub fn since(&self, before: &Counters) -> Counters {
+        Counters {
+            received: self.received.saturating_sub(before.received),
+            sent: self.sent.saturating_sub(before.sent),
+            errors: self.errors.saturating_sub(before.errors),
+            receive_drops: self.receive_drops.saturating_sub(before.receive_drops),
+            send_drops: self.send_drops.saturating_sub(before.send_drops),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
