@@ -4,8 +4,8 @@
 //! 1. handshakes and first-byte waits take half of the lanes' time or more, and one wait for a first byte is about a
 //!    round trip (not above `application`'s threshold), or handshakes alone take that half;
 //! 2. small objects: an object takes a lane no more than six round trips in all (its request, and the few of slow start
-//!    that a body of a few bandwidth-delay products needs), requests and waits fill 80 % of the time, first bytes and
-//!    handshakes at least 15 % of it: one round trip of six;
+//!    that a body of a few bandwidth-delay products needs), requests and waits fill 80 % of the time; over the seconds around,
+//!    first bytes and handshakes take at least 15 % of it: one round trip of six;
 //! 3. one request after another: several small objects a lane, each of which fits the first flight of a connection, no
 //!    lane's thread full, and a fifth of the time or more in waits for answers: what is left is the work on each object
 //!    between two waits, which other requests could overlap;
@@ -93,15 +93,18 @@ fn round_trips(window: &Window, context: &Context<'_>, spent: Spent) -> Option<J
 fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
     let rtt = min_rtt(window, context)?;
     let waits = spent.connecting + spent.first_byte + spent.socket_wait;
-    if window.objects == 0 || waits < 0.8 || spent.connecting + spent.first_byte < 0.15 {
+    if waits < 0.8 {
         return None;
     }
-    let each = time_of_object(window, context)?;
+    let around = Around::of(window, context);
+    if around.objects < 1.0 || around.starts < 0.15 * around.time {
+        return None;
+    }
+    let each = around.time / around.objects;
     (each <= 6.0 * rtt).then(|| {
-        let size = window.received as f64 / f64::from(window.objects);
         let evidence = format!(
             "objects of {} took a lane {} each, {:.1} round trips of {}",
-            bytes(size),
+            bytes(around.received / around.objects),
             seconds(each),
             each / rtt,
             seconds(rtt)
@@ -110,16 +113,31 @@ fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option
     })
 }
 
-/// Seconds that a lane takes for one object, over the second before and the one after: an object may take several windows,
-/// and finish in one of them.
-fn time_of_object(window: &Window, context: &Context<'_>) -> Option<f64> {
-    let around = std::iter::once(window).chain(context.recent(1.0)).chain(context.following(1.0));
-    let (mut objects, mut time) = (0.0, 0.0);
-    for window in around {
-        objects += f64::from(window.objects);
-        time += working(window).map(|lane| active(lane, window)).sum::<f64>();
+/// What lanes did over the second before a window and the one after: an object may take several windows, begin in one and
+/// finish in another.
+#[derive(Debug, Default)]
+struct Around {
+    objects: f64,
+    received: f64,
+    /// Seconds of lanes at work.
+    time: f64,
+    /// Of these, in handshakes and waits for first bytes.
+    starts: f64,
+}
+
+impl Around {
+    fn of(window: &Window, context: &Context<'_>) -> Around {
+        let mut around = Around::default();
+        for window in std::iter::once(window).chain(context.recent(1.0)).chain(context.following(1.0)) {
+            let time = working(window).map(|lane| active(lane, window)).sum::<f64>();
+            let spent = self::spent(window);
+            around.objects += f64::from(window.objects);
+            around.received += window.received as f64;
+            around.time += time;
+            around.starts += (spent.connecting + spent.first_byte) * time;
+        }
+        around
     }
-    (objects > 0.0).then(|| time / objects)
 }
 
 fn one_after_another(window: &Window, spent: Spent) -> Option<Judgement> {
