@@ -289,7 +289,7 @@ fn blocks_of_other_implementations() {
         assert!(unpack(codec, &packed, licence.len()) == Ok(licence.clone()), "{}", path.display());
         seen += 1;
     }
-    assert_eq!(seen, 11, "files of known codecs in {}", folder.display());
+    assert_eq!(seen, 12, "files of known codecs in {}", folder.display());
 }
 
 /// Runs a program on `input`; `None`, after saying why, where it is not installed. In CI it must be there.
