@@ -240,7 +240,7 @@ proptest! {
             let packed = pack(codec.into(), &input);
             prop_assert!(unpack(codec, &packed, input.len()) == Ok(input.clone()), "{}", codec);
         }
-        for name in ["fastlz:2", "quicklz:3"] {
+        for name in ["fastlz-2", "quicklz-3"] {
             let setting: Setting = name.parse().unwrap();
             let packed = pack(setting, &input);
             prop_assert!(unpack(setting.codec(), &packed, input.len()) == Ok(input.clone()), "{}", name);
@@ -317,11 +317,11 @@ fn other_programs_unpack_what_weir_packs() {
     let inflate = "import sys,zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))";
     let input = text(300_000);
     for (name, program, arguments) in [
-        ("zstd:-7", "zstd", &["-dc"][..]),
-        ("zstd:3", "zstd", &["-dc"]),
-        ("zstd:22", "zstd", &["-dc", "--ultra"]),
-        ("zlib:1", "python3", &["-c", inflate]),
-        ("zlib:12", "python3", &["-c", inflate]),
+        ("zstd--7", "zstd", &["-dc"][..]),
+        ("zstd-3", "zstd", &["-dc"]),
+        ("zstd-22", "zstd", &["-dc", "--ultra"]),
+        ("zlib-1", "python3", &["-c", inflate]),
+        ("zlib-12", "python3", &["-c", inflate]),
     ] {
         let packed = pack(name.parse().unwrap(), &input);
         if let Some(unpacked) = filter(program, arguments, &packed) {
