@@ -47,7 +47,7 @@ pub use quick::{DEAD, quick_estimate};
 use candidates::Prior;
 use estimate::Estimates;
 use link::LinkView;
-use mix::{Mix, Point};
+use mix::Mix;
 use trial::Trials;
 
 /// Share of the processors' time that goes into trying codecs which the law would not choose.
@@ -62,6 +62,18 @@ const STALE: Duration = Duration::from_secs(5);
 /// The law is asked for a link faster than the estimate by this much, so that blocks wait for lanes rather than lanes for
 /// blocks: an empty queue wastes the link, and hides its rate.
 const HEADROOM: f64 = 1.03;
+
+/// Bytes of a block.
+const BLOCK: f64 = (1 << 20) as f64;
+
+/// Seconds that blocks wait for lanes: more than a lane's scheduling may hold it up, less than would delay a change of codec.
+const AHEAD: f64 = 0.25;
+
+/// Blocks ahead at least: one for a lane to begin, one at work, one for the difference of their sizes.
+const AHEAD_LEAST: u32 = 3;
+
+/// Blocks ahead before anything is known of the link: on a slow one they take seconds.
+const AHEAD_FIRST: u32 = 4;
 
 /// A block that was compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +100,7 @@ pub struct Link {
     /// Bytes per second that the peer acknowledged, all lanes together. Bytes taken by socket buffers come in bursts on slow
     /// links and mislead.
     pub rate: f64,
-    /// Blocks waited for lanes all the time: the queue before them was never empty.
+    /// Blocks waited for lanes: the queue before them was empty for less than a tenth of the time.
     pub backlog: bool,
     /// Processors of this machine that were busy on average, by whatever program; `None` where that cannot be read. Without
     /// it, lanes that compete with the compressor for processors are noticed only by a trial.
@@ -121,6 +133,8 @@ pub struct Chooser {
     /// Since the last link report.
     window: Window,
     mix: Mix,
+    /// The link that the law was asked for when it chose so.
+    asked: f64,
     /// How much of a block the mixture's second codec is owed.
     owed: f64,
     probes: Probes,
@@ -157,6 +171,7 @@ impl Chooser {
             dead: 0.0,
             window: Window::default(),
             mix: Mix::only(first),
+            asked: f64::INFINITY,
             owed: 0.0,
             probes: Probes::default(),
         }
@@ -174,12 +189,11 @@ impl Chooser {
     pub fn link(&mut self, link: &Link) {
         self.account(link);
         let Some(seen) = self.link.see(link) else { return };
-        let before = (self.mix, self.link_for_the_law());
         self.trials.see(&seen);
+        let (mix, asked) = (self.mix, self.asked);
         self.decide();
-        let lighter = self.mix_ratio(before.0);
-        if seen.backlog && self.mix_ratio(self.mix) < lighter * trial::HEAVIER {
-            self.trials.begin(seen.now, seen.rate, before.1);
+        if seen.backlog && self.mix_ratio(self.mix) < self.mix_ratio(mix) * trial::HEAVIER {
+            self.trials.begin(seen.now, seen.rate, asked);
         }
     }
 
@@ -214,6 +228,17 @@ impl Chooser {
         self.link.rate()
     }
 
+    /// Blocks that may be at work or wait for lanes: enough that the lanes never wait, and no more than a quarter of a second
+    /// of them, so that a block is compressed for the link as it is when it goes. 4 before the first report.
+    pub fn ahead(&self) -> u32 {
+        let Some(link) = self.link.rate() else { return AHEAD_FIRST };
+        let points = self.estimates.points(self.dead);
+        let (ratio, cost) = (self.mix.ratio(&points), self.mix.cost(&points));
+        // What leaves while a block is compressed, and while it waits.
+        let blocks = link / (ratio * BLOCK) * (cost * BLOCK + AHEAD);
+        blocks.ceil().clamp(f64::from(AHEAD_LEAST), 1e6) as u32
+    }
+
     /// Payload rate that the law expects of what is chosen; infinite while nothing is known to bound it.
     pub fn expected(&self) -> f64 {
         self.mix.rate
@@ -236,13 +261,10 @@ impl Chooser {
         }
     }
 
-    fn link_for_the_law(&self) -> f64 {
-        self.trials.floor(self.link.rate().map_or(f64::INFINITY, |rate| rate * HEADROOM))
-    }
-
     fn decide(&mut self) {
-        let points: Vec<Point> = self.estimates.points(self.dead);
-        self.mix = Mix::best(&points, self.link_for_the_law(), self.cores, self.others);
+        let link = self.link.rate().map_or(f64::INFINITY, |rate| rate * HEADROOM);
+        self.asked = self.trials.floor(link);
+        self.mix = Mix::best(&self.estimates.points(self.dead), self.asked, self.cores, self.others);
     }
 
     fn mix_ratio(&self, mix: Mix) -> f64 {

@@ -164,12 +164,7 @@ pub fn predict(figure: &Figure, path: &Path) -> Prediction {
     // Stable, so that equal ceilings stay in the order of `ceilings`.
     ceilings.sort_by(|a, b| a.rate.0.total_cmp(&b.rate.0));
     let lowest = ceilings[0];
-    Prediction {
-        rate: lowest.rate,
-        wire: Rate(lowest.rate.0 * figure.ratio),
-        limit: lowest.limit,
-        ceilings,
-    }
+    Prediction { rate: lowest.rate, wire: Rate(lowest.rate.0 * figure.ratio), limit: lowest.limit, ceilings }
 }
 
 fn ceilings(figure: &Figure, path: &Path) -> Vec<Ceiling> {

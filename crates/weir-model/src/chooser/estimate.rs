@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::candidates::{Candidate, Prior};
 use super::mix::Point;
-use super::Packed;
+use super::{BLOCK, Packed};
 
 /// Blocks whose average an estimate is.
 const BLOCKS: f64 = 8.0;
@@ -84,7 +84,9 @@ impl Estimates {
     /// A block tells of its codec, and through it of the others.
     pub(super) fn learn(&mut self, block: &Packed) {
         let candidate = Candidate { codec: block.codec, level: block.level };
-        let Some(index) = self.all.iter().position(|estimate| estimate.candidate == candidate) else { return };
+        let Some(index) = self.all.iter().position(|estimate| estimate.candidate == candidate) else {
+            return;
+        };
         if block.raw == 0 {
             return;
         }
@@ -157,6 +159,3 @@ impl Estimates {
         self.all[index].at = now;
     }
 }
-
-/// Bytes of a block.
-const BLOCK: f64 = (1 << 20) as f64;

@@ -13,9 +13,21 @@ const LONG: Duration = Duration::from_millis(400);
 /// Readings within this of the estimate are noise to be averaged, those beyond it a change once a second one agrees.
 const NOISE: f64 = 0.2;
 
-/// How the estimate grows from one window without backlog to the next: carefully at first, since a queue may run empty for
-/// once; 20-fold within eight windows.
+/// How much more than the wire carried is asked for, step by step, while lanes wait for blocks: carefully at first, since a
+/// queue may run empty for once; 20-fold within eight windows.
 const GROWTH: [f64; 5] = [1.1, 1.2, 1.4, 1.7, 2.0];
+
+/// The wire follows if it carries this much more than before. A full link does not, whatever the queue looks like; a
+/// compressor that is the limit, or a slow source, puts more on the wire as soon as codecs get lighter.
+const FOLLOWS: f64 = 1.05;
+
+/// Windows that it may take to follow: blocks on their way were compressed for the link as it was.
+const PATIENCE: u32 = 2;
+
+/// Windows of rest after it did not follow, the first time and at most: half a second, so that a link that becomes faster is
+/// noticed within a second.
+const REST: u32 = 2;
+const REST_MOST: u32 = 5;
 
 /// Below this no codec differs from another.
 const SLOWEST: f64 = 1e3;
@@ -31,6 +43,20 @@ pub(super) struct Seen {
     pub(super) backlog: bool,
 }
 
+/// How the growth goes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hunger {
+    /// Index into [`GROWTH`].
+    step: usize,
+    /// What the wire carried when more was asked for; 0 before the first time.
+    base: f64,
+    /// Windows since then.
+    waited: u32,
+    /// Windows of rest left, and how many the next rest has.
+    rest: u32,
+    next_rest: u32,
+}
+
 /// See the module's page.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LinkView {
@@ -40,8 +66,8 @@ pub(super) struct LinkView {
     bytes: f64,
     span: Duration,
     emptied: bool,
-    /// Windows in a row without backlog.
-    hungry: usize,
+    /// Asking for more, while lanes wait for blocks.
+    hunger: Hunger,
     /// The last window was this much off, and waits for a second one to agree.
     suspect: Option<f64>,
 }
@@ -63,23 +89,20 @@ impl LinkView {
         if self.span.is_zero() || self.bytes < ENOUGH && self.span < LONG {
             return None;
         }
-        let seen =
-            Seen { now: link.now, rate: self.bytes / self.span.as_secs_f64(), backlog: !self.emptied };
+        let seen = Seen { now: link.now, rate: self.bytes / self.span.as_secs_f64(), backlog: !self.emptied };
         (self.bytes, self.span, self.emptied) = (0.0, Duration::ZERO, false);
         self.learn(seen);
         Some(seen)
     }
 
     fn learn(&mut self, seen: Seen) {
+        let rate = seen.rate.clamp(SLOWEST, FASTEST);
         if seen.backlog {
-            self.hungry = 0;
-            self.exact(seen.rate.clamp(SLOWEST, FASTEST));
+            self.hunger = Hunger::default();
+            self.exact(rate);
         } else {
-            let growth = GROWTH[self.hungry.min(GROWTH.len() - 1)];
-            self.hungry += 1;
             self.suspect = None;
-            let known = self.rate.unwrap_or(0.0).max(seen.rate);
-            self.rate = Some((known * growth).clamp(SLOWEST, FASTEST));
+            self.rate = Some(self.hunger.ask(rate, self.rate.unwrap_or(rate)).min(FASTEST));
         }
     }
 
@@ -98,6 +121,29 @@ impl LinkView {
         } else {
             self.suspect = Some(off);
         }
+    }
+}
+
+impl Hunger {
+    /// The estimate after a window without backlog in which the wire carried `rate`; it was `known` before.
+    fn ask(&mut self, rate: f64, known: f64) -> f64 {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return known.max(rate);
+        }
+        let follows = self.base == 0.0 || rate > FOLLOWS * self.base;
+        if follows {
+            let growth = GROWTH[self.step.min(GROWTH.len() - 1)];
+            (self.base, self.waited, self.step) = (rate, 0, self.step + 1);
+            return known.max(rate * growth);
+        }
+        self.waited += 1;
+        if self.waited <= PATIENCE {
+            return known;
+        }
+        let rest = self.next_rest.clamp(REST, REST_MOST);
+        *self = Hunger { rest, next_rest: rest * 2, ..Hunger::default() };
+        rate
     }
 }
 
@@ -125,8 +171,22 @@ mod tests {
     fn without_backlog_it_grows_twentyfold_within_a_second() {
         let mut view = LinkView::default();
         feed(&mut view, 0, &[(6e6, true)]);
-        feed(&mut view, 100, &[(6e6, false); 8]);
+        // The wire carries what is asked for.
+        for window in 1..=8 {
+            let rate = view.rate().unwrap();
+            feed(&mut view, 100 * window, &[(rate, false)]);
+        }
         assert!(view.rate().unwrap() > 120e6, "{:?}", view.rate());
+    }
+
+    #[test]
+    fn a_full_link_does_not_follow_even_where_the_queue_runs_empty() {
+        let mut view = LinkView::default();
+        feed(&mut view, 0, &[(100e6, true)]);
+        for window in 1..50 {
+            feed(&mut view, 100 * window, &[(100e6, false)]);
+            assert!(view.rate().unwrap() <= 110.1e6, "{:?}", view.rate());
+        }
     }
 
     #[test]

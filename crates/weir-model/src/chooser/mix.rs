@@ -35,7 +35,10 @@ impl Mix {
     /// The greatest rate; of nearly equal ones a single codec before a mixture, and then the cheapest.
     pub(super) fn best(points: &[Point], link: f64, cores: f64, others: f64) -> Mix {
         let law = Law { link, cores, others };
-        let singles = points.iter().enumerate().map(|(index, point)| (Mix { rate: law.rate(*point), ..Mix::only(index) }, *point));
+        let singles = points
+            .iter()
+            .enumerate()
+            .map(|(index, point)| (Mix { rate: law.rate(*point), ..Mix::only(index) }, *point));
         let mut pairs = Vec::new();
         for first in 0..points.len() {
             for second in first + 1..points.len() {
@@ -54,6 +57,11 @@ impl Mix {
     /// Its share of original bytes on the wire.
     pub(super) fn ratio(&self, points: &[Point]) -> f64 {
         between(points[self.first], points[self.second], self.share).ratio
+    }
+
+    /// Its processor seconds per byte.
+    pub(super) fn cost(&self, points: &[Point]) -> f64 {
+        between(points[self.first], points[self.second], self.share).cost
     }
 }
 

@@ -87,9 +87,15 @@ mod tests {
 
     #[test]
     fn what_shrinks_is_not() {
-        let text: Vec<u8> = (0..60_000u32).flat_map(|line| format!("line {} of a log\n", line * 7919).into_bytes()).collect();
-        let letters: Vec<u8> = noise(1 << 20).iter().map(|byte| b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef"[usize::from(*byte & 31)]).collect();
-        for (name, block) in [("text", &text[..1 << 20]), ("zeros", &[0; 1 << 20]), ("letters", &letters), ("a byte", &[7])] {
+        let text: Vec<u8> =
+            (0..60_000u32).flat_map(|line| format!("line {} of a log\n", line * 7919).into_bytes()).collect();
+        let letters: Vec<u8> = noise(1 << 20)
+            .iter()
+            .map(|byte| b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef"[usize::from(*byte & 31)])
+            .collect();
+        for (name, block) in
+            [("text", &text[..1 << 20]), ("zeros", &[0; 1 << 20]), ("letters", &letters), ("a byte", &[7])]
+        {
             assert!(quick_estimate(block) < 0.8, "{name}: {}", quick_estimate(block));
         }
         assert_eq!(quick_estimate(&[]), 1.0);

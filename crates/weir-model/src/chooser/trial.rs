@@ -38,11 +38,24 @@ const STAY_MOST: Duration = Duration::from_secs(32);
 enum State {
     Quiet,
     /// The wire's rate before, the link that the law was asked for before, and bad windows in a row.
-    Trial { until: Duration, wire: f64, link: f64, bad: u32 },
+    Trial {
+        until: Duration,
+        wire: f64,
+        link: f64,
+        bad: u32,
+    },
     /// The lighter choice is back; was it right?
-    Proof { until: Duration, wire: f64, link: f64 },
+    Proof {
+        until: Duration,
+        wire: f64,
+        link: f64,
+    },
     /// It was.
-    Barred { until: Duration, wire: f64, link: f64 },
+    Barred {
+        until: Duration,
+        wire: f64,
+        link: f64,
+    },
 }
 
 /// See the module's page.
@@ -97,7 +110,9 @@ impl Trials {
                 self.stay = STAY;
                 State::Quiet
             }
-            State::Barred { until, wire, .. } if seen.now >= until || (seen.rate / wire - 1.0).abs() > 0.4 => {
+            State::Barred { until, wire, .. }
+                if seen.now >= until || (seen.rate / wire - 1.0).abs() > 0.4 =>
+            {
                 State::Quiet
             }
             state => state,

@@ -63,9 +63,14 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Error::Header { found } => {
-                write!(f, "line 1: header is '{found}': expected codec,ratio,compress or codec,ratio,compress,decompress")
+                write!(
+                    f,
+                    "line 1: header is '{found}': expected codec,ratio,compress or codec,ratio,compress,decompress"
+                )
             }
-            Error::Empty => write!(f, "no codec in the table: expected a line such as lz4,0.48,600 after the header"),
+            Error::Empty => {
+                write!(f, "no codec in the table: expected a line such as lz4,0.48,600 after the header")
+            }
             Error::Fields { line, found, expected } => {
                 write!(f, "line {line}: {found} fields where the header has {expected}")
             }
@@ -139,7 +144,8 @@ fn row(line: usize, text: &str, columns: usize) -> Result<Figure, Error> {
 
 /// A plain decimal number: `inf`, `nan` and units are not.
 fn number(text: &str) -> Option<f64> {
-    let plain = !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'));
+    let plain = !text.is_empty()
+        && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'));
     plain.then(|| text.parse().ok()).flatten().filter(|value: &f64| value.is_finite())
 }
 
@@ -156,9 +162,13 @@ mod tests {
 
     #[test]
     fn a_table_with_and_without_decompression() {
-        let figures = parse("codec,ratio,compress\r\nZLIB, 0.3580 ,9.6\n\n# quick ones\nLZO,0.544,101.7\n").unwrap();
+        let figures =
+            parse("codec,ratio,compress\r\nZLIB, 0.3580 ,9.6\n\n# quick ones\nLZO,0.544,101.7\n").unwrap();
         assert_eq!(figures.len(), 2);
-        assert_eq!((figures[0].ratio, figures[0].compress, figures[0].decompress), (0.358, Rate(9.6e6), None));
+        assert_eq!(
+            (figures[0].ratio, figures[0].compress, figures[0].decompress),
+            (0.358, Rate(9.6e6), None)
+        );
         let figures = parse("Codec,Ratio,Compress,Decompress\na,1,2,3\nb,1,2,\n").unwrap();
         assert_eq!(figures[0].decompress, Some(Rate(3e6)));
         assert_eq!(figures[1].decompress, None);
@@ -171,7 +181,10 @@ mod tests {
             ("name,ratio,compress\n", "line 1: header is 'name,ratio,compress'"),
             ("codec,ratio,compress\n", "no codec in the table"),
             ("codec,ratio,compress\na,1\n", "line 2: 2 fields where the header has 3"),
-            ("codec,ratio,compress\n\na,35.8,9.6\n", "line 3: ratio is '35.8': expected compressed / original as a fraction"),
+            (
+                "codec,ratio,compress\n\na,35.8,9.6\n",
+                "line 3: ratio is '35.8': expected compressed / original as a fraction",
+            ),
             ("codec,ratio,compress\na,0,9.6\n", "line 2: ratio is '0'"),
             ("codec,ratio,compress\na,NaN,9.6\n", "line 2: ratio is 'NaN'"),
             ("codec,ratio,compress\na,.5,-1\n", "line 2: compress is '-1': expected MB/s above 0"),

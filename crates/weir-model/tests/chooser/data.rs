@@ -20,7 +20,8 @@ pub(crate) enum Data {
 }
 
 impl Data {
-    pub(crate) const ALL: [Data; 6] = [Data::Text, Data::Binary, Data::Log, Data::Half, Data::Noise, Data::Flat];
+    pub(crate) const ALL: [Data; 6] =
+        [Data::Text, Data::Binary, Data::Log, Data::Half, Data::Noise, Data::Flat];
 
     /// (ratio, MB/s) of none, lz4, zstd 1, 3, 6, 9, 12, 15, 19.
     fn table(self) -> [(f64, f64); 9] {
@@ -102,6 +103,7 @@ impl Data {
 }
 
 pub(crate) fn name(candidate: Candidate) -> &'static str {
-    const NAMES: [&str; 9] = ["none", "lz4", "zstd-1", "zstd-3", "zstd-6", "zstd-9", "zstd-12", "zstd-15", "zstd-19"];
+    const NAMES: [&str; 9] =
+        ["none", "lz4", "zstd-1", "zstd-3", "zstd-6", "zstd-9", "zstd-12", "zstd-15", "zstd-19"];
     NAMES[CANDIDATES.iter().position(|known| *known == candidate).expect("a candidate")]
 }

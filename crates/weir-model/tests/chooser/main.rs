@@ -34,7 +34,11 @@ fn a_grid_of_links_processors_and_data() {
             for mbit in [5.0, 20.0, 100.0, 1000.0, 2500.0, 10_000.0] {
                 let world = World { cores, ..World::of(data, mbit) };
                 let (chosen, best, name) = compare(&world);
-                println!("{data:?} {cores} cores {mbit} Mbit/s: {:.3} of always {name} ({:.1} MB/s)", chosen / best, best / world.span / 1e6);
+                println!(
+                    "{data:?} {cores} cores {mbit} Mbit/s: {:.3} of always {name} ({:.1} MB/s)",
+                    chosen / best,
+                    best / world.span / 1e6
+                );
                 if chosen / best < worst.0 {
                     worst = (chosen / best, format!("{data:?} {cores} {mbit}"));
                 }
@@ -80,8 +84,17 @@ fn a_link_that_changes_is_followed_within_two_seconds() {
             let settled = |moment: &&Moment| (from + 2.0..from + 9.5).contains(&moment.at);
             let after: Vec<f64> = run.moments.iter().filter(settled).map(|moment| moment.payload).collect();
             let mean = after.iter().sum::<f64>() / after.len() as f64 / 0.1;
-            println!("{cores} cores from {from} s, {mbit} Mbit/s: {:.1} MB/s, best fixed {:.1}", mean / 1e6, best / 1e6);
-            assert!(mean >= 0.95 * best, "{cores} cores, {mbit} Mbit/s: {:.1} of {:.1} MB/s", mean / 1e6, best / 1e6);
+            println!(
+                "{cores} cores from {from} s, {mbit} Mbit/s: {:.1} MB/s, best fixed {:.1}",
+                mean / 1e6,
+                best / 1e6
+            );
+            assert!(
+                mean >= 0.95 * best,
+                "{cores} cores, {mbit} Mbit/s: {:.1} of {:.1} MB/s",
+                mean / 1e6,
+                best / 1e6
+            );
         }
     }
 }
@@ -104,9 +117,19 @@ fn data_that_changes_on_the_way() {
             let parts = [(pair.0, 1.0..14.5), (pair.1, 17.0..29.5)];
             for (data, span) in parts {
                 let (_, best, _) = compare(&World { cores, ..World::of(data, 500.0) });
-                let seen: f64 = run.moments.iter().filter(|moment| span.contains(&moment.at)).map(|moment| moment.payload).sum();
+                let seen: f64 = run
+                    .moments
+                    .iter()
+                    .filter(|moment| span.contains(&moment.at))
+                    .map(|moment| moment.payload)
+                    .sum();
                 let (rate, best) = (seen / (span.end - span.start), best / 30.0);
-                assert!(rate >= 0.95 * best, "{pair:?} {cores} cores: {data:?} {:.1} of {:.1}", rate / 1e6, best / 1e6);
+                assert!(
+                    rate >= 0.95 * best,
+                    "{pair:?} {cores} cores: {data:?} {:.1} of {:.1}",
+                    rate / 1e6,
+                    best / 1e6
+                );
             }
         }
     }
@@ -160,5 +183,16 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+#[test]
+#[ignore]
+fn trace() {
+    let var = |name: &str, default: f64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let data = Data::ALL[var("DATA", 2.0) as usize];
+    let world = World { cores: var("CORES", 2.0) as u32, ..World::of(data, var("MBIT", 2500.0)) };
+    for moment in world.run_chooser().moments.iter().take(var("N", 80.0) as usize) {
+        println!("{:5.1} {:8.1} {:?} {}", moment.at, moment.payload / 1e5, moment.chosen, moment.note);
     }
 }

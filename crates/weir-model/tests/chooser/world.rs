@@ -7,6 +7,10 @@ use weir_model::chooser::{CANDIDATES, Candidate, Choice, Chooser, Link, Packed};
 
 use crate::data::{self, Data};
 
+thread_local! {
+    static TRACE: bool = std::env::var("TRACE").is_ok();
+}
+
 /// Seconds of a step.
 const STEP: f64 = 1e-3;
 
@@ -44,8 +48,14 @@ pub(crate) struct World {
 /// Who decides.
 pub(crate) trait Decider {
     fn choose(&mut self, now: Duration, quick: Option<f64>) -> Choice;
+    fn ahead(&self) -> usize {
+        usize::MAX
+    }
     fn packed(&mut self, _: &Packed) {}
     fn link(&mut self, _: &Link) {}
+    fn note(&self) -> String {
+        String::new()
+    }
 }
 
 /// Always the same.
@@ -62,12 +72,20 @@ impl Decider for Chooser {
         self.choose_for(now, quick)
     }
 
+    fn ahead(&self) -> usize {
+        Chooser::ahead(self) as usize
+    }
+
     fn packed(&mut self, block: &Packed) {
         Chooser::packed(self, block);
     }
 
     fn link(&mut self, link: &Link) {
         Chooser::link(self, link);
+    }
+
+    fn note(&self) -> String {
+        format!("link {:8.1} expects {:8.1}", self.link_rate().unwrap_or(0.0) / 1e6, self.expected() / 1e6)
     }
 }
 
@@ -79,6 +97,7 @@ pub(crate) struct Moment {
     pub(crate) payload: f64,
     /// Blocks for each candidate.
     pub(crate) chosen: [u32; CANDIDATES.len()],
+    pub(crate) note: String,
 }
 
 impl Moment {
@@ -167,7 +186,7 @@ struct State<'a> {
     /// Since the last report.
     wire: f64,
     busy: f64,
-    emptied: bool,
+    empties: u32,
     report: f64,
 }
 
@@ -182,7 +201,7 @@ impl<'a> State<'a> {
             random: world.seed | 1,
             wire: 0.0,
             busy: 0.0,
-            emptied: false,
+            empties: 0,
             report: 0.1,
         }
     }
@@ -195,7 +214,7 @@ impl<'a> State<'a> {
         // Threads that want a processor share them evenly.
         let room = self.queue.len() < self.world.queue + self.workers.len();
         let at_work = self.workers.iter().filter(|work| work.is_some() || room).count() as f64;
-        let link = self.world.link_at(at).min(if self.world.receiver.is_finite() { f64::INFINITY } else { f64::INFINITY });
+        let link = self.world.link_at(at);
         let sending = if self.queue.is_empty() { 0.0 } else { (link * self.world.wire_cost).min(4.0) };
         let share = (f64::from(self.world.cores) / (at_work + sending).max(1e-9)).min(1.0);
         self.pack(at, now, share, decider);
@@ -210,7 +229,10 @@ impl<'a> State<'a> {
         for worker in 0..self.workers.len() {
             let mut time = STEP * share;
             while time > 0.0 {
-                let Some(mut work) = self.workers[worker].take().or_else(|| self.start(at, now, decider)) else { break };
+                let Some(mut work) = self.workers[worker].take().or_else(|| self.start(at, now, decider))
+                else {
+                    break;
+                };
                 let done = work.left.min(time);
                 work.left -= done;
                 time -= done;
@@ -226,7 +248,10 @@ impl<'a> State<'a> {
     }
 
     fn start(&mut self, at: f64, now: Duration, decider: &mut dyn Decider) -> Option<Work> {
-        if self.queue.len() >= self.world.queue + self.workers.len() {
+        let at_work = self.workers.iter().flatten().count();
+        if self.queue.len() >= self.world.queue + self.workers.len()
+            || self.queue.len() + at_work >= decider.ahead()
+        {
             return None;
         }
         let data = self.world.then.filter(|(from, _)| at >= *from).map_or(self.world.data, |(_, data)| data);
@@ -264,9 +289,9 @@ impl<'a> State<'a> {
             // Up to four lanes, each a thread.
             room = room.min(4.0 * share * STEP / self.world.wire_cost);
         }
-        while room > 0.0 && payload > 0.0 {
+        while room > 1e-3 && payload > 1e-3 {
             let Some(block) = self.queue.front_mut() else {
-                self.emptied = true;
+                self.empties += 1;
                 break;
             };
             let bytes = block.wire.min(room).min(payload / block.worth);
@@ -285,8 +310,18 @@ impl<'a> State<'a> {
     fn tell(&mut self, at: f64, decider: &mut dyn Decider) {
         let rate = self.wire / 0.1 * self.off(self.world.jitter);
         let busy = self.world.told_busy.then_some(self.busy / 0.1);
-        decider.link(&Link { now: Duration::from_secs_f64(at), rate, backlog: !self.emptied, busy });
-        (self.wire, self.busy, self.emptied) = (0.0, 0.0, false);
+        decider.link(&Link { now: Duration::from_secs_f64(at), rate, backlog: self.empties < 10, busy });
+        if TRACE.with(|trace| *trace) {
+            self.run.moments.last_mut().unwrap().note = format!(
+                "wire {:6.1} {} {} busy {:.2} {}",
+                rate / 1e6,
+                self.empties < 10,
+                self.empties,
+                self.busy / 0.1,
+                decider.note()
+            );
+        }
+        (self.wire, self.busy, self.empties) = (0.0, 0.0, 0);
     }
 
     /// 1, give or take `by` at most.
