@@ -47,7 +47,7 @@ pub use quick::{DEAD, quick_estimate};
 use candidates::Prior;
 use estimate::Estimates;
 use link::LinkView;
-use mix::Mix;
+use mix::{Law, Mix};
 use trial::Trials;
 
 /// Share of the processors' time that goes into trying codecs which the law would not choose.
@@ -264,7 +264,13 @@ impl Chooser {
     fn decide(&mut self) {
         let link = self.link.rate().map_or(f64::INFINITY, |rate| rate * HEADROOM);
         self.asked = self.trials.floor(link);
-        self.mix = Mix::best(&self.estimates.points(self.dead), self.asked, self.cores, self.others);
+        let law = Law { link: self.asked, cores: self.cores, others: self.others };
+        self.mix = Mix::best(&self.estimates.points(self.dead), law, self.longest() / BLOCK);
+    }
+
+    /// Seconds that a block may take without the lanes running out of others meanwhile.
+    fn longest(&self) -> f64 {
+        AHEAD * self.cores
     }
 
     fn mix_ratio(&self, mix: Mix) -> f64 {
@@ -277,7 +283,7 @@ impl Chooser {
         self.probes.at = self.probes.at.max(now);
         self.probes.saved = (self.probes.saved + span * self.cores * PROBE_SHARE).min(PROBE_SAVED);
         let (index, cost) = self.estimates.probe(now, STALE, [self.mix.first, self.mix.second])?;
-        if cost > self.probes.saved {
+        if cost > self.probes.saved || cost > self.longest() {
             return None;
         }
         self.probes.saved -= cost;

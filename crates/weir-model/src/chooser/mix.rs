@@ -33,8 +33,8 @@ impl Mix {
     }
 
     /// The greatest rate; of nearly equal ones a single codec before a mixture, and then the cheapest.
-    pub(super) fn best(points: &[Point], link: f64, cores: f64, others: f64) -> Mix {
-        let law = Law { link, cores, others };
+    /// Codecs that take more than `longest` seconds a byte are not mixed with others.
+    pub(super) fn best(points: &[Point], law: Law, longest: f64) -> Mix {
         let singles = points
             .iter()
             .enumerate()
@@ -42,6 +42,10 @@ impl Mix {
         let mut pairs = Vec::new();
         for first in 0..points.len() {
             for second in first + 1..points.len() {
+                // While a worker is at a heavy block, the others must supply the lanes.
+                if points[second].cost.max(points[first].cost) > longest {
+                    continue;
+                }
                 let Some(share) = law.share(points[first], points[second]) else { continue };
                 let point = between(points[first], points[second], share);
                 pairs.push((Mix { first, second, share, rate: law.rate(point) }, point));
@@ -65,10 +69,15 @@ impl Mix {
     }
 }
 
-struct Law {
-    link: f64,
-    cores: f64,
-    others: f64,
+/// What the law is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Law {
+    /// Bytes per second on the wire.
+    pub(super) link: f64,
+    /// Processors.
+    pub(super) cores: f64,
+    /// Processor seconds per byte of payload that all but compressing takes.
+    pub(super) others: f64,
 }
 
 impl Law {
@@ -99,7 +108,7 @@ mod tests {
     const STRONG: Point = Point { cost: 1.0 / 50e6, ratio: 0.3 };
 
     fn best(link: f64, cores: f64, others: f64) -> Mix {
-        Mix::best(&[NONE, QUICK, STRONG], link, cores, others)
+        Mix::best(&[NONE, QUICK, STRONG], Law { link, cores, others }, 1.0)
     }
 
     #[test]
@@ -122,6 +131,6 @@ mod tests {
     #[test]
     fn data_that_does_not_shrink_is_left_alone() {
         let dead = [NONE, Point { ratio: 1.0, ..QUICK }, Point { ratio: 0.998, ..STRONG }];
-        assert_eq!(Mix::best(&dead, 1e6, 2.0, 0.0).first, 0);
+        assert_eq!(Mix::best(&dead, Law { link: 1e6, cores: 2.0, others: 0.0 }, 1.0).first, 0);
     }
 }
