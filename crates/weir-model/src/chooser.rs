@@ -46,7 +46,7 @@ pub use quick::{DEAD, quick_estimate};
 
 use candidates::Prior;
 use estimate::Estimates;
-use link::LinkView;
+use link::{LinkView, Offered};
 use mix::{Law, Mix};
 use trial::Trials;
 
@@ -56,12 +56,12 @@ const PROBE_SHARE: f64 = 0.01;
 /// Probe time that may be saved up, processor seconds: one block at the slowest level.
 const PROBE_SAVED: f64 = 0.5;
 
-/// A figure that nothing has confirmed for so long is tried again.
-const STALE: Duration = Duration::from_secs(5);
-
 /// The law is asked for a link faster than the estimate by this much, so that blocks wait for lanes rather than lanes for
 /// blocks: an empty queue wastes the link, and hides its rate.
 const HEADROOM: f64 = 1.03;
+
+/// A link is full in the law's eyes from this share on.
+const FULL: f64 = 0.93;
 
 /// Bytes of a block.
 const BLOCK: f64 = (1 << 20) as f64;
@@ -188,7 +188,7 @@ impl Chooser {
     /// The lanes report.
     pub fn link(&mut self, link: &Link) {
         self.account(link);
-        let Some(seen) = self.link.see(link) else { return };
+        let Some(seen) = self.link.see(link, self.offered()) else { return };
         self.trials.see(&seen);
         let (mix, asked) = (self.mix, self.asked);
         self.decide();
@@ -261,6 +261,11 @@ impl Chooser {
         }
     }
 
+    fn offered(&self) -> Offered {
+        let ratio = self.mix_ratio(self.mix);
+        Offered { ratio, full: self.mix.rate * ratio >= FULL * self.asked }
+    }
+
     fn decide(&mut self) {
         let link = self.link.rate().map_or(f64::INFINITY, |rate| rate * HEADROOM);
         self.asked = self.trials.floor(link);
@@ -282,7 +287,7 @@ impl Chooser {
         let span = now.saturating_sub(self.probes.at).as_secs_f64();
         self.probes.at = self.probes.at.max(now);
         self.probes.saved = (self.probes.saved + span * self.cores * PROBE_SHARE).min(PROBE_SAVED);
-        let (index, cost) = self.estimates.probe(now, STALE, [self.mix.first, self.mix.second])?;
+        let (index, cost) = self.estimates.probe(now, [self.mix.first, self.mix.second])?;
         if cost > self.probes.saved || cost > self.longest() {
             return None;
         }

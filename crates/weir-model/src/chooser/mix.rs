@@ -15,6 +15,10 @@ pub(super) struct Point {
 /// Choices within this of the best rate count as equal; the one that costs least wins.
 const AS_GOOD: f64 = 0.99;
 
+/// A single codec within this of the best mixture is preferred: blocks of two kinds take turns well only while the queue holds
+/// several of each.
+const SIMPLER: f64 = 0.94;
+
 /// A share of two candidates, by their index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Mix {
@@ -51,11 +55,13 @@ impl Mix {
                 pairs.push((Mix { first, second, share, rate: law.rate(point) }, point));
             }
         }
-        let all: Vec<(Mix, Point)> = singles.chain(pairs).collect();
-        let most = all.iter().map(|(mix, _)| mix.rate).fold(0.0, f64::max);
-        let cheapest = (all.iter().filter(|(mix, _)| mix.rate >= AS_GOOD * most))
-            .min_by(|(a, p), (b, q)| (a.share > 0.0).cmp(&(b.share > 0.0)).then(p.cost.total_cmp(&q.cost)));
-        cheapest.map_or(Mix::only(0), |(mix, _)| *mix)
+        let single = cheapest(singles.collect());
+        let pair = cheapest(pairs);
+        match (single, pair) {
+            (Some(single), Some(pair)) if single.rate < SIMPLER * pair.rate => pair,
+            (Some(single), _) => single,
+            (None, _) => Mix::only(0),
+        }
     }
 
     /// Its share of original bytes on the wire.
@@ -67,6 +73,13 @@ impl Mix {
     pub(super) fn cost(&self, points: &[Point]) -> f64 {
         between(points[self.first], points[self.second], self.share).cost
     }
+}
+
+/// The one that costs least of those that are about as good as the best.
+fn cheapest(all: Vec<(Mix, Point)>) -> Option<Mix> {
+    let most = all.iter().map(|(mix, _)| mix.rate).fold(0.0, f64::max);
+    let as_good = all.into_iter().filter(|(mix, _)| mix.rate >= AS_GOOD * most);
+    as_good.min_by(|(_, a), (_, b)| a.cost.total_cmp(&b.cost)).map(|(mix, _)| mix)
 }
 
 /// What the law is asked for.
