@@ -22,8 +22,9 @@ use crate::repeat::{Limits, Speed, repeat};
 /// What ssh offers beside the ciphers of the table, and older servers choose.
 const OTHERS: [&str; 2] = ["aes128-ctr", "aes256-ctr"];
 
-/// Bytes of a pass: many times what pipes, sockets and ssh's window hold.
-const PASS: usize = 32 << 20;
+/// Bytes of a pass: several times what pipes, sockets and ssh's window of 2 MiB hold. They are as full at its end as at its
+/// beginning, but for the first pass, which does not count.
+const PASS: usize = 16 << 20;
 
 /// A session that does not move for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(10);

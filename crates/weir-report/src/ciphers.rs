@@ -46,16 +46,16 @@ pub struct SshRow {
 
 /// The tables for people.
 pub fn render_table(ciphers: &CiphersRecord, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{:<30}    record             seal              open", "cipher, one core")?;
+    writeln!(out, "{:<30} {:>9}  {:>15}  {:>15}", "cipher, one core", "record", "seal", "open")?;
     for row in &ciphers.rows {
         let record = format!("{} KiB", row.record / 1024);
         writeln!(out, "{:<30} {record:>9}  {}  {}", row.cipher, speed(row.seal), speed(row.open))?;
     }
     if !ciphers.ssh.is_empty() {
-        writeln!(out, "{:<30}          through sshd", "\nssh over loopback, two cores")?;
+        writeln!(out, "\n{:<30} {:>9}  {:>15}", "ssh over loopback, two cores", "", "through sshd")?;
     }
     for row in &ciphers.ssh {
-        writeln!(out, "{:<30}            {}", escape(&row.cipher), speed(row.speed))?;
+        writeln!(out, "{:<30} {:>9}  {}", escape(&row.cipher), "", speed(row.speed))?;
     }
     if let Some(why) = &ciphers.ssh_missing {
         writeln!(out, "ssh: not measured: {}", escape(why))?;
@@ -87,11 +87,11 @@ mod tests {
         let mut out = Vec::new();
         render_table(&record, &mut out).unwrap();
         let expected = "\
-cipher, one core                  record             seal              open
+cipher, one core                  record             seal             open
 aes-128-gcm                       16 KiB  6.10 GB/s ± 2 %  6.20 GB/s ± 2 %
 
-ssh over loopback, two cores           through sshd
-aes128-ctr                               400 MB/s ± 2 %
+ssh over loopback, two cores                 through sshd
+aes128-ctr                                 400 MB/s ± 2 %
 ssh: not measured: sshd is not installed
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);

@@ -124,14 +124,18 @@ pub fn render_table(codecs: &CodecsRecord, out: &mut dyn Write) -> io::Result<()
     let with_threads = codecs.rows.iter().any(|row| row.threads > 1);
     let threads = if with_threads { " threads" } else { "" };
     let links: String =
-        codecs.links.iter().map(|link| format!("  {:>10}", Rate(link.link).to_string())).collect();
-    let link = if links.is_empty() { String::new() } else { format!("   link{}", &links[6..]) };
-    writeln!(out, "{:<12}{threads}  ratio          compress        decompress{link}", "codec")?;
+        codecs.links.iter().map(|link| format!("  {:>9} ", Rate(link.link).to_string())).collect();
+    let head = format!("{:<12}{threads}  ratio  {:>15}  {:>15}", "codec", "compress", "decompress");
+    if !links.is_empty() {
+        writeln!(out, "{:width$}  payload over a link of", "", width = head.len())?;
+    }
+    writeln!(out, "{}", format!("{head}{links}").trim_end())?;
     for (index, row) in codecs.rows.iter().enumerate() {
         let threads = if with_threads { format!(" {:>7}", row.threads) } else { String::new() };
         let cells: String = codecs.links.iter().map(|link| cell(link, index)).collect();
         let (compress, decompress) = (speed(row.compress), speed(row.decompress));
-        writeln!(out, "{:<12}{threads}  {:.3}  {compress}  {decompress}{cells}", row.codec, row.ratio)?;
+        let line = format!("{:<12}{threads}  {:.3}  {compress}  {decompress}{cells}", row.codec, row.ratio);
+        writeln!(out, "{}", line.trim_end())?;
     }
     if !links.is_empty() {
         writeln!(out, "* carries most over that link: min(link / ratio, compress, decompress)")?;
@@ -222,12 +226,15 @@ mod tests {
             "a\\nb: 268 MB at even distances of 3.22 GB, in blocks of 1024 KiB\n"
         );
         let expected = "\
-codec         ratio          compress        decompress   link  125 MB/s   1.25 GB/s
-none          1.000   9.80 GB/s ± 1 %   9.90 GB/s ± 1 %   125 MB/s   1.25 GB/s*
-zstd--5       0.512    600 MB/s ± 1 %   1.50 GB/s ± 1 %   244 MB/s*   600 MB/s 
+codec         ratio         compress       decompress   125 MB/s   1.25 GB/s
+none          1.000  9.80 GB/s ± 1 %  9.90 GB/s ± 1 %   125 MB/s   1.25 GB/s*
+zstd--5       0.512   600 MB/s ± 1 %  1.50 GB/s ± 1 %   244 MB/s*   600 MB/s
 * carries most over that link: min(link / ratio, compress, decompress)
 ";
-        assert_eq!(text(|out| render_table(&record, out)), expected);
+        let table = text(|out| render_table(&record, out));
+        let (above, table) = table.split_once('\n').unwrap();
+        assert_eq!(above.trim_start(), "payload over a link of");
+        assert_eq!(table, expected);
     }
 
     #[test]
