@@ -160,8 +160,9 @@ fn bad_arguments_are_usage_errors() {
     fails(&["--generate", "text", "--size", "0"], &["expected at least one byte"]);
     fails(&["x", "--threads", "0"], &["0 is not in 1..=1024"]);
     fails(&["x", "--link", "fast"], &["invalid rate 'fast'"]);
-    fails(&["x", "--for", "0"], &["expected seconds"]);
-    fails(&["x", "--for", "601"], &["expected a time from 1ms to 600s"]);
+    for (time, text) in [("0", "expected seconds"), ("601", "expected a time from 1ms to 600s")] {
+        sandbox.weir(WEIR, ["bench", "codec", "x", "--for", time]).run().fails(2, &[text]);
+    }
     fails(&["x", "--csv", "--json"], &["cannot be used with"]);
 }
 
