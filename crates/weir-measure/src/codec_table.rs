@@ -39,8 +39,11 @@ pub struct Row {
 }
 
 impl Row {
-    /// As the model wants it.
+    /// As the model wants it. Sending bytes as they are costs nothing, though copying them has a speed.
     pub fn figure(&self) -> Figure {
+        if self.setting.codec() == Codec::NONE {
+            return Figure::none();
+        }
         Figure {
             name: self.setting.to_string(),
             ratio: self.ratio,

@@ -66,6 +66,25 @@ fn links_get_predictions_and_a_winner() {
 }
 
 #[test]
+fn nothing_is_packed_that_does_not_shrink() {
+    let sandbox = Sandbox::new();
+    let args = [
+        "--generate",
+        "random",
+        "--size",
+        "1M",
+        "--codec",
+        "lzo,lz4,zstd-1,none",
+        "--link",
+        "1Mbit",
+        "--json",
+    ];
+    let record = bench(&sandbox, &args).run().succeeds().json();
+    assert_eq!(record["codecs"]["links"][0]["best"], "none");
+    assert_eq!(record["codecs"]["regions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn people_get_a_table_and_a_chart() {
     let sandbox = Sandbox::new();
     sandbox.write("one", "a line of a log, again and again\n".repeat(2000));
