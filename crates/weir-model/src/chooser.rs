@@ -48,7 +48,7 @@ use candidates::Prior;
 use estimate::Estimates;
 use link::{LinkView, Offered};
 use mix::{Law, Mix};
-use trial::Trials;
+use trial::{Held, Trials};
 
 /// Share of the processors' time that goes into trying codecs which the law would not choose.
 const PROBE_SHARE: f64 = 0.01;
@@ -189,12 +189,9 @@ impl Chooser {
     pub fn link(&mut self, link: &Link) {
         self.account(link);
         let Some(seen) = self.link.see(link, self.offered()) else { return };
-        self.trials.see(&seen);
-        let (mix, asked) = (self.mix, self.asked);
+        let ratio = self.mix_ratio(self.mix);
+        self.trials.see(&seen, Held { wire: seen.rate.max(1.0), ratio, asked: self.asked });
         self.decide();
-        if seen.backlog && self.mix_ratio(self.mix) < self.mix_ratio(mix) * trial::HEAVIER {
-            self.trials.begin(seen.now, seen.rate, asked);
-        }
     }
 
     /// What the next block gets.
@@ -270,7 +267,7 @@ impl Chooser {
         let link = self.link.rate().map_or(f64::INFINITY, |rate| rate * HEADROOM);
         self.asked = self.trials.floor(link);
         let law = Law { link: self.asked, cores: self.cores, others: self.others };
-        self.mix = Mix::best(&self.estimates.points(self.dead), law, self.longest() / BLOCK);
+        self.mix = Mix::best(&self.estimates.points(self.dead), law, self.longest() / BLOCK, self.mix);
     }
 
     /// Seconds that a block may take without the lanes running out of others meanwhile.

@@ -145,7 +145,7 @@ proptest! {
         // 5 Mbit/s to 10 Gbit/s, evenly in the logarithm.
         link in 0.0..1.0f64,
         speed in 0.5..2.0f64,
-        queue in 2usize..10,
+        queue in 4usize..12,
         noise in 0.0..0.3f64,
         jitter in 0.0..0.2f64,
         wire_cost in 0.0..1.5e-9f64,
