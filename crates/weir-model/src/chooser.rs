@@ -50,10 +50,14 @@ use link::{LinkView, Offered};
 use mix::{Law, Mix};
 use trial::{Held, Trials};
 
-/// Share of the processors' time that goes into trying codecs which the law would not choose.
+/// Share of the processors' time that goes into trying codecs which the law would not choose, and of the link's time that
+/// lighter ones may cost.
 const PROBE_SHARE: f64 = 0.01;
 
-/// Probe time that may be saved up, processor seconds: one block at the slowest level.
+/// Share of idle processors' time that may go there while blocks wait for lanes: it costs no rate.
+const PROBE_IDLE: f64 = 0.1;
+
+/// Probe time that may be saved up, seconds: one block at the slowest level, or on the slowest link.
 const PROBE_SAVED: f64 = 0.5;
 
 /// The law is asked for a link faster than the estimate by this much, so that blocks wait for lanes rather than lanes for
@@ -148,10 +152,15 @@ struct Window {
     cpu: f64,
 }
 
-/// Processor seconds that probes may take, and have taken.
+/// What probes may still take.
 #[derive(Debug, Clone, Copy, Default)]
 struct Probes {
-    saved: f64,
+    /// Processor seconds.
+    cpu: f64,
+    /// Seconds of the link.
+    link: f64,
+    /// Processors that idled in the last window in which blocks waited.
+    idle: f64,
     at: Duration,
 }
 
@@ -251,6 +260,7 @@ impl Chooser {
         let span = link.now.saturating_sub(self.window.since).as_secs_f64();
         let window = std::mem::replace(&mut self.window, Window { since: link.now, ..Window::default() });
         let Some(busy) = link.busy.filter(|busy| busy.is_finite() && span > 0.0) else { return };
+        self.probes.idle = if link.backlog { (self.cores - busy).max(0.0) } else { 0.0 };
         if window.raw > 0.0 {
             let others = (busy * span - window.cpu).max(0.0) / window.raw;
             // A block is told when it is done, its processor time lies partly before: half a second evens that out.
@@ -282,13 +292,22 @@ impl Chooser {
     /// A codec to try now, if one is worth it and its time is saved up.
     fn probe(&mut self, now: Duration) -> Option<usize> {
         let span = now.saturating_sub(self.probes.at).as_secs_f64();
-        self.probes.at = self.probes.at.max(now);
-        self.probes.saved = (self.probes.saved + span * self.cores * PROBE_SHARE).min(PROBE_SAVED);
-        let (index, cost) = self.estimates.probe(now, [self.mix.first, self.mix.second])?;
-        if cost > self.probes.saved || cost > self.longest() {
+        let Probes { cpu, link, idle, at } = self.probes;
+        let share = self.cores * PROBE_SHARE + idle * PROBE_IDLE;
+        let cpu = (cpu + span * share).min(PROBE_SAVED);
+        let link = (link + span * PROBE_SHARE).min(PROBE_SAVED);
+        self.probes = Probes { cpu, link, idle, at: at.max(now) };
+
+        let index = self.estimates.probe(now, [self.mix.first, self.mix.second])?;
+        let point = self.estimates.points(0.0)[index];
+        let busy = point.cost * BLOCK;
+        // More bytes than the choice of the law would put on a link that is full.
+        let full = self.link.rate().filter(|_| self.offered().full);
+        let wire = full.map_or(0.0, |rate| (point.ratio - self.mix_ratio(self.mix)).max(0.0) * BLOCK / rate);
+        if busy > cpu || busy > self.longest() || wire > link {
             return None;
         }
-        self.probes.saved -= cost;
+        (self.probes.cpu, self.probes.link) = (cpu - busy, link - wire);
         self.estimates.asked(index, now);
         Some(index)
     }

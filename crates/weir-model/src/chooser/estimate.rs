@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use super::Packed;
 use super::candidates::{Candidate, Prior};
 use super::mix::Point;
-use super::{BLOCK, Packed};
 
 /// Blocks whose average an estimate is.
 const BLOCKS: f64 = 24.0;
@@ -157,8 +157,8 @@ impl Estimates {
         }
     }
 
-    /// The neighbour of what is in use that was not tried for longest, and the processor time of a block.
-    pub(super) fn probe(&self, now: Duration, used: [usize; 2]) -> Option<(usize, f64)> {
+    /// The neighbour of what is in use that was not tried for longest.
+    pub(super) fn probe(&self, now: Duration, used: [usize; 2]) -> Option<usize> {
         let (low, high) = (used[0].min(used[1]), used[0].max(used[1]));
         let near = low.saturating_sub(2)..=(high + 2).min(self.all.len() - 1);
         let due = |index: &usize| {
@@ -166,8 +166,7 @@ impl Estimates {
             let wait = (AGAIN * (estimate.blocks.min(100) + 1)).min(STALE);
             *index != self.none && !used.contains(index) && now >= estimate.at + wait
         };
-        let oldest = near.filter(due).min_by_key(|index| self.all[*index].at)?;
-        Some((oldest, self.all[oldest].cost * BLOCK))
+        near.filter(due).min_by_key(|index| self.all[*index].at)
     }
 
     /// A block was given to this one; another need not be before its result is there.

@@ -25,6 +25,9 @@ const SETTLE: u32 = 4;
 /// Windows whose mean is judged. Single ones are off by a tenth or more.
 const JUDGED: u32 = 5;
 
+/// A wire that is off by this much in the logarithm, a half, is another path.
+const JUMP: f64 = 0.4;
+
 /// The wire must be back at its old rate within this time, in which what is queued has to pass.
 const PROOF: Duration = Duration::from_millis(1500);
 
@@ -103,7 +106,9 @@ impl Trials {
                 State::Quiet
             }
             // The path is another than the one that was tried.
-            State::Barred { until } if seen.now >= until || (seen.rate / reference.wire).ln().abs() > 0.5 => {
+            State::Barred { until }
+                if seen.now >= until || (seen.rate / reference.wire).ln().abs() > JUMP =>
+            {
                 self.reference = Some(now);
                 State::Quiet
             }
@@ -115,17 +120,17 @@ impl Trials {
         }
     }
 
-    /// The reference of a choice that stays about the same is a running mean of its wire; of another, that one's.
+    /// The reference is a running mean of the wire under a choice that stays about the same; a lighter choice is its own. One
+    /// that creeps towards heavier ones does not take it along, but a wire that changes under the same choice does.
     fn follow(&mut self, reference: Held, now: Held) {
-        let same =
-            (now.ratio / reference.ratio).ln().abs() < 0.05 && (now.wire / reference.wire).ln().abs() < 0.4;
-        let wire = if same { reference.wire + 0.2 * (now.wire - reference.wire) } else { now.wire };
-        // Creeping towards heavier choices must not take the reference along.
-        let ratio = if same { reference.ratio.max(now.ratio) } else { now.ratio };
-        if same || now.ratio >= reference.ratio {
-            let asked = if same { reference.asked } else { now.asked };
-            self.reference = Some(Held { wire, ratio, asked });
-        }
+        let jumped = (now.wire / reference.wire).ln().abs() > JUMP;
+        let heavier = now.ratio < 0.95 * reference.ratio;
+        let wire = if jumped { now.wire } else { reference.wire + 0.2 * (now.wire - reference.wire) };
+        self.reference = Some(match (heavier, now.ratio > 1.05 * reference.ratio) {
+            (true, _) => Held { wire: if jumped { now.wire } else { reference.wire }, ..reference },
+            (_, true) => now,
+            _ => Held { wire, ratio: reference.ratio.max(now.ratio), asked: reference.asked },
+        });
     }
 
     fn try_on(&mut self, reference: Held, seen: &Seen, now: Held, trial: (u32, f64, f64)) -> State {
