@@ -278,7 +278,12 @@ impl Chooser {
         let window = std::mem::replace(&mut self.window, Window { since: link.now, ..Window::default() });
         let Some(busy) = link.busy.filter(|busy| busy.is_finite() && span > 0.0) else { return };
         self.probes.idle = if link.backlog { (self.cores - busy).max(0.0) } else { 0.0 };
-        self.others.learn(window.raw, link.rate.max(0.0) * span, (busy * span - window.cpu).max(0.0));
+        // A block's time is told when it is done, and lies partly before. Beside slow codecs the rest cannot be seen, nor does it
+        // matter there.
+        let (all, blocks) = (busy * span, window.raw / BLOCK);
+        if window.cpu < 0.25 * span * blocks && window.cpu < 0.75 * all {
+            self.others.learn(window.raw, link.rate.max(0.0) * span, all - window.cpu);
+        }
     }
 
     fn offered(&self) -> Offered {
