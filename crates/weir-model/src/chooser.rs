@@ -36,6 +36,7 @@ mod candidates;
 mod estimate;
 mod link;
 mod mix;
+mod others;
 mod quick;
 mod trial;
 
@@ -48,12 +49,17 @@ use candidates::Prior;
 use estimate::Estimates;
 use link::{LinkView, Offered};
 use mix::{Law, Mix};
-use trial::Trials;
+use others::Others;
+use trial::{Held, Trials};
 
-/// Share of the processors' time that goes into trying codecs which the law would not choose.
+/// Share of the processors' time that goes into trying codecs which the law would not choose, and of the link's time that
+/// lighter ones may cost.
 const PROBE_SHARE: f64 = 0.01;
 
-/// Probe time that may be saved up, processor seconds: one block at the slowest level.
+/// Share of idle processors' time that may go there while blocks wait for lanes: it costs no rate.
+const PROBE_IDLE: f64 = 0.1;
+
+/// Probe time that may be saved up, seconds: one block at the slowest level, or on the slowest link.
 const PROBE_SAVED: f64 = 0.5;
 
 /// The law is asked for a link faster than the estimate by this much, so that blocks wait for lanes rather than lanes for
@@ -72,8 +78,8 @@ const AHEAD: f64 = 0.25;
 /// Blocks ahead at least: one for a lane to begin, one at work, one for the difference of their sizes.
 const AHEAD_LEAST: u32 = 3;
 
-/// Blocks ahead before anything is known of the link: on a slow one they take seconds.
-const AHEAD_FIRST: u32 = 4;
+/// Blocks ahead before anything is known of the link: on a slow one each takes a second.
+const AHEAD_FIRST: u32 = AHEAD_LEAST;
 
 /// A block that was compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,8 +132,8 @@ pub struct Chooser {
     trials: Trials,
     /// Cores that may compress when nothing else runs.
     cores: f64,
-    /// Processor seconds per payload byte that everything but compressing takes.
-    others: f64,
+    /// What everything but compressing takes.
+    others: Others,
     /// Share of recent bytes that a quick look found not worth compressing.
     dead: f64,
     /// Since the last link report.
@@ -138,6 +144,18 @@ pub struct Chooser {
     /// How much of a block the mixture's second codec is owed.
     owed: f64,
     probes: Probes,
+    ramp: Option<Ramp>,
+    /// How much of a block the new choice is owed on the way.
+    ramped: f64,
+}
+
+/// The way from a quick choice to a slow one. Were all workers to begin slow blocks at once, the lanes would run dry before the
+/// first is done.
+#[derive(Debug, Clone, Copy)]
+struct Ramp {
+    from: Mix,
+    since: Duration,
+    until: Duration,
 }
 
 /// What was packed since the last link report.
@@ -148,10 +166,15 @@ struct Window {
     cpu: f64,
 }
 
-/// Processor seconds that probes may take, and have taken.
+/// What probes may still take.
 #[derive(Debug, Clone, Copy, Default)]
 struct Probes {
-    saved: f64,
+    /// Processor seconds.
+    cpu: f64,
+    /// Seconds of the link.
+    link: f64,
+    /// Processors that idled in the last window in which blocks waited.
+    idle: f64,
     at: Duration,
 }
 
@@ -167,13 +190,15 @@ impl Chooser {
             link: LinkView::default(),
             trials: Trials::default(),
             cores: cores.max(0.1),
-            others: 0.0,
+            others: Others::default(),
             dead: 0.0,
             window: Window::default(),
             mix: Mix::only(first),
             asked: f64::INFINITY,
             owed: 0.0,
             probes: Probes::default(),
+            ramp: None,
+            ramped: 0.0,
         }
     }
 
@@ -189,12 +214,9 @@ impl Chooser {
     pub fn link(&mut self, link: &Link) {
         self.account(link);
         let Some(seen) = self.link.see(link, self.offered()) else { return };
-        self.trials.see(&seen);
-        let (mix, asked) = (self.mix, self.asked);
-        self.decide();
-        if seen.backlog && self.mix_ratio(self.mix) < self.mix_ratio(mix) * trial::HEAVIER {
-            self.trials.begin(seen.now, seen.rate, asked);
-        }
+        let ratio = self.mix_ratio(self.mix);
+        self.trials.see(&seen, Held { wire: seen.rate.max(1.0), ratio, asked: self.asked });
+        self.decide(seen.now);
     }
 
     /// What the next block gets.
@@ -215,12 +237,13 @@ impl Chooser {
         if let Some(probe) = self.probe(now) {
             return self.choice(probe, true);
         }
-        self.owed += self.mix.share;
+        let mix = self.mix_for(now);
+        self.owed += mix.share;
         if self.owed >= 1.0 {
             self.owed -= 1.0;
-            return self.choice(self.mix.second, false);
+            return self.choice(mix.second, false);
         }
-        self.choice(self.mix.first, false)
+        self.choice(mix.first, false)
     }
 
     /// What the link carries, as far as is known: exact while blocks wait for lanes. `None` before the first report.
@@ -229,7 +252,7 @@ impl Chooser {
     }
 
     /// Blocks that may be at work or wait for lanes: enough that the lanes never wait, and no more than a quarter of a second
-    /// of them, so that a block is compressed for the link as it is when it goes. 4 before the first report.
+    /// of them, so that a block is compressed for the link as it is when it goes. 3 before the first report.
     pub fn ahead(&self) -> u32 {
         let Some(link) = self.link.rate() else { return AHEAD_FIRST };
         let points = self.estimates.points(self.dead);
@@ -254,10 +277,12 @@ impl Chooser {
         let span = link.now.saturating_sub(self.window.since).as_secs_f64();
         let window = std::mem::replace(&mut self.window, Window { since: link.now, ..Window::default() });
         let Some(busy) = link.busy.filter(|busy| busy.is_finite() && span > 0.0) else { return };
-        if window.raw > 0.0 {
-            let others = (busy * span - window.cpu).max(0.0) / window.raw;
-            // A block is told when it is done, its processor time lies partly before: half a second evens that out.
-            self.others += (others - self.others) * (span / 0.5).min(1.0);
+        self.probes.idle = if link.backlog { (self.cores - busy).max(0.0) } else { 0.0 };
+        // A block's time is told when it is done, and lies partly before. Beside slow codecs the rest cannot be seen, nor does it
+        // matter there.
+        let (all, blocks) = (busy * span, window.raw / BLOCK);
+        if window.cpu < 0.25 * span * blocks && window.cpu < 0.75 * all {
+            self.others.learn(window.raw, link.rate.max(0.0) * span, all - window.cpu);
         }
     }
 
@@ -266,11 +291,34 @@ impl Chooser {
         Offered { ratio, full: self.mix.rate * ratio >= FULL * self.asked }
     }
 
-    fn decide(&mut self) {
+    fn decide(&mut self, now: Duration) {
         let link = self.link.rate().map_or(f64::INFINITY, |rate| rate * HEADROOM);
         self.asked = self.trials.floor(link);
-        let law = Law { link: self.asked, cores: self.cores, others: self.others };
-        self.mix = Mix::best(&self.estimates.points(self.dead), law, self.longest() / BLOCK);
+        let Others { payload, wire, .. } = self.others;
+        let law = Law { link: self.asked, cores: self.cores, payload, wire };
+        let points = self.estimates.doubted(self.dead, [self.mix.first, self.mix.second]);
+        let mix = Mix::best(&points, law, self.longest() / BLOCK, self.mix);
+        let block = mix.cost(&points) * BLOCK;
+        if block > AHEAD && mix.cost(&points) > 4.0 * self.mix.cost(&points) {
+            let until = now + Duration::from_secs_f64(block.min(10.0));
+            self.ramp = Some(Ramp { from: self.mix, since: now, until });
+        }
+        self.mix = mix;
+    }
+
+    /// The law's mixture, or still the one before: more of the new as time goes.
+    fn mix_for(&mut self, now: Duration) -> Mix {
+        let Some(Ramp { from, since, until }) = self.ramp.filter(|ramp| now < ramp.until) else {
+            self.ramp = None;
+            return self.mix;
+        };
+        let passed = now.saturating_sub(since).as_secs_f64() / (until - since).as_secs_f64();
+        self.ramped += passed;
+        if self.ramped < 1.0 {
+            return from;
+        }
+        self.ramped -= 1.0;
+        self.mix
     }
 
     /// Seconds that a block may take without the lanes running out of others meanwhile.
@@ -285,13 +333,22 @@ impl Chooser {
     /// A codec to try now, if one is worth it and its time is saved up.
     fn probe(&mut self, now: Duration) -> Option<usize> {
         let span = now.saturating_sub(self.probes.at).as_secs_f64();
-        self.probes.at = self.probes.at.max(now);
-        self.probes.saved = (self.probes.saved + span * self.cores * PROBE_SHARE).min(PROBE_SAVED);
-        let (index, cost) = self.estimates.probe(now, [self.mix.first, self.mix.second])?;
-        if cost > self.probes.saved || cost > self.longest() {
+        let Probes { cpu, link, idle, at } = self.probes;
+        let share = self.cores * PROBE_SHARE + idle * PROBE_IDLE;
+        let cpu = (cpu + span * share).min(PROBE_SAVED);
+        let link = (link + span * PROBE_SHARE).min(PROBE_SAVED);
+        self.probes = Probes { cpu, link, idle, at: at.max(now) };
+
+        let index = self.estimates.probe(now, [self.mix.first, self.mix.second])?;
+        let point = self.estimates.points(0.0)[index];
+        let busy = point.cost * BLOCK;
+        // More bytes than the choice of the law would put on a link that is full.
+        let full = self.link.rate().filter(|_| self.offered().full);
+        let wire = full.map_or(0.0, |rate| (point.ratio - self.mix_ratio(self.mix)).max(0.0) * BLOCK / rate);
+        if busy > cpu || busy > self.longest() || wire > link {
             return None;
         }
-        self.probes.saved -= cost;
+        (self.probes.cpu, self.probes.link) = (cpu - busy, link - wire);
         self.estimates.asked(index, now);
         Some(index)
     }

@@ -1,7 +1,7 @@
 //! The law for mixtures: two codecs in such a share that link and processors are both full.
 //!
-//! With x bytes of payload a second, share f of the second codec, and everything else costing `others` processor seconds a
-//! byte: x (cost + others) <= cores and x ratio <= link. Two constraints, so the optimum mixes two codecs at most.
+//! With x bytes of payload a second, and cost the processor seconds of a byte with all that it takes beside compressing:
+//! x cost <= cores and x ratio <= link. Two constraints, so the optimum mixes two codecs at most.
 
 /// What a codec does to the data at hand.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,8 +12,15 @@ pub(super) struct Point {
     pub(super) ratio: f64,
 }
 
-/// Choices within this of the best rate count as equal; the one that costs least wins.
-const AS_GOOD: f64 = 0.99;
+/// What twice the processor time must bring at least, as a share of the rate: estimates are no better than that, and a
+/// processor has other uses.
+const PER_DOUBLING: f64 = 0.005;
+
+/// Codecs that cost less than this, seconds per byte, all count as free: 600 MB/s.
+const FREE: f64 = 1.0 / 600e6;
+
+/// What another choice must bring before it replaces one that is in use.
+const CHANGE: f64 = 0.01;
 
 /// A single codec within this of the best mixture is preferred: blocks of two kinds take turns well only while the queue holds
 /// several of each.
@@ -36,9 +43,9 @@ impl Mix {
         Mix { first: index, second: index, share: 0.0, rate: f64::INFINITY }
     }
 
-    /// The greatest rate; of nearly equal ones a single codec before a mixture, and then the cheapest.
+    /// The greatest rate; of nearly equal ones a single codec before a mixture, the cheaper, the one in use.
     /// Codecs that take more than `longest` seconds a byte are not mixed with others.
-    pub(super) fn best(points: &[Point], law: Law, longest: f64) -> Mix {
+    pub(super) fn best(points: &[Point], law: Law, longest: f64, used: Mix) -> Mix {
         let singles = points
             .iter()
             .enumerate()
@@ -55,8 +62,8 @@ impl Mix {
                 pairs.push((Mix { first, second, share, rate: law.rate(point) }, point));
             }
         }
-        let single = cheapest(singles.collect());
-        let pair = cheapest(pairs);
+        let single = worth_most(singles.collect(), used);
+        let pair = worth_most(pairs, used);
         match (single, pair) {
             (Some(single), Some(pair)) if single.rate < SIMPLER * pair.rate => pair,
             (Some(single), _) => single,
@@ -75,11 +82,16 @@ impl Mix {
     }
 }
 
-/// The one that costs least of those that are about as good as the best.
-fn cheapest(all: Vec<(Mix, Point)>) -> Option<Mix> {
-    let most = all.iter().map(|(mix, _)| mix.rate).fold(0.0, f64::max);
-    let as_good = all.into_iter().filter(|(mix, _)| mix.rate >= AS_GOOD * most);
-    as_good.min_by(|(_, a), (_, b)| a.cost.total_cmp(&b.cost)).map(|(mix, _)| mix)
+/// The one whose rate, less what its processor time must bring, is greatest.
+fn worth_most(all: Vec<(Mix, Point)>, used: Mix) -> Option<Mix> {
+    let worth = |mix: &Mix, point: &Point| {
+        let same = (mix.first, mix.second) == (used.first, used.second);
+        mix.rate.min(1e15).ln() - PER_DOUBLING * (point.cost.max(FREE)).log2()
+            + if same { CHANGE } else { 0.0 }
+    };
+    all.into_iter()
+        .max_by(|(a, p), (b, q)| worth(a, p).total_cmp(&worth(b, q)).then(q.cost.total_cmp(&p.cost)))
+        .map(|(mix, _)| mix)
 }
 
 /// What the law is asked for.
@@ -89,19 +101,25 @@ pub(super) struct Law {
     pub(super) link: f64,
     /// Processors.
     pub(super) cores: f64,
-    /// Processor seconds per byte of payload that all but compressing takes.
-    pub(super) others: f64,
+    /// Processor seconds that all but compressing takes, per byte of payload.
+    pub(super) payload: f64,
+    /// And per byte on the wire.
+    pub(super) wire: f64,
 }
 
 impl Law {
-    fn rate(&self, point: Point) -> f64 {
-        (self.link / point.ratio).min(self.cores / (point.cost + self.others))
+    fn cost(&self, point: Point) -> f64 {
+        point.cost + self.payload + self.wire * point.ratio
     }
 
-    /// The share of `b` at which link and processors are full together: ratio x cores = link x (cost + others), both linear
+    fn rate(&self, point: Point) -> f64 {
+        (self.link / point.ratio).min(self.cores / self.cost(point))
+    }
+
+    /// The share of `b` at which link and processors are full together: ratio x cores = link x cost, both linear
     /// in the share. `None` where one of the two is full for either codec.
     fn share(&self, a: Point, b: Point) -> Option<f64> {
-        let over = |point: Point| point.ratio * self.cores - self.link * (point.cost + self.others);
+        let over = |point: Point| point.ratio * self.cores - self.link * self.cost(point);
         let share = over(a) / (over(a) - over(b));
         (share.is_finite() && share > 0.0 && share < 1.0).then_some(share)
     }
@@ -121,7 +139,7 @@ mod tests {
     const STRONG: Point = Point { cost: 1.0 / 50e6, ratio: 0.3 };
 
     fn best(link: f64, cores: f64, others: f64) -> Mix {
-        Mix::best(&[NONE, QUICK, STRONG], Law { link, cores, others }, 1.0)
+        Mix::best(&[NONE, QUICK, STRONG], Law { link, cores, payload: others, wire: 0.0 }, 1.0, Mix::only(0))
     }
 
     #[test]
@@ -144,6 +162,9 @@ mod tests {
     #[test]
     fn data_that_does_not_shrink_is_left_alone() {
         let dead = [NONE, Point { ratio: 1.0, ..QUICK }, Point { ratio: 0.998, ..STRONG }];
-        assert_eq!(Mix::best(&dead, Law { link: 1e6, cores: 2.0, others: 0.0 }, 1.0).first, 0);
+        assert_eq!(
+            Mix::best(&dead, Law { link: 1e6, cores: 2.0, payload: 0.0, wire: 0.0 }, 1.0, Mix::only(0)).first,
+            0
+        );
     }
 }

@@ -6,5 +6,6 @@ pub mod get;
 pub mod get_jobs;
 pub mod lab;
 pub mod manual;
+pub mod plan;
 pub mod serve;
 pub mod why;
