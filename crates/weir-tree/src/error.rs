@@ -1,0 +1,127 @@
+//! What can go wrong with a tree on this machine: which entry, what was attempted, why, and the way out.
+
+use std::io;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+use crate::name::{Invalid, Name};
+
+/// An operation on a tree failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A system call on an entry failed.
+    #[error("cannot {action} {name}: {}", reason(.source))]
+    Entry {
+        /// `create`, `rename`, `read`.
+        action: &'static str,
+        /// The entry.
+        name: Name,
+        /// Cause.
+        source: io::Error,
+    },
+    /// A system call on a path of this machine failed: the root of a tree, a list of files.
+    #[error("cannot {action} {}: {}", .path.display(), reason(.source))]
+    Path {
+        /// `open`, `create`.
+        action: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// What is there is of another kind and is not replaced.
+    #[error("cannot put {new} at {name}: what is there is {old}; remove it or choose another name")]
+    Clash {
+        /// The entry.
+        name: Name,
+        /// What is to be there.
+        new: &'static str,
+        /// What is there.
+        old: &'static str,
+    },
+    /// The way to an entry leads over a symbolic link or out of the tree.
+    #[error(
+        "cannot reach {name}: the way there leads over a symbolic link or out of the tree, and weir does not follow"
+    )]
+    Escapes {
+        /// The entry.
+        name: Name,
+    },
+    /// The entry is not what it was when the walk saw it.
+    #[error("{name} was replaced by something else while the tree was read; copy it again")]
+    Replaced {
+        /// The entry.
+        name: Name,
+    },
+    /// Another entry has the same name but for upper and lower case.
+    #[error(
+        "cannot put {name} beside {there}: this file system takes both names for one; rename one of them"
+    )]
+    Folds {
+        /// The entry.
+        name: Name,
+        /// The one that is there.
+        there: String,
+    },
+    /// A name that is none.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The kernel is too old to be safe.
+    #[error(
+        "this kernel has no openat2, without which a tree cannot be written safely: Linux 5.6 or newer is needed (or a container that allows it)"
+    )]
+    NoOpenat2,
+}
+
+impl Error {
+    /// A system call on `name` that failed.
+    pub(crate) fn of(action: &'static str, name: &Name, errno: Errno) -> Error {
+        Error::Entry { action, name: name.clone(), source: errno.into() }
+    }
+
+    /// Opening the way to `name` failed. openat2(2): ELOOP is a symbolic link under RESOLVE_NO_SYMLINKS, EXDEV leaving
+    /// under RESOLVE_BENEATH.
+    pub(crate) fn on_the_way(name: &Name, errno: Errno) -> Error {
+        match errno {
+            Errno::LOOP | Errno::XDEV => Error::Escapes { name: name.clone() },
+            Errno::NOSYS => Error::NoOpenat2,
+            errno => Error::of("open the directory of", name, errno),
+        }
+    }
+
+    /// The system's error number, where there is one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Error::Entry { source, .. } | Error::Path { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+
+    /// The entry is not there, or no longer.
+    pub fn is_gone(&self) -> bool {
+        self.errno() == Some(Errno::NOENT.raw_os_error())
+    }
+
+    /// No other entry will fare better: the disk is full, the quota used up, the file system read-only or broken.
+    pub fn is_fatal(&self) -> bool {
+        let fatal =
+            [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::IO].map(|errno| Some(errno.raw_os_error()));
+        matches!(self, Error::NoOpenat2) || fatal.contains(&self.errno())
+    }
+}
+
+/// An error's text without the number that the standard library adds, in lower case.
+fn reason(error: &io::Error) -> String {
+    let text = match error.raw_os_error() {
+        Some(number) if number == Errno::NAMETOOLONG.raw_os_error() => {
+            return "this file system does not take a name that long; shorten it".to_owned();
+        }
+        Some(number) => {
+            let text = error.to_string();
+            text.strip_suffix(&format!(" (os error {number})")).map(str::to_owned).unwrap_or(text)
+        }
+        None => error.to_string(),
+    };
+    text.to_lowercase()
+}

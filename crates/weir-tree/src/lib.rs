@@ -1,0 +1,52 @@
+//! Trees of files on this machine: reading one as a stream of entries, writing one entry by entry, comparing, and
+//! finding what differs in a changed file. Safe against hostile names and against links that others swap in.
+//!
+//! No network: what another machine says arrives as an [`Entry`] (checked when it is read off the wire) and bytes.
+//!
+//! * [`entry`]: what one thing in a tree is, and its [`Name`].
+//! * [`walk`]: a tree as a stream, in memory that does not grow with it; [`filter`]: what the stream leaves out.
+//! * [`target`]: a tree being written, every step beneath its root.
+//! * [`compare`]: is this entry the one that is already there?
+//! * [`delta`]: which parts of a file another version of it already holds.
+//!
+//! ```
+//! use weir_tree::{Filter, Kind, Step, Target, Walk, target, walk};
+//! # let (source, copy) = (tempfile::tempdir()?, tempfile::tempdir()?);
+//! # std::fs::write(source.path().join("x"), "hello")?;
+//! let target = Target::open(copy.path(), target::Options::default())?;
+//! let root = walk::Root::content_of(source.path());
+//! for step in Walk::new(vec![root], Filter::default(), walk::Wanted::default()) {
+//!     match step {
+//!         Step::Found(entry, source) => match &entry.kind {
+//!             Kind::Directory => target.directory(&entry.name)?,
+//!             Kind::File { .. } => target.small(&entry, &std::fs::read(source.path())?)?,
+//!             Kind::Symlink { .. } => target.symlink(&entry)?,
+//!             Kind::HardLink { .. } => target.hard_link(&entry)?,
+//!             Kind::Special(_) => {}
+//!         },
+//!         Step::Leave(directory) => target.finish_directory(&directory)?,
+//!         Step::Failed(name, error) => eprintln!("{name}: {error}"),
+//!     }
+//! }
+//! assert_eq!(std::fs::read(copy.path().join("x"))?, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod delta;
+pub mod entry;
+mod error;
+pub mod filter;
+mod name;
+pub mod source;
+pub mod target;
+pub mod walk;
+mod xattr;
+
+pub use entry::{Entry, Kind, Name};
+pub use error::Error;
+pub use filter::Filter;
+pub use source::Source;
+pub use target::{Pending, Target};
+pub use walk::{Step, Walk};
