@@ -1,9 +1,11 @@
 //! The commands, one short file each.
 
+pub mod cp;
 pub mod demo;
 pub mod get;
 pub mod get_jobs;
 pub mod lab;
 pub mod manual;
+pub mod peer;
 pub mod serve;
 pub mod why;

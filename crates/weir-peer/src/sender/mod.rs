@@ -1,0 +1,338 @@
+//! The sender's end: a walk that finds entries, a queue of what is to be sent, and workers that each read, digest,
+//! compress, encrypt and send one record after another.
+//!
+//! A worker does all of it on one thread, so that a block is touched while it is in the cache, and waits for a lane only
+//! when its record is ready. With more workers than lanes the next blocks are prepared while one is being sent; that is all
+//! the queue there is.
+
+mod batch;
+mod lanes;
+mod producer;
+mod queue;
+mod source;
+mod worker;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use weir_transfer::limiter::Limiter;
+use weir_transfer::stage_clock::StageClock;
+use weir_tree::walk::Root;
+use weir_tree::{Entry, Name, Source};
+use weir_units::Rate;
+
+use crate::control::Control;
+use crate::end::{Event, Events};
+use crate::error::Error;
+use crate::lane::{Lane, LaneSender};
+use crate::secure::Keyring;
+use crate::subtrees::Digest;
+use crate::wire::message::{Answer, Failure, FailureKind, Message, Offered, Options, Problem, Totals};
+use lanes::Lanes;
+use queue::{Item, Job, Queue};
+use source::SourceFile;
+
+/// A file of at most this many bytes travels in a batch, without an offer and an answer of its own.
+pub(crate) const SMALL: u64 = 256 << 10;
+
+/// The sender's end of a session.
+#[derive(Debug)]
+pub struct Sender {
+    control: Arc<Control>,
+    events: Events,
+    options: Options,
+    keyring: Keyring,
+    /// The sources, until it is known what they are to be called.
+    roots: Mutex<Vec<Root>>,
+    queue: Queue,
+    lanes: Lanes,
+    files: Mutex<Files>,
+    limiter: Option<Limiter>,
+    counts: Counts,
+    clocks: Mutex<Vec<Arc<StageClock>>>,
+}
+
+/// Files that the other end knows by number.
+#[derive(Debug, Default)]
+struct Files {
+    offered: HashMap<u64, Waiting>,
+    under_way: HashMap<u64, Arc<SourceFile>>,
+    next_id: u64,
+}
+
+/// A file whose answer has not come.
+#[derive(Debug)]
+struct Waiting {
+    /// Its place in the order of the walk.
+    number: u64,
+    entry: Entry,
+    source: Source,
+    /// How often it was begun.
+    attempt: u8,
+}
+
+/// What was done so far.
+#[derive(Debug, Default)]
+struct Counts {
+    files: AtomicU64,
+    unchanged: AtomicU64,
+    others: AtomicU64,
+    bytes: AtomicU64,
+    kept: AtomicU64,
+    raw: AtomicU64,
+    packed: AtomicU64,
+}
+
+impl Sender {
+    /// An end that is to send `roots`.
+    pub fn new(
+        control: Arc<Control>,
+        events: Events,
+        options: Options,
+        keyring: Keyring,
+        roots: Vec<Root>,
+    ) -> Arc<Sender> {
+        let limiter = options.rate_cap.map(|rate| Limiter::new(Rate(rate as f64)));
+        Arc::new(Sender {
+            control,
+            events,
+            options,
+            keyring,
+            roots: Mutex::new(roots),
+            queue: Queue::new(),
+            lanes: Lanes::default(),
+            files: Mutex::default(),
+            limiter,
+            counts: Counts::default(),
+            clocks: Mutex::default(),
+        })
+    }
+
+    /// Begins to send, under these names: one thread walks, others work.
+    fn start(self: &Arc<Self>, names: Vec<Name>) -> Result<(), Error> {
+        let mut roots = std::mem::take(&mut *self.roots.lock().unwrap_or_else(PoisonError::into_inner));
+        if roots.is_empty() || roots.len() != names.len() {
+            return Err(self.events.out_of_turn("where other sources go"));
+        }
+        for (root, name) in roots.iter_mut().zip(names) {
+            root.name = name;
+        }
+        let walker = Arc::clone(self);
+        spawn("walk", move || walker.walk(roots));
+        for _ in 0..self.workers() {
+            let worker = Arc::clone(self);
+            let clock = Arc::new(StageClock::new(Instant::now()));
+            self.clocks.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&clock));
+            spawn("send", move || worker.work(&clock));
+        }
+        let waiter = Arc::clone(self);
+        spawn("settle", move || {
+            if waiter.queue.wait_settled() {
+                waiter.control.send(&Message::Finish(waiter.totals()));
+            }
+        });
+        Ok(())
+    }
+
+    /// One for each processor and one that sends: more could only wait. Each holds two blocks.
+    fn workers(&self) -> u32 {
+        (weir_observe::cpu::available_cpus() + 1).clamp(2, 17)
+    }
+
+    /// A lane stands.
+    pub fn add_lane(&self, lane: Lane) {
+        let (lane, stream) = lane.into_sender();
+        self.lanes.add(lane, Some(stream));
+    }
+
+    /// The lane inside ssh stands.
+    pub fn add_ssh_lane(&self, id: u32) {
+        self.lanes.add(LaneSender::over_ssh(id, Arc::clone(&self.control), &self.keyring), None);
+    }
+
+    /// A lane is over. Tells who manages lanes, once.
+    pub fn lane_lost(&self, id: u32, why: &str) {
+        let stood = self.lanes.remove(id);
+        // Each time: a worker that had taken the lane may have noted its record only after it was removed.
+        self.queue.lane_lost(id);
+        if stood {
+            self.events.send(Event::LaneLost(id, why.to_owned()));
+        }
+    }
+
+    /// A message from the receiver.
+    pub fn handle(self: &Arc<Self>, message: Message) -> Result<(), Error> {
+        match message {
+            Message::Placed(names) => self.start(names),
+            Message::Finished(totals) => {
+                self.events.send(Event::Finished(totals));
+                Ok(())
+            }
+            Message::Answer(answers) => {
+                answers.into_iter().try_for_each(|(id, answer)| self.answered(id, answer))
+            }
+            Message::Landed(lane, through) => {
+                self.landed(lane, through);
+                Ok(())
+            }
+            Message::Again(lane, sequence, why) => {
+                tracing::warn!("a block has to be sent again: {why}");
+                self.queue.again(lane, sequence);
+                Ok(())
+            }
+            Message::Stored(id, outcome) => {
+                self.stored(id, outcome);
+                Ok(())
+            }
+            Message::LaneLost(id, why) => {
+                self.lane_lost(id, &why);
+                Ok(())
+            }
+            _ => Err(self.events.out_of_turn("what only a sender says")),
+        }
+    }
+
+    /// Ends all work: threads return as soon as they can.
+    pub fn stop(&self) {
+        self.queue.stop();
+        self.lanes.stop();
+    }
+
+    /// What was done so far.
+    pub fn totals(&self) -> Totals {
+        let of = |count: &AtomicU64| count.load(Relaxed);
+        Totals {
+            files: of(&self.counts.files),
+            unchanged: of(&self.counts.unchanged),
+            others: of(&self.counts.others),
+            deleted: 0,
+            bytes: of(&self.counts.bytes),
+            kept: of(&self.counts.kept),
+            packed: of(&self.counts.packed),
+        }
+    }
+
+    fn answered(&self, id: u64, answer: Answer) -> Result<(), Error> {
+        let waiting = self.files().offered.remove(&id);
+        let Some(waiting) = waiting else {
+            return Err(self.events.out_of_turn("an answer to no offer"));
+        };
+        match answer {
+            Answer::All if waiting.entry.size() <= SMALL => {
+                let Waiting { number, entry, source, .. } = waiting;
+                self.queue.push_item(Item { number, entry, source: Some(source), last: false });
+            }
+            Answer::All | Answer::Differing(_) => self.send_file(id, waiting, &[]),
+            Answer::Rest(nodes) => self.send_file(id, waiting, &nodes),
+            Answer::Nothing => {
+                self.counts.unchanged.fetch_add(1, Relaxed);
+                self.counts.kept.fetch_add(waiting.entry.size(), Relaxed);
+                self.count_file(&waiting.entry);
+                self.queue.settle(waiting.number);
+            }
+            Answer::Refused(failure) => {
+                self.problem(waiting.entry.name, failure);
+                self.queue.settle(waiting.number);
+            }
+        }
+        Ok(())
+    }
+
+    /// All blocks of a file but those that the other end has.
+    fn send_file(&self, id: u64, offered: Waiting, there: &[(u8, u64, Digest)]) {
+        let file = Arc::new(SourceFile::new(id, offered));
+        if !file.adopt(there) {
+            // The other end's word on its own journal makes no sense: it will not accept the digest either.
+            tracing::debug!("{}: subtrees that cannot be", file.entry.name);
+        }
+        self.files().under_way.insert(id, Arc::clone(&file));
+        let runs = file.missing();
+        let left: u64 =
+            runs.iter().map(|run| file.extent(run.end - 1).end - file.extent(run.start).start).sum();
+        self.counts.kept.fetch_add(file.entry.size() - left, Relaxed);
+        match file.root() {
+            Some(root) => self.end_well(&file, root),
+            None => self.queue.push_file(file, runs),
+        }
+    }
+
+    /// All of a file is read.
+    fn end_well(&self, file: &Arc<SourceFile>, root: Digest) {
+        if !file.end() {
+            self.control.send(&Message::End(file.id, Ok(root)));
+        }
+    }
+
+    /// A file cannot be sent to its end.
+    fn give_up(&self, file: &Arc<SourceFile>, failure: Failure) {
+        if file.end() {
+            return;
+        }
+        self.control.send(&Message::End(file.id, Err(failure.clone())));
+        self.files().under_way.remove(&file.id);
+        match file.again().filter(|_| failure.kind == FailureKind::Changed) {
+            Some(next) => {
+                let id = self.next_id();
+                let offer = Offered { id, entry: next.entry.clone(), digest: None };
+                self.files().offered.insert(id, next);
+                self.control.send(&Message::Offer(vec![offer]));
+            }
+            None => {
+                self.problem(file.entry.name.clone(), failure);
+                self.queue.settle(file.number);
+            }
+        }
+    }
+
+    fn stored(&self, id: u64, outcome: Result<Digest, Failure>) {
+        let Some(file) = self.files().under_way.remove(&id) else { return };
+        file.end();
+        match outcome {
+            Ok(_) => self.count_file(&file.entry),
+            Err(failure) => self.problem(file.entry.name.clone(), failure),
+        }
+        self.queue.settle(file.number);
+    }
+
+    fn landed(&self, lane: u32, through: u64) {
+        for job in self.queue.landed(lane, through) {
+            let bytes = match &job {
+                Job::Block { file, index, .. } => file.extent(*index).end - file.extent(*index).start,
+                Job::Batch(batch) => {
+                    let new = || batch.items.iter().filter(|item| !item.last);
+                    new().for_each(|item| self.count_file(&item.entry));
+                    new().map(|item| item.entry.size()).sum()
+                }
+            };
+            self.counts.bytes.fetch_add(bytes, Relaxed);
+        }
+    }
+
+    fn count_file(&self, entry: &Entry) {
+        let count = if entry.is_file() { &self.counts.files } else { &self.counts.others };
+        count.fetch_add(1, Relaxed);
+    }
+
+    /// A path that could not be sent: here and there.
+    fn problem(&self, name: Name, failure: Failure) {
+        self.events.problem(Problem { name, failure, harmless: false });
+    }
+
+    fn next_id(&self) -> u64 {
+        let mut files = self.files();
+        files.next_id += 1;
+        files.next_id
+    }
+
+    fn files(&self) -> std::sync::MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread of this end.
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+    // Only a system without memory or under a limit of threads fails; then a session cannot go on.
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).expect("a thread can be started");
+}

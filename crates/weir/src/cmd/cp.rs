@@ -1,0 +1,195 @@
+//! `weir cp`: from arguments to a copy, a record and an exit code.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use weir_peer::error::Error;
+use weir_peer::session::{self, Job, LaneOptions, Report};
+use weir_peer::ssh::Host;
+use weir_peer::wire::message::{FailureKind, Options, Role};
+use weir_report::schema::{FileRecord, Outcome, Record};
+use weir_report::{json, terminal};
+
+use crate::args::{Cp, VERSION};
+use crate::voice::{self, Usage};
+
+/// A path and the host it is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    host: Option<String>,
+    path: Vec<u8>,
+}
+
+/// Copies what `cp` names. Returns the exit code.
+pub fn run(cp: &Cp) -> anyhow::Result<u8> {
+    voice::start_log(cp.voice.quiet, cp.voice.verbose);
+    if cp.compression {
+        tracing::info!("-C is not needed: weir compresses where it pays");
+    }
+    let job = job(cp)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    voice::on_interrupt(&stop)?;
+    let report = session::run(&job, &stop, &mut |_| {});
+    let record = record(&job, &report);
+    say(cp, &record)?;
+    Ok(exit_code(&report))
+}
+
+fn job(cp: &Cp) -> Result<Job, Usage> {
+    let places: Vec<Place> = cp.paths.iter().map(place).collect();
+    let Some((target, sources)) = places.split_last() else { return Err(Usage("nothing to copy".into())) };
+    let from = sources.first().and_then(|first| first.host.clone());
+    if sources.iter().any(|source| source.host != from) {
+        return Err(Usage("sources are on different hosts; copy from one after the other".into()));
+    }
+    let (role, host) = match (from, &target.host) {
+        (None, host) => (Role::Sender, host.clone()),
+        (Some(host), None) => (Role::Receiver, Some(host)),
+        (Some(_), Some(_)) => {
+            return Err(Usage("source and target are both remote; run weir on one of them".into()));
+        }
+    };
+    Ok(Job {
+        host: Host { name: host, ssh: cp.ssh() },
+        sources: sources.iter().map(|source| source.path.clone()).collect(),
+        target: target.path.clone(),
+        role,
+        options: Options {
+            archive: cp.archive,
+            recursive: true,
+            update: cp.update,
+            rate_cap: cp.limit_rate.map(|rate| rate.0.max(1.0) as u64),
+            sync: cp.sync,
+            ..Options::default()
+        },
+        lanes: LaneOptions {
+            transport: cp.transport.map(Into::into),
+            ports: cp.port_range,
+            plain: cp.plain,
+            count: cp.lanes,
+        },
+        version: VERSION.to_owned(),
+    })
+}
+
+/// `[user@]host:path`, as scp reads it: a colon before any slash parts host and path; an IPv6 address is in brackets.
+fn place(text: &OsString) -> Place {
+    let bytes = text.as_bytes();
+    let local = || Place { host: None, path: bytes.to_vec() };
+    let start = bytes.iter().position(|byte| *byte == b'[').filter(|at| *at == 0 || bytes[at - 1] == b'@');
+    let colon = match start
+        .and_then(|start| bytes[start..].iter().position(|byte| *byte == b']').map(|at| at + start))
+    {
+        Some(close) if bytes.get(close + 1) == Some(&b':') => Some(close + 1),
+        Some(_) => None,
+        None => bytes.iter().position(|byte| *byte == b':' || *byte == b'/').filter(|at| bytes[*at] == b':'),
+    };
+    let Some(colon) = colon.filter(|colon| *colon > 0) else { return local() };
+    let Ok(host) = std::str::from_utf8(&bytes[..colon]) else { return local() };
+    // ssh takes an IPv6 address without its brackets.
+    let host = host.replace(['[', ']'], "");
+    Place { host: Some(host), path: bytes[colon + 1..].to_vec() }
+}
+
+/// The record of the run, as `--json` prints it.
+fn record(job: &Job, report: &Report) -> Record {
+    let outcome = match exit_code(report) {
+        0 => Outcome::Complete,
+        4 | 130 => Outcome::Partial,
+        _ => Outcome::Failed,
+    };
+    let mut record = Record::new("cp", outcome, report.totals.bytes, report.moving.as_secs_f64());
+    record.resumed = (report.totals.kept > 0).then_some(report.totals.kept);
+    record.connections = Some(report.lanes);
+    record.peak_memory = weir_observe::memory::peak_rss().ok();
+    record.error = report.outcome.as_ref().err().map(ToString::to_string);
+    let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    record.files = (report.problems.iter())
+        .filter(|problem| !problem.harmless)
+        .map(|problem| FileRecord {
+            url: problem.name.to_string(),
+            error: Some(problem.failure.words.clone()),
+            ..FileRecord::default()
+        })
+        .collect();
+    let cp = serde_json::json!({
+        "host": job.host.shown(),
+        "sources": job.sources.iter().map(|path| shown(path)).collect::<Vec<_>>(),
+        "target": shown(&job.target),
+        "files": report.totals.files,
+        "unchanged": report.totals.unchanged,
+        "others": report.totals.others,
+        "packed": report.totals.packed,
+        "cipher": report.cipher,
+        "lanes": report.lanes,
+    });
+    record.extra.insert("cp".to_owned(), cp);
+    record
+}
+
+/// The record on stdout and failures on stderr, or the summary, which has them too.
+fn say(cp: &Cp, record: &Record) -> anyhow::Result<()> {
+    let mut stderr = std::io::stderr().lock();
+    if cp.voice.quiet || cp.voice.json {
+        let failures = record.files.iter().filter_map(|file| file.error.as_ref()).chain(&record.error);
+        for error in failures {
+            writeln!(stderr, "weir: {}", weir_report::escape::escape(error))?;
+        }
+    }
+    if cp.voice.json {
+        json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+    } else if !cp.voice.quiet {
+        let render = if cp.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
+        render(record, voice::colours(&std::io::stderr()), &mut stderr)?;
+    }
+    let _ = std::io::stderr().is_terminal();
+    Ok(())
+}
+
+/// 130 interrupted, 3 a digest did not match, 4 the session broke and can be resumed, 1 something failed, 0 all is here.
+fn exit_code(report: &Report) -> u8 {
+    let failed = |kind: FailureKind| match kind {
+        FailureKind::Verification => 3,
+        FailureKind::Interrupted => 130,
+        FailureKind::Local | FailureKind::Changed | FailureKind::Session => 1,
+    };
+    let problems = report.problems.iter().filter(|problem| !problem.harmless);
+    let of_files = problems.map(|problem| failed(problem.failure.kind)).max().unwrap_or(0);
+    match &report.outcome {
+        Ok(()) => of_files,
+        Err(Error::Interrupted) => 130,
+        Err(Error::Lost { .. } | Error::NoLane { .. }) if report.totals.bytes > 0 => 4,
+        Err(Error::Far(failure) | Error::Refused(failure)) => failed(failure.kind),
+        Err(_) => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_parted_from_paths_as_scp_does() {
+        let read = |text: &str| {
+            let place = place(&OsString::from(text));
+            (place.host.unwrap_or_default(), String::from_utf8(place.path).unwrap())
+        };
+        for (text, host, path) in [
+            ("h:x", "h", "x"),
+            ("u@h:", "u@h", ""),
+            ("u@[::1]:a:b", "u@::1", "a:b"),
+            ("[::1]:/x", "::1", "/x"),
+            ("./a:b", "", "./a:b"),
+            ("/a:b", "", "/a:b"),
+            (":x", "", ":x"),
+            ("x", "", "x"),
+            ("[x", "", "[x"),
+        ] {
+            assert_eq!(read(text), (host.to_owned(), path.to_owned()), "{text}");
+        }
+    }
+}
