@@ -2,6 +2,8 @@
 //!
 //! Pure: bytes and text in, bytes and text out; no file, no socket, no clock.
 //!
+//! * [`codec`]: the table of codecs, blocks in and out of them.
+//! * [`cipher`]: the table of ciphers, records sealed and opened in place.
 //! * [`digest`]: the table of digests, their names, and `ALGORITHM:HEX` as people write it.
 //! * [`hex`]: hexadecimal text.
 //!
@@ -15,7 +17,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod cipher;
+pub mod codec;
 pub mod digest;
 pub mod hex;
 
+pub use cipher::Cipher;
+pub use codec::Codec;
 pub use digest::{Algorithm, Digest, Error, Expected, Strength};

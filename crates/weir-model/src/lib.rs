@@ -7,6 +7,8 @@
 //! * [`sender`]: what the sending end of a connection knows.
 //! * [`merge`]: several windows seen as one, for the words of a verdict and to keep long runs small.
 //! * [`path`]: bandwidth-delay product, slow start, what loss allows.
+//! * [`pipeline`]: the min law: what a codec brings over a path, and which stage says so.
+//! * [`chooser`]: which codec the next block gets, from what the run itself shows.
 //! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
 //! * [`verdict`]: windows judged, added up to shares over the run.
 //! * [`advice`]: what to change, and the rate that would bring.
@@ -26,11 +28,13 @@
 #![forbid(unsafe_code)]
 
 pub mod advice;
+pub mod chooser;
 pub mod evidence;
 mod knee;
 pub mod limit;
 pub mod merge;
 pub mod path;
+pub mod pipeline;
 pub mod rule;
 pub mod sender;
 pub mod verdict;

@@ -1,0 +1,42 @@
+//! Zstandard frames (RFC 8878), each with its content size and no checksum: the digest of the whole travels elsewhere.
+
+use std::cell::RefCell;
+
+use zstd_safe::{CCtx, DCtx, compress_bound};
+
+use super::{Refused, Row};
+
+pub(super) const ROW: Row = Row {
+    name: "zstd",
+    id: 2,
+    // Below 1 the library trades ratio for speed by skipping positions; from -7 on it is no faster than lz4, and packs less.
+    levels: &[
+        -7, -6, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
+        21, 22,
+    ],
+    default_level: 3,
+    about: "from quick to strong in 29 levels, unpacks equally fast from each",
+    compress,
+    decompress,
+};
+
+thread_local! {
+    static PACKING: RefCell<Option<CCtx<'static>>> = const { RefCell::new(None) };
+    static UNPACKING: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
+}
+
+fn compress(level: i32, input: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+    out.reserve(compress_bound(input.len()));
+    PACKING.with_borrow_mut(|context| {
+        let context = context.get_or_insert_with(CCtx::create);
+        context.compress(out, input, level).map(drop).map_err(|_| Refused)
+    })
+}
+
+fn decompress(input: &[u8], out: &mut [u8]) -> Result<usize, Refused> {
+    // In one piece: zstd then writes straight into `out` and allocates no window, whatever the frame asks for.
+    UNPACKING.with_borrow_mut(|context| {
+        let context = context.get_or_insert_with(DCtx::create);
+        context.decompress(out, input).map_err(|_| Refused)
+    })
+}

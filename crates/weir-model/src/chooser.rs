@@ -1,0 +1,287 @@
+//! Which codec does the next block get? Decided block by block, from what the run itself shows.
+//!
+//! Compressing buys link time with processor time, so the best choice fills both: of all mixtures of two codecs the one
+//! whose payload rate min(link / ratio, cores / cost) is greatest. What goes into that law is measured while the transfer
+//! runs, and is uncertain in three ways that this module keeps apart:
+//!
+//! * [`estimate`]: what each codec does to this data on this processor. Codecs not tried yet are judged by published
+//!   proportions to those that were; a hundredth of the processors' time tries them, and tries again what is stale.
+//! * [`link`]: what the link carries. A sender whose blocks wait for lanes sees it exactly; one whose lanes wait for blocks
+//!   sees only that it carries *at least* so much. Then the estimate grows, codecs get lighter and more bytes reach the wire
+//!   until blocks wait again. So the choice cannot lock in at a strong codec.
+//! * [`trial`]: whether it is the link at all. Lanes that starve for a processor, or that a slow receiver holds, look like a
+//!   slow link too. A stronger codec is therefore a trial: where the wire carries clearly less with it, the link was not the
+//!   limit, and the lighter choice returns and stays for a while.
+//!
+//! The state takes time and bytes as arguments; one lock around it serves all workers.
+//!
+//! ```
+//! use std::time::Duration;
+//! use weir_model::chooser::{CANDIDATES, Chooser, Link, Packed};
+//!
+//! let mut chooser = Chooser::new(CANDIDATES.to_vec(), 2.0);
+//! let choice = chooser.choose(Duration::ZERO);
+//! chooser.packed(&Packed {
+//!     codec: choice.codec,
+//!     level: choice.level,
+//!     raw: 1 << 20,
+//!     packed: 400_000,
+//!     cpu: Duration::from_micros(2500),
+//!     now: Duration::from_millis(3),
+//! });
+//! chooser.link(&Link { now: Duration::from_millis(100), rate: 6.25e6, backlog: true, busy: Some(1.1) });
+//! ```
+
+mod candidates;
+mod estimate;
+mod link;
+mod mix;
+mod quick;
+mod trial;
+
+use std::time::Duration;
+
+pub use candidates::{CANDIDATES, Candidate};
+pub use quick::{DEAD, quick_estimate};
+
+use candidates::Prior;
+use estimate::Estimates;
+use link::LinkView;
+use mix::Mix;
+use trial::Trials;
+
+/// Share of the processors' time that goes into trying codecs which the law would not choose.
+const PROBE_SHARE: f64 = 0.01;
+
+/// Probe time that may be saved up, processor seconds: one block at the slowest level.
+const PROBE_SAVED: f64 = 0.5;
+
+/// A figure that nothing has confirmed for so long is tried again.
+const STALE: Duration = Duration::from_secs(5);
+
+/// The law is asked for a link faster than the estimate by this much, so that blocks wait for lanes rather than lanes for
+/// blocks: an empty queue wastes the link, and hides its rate.
+const HEADROOM: f64 = 1.03;
+
+/// Bytes of a block.
+const BLOCK: f64 = (1 << 20) as f64;
+
+/// Seconds that blocks wait for lanes: more than a lane's scheduling may hold it up, less than would delay a change of codec.
+const AHEAD: f64 = 0.25;
+
+/// Blocks ahead at least: one for a lane to begin, one at work, one for the difference of their sizes.
+const AHEAD_LEAST: u32 = 3;
+
+/// Blocks ahead before anything is known of the link: on a slow one they take seconds.
+const AHEAD_FIRST: u32 = 4;
+
+/// A block that was compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packed {
+    /// The codec's wire number.
+    pub codec: u8,
+    /// Its level.
+    pub level: i32,
+    /// Bytes before.
+    pub raw: u64,
+    /// Bytes that go to the lanes. Not below `raw` where it did not shrink and goes as it is.
+    pub packed: u64,
+    /// Processor time of the thread that compressed it.
+    pub cpu: Duration,
+    /// Since the start of the transfer.
+    pub now: Duration,
+}
+
+/// What the lanes did since the last such report, about every 100 ms.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Link {
+    /// Since the start of the transfer.
+    pub now: Duration,
+    /// Bytes per second that the peer acknowledged, all lanes together. Bytes taken by socket buffers come in bursts on slow
+    /// links and mislead.
+    pub rate: f64,
+    /// Blocks waited for lanes: the queue before them was empty for less than a tenth of the time.
+    pub backlog: bool,
+    /// Processors of this machine that were busy on average, by whatever program; `None` where that cannot be read. Without
+    /// it, lanes that compete with the compressor for processors are noticed only by a trial.
+    pub busy: Option<f64>,
+}
+
+/// What to do with the next block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// The codec's wire number; 0 sends the block as it is.
+    pub codec: u8,
+    /// Its level.
+    pub level: i32,
+    /// Tried to learn, not because it is best.
+    pub probe: bool,
+}
+
+/// See the module's page.
+#[derive(Debug, Clone)]
+pub struct Chooser {
+    estimates: Estimates,
+    link: LinkView,
+    trials: Trials,
+    /// Cores that may compress when nothing else runs.
+    cores: f64,
+    /// Processor seconds per payload byte that everything but compressing takes.
+    others: f64,
+    /// Share of recent bytes that a quick look found not worth compressing.
+    dead: f64,
+    /// Since the last link report.
+    window: Window,
+    mix: Mix,
+    /// The link that the law was asked for when it chose so.
+    asked: f64,
+    /// How much of a block the mixture's second codec is owed.
+    owed: f64,
+    probes: Probes,
+}
+
+/// What was packed since the last link report.
+#[derive(Debug, Clone, Copy, Default)]
+struct Window {
+    since: Duration,
+    raw: f64,
+    cpu: f64,
+}
+
+/// Processor seconds that probes may take, and have taken.
+#[derive(Debug, Clone, Copy, Default)]
+struct Probes {
+    saved: f64,
+    at: Duration,
+}
+
+impl Chooser {
+    /// For these codecs, `none` among them or not (it always is one), on a machine with `cores` processors.
+    pub fn new(candidates: Vec<Candidate>, cores: f64) -> Chooser {
+        let estimates = Estimates::new(candidates);
+        // The first blocks go before anything is known. A quick codec with a real effect is never far from right: on a slow
+        // link it fills the queue with little, on a fast one it costs a tenth of a second.
+        let first = estimates.index_of_prior(Prior::START);
+        Chooser {
+            estimates,
+            link: LinkView::default(),
+            trials: Trials::default(),
+            cores: cores.max(0.1),
+            others: 0.0,
+            dead: 0.0,
+            window: Window::default(),
+            mix: Mix::only(first),
+            asked: f64::INFINITY,
+            owed: 0.0,
+            probes: Probes::default(),
+        }
+    }
+
+    /// A block was compressed.
+    pub fn packed(&mut self, block: &Packed) {
+        let cpu = block.cpu.as_secs_f64();
+        self.window.raw += block.raw as f64;
+        self.window.cpu += cpu;
+        self.estimates.learn(block);
+    }
+
+    /// The lanes report.
+    pub fn link(&mut self, link: &Link) {
+        self.account(link);
+        let Some(seen) = self.link.see(link) else { return };
+        self.trials.see(&seen);
+        let (mix, asked) = (self.mix, self.asked);
+        self.decide();
+        if seen.backlog && self.mix_ratio(self.mix) < self.mix_ratio(mix) * trial::HEAVIER {
+            self.trials.begin(seen.now, seen.rate, asked);
+        }
+    }
+
+    /// What the next block gets.
+    pub fn choose(&mut self, now: Duration) -> Choice {
+        self.choose_for(now, None)
+    }
+
+    /// What a block gets whose [`quick_estimate`] is known: one that would hardly shrink goes as it is, at once.
+    pub fn choose_for(&mut self, now: Duration, quick: Option<f64>) -> Choice {
+        if let Some(quick) = quick {
+            let dead = quick >= DEAD;
+            // About the last 16 blocks.
+            self.dead += (f64::from(dead) - self.dead) / 16.0;
+            if dead {
+                return self.choice(self.estimates.none(), false);
+            }
+        }
+        if let Some(probe) = self.probe(now) {
+            return self.choice(probe, true);
+        }
+        self.owed += self.mix.share;
+        if self.owed >= 1.0 {
+            self.owed -= 1.0;
+            return self.choice(self.mix.second, false);
+        }
+        self.choice(self.mix.first, false)
+    }
+
+    /// What the link carries, as far as is known: exact while blocks wait for lanes. `None` before the first report.
+    pub fn link_rate(&self) -> Option<f64> {
+        self.link.rate()
+    }
+
+    /// Blocks that may be at work or wait for lanes: enough that the lanes never wait, and no more than a quarter of a second
+    /// of them, so that a block is compressed for the link as it is when it goes. 4 before the first report.
+    pub fn ahead(&self) -> u32 {
+        let Some(link) = self.link.rate() else { return AHEAD_FIRST };
+        let points = self.estimates.points(self.dead);
+        let (ratio, cost) = (self.mix.ratio(&points), self.mix.cost(&points));
+        // What leaves while a block is compressed, and while it waits.
+        let blocks = link / (ratio * BLOCK) * (cost * BLOCK + AHEAD);
+        blocks.ceil().clamp(f64::from(AHEAD_LEAST), 1e6) as u32
+    }
+
+    /// Payload rate that the law expects of what is chosen; infinite while nothing is known to bound it.
+    pub fn expected(&self) -> f64 {
+        self.mix.rate
+    }
+
+    fn choice(&self, index: usize, probe: bool) -> Choice {
+        let Candidate { codec, level } = self.estimates.candidate(index);
+        Choice { codec, level, probe }
+    }
+
+    /// What the machine does beside compressing, per byte of payload.
+    fn account(&mut self, link: &Link) {
+        let span = link.now.saturating_sub(self.window.since).as_secs_f64();
+        let window = std::mem::replace(&mut self.window, Window { since: link.now, ..Window::default() });
+        let Some(busy) = link.busy.filter(|busy| busy.is_finite() && span > 0.0) else { return };
+        if window.raw > 0.0 {
+            let others = (busy * span - window.cpu).max(0.0) / window.raw;
+            // A block is told when it is done, its processor time lies partly before: half a second evens that out.
+            self.others += (others - self.others) * (span / 0.5).min(1.0);
+        }
+    }
+
+    fn decide(&mut self) {
+        let link = self.link.rate().map_or(f64::INFINITY, |rate| rate * HEADROOM);
+        self.asked = self.trials.floor(link);
+        self.mix = Mix::best(&self.estimates.points(self.dead), self.asked, self.cores, self.others);
+    }
+
+    fn mix_ratio(&self, mix: Mix) -> f64 {
+        mix.ratio(&self.estimates.points(self.dead))
+    }
+
+    /// A codec to try now, if one is worth it and its time is saved up.
+    fn probe(&mut self, now: Duration) -> Option<usize> {
+        let span = now.saturating_sub(self.probes.at).as_secs_f64();
+        self.probes.at = self.probes.at.max(now);
+        self.probes.saved = (self.probes.saved + span * self.cores * PROBE_SHARE).min(PROBE_SAVED);
+        let (index, cost) = self.estimates.probe(now, STALE, [self.mix.first, self.mix.second])?;
+        if cost > self.probes.saved {
+            return None;
+        }
+        self.probes.saved -= cost;
+        self.estimates.asked(index, now);
+        Some(index)
+    }
+}

@@ -1,0 +1,161 @@
+//! What each codec does to this data on this processor, as far as blocks have shown.
+//!
+//! Ratios are kept as logarithms: data that becomes harder to compress does so for all codecs by about the same factor in
+//! the logarithm, so each block moves the estimates of all, in proportion to their usual strength.
+
+use std::time::Duration;
+
+use super::candidates::{Candidate, Prior};
+use super::mix::Point;
+use super::{BLOCK, Packed};
+
+/// Blocks whose average an estimate is.
+const BLOCKS: f64 = 8.0;
+
+/// A block this far off the estimate (a factor of 1.35) is the data changing, once the next one agrees.
+const CHANGE: f64 = 0.3;
+
+#[derive(Debug, Clone)]
+struct Estimate {
+    candidate: Candidate,
+    prior: Prior,
+    cost: f64,
+    log_ratio: f64,
+    blocks: u32,
+    /// Last block, or last time one was asked for.
+    at: Duration,
+    /// The last block was off, and which way.
+    off: f64,
+}
+
+/// See the module's page.
+#[derive(Debug, Clone)]
+pub(super) struct Estimates {
+    all: Vec<Estimate>,
+    none: usize,
+}
+
+impl Estimates {
+    /// Sorted from light to heavy; `none` is added where it lacks.
+    pub(super) fn new(mut candidates: Vec<Candidate>) -> Estimates {
+        if !candidates.iter().any(|candidate| candidate.codec == 0) {
+            candidates.push(Candidate { codec: 0, level: 0 });
+        }
+        candidates.sort_by(|a, b| Prior::of(*a).cost.total_cmp(&Prior::of(*b).cost));
+        candidates.dedup();
+        let all: Vec<Estimate> = (candidates.into_iter())
+            .map(|candidate| {
+                let prior = Prior::of(candidate);
+                let Prior { cost, log_ratio } = prior;
+                Estimate { candidate, prior, cost, log_ratio, blocks: 0, at: Duration::ZERO, off: 0.0 }
+            })
+            .collect();
+        let none = all.iter().position(|estimate| estimate.candidate.codec == 0).unwrap_or(0);
+        Estimates { all, none }
+    }
+
+    pub(super) fn none(&self) -> usize {
+        self.none
+    }
+
+    pub(super) fn candidate(&self, index: usize) -> Candidate {
+        self.all[index].candidate
+    }
+
+    /// That candidate, or the one nearest to it in cost.
+    pub(super) fn index_of_prior(&self, wanted: Candidate) -> usize {
+        let cost = Prior::of(wanted).cost;
+        let off = |estimate: &Estimate| (estimate.prior.cost / cost).ln().abs();
+        let nearest = self.all.iter().enumerate().min_by(|(_, a), (_, b)| off(a).total_cmp(&off(b)));
+        nearest.map_or(self.none, |(index, _)| index)
+    }
+
+    /// What the law works with; of a share of `dead` blocks each codec makes nothing.
+    pub(super) fn points(&self, dead: f64) -> Vec<Point> {
+        let live = 1.0 - dead.clamp(0.0, 1.0);
+        (self.all.iter())
+            .map(|estimate| Point {
+                cost: estimate.cost * live,
+                ratio: dead + live * estimate.log_ratio.exp(),
+            })
+            .collect()
+    }
+
+    /// A block tells of its codec, and through it of the others.
+    pub(super) fn learn(&mut self, block: &Packed) {
+        let candidate = Candidate { codec: block.codec, level: block.level };
+        let Some(index) = self.all.iter().position(|estimate| estimate.candidate == candidate) else {
+            return;
+        };
+        if block.raw == 0 {
+            return;
+        }
+        let cost = block.cpu.as_secs_f64() / block.raw as f64;
+        let log_ratio = (block.packed.max(1) as f64 / block.raw as f64).ln().min(0.0);
+        let known = &self.all[index];
+        let (first, was) = (known.blocks == 0, known.clone());
+        let off = log_ratio - was.log_ratio;
+        let agrees = off.abs() > CHANGE && was.off.abs() > CHANGE && off.signum() == was.off.signum();
+        // The first block replaces the prior; later ones are averaged, the faster the fewer there were.
+        let weight = if agrees { 0.6 } else { 1.0 / (f64::from(was.blocks) + 1.0).min(BLOCKS) };
+        self.move_ratios(index, weight * off, first);
+        self.move_cost(index, cost, weight);
+        let known = &mut self.all[index];
+        known.blocks = known.blocks.saturating_add(1);
+        known.at = known.at.max(block.now);
+        known.off = off;
+    }
+
+    fn move_ratios(&mut self, index: usize, step: f64, first: bool) {
+        let strength = self.all[index].prior.log_ratio;
+        for (other, estimate) in self.all.iter_mut().enumerate() {
+            if other == index {
+                estimate.log_ratio = (estimate.log_ratio + step).min(0.0);
+            } else if estimate.blocks == 0 || !first {
+                // A first block says how this codec differs from the others; it is no news of the data.
+                let share = if strength < 0.0 { estimate.prior.log_ratio / strength } else { 0.0 };
+                estimate.log_ratio = (estimate.log_ratio + step * share).min(0.0);
+            }
+        }
+    }
+
+    /// Codecs not tried yet are as much faster or slower than usual as those of them that compress and were.
+    fn move_cost(&mut self, index: usize, cost: f64, weight: f64) {
+        let known = &mut self.all[index];
+        known.cost += (cost - known.cost) * weight;
+        let none = self.none;
+        let tried = |(other, estimate): &(usize, &Estimate)| {
+            *other != none && (estimate.blocks > 0 || *other == index) && estimate.cost > 0.0
+        };
+        let logs: Vec<f64> = (self.all.iter().enumerate().filter(tried))
+            .map(|(_, estimate)| (estimate.cost / estimate.prior.cost).ln())
+            .collect();
+        if logs.is_empty() {
+            return;
+        }
+        let scale = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+        for (other, estimate) in self.all.iter_mut().enumerate() {
+            if estimate.blocks == 0 && other != index && other != none {
+                estimate.cost = estimate.prior.cost * scale;
+            }
+        }
+    }
+
+    /// The neighbour of what is in use that was not tried for longest, and the processor time of a block.
+    pub(super) fn probe(&self, now: Duration, stale: Duration, used: [usize; 2]) -> Option<(usize, f64)> {
+        let (low, high) = (used[0].min(used[1]), used[0].max(used[1]));
+        let near = low.saturating_sub(2)..=(high + 2).min(self.all.len() - 1);
+        let due = |index: &usize| {
+            let estimate = &self.all[*index];
+            let wait = if estimate.blocks == 0 { stale / 10 } else { stale };
+            *index != self.none && !used.contains(index) && now >= estimate.at + wait
+        };
+        let oldest = near.filter(due).min_by_key(|index| self.all[*index].at)?;
+        Some((oldest, self.all[oldest].cost * BLOCK))
+    }
+
+    /// A block was given to this one; another need not be before its result is there.
+    pub(super) fn asked(&mut self, index: usize, now: Duration) {
+        self.all[index].at = now;
+    }
+}

@@ -1,0 +1,200 @@
+//! What the link carries: exact while blocks wait for lanes, a lower bound that grows while lanes wait for blocks.
+
+use std::time::Duration;
+
+use super::Link;
+
+/// Reports are joined until they hold this many bytes...
+const ENOUGH: f64 = (512 << 10) as f64;
+
+/// ...or this much time: on 5 Mbit/s, 100 ms are 62 KB, a twentieth of a block.
+const LONG: Duration = Duration::from_millis(400);
+
+/// Readings within this of the estimate are noise to be averaged, those beyond it a change once a second one agrees.
+const NOISE: f64 = 0.2;
+
+/// How much more than the wire carried is asked for, step by step, while lanes wait for blocks: carefully at first, since a
+/// queue may run empty for once; 20-fold within eight windows.
+const GROWTH: [f64; 5] = [1.1, 1.2, 1.4, 1.7, 2.0];
+
+/// The wire follows if it carries this much more than before. A full link does not, whatever the queue looks like; a
+/// compressor that is the limit, or a slow source, puts more on the wire as soon as codecs get lighter.
+const FOLLOWS: f64 = 1.05;
+
+/// Windows that it may take to follow: blocks on their way were compressed for the link as it was.
+const PATIENCE: u32 = 2;
+
+/// Windows of rest after it did not follow, the first time and at most: half a second, so that a link that becomes faster is
+/// noticed within a second.
+const REST: u32 = 2;
+const REST_MOST: u32 = 5;
+
+/// Below this no codec differs from another.
+const SLOWEST: f64 = 1e3;
+
+/// Beyond this no codec pays, on any machine: 1 TB/s.
+const FASTEST: f64 = 1e12;
+
+/// Reports joined.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Seen {
+    pub(super) now: Duration,
+    pub(super) rate: f64,
+    pub(super) backlog: bool,
+}
+
+/// How the growth goes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hunger {
+    /// Index into [`GROWTH`].
+    step: usize,
+    /// What the wire carried when more was asked for; 0 before the first time.
+    base: f64,
+    /// Windows since then.
+    waited: u32,
+    /// Windows of rest left, and how many the next rest has.
+    rest: u32,
+    next_rest: u32,
+}
+
+/// See the module's page.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LinkView {
+    rate: Option<f64>,
+    /// Last report, and what was joined since the last window.
+    at: Duration,
+    bytes: f64,
+    span: Duration,
+    emptied: bool,
+    /// Asking for more, while lanes wait for blocks.
+    hunger: Hunger,
+    /// The last window was this much off, and waits for a second one to agree.
+    suspect: Option<f64>,
+}
+
+impl LinkView {
+    /// The estimate.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+
+    /// Takes a report; returns the window that it completes.
+    pub(super) fn see(&mut self, link: &Link) -> Option<Seen> {
+        let span = link.now.saturating_sub(self.at);
+        self.at = self.at.max(link.now);
+        let rate = if link.rate.is_finite() { link.rate.max(0.0) } else { 0.0 };
+        self.bytes += rate * span.as_secs_f64();
+        self.span += span;
+        self.emptied |= !link.backlog;
+        if self.span.is_zero() || self.bytes < ENOUGH && self.span < LONG {
+            return None;
+        }
+        let seen = Seen { now: link.now, rate: self.bytes / self.span.as_secs_f64(), backlog: !self.emptied };
+        (self.bytes, self.span, self.emptied) = (0.0, Duration::ZERO, false);
+        self.learn(seen);
+        Some(seen)
+    }
+
+    fn learn(&mut self, seen: Seen) {
+        let rate = seen.rate.clamp(SLOWEST, FASTEST);
+        if seen.backlog {
+            self.hunger = Hunger::default();
+            self.exact(rate);
+        } else {
+            self.suspect = None;
+            self.rate = Some(self.hunger.ask(rate, self.rate.unwrap_or(rate)).min(FASTEST));
+        }
+    }
+
+    fn exact(&mut self, rate: f64) {
+        let Some(known) = self.rate else {
+            self.rate = Some(rate);
+            return;
+        };
+        let off = rate / known - 1.0;
+        if off.abs() <= NOISE {
+            self.suspect = None;
+            self.rate = Some(known + 0.3 * (rate - known));
+        } else if self.suspect.is_some_and(|before| before.signum() == off.signum()) {
+            self.suspect = None;
+            self.rate = Some(rate);
+        } else {
+            self.suspect = Some(off);
+        }
+    }
+}
+
+impl Hunger {
+    /// The estimate after a window without backlog in which the wire carried `rate`; it was `known` before.
+    fn ask(&mut self, rate: f64, known: f64) -> f64 {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return known.max(rate);
+        }
+        let follows = self.base == 0.0 || rate > FOLLOWS * self.base;
+        if follows {
+            let growth = GROWTH[self.step.min(GROWTH.len() - 1)];
+            (self.base, self.waited, self.step) = (rate, 0, self.step + 1);
+            return known.max(rate * growth);
+        }
+        self.waited += 1;
+        if self.waited <= PATIENCE {
+            return known;
+        }
+        let rest = self.next_rest.clamp(REST, REST_MOST);
+        *self = Hunger { rest, next_rest: rest * 2, ..Hunger::default() };
+        rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed(view: &mut LinkView, from: u64, reports: &[(f64, bool)]) {
+        for (index, (rate, backlog)) in reports.iter().enumerate() {
+            let now = Duration::from_millis(from + 100 * (index as u64 + 1));
+            view.see(&Link { now, rate: *rate, backlog: *backlog, busy: None });
+        }
+    }
+
+    #[test]
+    fn one_odd_reading_is_noise_and_two_are_a_change() {
+        let mut view = LinkView::default();
+        feed(&mut view, 0, &[(100e6, true), (10e6, true), (100e6, true)]);
+        assert_eq!(view.rate(), Some(100e6));
+        feed(&mut view, 300, &[(10e6, true), (6e6, true)]);
+        assert_eq!(view.rate(), Some(6e6));
+    }
+
+    #[test]
+    fn without_backlog_it_grows_twentyfold_within_a_second() {
+        let mut view = LinkView::default();
+        feed(&mut view, 0, &[(6e6, true)]);
+        // The wire carries what is asked for.
+        for window in 1..=8 {
+            let rate = view.rate().unwrap();
+            feed(&mut view, 100 * window, &[(rate, false)]);
+        }
+        assert!(view.rate().unwrap() > 120e6, "{:?}", view.rate());
+    }
+
+    #[test]
+    fn a_full_link_does_not_follow_even_where_the_queue_runs_empty() {
+        let mut view = LinkView::default();
+        feed(&mut view, 0, &[(100e6, true)]);
+        for window in 1..50 {
+            feed(&mut view, 100 * window, &[(100e6, false)]);
+            assert!(view.rate().unwrap() <= 110.1e6, "{:?}", view.rate());
+        }
+    }
+
+    #[test]
+    fn slow_links_are_seen_over_longer_windows() {
+        let mut view = LinkView::default();
+        feed(&mut view, 0, &[(0.0, true), (0.0, true), (2.4e6, true)]);
+        assert_eq!(view.rate(), None);
+        feed(&mut view, 300, &[(0.0, true)]);
+        assert!((view.rate().unwrap() - 0.6e6).abs() < 1.0);
+    }
+}

@@ -1,0 +1,198 @@
+//! The chooser against links, processors and data of every kind, in simulated time: it must never be slower than the best
+//! codec fixed from the start by more than a twentieth, and must follow a link that changes.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod data;
+mod world;
+
+use std::time::Duration;
+
+use data::Data;
+use proptest::prelude::*;
+use weir_model::chooser::CANDIDATES;
+use world::{Fixed, Moment, World};
+
+/// Payload bytes with the chooser, and with the best of all fixed choices.
+fn compare(world: &World) -> (f64, f64, &'static str) {
+    let chosen = world.run_chooser().payload();
+    let fixed = CANDIDATES.iter().map(|candidate| (world.run(&mut Fixed(*candidate)).payload(), *candidate));
+    let (best, candidate) = fixed.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
+    (chosen, best, data::name(candidate))
+}
+
+#[track_caller]
+fn not_slower(world: &World) {
+    let (chosen, best, name) = compare(world);
+    assert!(chosen >= 0.95 * best, "{:.1} % of always {name}: {world:?}", 100.0 * chosen / best);
+}
+
+#[test]
+fn a_grid_of_links_processors_and_data() {
+    let mut worst = (1.0, String::new());
+    for data in Data::ALL {
+        for cores in [1, 2, 4, 16] {
+            for mbit in [5.0, 20.0, 100.0, 1000.0, 2500.0, 10_000.0] {
+                let world = World { cores, ..World::of(data, mbit) };
+                let (chosen, best, name) = compare(&world);
+                println!(
+                    "{data:?} {cores} cores {mbit} Mbit/s: {:.3} of always {name} ({:.1} MB/s)",
+                    chosen / best,
+                    best / world.span / 1e6
+                );
+                if chosen / best < worst.0 {
+                    worst = (chosen / best, format!("{data:?} {cores} {mbit}"));
+                }
+            }
+        }
+    }
+    println!("worst: {worst:?}");
+    assert!(worst.0 >= 0.95, "{worst:?}");
+}
+
+#[test]
+fn loopback_on_two_cores_wants_none() {
+    // 1 GB/s of payload sent as it is fills both cores: digest, cipher, both ends' sockets.
+    let world = World { cores: 2, wire_cost: 1.2e-9, raw_cost: 0.8e-9, ..World::of(Data::Text, 400_000.0) };
+    not_slower(&world);
+    let run = world.run_chooser();
+    let none = run.moments.iter().skip(20).filter(|moment| moment.level_of_most() == "none").count();
+    assert!(none * 100 >= 95 * (run.moments.len() - 20), "{none} of {}", run.moments.len());
+}
+
+#[test]
+fn probing_costs_less_than_a_fiftieth() {
+    for (mbit, cores) in [(400_000.0, 2), (10_000.0, 1), (1000.0, 2)] {
+        let world = World { cores, ..World::of(Data::Noise, mbit) };
+        let run = world.run_chooser();
+        let share = run.probe_cpu / (world.span * f64::from(cores));
+        assert!(share <= 0.02, "{share:.4} of the processors' time at {mbit} Mbit/s");
+    }
+}
+
+/// Rates over time: (from second, Mbit/s).
+const CHANGES: [(f64, f64); 3] = [(0.0, 1000.0), (10.0, 50.0), (20.0, 1000.0)];
+
+#[test]
+fn a_link_that_changes_is_followed_within_two_seconds() {
+    for cores in [2, 4, 16] {
+        let world = World { cores, changes: CHANGES.to_vec(), span: 30.0, ..World::of(Data::Text, 1000.0) };
+        let run = world.run_chooser();
+        for (from, mbit) in CHANGES {
+            let steady = World { cores, ..World::of(Data::Text, mbit) };
+            let (_, best, _) = compare(&steady);
+            let best = best / steady.span;
+            let settled = |moment: &&Moment| (from + 2.0..from + 9.5).contains(&moment.at);
+            let after: Vec<f64> = run.moments.iter().filter(settled).map(|moment| moment.payload).collect();
+            let mean = after.iter().sum::<f64>() / after.len() as f64 / 0.1;
+            println!(
+                "{cores} cores from {from} s, {mbit} Mbit/s: {:.1} MB/s, best fixed {:.1}",
+                mean / 1e6,
+                best / 1e6
+            );
+            assert!(
+                mean >= 0.95 * best,
+                "{cores} cores, {mbit} Mbit/s: {:.1} of {:.1} MB/s",
+                mean / 1e6,
+                best / 1e6
+            );
+        }
+    }
+}
+
+#[test]
+fn a_slow_receiver_is_no_slow_link() {
+    let world = World { receiver: 200e6, cores: 4, ..World::of(Data::Text, 10_000.0) };
+    not_slower(&world);
+    let run = world.run_chooser();
+    let cpu = run.cpu / (world.span * 4.0);
+    assert!(cpu < 0.5, "{cpu:.2} of the processors' time to send what none would");
+}
+
+#[test]
+fn data_that_changes_on_the_way() {
+    for pair in [(Data::Text, Data::Noise), (Data::Noise, Data::Text)] {
+        for cores in [2, 8] {
+            let world = World { then: Some((15.0, pair.1)), cores, ..World::of(pair.0, 500.0) };
+            let run = world.run_chooser();
+            let parts = [(pair.0, 1.0..14.5), (pair.1, 17.0..29.5)];
+            for (data, span) in parts {
+                let (_, best, _) = compare(&World { cores, ..World::of(data, 500.0) });
+                let seen: f64 = run
+                    .moments
+                    .iter()
+                    .filter(|moment| span.contains(&moment.at))
+                    .map(|moment| moment.payload)
+                    .sum();
+                let (rate, best) = (seen / (span.end - span.start), best / 30.0);
+                assert!(
+                    rate >= 0.95 * best,
+                    "{pair:?} {cores} cores: {data:?} {:.1} of {:.1}",
+                    rate / 1e6,
+                    best / 1e6
+                );
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn never_slower_than_the_best_fixed_choice(
+        data in 0..Data::ALL.len(),
+        cores in 1u32..=16,
+        // 5 Mbit/s to 10 Gbit/s, evenly in the logarithm.
+        link in 0.0..1.0f64,
+        speed in 0.5..2.0f64,
+        queue in 2usize..10,
+        noise in 0.0..0.3f64,
+        jitter in 0.0..0.2f64,
+        wire_cost in 0.0..1.5e-9f64,
+        raw_cost in 0.0..1.0e-9f64,
+        seed in any::<u64>(),
+    ) {
+        let mbit = 5.0 * 2000f64.powf(link);
+        let world = World { cores, speed, queue, noise, jitter, wire_cost, raw_cost, seed, ..World::of(Data::ALL[data], mbit) };
+        let (chosen, best, name) = compare(&world);
+        prop_assert!(chosen >= 0.95 * best, "{:.1} % of always {}: {:?}", 100.0 * chosen / best, name, world);
+    }
+
+    #[test]
+    fn any_reports_give_a_choice_among_the_candidates(
+        events in proptest::collection::vec((any::<u8>(), any::<u32>(), any::<u32>(), any::<bool>(), -1e3..1e12f64), 0..200)
+    ) {
+        let mut chooser = weir_model::chooser::Chooser::new(CANDIDATES.to_vec(), 4.0);
+        let mut now = Duration::ZERO;
+        for (kind, a, b, flag, rate) in events {
+            now += Duration::from_micros(u64::from(a % 200_000));
+            let candidate = CANDIDATES[usize::from(kind) % CANDIDATES.len()];
+            match kind % 3 {
+                0 => chooser.link(&weir_model::chooser::Link { now, rate, backlog: flag, busy: flag.then_some(rate) }),
+                1 => chooser.packed(&weir_model::chooser::Packed {
+                    codec: candidate.codec,
+                    level: candidate.level,
+                    raw: u64::from(a),
+                    packed: u64::from(b),
+                    cpu: Duration::from_nanos(u64::from(b)),
+                    now,
+                }),
+                _ => {
+                    let choice = chooser.choose_for(now, flag.then_some(rate));
+                    prop_assert!(CANDIDATES.iter().any(|known| known.codec == choice.codec && known.level == choice.level));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore]
+fn trace() {
+    let var = |name: &str, default: f64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let data = Data::ALL[var("DATA", 2.0) as usize];
+    let world = World { cores: var("CORES", 2.0) as u32, ..World::of(data, var("MBIT", 2500.0)) };
+    for moment in world.run_chooser().moments.iter().take(var("N", 80.0) as usize) {
+        println!("{:5.1} {:8.1} {:?} {}", moment.at, moment.payload / 1e5, moment.chosen, moment.note);
+    }
+}
