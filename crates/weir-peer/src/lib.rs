@@ -10,7 +10,6 @@
 //! page to write another end from.
 
 pub mod addresses;
-pub mod cipher;
 pub mod control;
 pub mod end;
 pub mod error;

@@ -7,7 +7,6 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::addresses;
-use crate::cipher::Cipher;
 use crate::control::Control;
 use crate::end::{Context, End, Event, Events, listen_to, lost, read_message, tell};
 use crate::error::Error;
@@ -20,6 +19,7 @@ use crate::secure::Keyring;
 use crate::sender::{Sender, spawn};
 use crate::wire::frame::{self, Kind};
 use crate::wire::message::{Hello, Listening, Message, Role, Start};
+use weir_codec::cipher::Cipher;
 
 /// How long the driver's address is tried.
 const PATIENCE: Duration = Duration::from_millis(2500);

@@ -5,8 +5,8 @@ use std::fmt;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use serde::{Deserialize, Serialize};
 
-use crate::cipher::{Cipher, Key};
 use crate::wire::record::{HEADER, Header, Malformed, TAG};
+use weir_codec::cipher::{Cipher, Key};
 
 /// 32 random bytes that both ends share; ssh carries them, nobody prints them.
 #[derive(Clone, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ impl Keyring {
         let filled = self.root.expand(&info, Length(bytes.len())).and_then(|key| key.fill(&mut bytes));
         // A key of zeros must never be used, so this has to stop the program.
         filled.expect("HKDF gives up to 255 hashes' length, a key is shorter than two");
-        Some(cipher.key(&bytes))
+        Some(cipher.key(&bytes).expect("it has the cipher's length"))
     }
 }
 

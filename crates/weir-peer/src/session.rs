@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use weir_tree::Name;
 
-use crate::cipher::Cipher;
 use crate::control::Control;
 use crate::end::{Context, End, Event, Events, listen_to, lost, read_message};
 use crate::error::Error;
@@ -23,6 +22,7 @@ use crate::wire::frame::{self, Kind};
 use crate::wire::message::{
     Failure, FailureKind, Hello, Message, Options, Ports, Problem, Role, Start, Totals, Transport,
 };
+use weir_codec::cipher::Cipher;
 
 /// Between two looks at what happens.
 const LOOK: Duration = Duration::from_millis(20);
@@ -237,7 +237,8 @@ fn begin(
     control: &Control,
 ) -> Result<(Keyring, Option<&'static str>), Error> {
     // Where both have the instructions, AES-GCM is the fastest by far; without them ChaCha20 is.
-    let cipher = Cipher::by_id(if own.aes && theirs.aes { 1 } else { 3 }).filter(|_| !job.lanes.plain);
+    let fastest = if own.aes && theirs.aes { Cipher::AES_128_GCM } else { Cipher::CHACHA20_POLY1305 };
+    let cipher = (!job.lanes.plain).then_some(fastest);
     let secret = Secret::draw()?;
     let keyring = Keyring::new(&secret, cipher);
     let (role, paths) = match job.role {

@@ -308,7 +308,7 @@ impl Receiver {
     fn is_there(&self, place: &Place, offer: &Offered) -> bool {
         match place.target.existing(&offer.entry.name) {
             Ok(Some(there)) => {
-                compare::unchanged(&offer.entry, &there) && place.target.mend(&offer.entry, &there).is_ok()
+                compare::unchanged(&offer.entry, &there) && place.target.mend(&offer.entry).is_ok()
             }
             _ => false,
         }
@@ -363,9 +363,14 @@ impl Receiver {
                 weir_tree::target::Lack::Xattrs => "extended attributes",
                 weir_tree::target::Lack::Owner => "owner or group",
                 weir_tree::target::Lack::Mode => "mode",
+                weir_tree::target::Lack::Times => "times",
             };
             let more = if word.count > 1 { format!(" and {} more", word.count - 1) } else { String::new() };
-            let words = format!("{what} not kept for {}{more}: {}", word.first, word.why);
+            let words = format!(
+                "{what} not kept for {}{more}: {}",
+                word.first,
+                std::io::Error::from_raw_os_error(word.errno)
+            );
             self.problem(word.first, Failure::new(FailureKind::Local, words), true);
         }
     }

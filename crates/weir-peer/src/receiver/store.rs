@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_codec::codec::Codec;
 use weir_transfer::stage_clock::{Stage, StageClock};
 use weir_tree::Kind;
 
@@ -30,7 +31,18 @@ impl Receiver {
         clock.enter(Stage::Decompress);
         let raw = match footer.codec {
             0 => payload,
-            _ => &buffers.raw[..],
+            id => {
+                let unpacked =
+                    Codec::by_id(id).ok_or("a codec that does not exist".to_owned()).and_then(|codec| {
+                        let done = codec.decompress(payload, footer.raw as usize, &mut buffers.raw);
+                        done.map_err(|error| error.to_string())
+                    });
+                if let Err(why) = unpacked {
+                    self.control.send(&Message::Again(lane, sequence, why));
+                    return Ok(());
+                }
+                &buffers.raw[..]
+            }
         };
         match footer.kind {
             record::Kind::Hello => Ok(()),

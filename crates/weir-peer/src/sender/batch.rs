@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use weir_tree::{Entry, Kind, source};
+use weir_tree::{Entry, source};
 
 use super::queue::{Batch, Item};
 use super::source::refresh;
@@ -65,9 +65,4 @@ fn member(item: &Item, content: &mut Vec<u8>) -> Result<Entry, Failure> {
 fn read(file: &mut File, size: u64, content: &mut Vec<u8>) -> std::io::Result<()> {
     content.reserve(size as usize);
     file.take(size).read_to_end(content).map(|_| ())
-}
-
-/// Whether an entry brings content with it.
-pub(super) fn has_content(entry: &Entry) -> bool {
-    matches!(entry.kind, Kind::File { .. })
 }

@@ -7,6 +7,7 @@
 
 mod batch;
 mod lanes;
+mod packer;
 mod producer;
 mod queue;
 mod source;
@@ -31,6 +32,7 @@ use crate::secure::Keyring;
 use crate::subtrees::Digest;
 use crate::wire::message::{Answer, Failure, FailureKind, Message, Offered, Options, Problem, Totals};
 use lanes::Lanes;
+use packer::Packer;
 use queue::{Item, Job, Queue};
 use source::SourceFile;
 
@@ -50,6 +52,7 @@ pub struct Sender {
     lanes: Lanes,
     files: Mutex<Files>,
     limiter: Option<Limiter>,
+    packer: Packer,
     counts: Counts,
     clocks: Mutex<Vec<Arc<StageClock>>>,
 }
@@ -81,7 +84,6 @@ struct Counts {
     others: AtomicU64,
     bytes: AtomicU64,
     kept: AtomicU64,
-    raw: AtomicU64,
     packed: AtomicU64,
 }
 
@@ -94,7 +96,9 @@ impl Sender {
         keyring: Keyring,
         roots: Vec<Root>,
     ) -> Arc<Sender> {
+        let start = Instant::now();
         let limiter = options.rate_cap.map(|rate| Limiter::new(Rate(rate as f64)));
+        let packer = Packer::new(options.codec, start);
         Arc::new(Sender {
             control,
             events,
@@ -105,6 +109,7 @@ impl Sender {
             lanes: Lanes::default(),
             files: Mutex::default(),
             limiter,
+            packer,
             counts: Counts::default(),
             clocks: Mutex::default(),
         })

@@ -39,6 +39,13 @@ pub(crate) enum Job {
     Batch(Arc<Batch>),
 }
 
+impl Job {
+    /// Not to be compressed.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Job::Block { plain: true, .. })
+    }
+}
+
 /// Entries that travel together.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
@@ -240,11 +247,6 @@ impl Queue {
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         !state.over
-    }
-
-    /// Records on their way on `lane`.
-    pub(crate) fn in_flight(&self, lane: u32) -> usize {
-        self.lock().in_flight.get(&lane).map_or(0, VecDeque::len)
     }
 
     fn wake(&self, mut state: MutexGuard<'_, State>) {

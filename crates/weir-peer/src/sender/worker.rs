@@ -76,7 +76,14 @@ impl Sender {
                 }
             }
         };
-        footer.codec = 0;
+        if !job.is_plain() {
+            clock.enter(Stage::Compress);
+            if let Some(codec) = self.packer.pack(raw, packed) {
+                footer.codec = codec;
+                footer.push_to(packed);
+                return Ok(packed);
+            }
+        }
         footer.push_to(raw);
         Ok(raw)
     }
