@@ -102,11 +102,11 @@ impl Entry {
     pub(crate) fn from_statx(
         name: Name,
         stat: &Statx,
-        target: impl FnOnce() -> Result<LinkTarget, crate::Error>,
+        target: impl FnOnce(&Name) -> Result<LinkTarget, crate::Error>,
     ) -> Result<Entry, crate::Error> {
         let kind = match file_type(stat) {
             FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Symlink { target: target()? },
+            FileType::Symlink => Kind::Symlink { target: target(&name)? },
             FileType::Fifo => Kind::Special(Special::Fifo),
             FileType::Socket => Kind::Special(Special::Socket),
             FileType::BlockDevice => Kind::Special(Special::BlockDevice),

@@ -54,6 +54,24 @@ pub enum Error {
         /// The entry.
         name: Name,
     },
+    /// A name that weir uses itself.
+    #[error("cannot put {name}: names like .NAME.weir-part are those of weir's unfinished files; rename it")]
+    Reserved {
+        /// The entry.
+        name: Name,
+    },
+    /// Another weir is at work on the same file.
+    #[error("{name} is being written by another weir; wait for it")]
+    Locked {
+        /// The entry.
+        name: Name,
+    },
+    /// The target of a copy lies in its source.
+    #[error("{name} is the target of this copy itself; left out")]
+    Itself {
+        /// The entry.
+        name: Name,
+    },
     /// Another entry has the same name but for upper and lower case.
     #[error(
         "cannot put {name} beside {there}: this file system takes both names for one; rename one of them"

@@ -10,6 +10,7 @@
 //! * [`delta`]: which parts of a file another version of it already holds.
 //!
 //! ```
+//! use std::io::Read;
 //! use weir_tree::{Filter, Kind, Step, Target, Walk, target, walk};
 //! # let (source, copy) = (tempfile::tempdir()?, tempfile::tempdir()?);
 //! # std::fs::write(source.path().join("x"), "hello")?;
@@ -19,7 +20,11 @@
 //!     match step {
 //!         Step::Found(entry, source) => match &entry.kind {
 //!             Kind::Directory => target.directory(&entry.name)?,
-//!             Kind::File { .. } => target.small(&entry, &std::fs::read(source.path())?)?,
+//!             Kind::File { .. } => {
+//!                 let mut content = Vec::new();
+//!                 source.open(&entry)?.read_to_end(&mut content)?;
+//!                 target.small(&entry, &content)?;
+//!             }
 //!             Kind::Symlink { .. } => target.symlink(&entry)?,
 //!             Kind::HardLink { .. } => target.hard_link(&entry)?,
 //!             Kind::Special(_) => {}

@@ -2,11 +2,18 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::entry::Entry;
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Statx, StatxFlags, openat, seek, statx};
+use rustix::io::Errno;
+
+use crate::entry::{self, Entry, Time};
 use crate::error::Error;
+use crate::walk::Identity;
+
+/// Flags for opening a directory, less the access mode.
+pub(crate) const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The way to the content of an entry that a walk found. Holds its directory open, so that names need not be looked up
 /// again: many of them kept for long keep as many directories open as they come from.
@@ -14,28 +21,72 @@ use crate::error::Error;
 pub struct Source {
     pub(crate) directory: Arc<OwnedFd>,
     pub(crate) base: Box<[u8]>,
-    /// Device and inode.
-    pub(crate) identity: (u64, u64),
+    pub(crate) identity: Identity,
 }
 
 impl Source {
     /// Opens the file for reading. An error if it is no longer the file that the walk saw: a symbolic link that was
     /// swapped in is never followed, a pipe never waited for.
     pub fn open(&self, entry: &Entry) -> Result<File, Error> {
-        let _ = entry;
-        unimplemented!()
+        let name = &entry.name;
+        // O_NONBLOCK: opening a pipe would wait for a writer (open(2)); regular files do not care.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let file =
+            openat(&self.directory, &*self.base, flags, Mode::empty()).map_err(|errno| match errno {
+                Errno::LOOP => Error::Replaced { name: name.clone() },
+                errno => Error::of("open", name, errno),
+            })?;
+        let stat = stat(&file, b"").map_err(|errno| Error::of("open", name, errno))?;
+        if !entry::file_type(&stat).is_file() || Identity::from_statx(&stat) != self.identity {
+            return Err(Error::Replaced { name: name.clone() });
+        }
+        Ok(File::from(file))
+    }
+
+    /// Which file it is.
+    pub fn identity(&self) -> Identity {
+        self.identity
     }
 }
 
 /// Is the open file still what the walk saw, by size and time? To be asked after reading it.
 pub fn unchanged(file: &File, entry: &Entry) -> Result<bool, Error> {
-    let _ = (file, entry);
-    unimplemented!()
+    let stat = stat(file, b"").map_err(|errno| Error::of("read", &entry.name, errno))?;
+    let time = Time::new(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec);
+    Ok(stat.stx_size == entry.size() && time == Some(entry.mtime))
 }
 
-/// The ranges of `file` that hold data, in order, between its holes (SEEK_DATA and SEEK_HOLE); one range where the file
-/// system cannot tell.
-pub fn data(file: &File, size: u64) -> impl Iterator<Item = Result<Range<u64>, Error>> {
-    let _ = (file, size);
-    std::iter::empty()
+/// The ranges of `file` that hold data, in order, between its holes (SEEK_DATA and SEEK_HOLE), up to the size that
+/// `entry` says; one range where the file system cannot tell. Uses the position of `file`.
+pub fn data<'a>(file: &'a File, entry: &'a Entry) -> impl Iterator<Item = Result<Range<u64>, Error>> + 'a {
+    let size = entry.size();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if at >= size {
+            return None;
+        }
+        let range =
+            next_data(file, at, size).map_err(|errno| Error::of("read", &entry.name, errno)).transpose()?;
+        at = range.as_ref().map_or(size, |range| range.end);
+        Some(range)
+    })
+}
+
+fn next_data(file: &File, at: u64, size: u64) -> Result<Option<Range<u64>>, Errno> {
+    let start = match seek(file, SeekFrom::Data(at)) {
+        Ok(start) if start < size => start,
+        // ENXIO: nothing but a hole from here on (lseek(2)).
+        Ok(_) | Err(Errno::NXIO) => return Ok(None),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(at..size)),
+        Err(error) => return Err(error),
+    };
+    let end = seek(file, SeekFrom::Hole(start))?;
+    // Another process may cut the file between the two calls.
+    Ok(Some(start..end.clamp(start + 1, size)))
+}
+
+/// statx(2) of `base` in an open directory, or of what is open itself where `base` is empty; links are not followed.
+pub(crate) fn stat(directory: impl AsFd, base: &[u8]) -> Result<Statx, Errno> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
+    statx(directory, base, flags, StatxFlags::BASIC_STATS)
 }

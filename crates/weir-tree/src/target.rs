@@ -1,197 +1,55 @@
 //! A tree being written: every step beneath its root, whatever names and links say.
 //!
-//! `&self` everywhere: a target may be used by several threads at once.
+//! A directory is opened once, by openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, and then used by its
+//! descriptor; what is done in it goes by a single component, never through a link. `&self` everywhere: a target may be
+//! used by several threads at once.
 
-use std::collections::HashSet;
+mod attributes;
+mod directories;
+mod extras;
+mod pending;
+mod place;
+mod words;
+
 use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::entry::{Entry, Name};
+use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::entry::{self, Entry, Kind, LinkTarget, Name};
 use crate::error::Error;
-use crate::filter::Filter;
+use crate::source;
 use crate::walk::Identity;
+use directories::Directories;
+pub use pending::Pending;
+use words::Words;
+pub use words::{Lack, Word};
 
 /// Which attributes of the source an entry gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
     /// Mode, with set-user-id and the like; without it: the source's permissions less the umask, an existing file's own.
     pub modes: bool,
     /// Modification times.
     pub times: bool,
-    /// Owner and group by number. Needs root; otherwise only groups that this user is in.
+    /// Owner and group by number. Needs root; otherwise only the group, if this user is in it.
     pub owners: bool,
     /// Extended attributes.
     pub xattrs: bool,
 }
 
 /// How a target is opened.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// What entries get.
     pub keep: Keep,
     /// Make the root where it is missing (its parent has to be there).
     pub create: bool,
-}
-
-/// A tree being written.
-#[derive(Debug)]
-pub struct Target {}
-
-/// A file being written, under no name or a temporary one. Dropped without [`Pending::finish`]: gone, unless it is a part.
-#[derive(Debug)]
-pub struct Pending {}
-
-/// What could not be kept, said once a kind: how often, and the first entry it happened to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
-    /// What.
-    pub lack: Lack,
-    /// How often.
-    pub count: u64,
-    /// The first one.
-    pub first: Name,
-    /// The system's reason.
-    pub why: String,
-}
-
-/// An attribute that the target did not take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lack {
-    /// The file system has no extended attributes, or not such.
-    Xattrs,
-    /// Not allowed to set this owner or group.
-    Owner,
-    /// Not allowed to set this mode.
-    Mode,
-}
-
-impl Target {
-    /// Opens the directory `root`, itself reached as the user wrote it, links and all.
-    pub fn open(root: &Path, options: Options) -> Result<Target, Error> {
-        let _ = (root, options);
-        unimplemented!()
-    }
-
-    /// Which directory it is.
-    pub fn identity(&self) -> Identity {
-        unimplemented!()
-    }
-
-    /// What could not be kept so far.
-    pub fn words(&self) -> Vec<Word> {
-        unimplemented!()
-    }
-
-    /// Makes the directory and those on the way to it, where they are missing: mode 0700 until
-    /// [`Target::finish_directory`]. One that is there is made writable for its owner until then.
-    pub fn directory(&self, name: &Name) -> Result<(), Error> {
-        let _ = name;
-        unimplemented!()
-    }
-
-    /// Gives a directory its attributes: after everything in it is finished, for its times come last.
-    pub fn finish_directory(&self, entry: &Entry) -> Result<(), Error> {
-        let _ = entry;
-        unimplemented!()
-    }
-
-    /// Begins a file that appears under its name only when it is finished; directories on the way are made.
-    /// Space is reserved unless it is sparse.
-    pub fn create(&self, entry: &Entry) -> Result<Pending, Error> {
-        let _ = entry;
-        unimplemented!()
-    }
-
-    /// Begins or goes on with a file that is kept beside its name (`.NAME.weir-part`) when this run ends early.
-    pub fn part(&self, entry: &Entry) -> Result<Pending, Error> {
-        let _ = entry;
-        unimplemented!()
-    }
-
-    /// Removes the part of `name`, if there is one.
-    pub fn discard_part(&self, name: &Name) -> Result<(), Error> {
-        let _ = name;
-        unimplemented!()
-    }
-
-    /// A whole small file at once, attributes and all.
-    pub fn small(&self, entry: &Entry, content: &[u8]) -> Result<(), Error> {
-        let _ = (entry, content);
-        unimplemented!()
-    }
-
-    /// A symbolic link, in place of another or of a file.
-    pub fn symlink(&self, entry: &Entry) -> Result<(), Error> {
-        let _ = entry;
-        unimplemented!()
-    }
-
-    /// A second name of a finished file of this tree.
-    pub fn hard_link(&self, entry: &Entry) -> Result<(), Error> {
-        let _ = entry;
-        unimplemented!()
-    }
-
-    /// What is there, without its extended attributes; never a [`crate::Kind::HardLink`]. A link on the way is an error.
-    pub fn existing(&self, name: &Name) -> Result<Option<Entry>, Error> {
-        let _ = name;
-        unimplemented!()
-    }
-
-    /// Opens the file that is there for reading: the old version for [`crate::delta`], or for `--checksum`.
-    pub fn open_existing(&self, name: &Name) -> Result<File, Error> {
-        let _ = name;
-        unimplemented!()
-    }
-
-    /// Gives an unchanged file the attributes of `entry` where they differ from `there`.
-    pub fn mend(&self, entry: &Entry, there: &Entry) -> Result<(), Error> {
-        let _ = (entry, there);
-        unimplemented!()
-    }
-
-    /// Removes what is there; a directory with all that is in it. Returns how many entries went. No link is followed.
-    pub fn remove(&self, name: &Name) -> Result<u64, Error> {
-        let _ = name;
-        unimplemented!()
-    }
-
-    /// What is in `directory` here and not among `keep` (last components): what `--delete` would remove. What the
-    /// filter leaves out is protected, and so are the parts of kept files.
-    pub fn extras(
-        &self,
-        directory: &Name,
-        keep: &HashSet<Vec<u8>>,
-        filter: &Filter,
-    ) -> Result<Vec<Name>, Error> {
-        let _ = (directory, keep, filter);
-        unimplemented!()
-    }
-}
-
-impl Pending {
-    /// Writes all of `bytes` at `offset`.
-    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let _ = (offset, bytes);
-        unimplemented!()
-    }
-
-    /// The file, for reading back, syncing, or copying ranges into it.
-    pub fn file(&self) -> &File {
-        unimplemented!()
-    }
-
-    /// A part that was there before, with bytes of an earlier run in it.
-    pub fn adopted(&self) -> bool {
-        unimplemented!()
-    }
-
-    /// Cuts or fills the file to the entry's size (what was not written is a hole), sets its attributes and puts it in
-    /// its place, over what was there.
-    pub fn finish(self, entry: &Entry) -> Result<(), Error> {
-        let _ = entry;
-        unimplemented!()
-    }
 }
 
 impl Keep {
@@ -204,4 +62,173 @@ impl Default for Options {
     fn default() -> Options {
         Options { keep: Keep { owners: false, xattrs: false, ..Keep::ALL }, create: true }
     }
+}
+
+/// A tree being written.
+#[derive(Debug)]
+pub struct Target {
+    shared: Arc<Shared>,
+    directories: Mutex<Directories>,
+    identity: Identity,
+}
+
+/// What a target and its pending files have in common.
+#[derive(Debug)]
+struct Shared {
+    keep: Keep,
+    umask: u32,
+    words: Words,
+    /// This file system has no unnamed files.
+    no_unnamed: AtomicBool,
+}
+
+impl Target {
+    /// Opens the directory `root`, itself reached as the user wrote it, links and all.
+    pub fn open(root: &Path, options: Options) -> Result<Target, Error> {
+        let failed = |action| {
+            let path = root.to_owned();
+            move |errno: Errno| Error::Path { action, path, source: errno.into() }
+        };
+        if options.create {
+            match rustix::fs::mkdir(root, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed("create")(errno)),
+            }
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(CWD, root, flags, Mode::empty()).map_err(failed("open"))?;
+        let identity = Identity::of(&directory).map_err(failed("open"))?;
+        let keep = options.keep;
+        let (umask, words, no_unnamed) = (attributes::umask(), Words::default(), AtomicBool::new(false));
+        let directories = Mutex::new(Directories::new(directory));
+        directories::check_kernel(&directories)?;
+        Ok(Target { shared: Arc::new(Shared { keep, umask, words, no_unnamed }), directories, identity })
+    }
+
+    /// Which directory it is.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// What could not be kept so far.
+    pub fn words(&self) -> Vec<Word> {
+        self.shared.words.all()
+    }
+
+    /// Begins a file that appears under its name only when it is finished; directories on the way are made.
+    /// Space is reserved unless it is sparse.
+    pub fn create(&self, entry: &Entry) -> Result<Pending, Error> {
+        let (directory, _) = self.place_of(&entry.name)?;
+        let pending = Pending::temporary(&self.shared, directory, &entry.name)?;
+        pending.reserve(entry)?;
+        Ok(pending)
+    }
+
+    /// Begins or goes on with a file that is kept beside its name (`.NAME.weir-part`) when this run ends early.
+    pub fn part(&self, entry: &Entry) -> Result<Pending, Error> {
+        let (directory, _) = self.place_of(&entry.name)?;
+        let pending = Pending::part(&self.shared, directory, &entry.name)?;
+        pending.reserve(entry)?;
+        Ok(pending)
+    }
+
+    /// Removes the part of `name`, if there is one.
+    pub fn discard_part(&self, name: &Name) -> Result<(), Error> {
+        let Some(directory) = self.directory_of(name)? else { return Ok(()) };
+        pending::discard_part(&directory, name)
+    }
+
+    /// A whole small file at once, attributes and all.
+    pub fn small(&self, entry: &Entry, content: &[u8]) -> Result<(), Error> {
+        let (directory, _) = self.place_of(&entry.name)?;
+        let pending = Pending::temporary(&self.shared, directory, &entry.name)?;
+        pending.write_at(0, content)?;
+        pending.publish(entry)
+    }
+
+    /// A symbolic link, in place of another or of a file.
+    pub fn symlink(&self, entry: &Entry) -> Result<(), Error> {
+        let Kind::Symlink { target } = &entry.kind else { return Ok(()) };
+        let (directory, last) = self.place_of(&entry.name)?;
+        place::symlink(&directory, last, target, &entry.name)?;
+        attributes::of_link(&self.shared, &directory, last, entry)
+    }
+
+    /// A second name of a finished file of this tree.
+    pub fn hard_link(&self, entry: &Entry) -> Result<(), Error> {
+        let Kind::HardLink { to } = &entry.kind else { return Ok(()) };
+        let gone = || Error::of("find the first name of", &entry.name, Errno::NOENT);
+        let from = self.directory_of(to)?.ok_or_else(gone)?;
+        let (directory, last) = self.place_of(&entry.name)?;
+        place::hard_link((&from, to.last()), (&directory, last), &entry.name)
+    }
+
+    /// What is there, without its extended attributes; never a [`Kind::HardLink`]. A link on the way is an error.
+    pub fn existing(&self, name: &Name) -> Result<Option<Entry>, Error> {
+        let Some(directory) = self.directory_of(name)? else { return Ok(None) };
+        match source::stat(&directory, name.last()) {
+            Ok(stat) => Entry::from_statx(name.clone(), &stat, |name| {
+                let target = readlinkat(&directory, name.last(), Vec::new());
+                let target = target.map_err(|errno| Error::of("read", name, errno))?;
+                Ok(LinkTarget::new(target.into_bytes())?)
+            })
+            .map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(Error::of("look at", name, errno)),
+        }
+    }
+
+    /// Opens the file that is there for reading: the old version for [`crate::delta`], or for `--checksum`.
+    pub fn open_existing(&self, name: &Name) -> Result<File, Error> {
+        let failed = |errno| Error::of("open", name, errno);
+        let directory = self.directory_of(name)?.ok_or_else(|| failed(Errno::NOENT))?;
+        let file = open_file(&directory, name.last()).map_err(failed)?;
+        match source::stat(&file, b"") {
+            Ok(stat) if entry::file_type(&stat).is_file() => Ok(File::from(file)),
+            Ok(_) => Err(failed(Errno::INVAL)),
+            Err(errno) => Err(failed(errno)),
+        }
+    }
+
+    /// Gives an unchanged file the attributes of `entry` where they may differ.
+    pub fn mend(&self, entry: &Entry) -> Result<(), Error> {
+        let failed = |errno| Error::of("set the attributes of", &entry.name, errno);
+        let directory = self.directory_of(&entry.name)?.ok_or_else(|| failed(Errno::NOENT))?;
+        if let Kind::Symlink { .. } = entry.kind {
+            return attributes::of_link(&self.shared, &directory, entry.name.last(), entry);
+        }
+        let file = open_file(&directory, entry.name.last()).map_err(failed)?;
+        attributes::of_file(&self.shared, file.as_fd(), entry, attributes::Was::There)
+    }
+
+    /// The open directory that `name` is in, made where it is missing, and its last component: for what is no directory.
+    fn place_of<'n>(&self, name: &'n Name) -> Result<(Arc<OwnedFd>, &'n [u8]), Error> {
+        let (around, last) = name.split_bytes().ok_or_else(|| Error::of("replace", name, Errno::ISDIR))?;
+        if pending::is_part_name(last) {
+            return Err(Error::Reserved { name: name.clone() });
+        }
+        let directory = self.lock().make(around, name, &self.shared)?;
+        Ok((directory, last))
+    }
+
+    /// The open directory that `name` is in, if it is there; of the root, the root.
+    fn directory_of(&self, name: &Name) -> Result<Option<Arc<OwnedFd>>, Error> {
+        let around = name.split_bytes().map_or(&b""[..], |(around, _)| around);
+        match self.lock().get(around) {
+            Ok(directory) => Ok(Some(directory)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(Error::on_the_way(name, errno)),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Directories> {
+        // A panic elsewhere leaves the cache as good as it was.
+        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens for reading what may turn out to be anything: no link is followed, no pipe waited for.
+fn open_file(directory: &OwnedFd, last: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    openat(directory, last, flags, Mode::empty())
 }

@@ -1,11 +1,34 @@
 //! A tree as a stream of entries: depth first, in memory that does not grow with the number of entries.
+//!
+//! What a walk holds: the directories from its root to where it is, at most [`OPEN`] of them open and each with the names
+//! of one getdents call, and the first names of files with several.
 
-use std::path::{Path, PathBuf};
+mod level;
+mod links;
 
-use crate::entry::{Entry, Name};
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{CWD, Mode, OFlags, Statx, openat, readlinkat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::entry::{self, Entry, Kind, LinkTarget, Name};
 use crate::error::Error;
 use crate::filter::Filter;
-use crate::source::Source;
+use crate::source::{self, Source};
+use crate::xattr;
+use level::Level;
+use links::Links;
+
+/// Memory for one getdents call: about a thousand names, after which a larger buffer saves nothing that can be measured.
+/// A level keeps what it has not met of one batch, so that the deepest tree there is (2048 levels) stays below 128 MiB.
+const BATCH: usize = 32 << 10;
+/// Directories held open at a time: deeper trees than this are rare, and 1024 descriptors are the usual limit of a process.
+const OPEN: usize = 32;
 
 /// Where a walk begins, and what that is called in the tree.
 #[derive(Debug, Clone)]
@@ -26,17 +49,22 @@ impl Root {
 
     /// As people write sources: `DIR/`, `.` and `..` mean the content, anything else is called as its last component.
     pub fn from_argument(path: &Path) -> Result<Root, Error> {
-        let _ = path;
-        unimplemented!()
+        let bytes = path.as_os_str().as_bytes();
+        match path.components().next_back() {
+            Some(Component::Normal(last)) if !bytes.ends_with(b"/") && !bytes.ends_with(b"/.") => {
+                Ok(Root { path: path.to_owned(), name: Name::new(last.as_bytes())?, follow: false })
+            }
+            _ => Ok(Root::content_of(path)),
+        }
     }
 }
 
 /// What a walk looks at beyond kinds, sizes, modes and times.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Wanted {
     /// Extended attributes: `user.*`, and as root everything but `system.*`.
     pub xattrs: bool,
-    /// Second names of a file become [`crate::Kind::HardLink`]; without it they are files of their own.
+    /// Second names of a file become [`Kind::HardLink`]; without it they are files of their own.
     pub hard_links: bool,
     /// Stay on the root's file system.
     pub one_file_system: bool,
@@ -45,7 +73,7 @@ pub struct Wanted {
 }
 
 /// Device and inode: the same for two ways to the same thing on one machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// Device number.
     pub device: u64,
@@ -53,36 +81,274 @@ pub struct Identity {
     pub inode: u64,
 }
 
+impl Identity {
+    /// Of what is open.
+    pub(crate) fn of(file: impl AsFd) -> Result<Identity, Errno> {
+        Ok(Identity::from_statx(&source::stat(file, b"")?))
+    }
+
+    pub(crate) fn from_statx(stat: &Statx) -> Identity {
+        let device = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
+        Identity { device, inode: stat.stx_ino }
+    }
+}
+
 /// What a walk meets.
 #[derive(Debug)]
 pub enum Step {
-    /// An entry. A directory comes before what is in it. [`crate::Kind::Special`] is for a word to the user only.
+    /// An entry. A directory comes before what is in it. [`Kind::Special`] is for a word to the user only.
     Found(Entry, Source),
-    /// All of a directory was met: the same entry as when it was found, for its attributes come last.
+    /// All of a directory was met: the entry as it was found, for its attributes come last. Every directory that is
+    /// found is left, also one that cannot be read.
     Leave(Entry),
-    /// This one could not be read; the walk goes on.
+    /// This one could not be read, or not all of it; the walk goes on.
     Failed(Name, Error),
 }
 
 /// The walk, to be iterated.
 #[derive(Debug)]
-pub struct Walk {}
+pub struct Walk {
+    todo: Todo,
+    filter: Filter,
+    wanted: Wanted,
+    /// From the root to the directory being read.
+    levels: Vec<Level>,
+    links: Links,
+    /// What getdents writes into.
+    scratch: Vec<u8>,
+    /// A second thing to say about the entry that was just met.
+    next: Option<Step>,
+}
+
+/// What comes when no directory is being read.
+enum Todo {
+    Roots(std::vec::IntoIter<Root>),
+    List {
+        root: Option<PathBuf>,
+        names: Box<dyn Iterator<Item = Result<Name, Error>> + Send>,
+        at: Option<Name>,
+    },
+}
+
+impl fmt::Debug for Todo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Todo::Roots(roots) => roots.fmt(f),
+            Todo::List { at, .. } => write!(f, "list at {at:?}"),
+        }
+    }
+}
 
 impl Walk {
-    /// A walk through `roots` one after another.
+    /// A walk through `roots` one after another. The filter is not asked about the roots themselves.
     pub fn new(roots: Vec<Root>, filter: Filter, wanted: Wanted) -> Walk {
-        let _ = (roots, filter, wanted);
-        Walk {}
+        Walk::with(Todo::Roots(roots.into_iter()), filter, wanted)
     }
 
     /// A walk through the names of a list (`--files-from`), relative to `root`: each with the directories on the way
-    /// to it, none with what is beneath it. A list in order meets each directory once.
+    /// to it, none with what is beneath it. A list in order meets each directory once; another meets some again.
     pub fn listed<L>(root: PathBuf, list: L, wanted: Wanted) -> Walk
     where
         L: Iterator<Item = Result<Name, Error>> + Send + 'static,
     {
-        let _ = (root, list, wanted);
-        Walk {}
+        Walk::with(
+            Todo::List { root: Some(root), names: Box::new(list), at: None },
+            Filter::default(),
+            wanted,
+        )
+    }
+
+    fn with(todo: Todo, filter: Filter, wanted: Wanted) -> Walk {
+        let scratch = Vec::with_capacity(BATCH);
+        Walk { todo, filter, wanted, levels: Vec::new(), links: Links::default(), scratch, next: None }
+    }
+
+    /// Meets a root: one of the paths on the command line.
+    fn meet_root(&mut self, root: &Root) -> Step {
+        let name = root.name.clone();
+        match open_around(root) {
+            Ok((directory, base)) => match self.meet(&directory, base, name, false) {
+                Some(Step::Found(entry, _)) if entry.name.is_root() && !entry.is_directory() => {
+                    Step::Failed(entry.name.clone(), failed_root(root, Errno::NOTDIR))
+                }
+                Some(step) => step,
+                None => Step::Failed(root.name.clone(), failed_root(root, Errno::NOENT)),
+            },
+            Err(errno) => Step::Failed(name, failed_root(root, errno)),
+        }
+    }
+
+    /// Meets `base` in `directory` (itself, where `base` is empty); a directory becomes a level. `None`: filtered out.
+    fn meet(
+        &mut self,
+        directory: &Arc<OwnedFd>,
+        base: Box<[u8]>,
+        name: Name,
+        filtered: bool,
+    ) -> Option<Step> {
+        let stat = match source::stat(directory, &base) {
+            Ok(stat) => stat,
+            Err(errno) => return Some(Step::Failed(name.clone(), Error::of("read", &name, errno))),
+        };
+        if filtered && !self.filter.takes(&name, entry::file_type(&stat).is_dir()) {
+            return None;
+        }
+        let identity = Identity::from_statx(&stat);
+        Some(match self.look(directory, &base, name.clone(), &stat) {
+            Ok(entry) => {
+                if entry.is_directory() {
+                    self.enter(directory, &base, entry.clone(), identity);
+                }
+                Step::Found(entry, Source { directory: Arc::clone(directory), base, identity })
+            }
+            Err(error) => Step::Failed(name, error),
+        })
+    }
+
+    /// Reads everything about an entry but its content.
+    fn look(&mut self, directory: &OwnedFd, base: &[u8], name: Name, stat: &Statx) -> Result<Entry, Error> {
+        let identity = Identity::from_statx(stat);
+        let mut entry = Entry::from_statx(name, stat, |name| read_link(directory, base, name))?;
+        if entry.is_directory() && self.wanted.avoid == Some(identity) {
+            return Err(Error::Itself { name: entry.name });
+        }
+        if self.wanted.xattrs && !matches!(entry.kind, Kind::Special(_)) {
+            match xattr::read(xattr::At::name(directory.as_fd(), base)) {
+                Ok(xattrs) => entry.xattrs = xattrs,
+                Err(errno) => {
+                    let error = Error::of("read the extended attributes of", &entry.name, errno);
+                    self.next = Some(Step::Failed(entry.name.clone(), error));
+                }
+            }
+        }
+        let linked = matches!(entry.kind, Kind::File { .. } | Kind::Symlink { .. }) && stat.stx_nlink > 1;
+        if self.wanted.hard_links && linked {
+            // A list may name an entry twice; it is no link to itself.
+            let first = self.links.meet(identity, stat.stx_nlink, &entry.name);
+            if let Some(to) = first.filter(|first| *first != entry.name) {
+                entry.kind = Kind::HardLink { to };
+            }
+        }
+        Ok(entry)
+    }
+
+    /// Begins a level for a directory that was just met.
+    fn enter(&mut self, directory: &OwnedFd, base: &[u8], entry: Entry, identity: Identity) {
+        let elsewhere = self.levels.first().is_some_and(|root| root.identity.device != identity.device);
+        let opened = if self.wanted.one_file_system && elsewhere {
+            None
+        } else {
+            open_directory(directory, base, &entry.name, identity)
+                .map_err(|error| self.next = Some(Step::Failed(entry.name.clone(), error)))
+                .ok()
+        };
+        // The root stays open: the way back to the others begins there.
+        if self.levels.len() > OPEN {
+            let far = self.levels.len() - OPEN;
+            self.levels[far].close();
+        }
+        let mut level = Level::new(entry, identity, opened.map(Arc::new));
+        if let Todo::List { .. } = self.todo {
+            level.exhaust();
+        }
+        self.levels.push(level);
+    }
+
+    /// Leaves the innermost directory and goes back to the one around it.
+    fn leave(&mut self) -> Option<Step> {
+        let left = self.levels.pop()?;
+        if let [root, .., around] = &mut self.levels[..] {
+            if let (Some(root_directory), true) = (root.directory(), around.is_closed()) {
+                let name = around.entry.name.clone();
+                if let Err(error) = around.reopen(root_directory, way_below(&root.entry.name, &name)) {
+                    around.exhaust();
+                    self.next = Some(Step::Failed(around.entry.name.clone(), error));
+                }
+            }
+        }
+        Some(Step::Leave(left.entry))
+    }
+
+    /// One step within the innermost directory.
+    fn read(&mut self) -> Option<Step> {
+        loop {
+            let level = self.levels.last_mut()?;
+            let base = match level.next(&mut self.scratch) {
+                None => return self.leave(),
+                Some(Err(error)) => return Some(Step::Failed(level.entry.name.clone(), error)),
+                Some(Ok(base)) => base,
+            };
+            let around = &level.entry.name;
+            let name = match around.join(&base) {
+                Ok(name) => name,
+                Err(error) => return Some(Step::Failed(around.clone(), error.into())),
+            };
+            let Some(directory) = level.directory().cloned() else { continue };
+            if let Some(step) = self.meet(&directory, base, name, true) {
+                return Some(step);
+            }
+        }
+    }
+
+    /// One step towards the next name of a list.
+    fn follow_list(&mut self) -> Option<Step> {
+        loop {
+            let Todo::List { root, names, at } = &mut self.todo else { return None };
+            if self.levels.is_empty() {
+                // Once: a root that cannot be opened ends the walk.
+                let root = Root::content_of(root.take()?);
+                return Some(self.meet_root(&root));
+            }
+            let Some(wanted) = at.clone() else {
+                match names.next() {
+                    Some(Ok(name)) => *at = Some(name),
+                    Some(Err(error)) => return Some(Step::Failed(Name::root(), error)),
+                    None => return self.leave(),
+                }
+                continue;
+            };
+            let level = self.levels.last()?;
+            let around = &level.entry.name;
+            if wanted == *around {
+                *at = None;
+            } else if wanted.is_within(around) {
+                return Some(self.approach(&wanted));
+            } else {
+                return self.leave();
+            }
+        }
+    }
+
+    /// Meets the next component on the way from the innermost directory to `wanted`.
+    fn approach(&mut self, wanted: &Name) -> Step {
+        let arrived = |walk: &mut Walk| {
+            if let Todo::List { at, .. } = &mut walk.todo {
+                *at = None;
+            }
+        };
+        let step = self.levels.last().and_then(|level| {
+            let way = way_below(&level.entry.name, wanted);
+            let base = way.split(|byte| *byte == b'/').next()?;
+            let name = level.entry.name.join(base).ok()?;
+            Some((level.directory().cloned()?, Box::from(base), name))
+        });
+        let step = step.and_then(|(directory, base, name)| self.meet(&directory, base, name, false));
+        match step {
+            Some(Step::Found(entry, source)) if entry.is_directory() || entry.name == *wanted => {
+                if entry.name == *wanted {
+                    arrived(self);
+                }
+                Step::Found(entry, source)
+            }
+            Some(Step::Failed(_, error)) => {
+                arrived(self);
+                Step::Failed(wanted.clone(), error)
+            }
+            _ => {
+                arrived(self);
+                Step::Failed(wanted.clone(), Error::on_the_way(wanted, Errno::NOTDIR))
+            }
+        }
     }
 }
 
@@ -90,6 +356,61 @@ impl Iterator for Walk {
     type Item = Step;
 
     fn next(&mut self) -> Option<Step> {
-        None
+        if let Some(step) = self.next.take() {
+            return Some(step);
+        }
+        match &mut self.todo {
+            Todo::List { .. } => self.follow_list(),
+            Todo::Roots(_) if !self.levels.is_empty() => self.read(),
+            Todo::Roots(roots) => {
+                let root = roots.next()?;
+                Some(self.meet_root(&root))
+            }
+        }
     }
+}
+
+fn failed_root(root: &Root, errno: Errno) -> Error {
+    Error::Path { action: "open", path: root.path.clone(), source: errno.into() }
+}
+
+/// The directory that a root is in, and its last component. `/` is in no other: then the component is empty.
+fn open_around(root: &Root) -> Result<(Arc<OwnedFd>, Box<[u8]>), Errno> {
+    let path = match root.follow {
+        true => {
+            root.path.canonicalize().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?
+        }
+        false => root.path.clone(),
+    };
+    let (around, base) = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(base)) if parent.as_os_str().is_empty() => (Path::new("."), base.as_bytes()),
+        (Some(parent), Some(base)) => (parent, base.as_bytes()),
+        _ => (&*path, &b""[..]),
+    };
+    // O_PATH: being allowed to pass through is enough.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok((Arc::new(openat(CWD, around, flags, Mode::empty())?), base.into()))
+}
+
+/// Opens a directory for reading, if it is still the one that was met.
+fn open_directory(around: &OwnedFd, base: &[u8], name: &Name, met: Identity) -> Result<OwnedFd, Error> {
+    let base = if base.is_empty() { b"." } else { base };
+    let opened = openat(around, base, source::DIRECTORY | OFlags::RDONLY, Mode::empty())
+        .map_err(|errno| Error::of("open", name, errno))?;
+    match Identity::of(&opened) {
+        Ok(identity) if identity == met => Ok(opened),
+        Ok(_) => Err(Error::Replaced { name: name.clone() }),
+        Err(errno) => Err(Error::of("open", name, errno)),
+    }
+}
+
+fn read_link(directory: &OwnedFd, base: &[u8], name: &Name) -> Result<LinkTarget, Error> {
+    let target = readlinkat(directory, base, Vec::new()).map_err(|errno| Error::of("read", name, errno))?;
+    Ok(LinkTarget::new(target.into_bytes())?)
+}
+
+/// The path from a directory to a name beneath it.
+fn way_below<'a>(directory: &Name, name: &'a Name) -> &'a [u8] {
+    let way = &name.as_bytes()[directory.as_bytes().len()..];
+    way.strip_prefix(b"/").unwrap_or(way)
 }

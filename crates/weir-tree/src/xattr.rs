@@ -1,1 +1,135 @@
-//! Extended attributes.
+//! Extended attributes: which are copied, and how they are read and set.
+//!
+//! As rsync -X has it: an ordinary user copies `user.*`; root copies everything but `system.*`, which holds the kernel's
+//! own views, such as ACLs.
+
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::fs::{
+    XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, lgetxattr, llistxattr, lremovexattr,
+    lsetxattr,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use crate::entry::{MAX_XATTR, MAX_XATTRS, Xattr};
+
+/// XATTR_LIST_MAX: no list of names is longer.
+const MAX_LIST: usize = 64 << 10;
+
+/// Whose attributes.
+pub(crate) enum At<'a> {
+    /// Of what is open.
+    Open(BorrowedFd<'a>),
+    /// Of what has this path, a link itself.
+    Path(CString),
+}
+
+impl<'a> At<'a> {
+    /// `base` in an open directory. The calls have no `at` form before Linux 6.13, but the name of a descriptor under
+    /// /proc leads to the very directory that is open. An empty `base` is the directory.
+    pub fn name(directory: BorrowedFd<'_>, base: &[u8]) -> At<'a> {
+        let mut path = format!("/proc/self/fd/{}/", directory.as_raw_fd()).into_bytes();
+        path.extend_from_slice(if base.is_empty() { b"." } else { base });
+        At::Path(CString::new(path).unwrap_or_default())
+    }
+
+    fn list(&self, list: &mut [u8]) -> Result<usize, Errno> {
+        match self {
+            At::Open(file) => flistxattr(file, list),
+            At::Path(path) => llistxattr(path, list),
+        }
+    }
+
+    fn get(&self, name: &[u8], value: &mut [u8]) -> Result<usize, Errno> {
+        match self {
+            At::Open(file) => fgetxattr(file, name, value),
+            At::Path(path) => lgetxattr(path, name, value),
+        }
+    }
+
+    fn set(&self, xattr: &Xattr) -> Result<(), Errno> {
+        match self {
+            At::Open(file) => fsetxattr(file, xattr.name(), xattr.value(), XattrFlags::empty()),
+            At::Path(path) => lsetxattr(path, xattr.name(), xattr.value(), XattrFlags::empty()),
+        }
+    }
+
+    fn remove(&self, name: &[u8]) -> Result<(), Errno> {
+        match self {
+            At::Open(file) => fremovexattr(file, name),
+            At::Path(path) => lremovexattr(path, name),
+        }
+    }
+
+    fn names(&self) -> Result<Vec<Vec<u8>>, Errno> {
+        // Most files have none, and most lists are short: the first guess fits nearly always.
+        let mut list = vec![0; 256];
+        let length = loop {
+            match self.list(&mut list) {
+                Err(Errno::RANGE) if list.len() < MAX_LIST => list.resize(MAX_LIST, 0),
+                Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
+                other => break other?,
+            }
+        };
+        let names = list[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty() && copied(name));
+        Ok(names.map(<[u8]>::to_vec).collect())
+    }
+
+    fn value(&self, name: &[u8]) -> Result<Option<Xattr>, Errno> {
+        let mut value = vec![0; 256];
+        loop {
+            match self.get(name, &mut value) {
+                Ok(length) => {
+                    value.truncate(length);
+                    return Ok(Xattr::new(name, value));
+                }
+                Err(Errno::RANGE) if value.len() < MAX_XATTR => value.resize(MAX_XATTR, 0),
+                Err(Errno::NODATA) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Is this one copied?
+fn copied(name: &[u8]) -> bool {
+    name.starts_with(b"user.") || geteuid().is_root() && !name.starts_with(b"system.")
+}
+
+/// Those that are copied, in order; none where the file system has none, and without those that go away meanwhile.
+/// E2BIG: together they are more than an entry takes.
+pub(crate) fn read(at: At<'_>) -> Result<Vec<Xattr>, Errno> {
+    let mut found = Vec::new();
+    let mut total = 0;
+    for name in at.names()? {
+        let Some(xattr) = at.value(&name)? else { continue };
+        total += xattr.weight();
+        if total > MAX_XATTRS {
+            return Err(Errno::TOOBIG);
+        }
+        found.push(xattr);
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Makes the attributes those of `wanted`; what was there before goes, unless it is `fresh` and has none. The first
+/// error is returned after everything was tried.
+pub(crate) fn write(at: At<'_>, wanted: &[Xattr], fresh: bool) -> Result<(), Errno> {
+    let mut outcome = Ok(());
+    if !fresh {
+        for name in at.names()? {
+            // SELinux labels every file by its policy; to take a label away is never allowed.
+            let stays = name == b"security.selinux" || wanted.iter().any(|xattr| xattr.name() == name);
+            if !stays {
+                outcome = outcome.and(at.remove(&name));
+            }
+        }
+    }
+    for xattr in wanted.iter().filter(|xattr| copied(xattr.name())) {
+        outcome = outcome.and(at.set(xattr));
+    }
+    outcome
+}

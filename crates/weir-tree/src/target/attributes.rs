@@ -1,0 +1,107 @@
+//! Owner, extended attributes, mode and times, in the order in which they do not undo each other.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chownat, fchmod, fchown, futimens,
+    openat, utimensat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::{Lack, Shared};
+use crate::entry::{self, Entry, Time};
+use crate::error::Error;
+use crate::source;
+use crate::xattr;
+
+/// What was known of a file or directory before it gets its attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Was {
+    /// It was made by weir.
+    Made,
+    /// It was there.
+    There,
+    /// It was there with this mode, which weir changed for a while; or it takes the place of a file with this mode.
+    Borrowed(u32),
+}
+
+/// This process's umask. umask(2) can only be read by setting it, for all threads; /proc tells without.
+pub(super) fn umask() -> u32 {
+    const USUAL: u32 = 0o022;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    field.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(USUAL)
+}
+
+/// Sets the attributes of what is open. What cannot be kept is a word.
+pub(super) fn of_file(shared: &Shared, file: BorrowedFd<'_>, entry: &Entry, was: Was) -> Result<(), Error> {
+    let (keep, name) = (shared.keep, &entry.name);
+    let note = |lack, outcome| shared.words.note(lack, name, outcome);
+    // 1. The owner: chown(2) clears set-user-id bits and capabilities.
+    if keep.owners {
+        note(Lack::Owner, fchown(file, owner(entry), Some(Gid::from_raw(entry.gid))));
+    }
+    // 2. Extended attributes: `user.*` need the permission to write, which the mode may take.
+    if keep.xattrs && (was != Was::Made || !entry.xattrs.is_empty()) {
+        note(Lack::Xattrs, xattr::write(xattr::At::Open(file), &entry.xattrs, was == Was::Made));
+    }
+    // 3. The mode, with set-user-id and the like just as they are: rsync -p.
+    let mode = match was {
+        _ if keep.modes => Some(entry.mode & 0o7777),
+        Was::Made => Some(entry.mode & 0o777 & !shared.umask),
+        Was::Borrowed(mode) => Some(mode),
+        Was::There => None,
+    };
+    if let Some(mode) = mode {
+        note(Lack::Mode, fchmod(file, Mode::from_raw_mode(mode)));
+    }
+    // 4. The times, which everything before may have touched.
+    if keep.times {
+        note(Lack::Times, futimens(file, &timestamps(entry.mtime)));
+    }
+    Ok(())
+}
+
+/// Sets the attributes of the symbolic link `last`, if it still is one. Links have no mode.
+pub(super) fn of_link(shared: &Shared, directory: &OwnedFd, last: &[u8], entry: &Entry) -> Result<(), Error> {
+    let (keep, name) = (shared.keep, &entry.name);
+    let note = |lack, outcome| shared.words.note(lack, name, outcome);
+    // By a descriptor: between two calls by name someone else could swap in a link to a file that is worth owning.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let link =
+        openat(directory, last, flags, Mode::empty()).map_err(|errno| Error::of("look at", name, errno))?;
+    let stat = source::stat(&link, b"").map_err(|errno| Error::of("look at", name, errno))?;
+    if !entry::file_type(&stat).is_symlink() {
+        return Err(Error::Replaced { name: name.clone() });
+    }
+    if keep.owners {
+        note(
+            Lack::Owner,
+            chownat(&link, "", owner(entry), Some(Gid::from_raw(entry.gid)), AtFlags::EMPTY_PATH),
+        );
+    }
+    if keep.xattrs && !entry.xattrs.is_empty() {
+        note(Lack::Xattrs, xattr::write(xattr::At::name(directory.as_fd(), last), &entry.xattrs, false));
+    }
+    if keep.times {
+        let times = timestamps(entry.mtime);
+        let outcome = match utimensat(&link, "", &times, AtFlags::EMPTY_PATH) {
+            // AT_EMPTY_PATH is from Linux 5.8 (commit 33ed0d3).
+            Err(Errno::INVAL) => utimensat(directory, last, &times, AtFlags::SYMLINK_NOFOLLOW),
+            other => other,
+        };
+        note(Lack::Times, outcome);
+    }
+    Ok(())
+}
+
+/// Only root gives files away; others keep what they write and set the group.
+fn owner(entry: &Entry) -> Option<Uid> {
+    geteuid().is_root().then(|| Uid::from_raw(entry.uid))
+}
+
+fn timestamps(mtime: Time) -> Timestamps {
+    let modified = Timespec { tv_sec: mtime.secs(), tv_nsec: mtime.nanos().into() };
+    Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: modified }
+}

@@ -1,0 +1,191 @@
+//! Directories of a target: opened beneath its root, kept open while they are used, made where they are missing.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, fchmod, mkdirat, openat2};
+use rustix::io::Errno;
+
+use super::attributes::{self, Was};
+use super::{Shared, Target};
+use crate::entry::{self, Entry, Name};
+use crate::error::Error;
+use crate::source::{self, DIRECTORY};
+
+/// Directories held open: enough for the files under way at a time, and far from the usual limit of 1024 descriptors.
+const OPEN: usize = 128;
+
+/// Mode of a directory that is being filled: nobody else looks in before it has its own mode.
+const FILLING: u32 = 0o700;
+
+#[derive(Debug)]
+pub(super) struct Directories {
+    root: Arc<OwnedFd>,
+    open: HashMap<Box<[u8]>, Slot>,
+    /// Counts uses; says which slot was not used for longest.
+    clock: u64,
+    /// Modes to give back where modes are not kept: that of a directory that was made writable, none for one that was made.
+    borrowed: HashMap<Name, Option<u32>>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    directory: Arc<OwnedFd>,
+    used: u64,
+}
+
+/// Without openat2 nothing can be opened safely: to be found out before anything is written.
+pub(super) fn check_kernel(directories: &Mutex<Directories>) -> Result<(), Error> {
+    let directories = directories.lock().unwrap_or_else(PoisonError::into_inner);
+    match open_beneath(&directories.root, b".") {
+        // Seccomp filters of older container engines answer EPERM to calls that they do not know.
+        Err(Errno::NOSYS | Errno::PERM) => Err(Error::NoOpenat2),
+        Err(errno) => Err(Error::on_the_way(&Name::root(), errno)),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn open_beneath(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let open = |access| loop {
+        match openat2(root, path, DIRECTORY | access, Mode::empty(), resolve) {
+            // openat2(2): a rename somewhere on the machine made it unsure; to be tried again.
+            Err(Errno::AGAIN) => {}
+            other => return other,
+        }
+    };
+    match open(OFlags::RDONLY) {
+        // Writable but not readable: enough to put something into it.
+        Err(Errno::ACCESS) => open(OFlags::PATH),
+        other => other,
+    }
+}
+
+impl Directories {
+    pub fn new(root: OwnedFd) -> Directories {
+        Directories { root: Arc::new(root), open: HashMap::new(), clock: 0, borrowed: HashMap::new() }
+    }
+
+    /// The directory at `path`, open.
+    pub fn get(&mut self, path: &[u8]) -> Result<Arc<OwnedFd>, Errno> {
+        if path.is_empty() {
+            return Ok(Arc::clone(&self.root));
+        }
+        self.clock += 1;
+        if let Some(slot) = self.open.get_mut(path) {
+            slot.used = self.clock;
+            return Ok(Arc::clone(&slot.directory));
+        }
+        let directory = Arc::new(open_beneath(&self.root, path)?);
+        if self.open.len() >= OPEN {
+            let oldest = self.open.iter().min_by_key(|(_, slot)| slot.used).map(|(path, _)| path.clone());
+            oldest.map(|path| self.open.remove(&path));
+        }
+        self.open.insert(path.into(), Slot { directory: Arc::clone(&directory), used: self.clock });
+        Ok(directory)
+    }
+
+    /// The directory at `path`, made with those on the way to it where they are missing. `name` is for errors.
+    pub fn make(&mut self, path: &[u8], name: &Name, shared: &Shared) -> Result<Arc<OwnedFd>, Error> {
+        // Up to what is there, ...
+        let mut there = path.len();
+        let mut directory = loop {
+            match self.get(&path[..there]) {
+                Ok(directory) => break directory,
+                Err(Errno::NOENT) if there > 0 => {
+                    there = path[..there].iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+                }
+                Err(errno) => return Err(Error::on_the_way(name, errno)),
+            }
+        };
+        // ... and down again.
+        while there < path.len() {
+            let start = if there == 0 { 0 } else { there + 1 };
+            let end =
+                path[start..].iter().position(|byte| *byte == b'/').map_or(path.len(), |slash| start + slash);
+            match mkdirat(&directory, &path[start..end], Mode::from_raw_mode(FILLING)) {
+                Ok(()) if !shared.keep.modes => {
+                    let made = Name::new(&path[..end])?;
+                    self.borrowed.insert(made, None);
+                }
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(Error::of("create the directory of", name, errno)),
+            }
+            directory = self.get(&path[..end]).map_err(|errno| Error::on_the_way(name, errno))?;
+            there = end;
+        }
+        Ok(directory)
+    }
+
+    /// Closes what is at or beneath `name`.
+    pub fn forget(&mut self, name: &Name) {
+        let beneath = |path: &[u8]| {
+            let rest = path.strip_prefix(name.as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        self.open.retain(|path, _| !beneath(path));
+    }
+}
+
+impl Target {
+    /// Makes the directory and those on the way to it, where they are missing: mode 0700 until
+    /// [`Target::finish_directory`], which each of them has to get. One that is there is made writable for its owner
+    /// until then.
+    pub fn directory(&self, name: &Name) -> Result<(), Error> {
+        let mut directories = self.lock();
+        let directory = directories.make(name.as_bytes(), name, &self.shared);
+        let directory = match directory {
+            Ok(directory) => directory,
+            Err(error) => {
+                drop(directories);
+                return Err(self.clash_with_directory(name).unwrap_or(error));
+            }
+        };
+        let mode = source::stat(&directory, b"").map_err(|errno| Error::of("look at", name, errno))?.stx_mode;
+        let mode = u32::from(mode) & 0o7777;
+        if mode & FILLING != FILLING {
+            // Of another owner: it stays as it is, and what cannot be put into it says so itself.
+            if fchmod(&*directory, Mode::from_raw_mode(mode | FILLING)).is_ok() {
+                directories.borrowed.entry(name.clone()).or_insert(Some(mode));
+                // Perhaps it was opened only to pass through.
+                directories.forget(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// The way to a directory is barred by something that is none.
+    fn clash_with_directory(&self, name: &Name) -> Option<Error> {
+        let there = self.existing(name).ok()??;
+        (!there.is_directory()).then(|| Error::Clash {
+            name: name.clone(),
+            new: "a directory",
+            old: there.kind.words(),
+        })
+    }
+
+    /// Gives a directory its attributes: after everything in it is finished, for its times come last.
+    pub fn finish_directory(&self, entry: &Entry) -> Result<(), Error> {
+        let name = &entry.name;
+        let (directory, borrowed) = {
+            let mut directories = self.lock();
+            let directory =
+                directories.get(name.as_bytes()).map_err(|errno| Error::on_the_way(name, errno))?;
+            directories.open.remove(name.as_bytes());
+            (directory, directories.borrowed.remove(name))
+        };
+        let was = match borrowed {
+            Some(None) => Was::Made,
+            Some(Some(mode)) => Was::Borrowed(mode),
+            None => Was::There,
+        };
+        attributes::of_file(&self.shared, directory.as_fd(), entry, was)
+    }
+
+    /// Is there a directory at `name`, and may this process read it?
+    pub fn has_directory(&self, name: &Name) -> bool {
+        let stat = self.lock().get(name.as_bytes()).and_then(|directory| source::stat(&directory, b""));
+        stat.is_ok_and(|stat| entry::file_type(&stat).is_dir())
+    }
+}

@@ -1,0 +1,249 @@
+//! A file being written: without a name, under a passing one, or as a part that outlives this process.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::fs::{
+    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, ftruncate, openat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::attributes::{self, Was};
+use super::{Shared, place};
+use crate::entry::{self, Entry, Kind, MAX_COMPONENT, Name};
+use crate::error::Error;
+use crate::source;
+use crate::walk::Identity;
+
+/// Below this a reservation costs more than the early word about a full disk is worth.
+const RESERVED: u64 = 1 << 20;
+
+/// Until a file has its own mode only its owner reads it.
+const WRITING: Mode = Mode::from_raw_mode(0o600);
+
+const PART: &[u8] = b".weir-part";
+
+/// A file being written. Dropped without [`Pending::finish`] it is gone, unless it is a part.
+#[derive(Debug)]
+pub struct Pending {
+    shared: Arc<Shared>,
+    directory: Arc<OwnedFd>,
+    file: File,
+    name: Name,
+    standing: Standing,
+}
+
+/// Under what name a file is until it is finished.
+#[derive(Debug, PartialEq, Eq)]
+enum Standing {
+    Unnamed,
+    /// Where there are no unnamed files.
+    Passing(Vec<u8>),
+    Part {
+        part: Vec<u8>,
+        adopted: bool,
+    },
+    Finished,
+}
+
+/// The name of the part of a file: `.NAME.weir-part`, or a digest of NAME where that is too long.
+pub(super) fn part_name(last: &[u8]) -> Vec<u8> {
+    let middle = match last.len() + 1 + PART.len() <= MAX_COMPONENT {
+        true => last.to_vec(),
+        false => blake3::hash(last).to_hex().as_bytes().to_vec(),
+    };
+    [b".", &middle[..], PART].concat()
+}
+
+/// Is it the name of a part or of a file in passing?
+pub(super) fn is_part_name(last: &[u8]) -> bool {
+    last.starts_with(b".") && last.ends_with(PART)
+}
+
+/// Removes the part of `name`.
+pub(super) fn discard_part(directory: &OwnedFd, name: &Name) -> Result<(), Error> {
+    match unlinkat(directory, part_name(name.last()), AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(Error::of("remove the part of", name, errno)),
+    }
+}
+
+impl Pending {
+    /// A file without a name, where the file system has such.
+    pub(super) fn temporary(
+        shared: &Arc<Shared>,
+        directory: Arc<OwnedFd>,
+        name: &Name,
+    ) -> Result<Pending, Error> {
+        let failed = |errno| Error::of("create", name, errno);
+        let (file, standing) = match unnamed(shared, &directory).map_err(failed)? {
+            Some(file) => (file, Standing::Unnamed),
+            None => {
+                let passing = place::passing_name();
+                (create(&directory, &passing).map_err(failed)?, Standing::Passing(passing))
+            }
+        };
+        Ok(Pending {
+            shared: Arc::clone(shared),
+            directory,
+            file: File::from(file),
+            name: name.clone(),
+            standing,
+        })
+    }
+
+    /// The part of a file, perhaps of an earlier run; locked against other weirs.
+    pub(super) fn part(shared: &Arc<Shared>, directory: Arc<OwnedFd>, name: &Name) -> Result<Pending, Error> {
+        let part = part_name(name.last());
+        let failed = |errno| Error::of("open the part of", name, errno);
+        let (file, adopted) = match create(&directory, &part) {
+            Ok(file) => (file, false),
+            Err(Errno::EXIST) => match adopt(&directory, &part).map_err(failed)? {
+                Some(file) => (file, true),
+                None => {
+                    unlinkat(&directory, &part, AtFlags::empty()).map_err(failed)?;
+                    (create(&directory, &part).map_err(failed)?, false)
+                }
+            },
+            Err(errno) => return Err(failed(errno)),
+        };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Err(Error::Locked { name: name.clone() }),
+            // No locks on this file system (some network ones): go on without.
+            Ok(()) | Err(_) => {}
+        }
+        let standing = Standing::Part { part, adopted };
+        let pending = Pending {
+            shared: Arc::clone(shared),
+            directory,
+            file: File::from(file),
+            name: name.clone(),
+            standing,
+        };
+        // The one who held the lock may have finished the file meanwhile: then this is no longer its part.
+        pending.still_there()?;
+        Ok(pending)
+    }
+
+    /// Reserves the space of a large file, so that a full disk is noticed before the first byte is fetched.
+    pub(super) fn reserve(&self, entry: &Entry) -> Result<(), Error> {
+        let Kind::File { size, sparse: false } = entry.kind else { return Ok(()) };
+        if size < RESERVED {
+            return Ok(());
+        }
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, size) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(errno) => {
+                // A failed reservation may leave some: give it back.
+                if !self.adopted() {
+                    let _ = ftruncate(&self.file, 0);
+                }
+                Err(Error::of("reserve space for", &self.name, errno))
+            }
+        }
+    }
+
+    /// Writes all of `bytes` at `offset`.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let written = self.file.write_all_at(bytes, offset);
+        written.map_err(|source| Error::Entry { action: "write", name: self.name.clone(), source })
+    }
+
+    /// The file, for reading back, syncing, or copying ranges into it.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// A part that was there before, with bytes of an earlier run in it.
+    pub fn adopted(&self) -> bool {
+        matches!(self.standing, Standing::Part { adopted: true, .. })
+    }
+
+    /// Cuts or fills the file to the entry's size (what was not written is a hole), sets its attributes and puts it in
+    /// its place, over what was there.
+    pub fn finish(self, entry: &Entry) -> Result<(), Error> {
+        ftruncate(&self.file, entry.size()).map_err(|errno| Error::of("resize", &self.name, errno))?;
+        self.publish(entry)
+    }
+
+    /// The same for a file that has its size.
+    pub(super) fn publish(mut self, entry: &Entry) -> Result<(), Error> {
+        let last = self.name.last();
+        let was = match self.shared.keep.modes {
+            true => Was::Made,
+            false => {
+                place::check(&self.directory, last, "a file", &self.name)?.map_or(Was::Made, Was::Borrowed)
+            }
+        };
+        attributes::of_file(&self.shared, self.file.as_fd(), entry, was)?;
+        match &self.standing {
+            Standing::Unnamed => place::link(self.file.as_fd(), &self.directory, last, &self.name)?,
+            Standing::Passing(passing) | Standing::Part { part: passing, .. } => {
+                place::check(&self.directory, last, "a file", &self.name)?;
+                self.still_there()?;
+                place::rename(&self.directory, passing, last, &self.name)?;
+            }
+            Standing::Finished => {}
+        }
+        self.standing = Standing::Finished;
+        Ok(())
+    }
+
+    /// Is what has the passing name still this file?
+    fn still_there(&self) -> Result<(), Error> {
+        let (Standing::Passing(passing) | Standing::Part { part: passing, .. }) = &self.standing else {
+            return Ok(());
+        };
+        let there = source::stat(&self.directory, passing).map(|stat| Identity::from_statx(&stat));
+        match (there, Identity::of(&self.file)) {
+            (Ok(there), Ok(ours)) if there == ours => Ok(()),
+            _ => Err(Error::Replaced { name: self.name.clone() }),
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Standing::Passing(passing) = &self.standing {
+            let _ = unlinkat(&self.directory, passing, AtFlags::empty());
+        }
+    }
+}
+
+fn create(directory: &OwnedFd, last: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(directory, last, flags, WRITING)
+}
+
+/// A file without a name; `None` where the file system has none (overlay on old kernels, NFS, FUSE).
+fn unnamed(shared: &Shared, directory: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
+    if shared.no_unnamed.load(Relaxed) {
+        return Ok(None);
+    }
+    match openat(directory, ".", OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, WRITING) {
+        Ok(file) => Ok(Some(file)),
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+            shared.no_unnamed.store(true, Relaxed);
+            Ok(None)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Opens a part that is there, if it can only be ours: a file of this user under this name alone. Anything else could
+/// be bait: what is written into a link's file is written into all its names.
+fn adopt(directory: &OwnedFd, part: &[u8]) -> Result<Option<OwnedFd>, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match openat(directory, part, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::LOOP | Errno::NXIO | Errno::ACCESS) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
+    let stat = source::stat(&file, b"")?;
+    let ours = entry::file_type(&stat).is_file() && stat.stx_nlink == 1 && stat.stx_uid == geteuid().as_raw();
+    Ok(ours.then_some(file))
+}

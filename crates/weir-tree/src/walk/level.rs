@@ -1,0 +1,152 @@
+//! One directory of a walk: its handle, and the names read from it that were not yet met.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{FileType, Mode, OFlags, RawDir, ResolveFlags, SeekFrom, openat2, seek};
+use rustix::io::Errno;
+
+use super::Identity;
+use crate::entry::Entry;
+use crate::error::Error;
+use crate::source;
+
+/// A directory being read, or one of which nothing (more) can be read.
+#[derive(Debug)]
+pub(super) struct Level {
+    /// The directory itself, for the time when it is left.
+    pub entry: Entry,
+    pub identity: Identity,
+    /// Closed while the walk is far below.
+    directory: Option<Arc<OwnedFd>>,
+    batch: Batch,
+    /// Where reading goes on.
+    cookie: u64,
+    exhausted: bool,
+    closed: bool,
+}
+
+/// Names from one getdents call.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// Sorted so that the next one is at the end.
+    names: Vec<Found>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    is_directory: bool,
+    inode: u64,
+    start: u32,
+    length: u16,
+}
+
+impl Level {
+    /// `directory` is open and about to be read; without it the level is only left again.
+    pub fn new(entry: Entry, identity: Identity, directory: Option<Arc<OwnedFd>>) -> Level {
+        let exhausted = directory.is_none();
+        Level { entry, identity, directory, batch: Batch::default(), cookie: 0, exhausted, closed: false }
+    }
+
+    /// The open directory.
+    pub fn directory(&self) -> Option<&Arc<OwnedFd>> {
+        self.directory.as_ref()
+    }
+
+    /// Nothing is read from this level: its entries come from elsewhere.
+    pub fn exhaust(&mut self) {
+        self.batch = Batch::default();
+        self.exhausted = true;
+    }
+
+    /// It was open and is to be opened again before it is read on.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Gives the handle back until [`Level::reopen`].
+    pub fn close(&mut self) {
+        self.closed = self.directory.take().is_some();
+    }
+
+    /// Opens the directory again, `path` below `root`, and goes on where it was.
+    pub fn reopen(&mut self, root: &OwnedFd, path: &[u8]) -> Result<(), Error> {
+        self.closed = false;
+        let name = &self.entry.name;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let directory = openat2(root, path, source::DIRECTORY | OFlags::RDONLY, Mode::empty(), resolve)
+            .map_err(|errno| Error::on_the_way(name, errno))?;
+        if Identity::of(&directory).map_err(|errno| Error::of("open", name, errno))? != self.identity {
+            return Err(Error::Replaced { name: name.clone() });
+        }
+        if !self.exhausted {
+            seek(&directory, SeekFrom::Start(self.cookie)).map_err(|errno| Error::of("read", name, errno))?;
+        }
+        self.directory = Some(Arc::new(directory));
+        Ok(())
+    }
+
+    /// The next name in this directory. `scratch` is the memory that getdents writes into.
+    pub fn next(&mut self, scratch: &mut Vec<u8>) -> Option<Result<Box<[u8]>, Error>> {
+        if self.batch.names.is_empty() && !self.exhausted {
+            if let Err(errno) = self.fill(scratch) {
+                self.exhausted = true;
+                return Some(Err(Error::of("read", &self.entry.name, errno)));
+            }
+        }
+        let found = self.batch.names.pop()?;
+        let start = found.start as usize;
+        Some(Ok(self.batch.bytes[start..start + usize::from(found.length)].into()))
+    }
+
+    /// Reads one batch: files before directories, each in the order of their inodes, which is how they lie in ext4's
+    /// inode tables; getdents gives them in the order of a hash of their names.
+    fn fill(&mut self, scratch: &mut Vec<u8>) -> Result<(), Errno> {
+        self.batch.bytes.clear();
+        let Some(directory) = &self.directory else { return Ok(()) };
+        while self.batch.names.is_empty() {
+            let mut entries = RawDir::new(directory.as_fd(), spare(scratch));
+            loop {
+                let Some(entry) = entries.next() else {
+                    self.exhausted = true;
+                    break;
+                };
+                let entry = entry?;
+                let name = entry.file_name().to_bytes();
+                self.cookie = entry.next_entry_cookie();
+                if name != b"." && name != b".." {
+                    let is_directory = entry.file_type() == FileType::Directory;
+                    self.batch.push(name, entry.ino(), is_directory);
+                }
+                if entries.is_buffer_empty() {
+                    break;
+                }
+            }
+            if self.exhausted {
+                break;
+            }
+        }
+        self.batch.names.sort_unstable_by(|a, b| b.cmp(a));
+        // A level keeps its batch as long as the walk is below it.
+        self.batch.bytes.shrink_to_fit();
+        self.batch.names.shrink_to_fit();
+        Ok(())
+    }
+}
+
+impl Batch {
+    fn push(&mut self, name: &[u8], inode: u64, is_directory: bool) {
+        // The length of a whole record of getdents has 16 bits.
+        let length = name.len() as u16;
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(&name[..usize::from(length)]);
+        self.names.push(Found { is_directory, inode, start, length });
+    }
+}
+
+fn spare(scratch: &mut Vec<u8>) -> &mut [MaybeUninit<u8>] {
+    scratch.clear();
+    scratch.spare_capacity_mut()
+}
