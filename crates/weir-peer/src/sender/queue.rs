@@ -328,7 +328,8 @@ impl State {
     }
 
     fn is_settled(&self) -> bool {
-        self.exhausted && self.unsettled.is_empty()
+        let nothing_moves = self.again.is_empty() && self.in_flight.values().all(VecDeque::is_empty);
+        self.exhausted && self.unsettled.is_empty() && nothing_moves
     }
 }
 

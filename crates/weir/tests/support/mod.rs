@@ -7,6 +7,7 @@ mod object;
 mod runner;
 mod scenario;
 mod server;
+mod sshd;
 
 use std::io;
 use std::time::Duration;
@@ -16,6 +17,7 @@ pub(crate) use object::{Object, pattern};
 pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir};
 pub(crate) use scenario::QUICK;
 pub(crate) use server::{Fields, Request, Seen, Server, Wire};
+pub(crate) use sshd::Sshd;
 
 /// A test that waits this long for anything has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
