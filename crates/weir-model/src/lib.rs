@@ -37,5 +37,6 @@ pub mod path;
 pub mod pipeline;
 pub mod rule;
 pub mod sender;
+pub mod stages;
 pub mod verdict;
 mod words;

@@ -10,6 +10,7 @@ use crate::lane::Lane;
 use crate::receiver::Receiver;
 use crate::secure::Keyring;
 use crate::sender::Sender;
+use crate::watch::Sample;
 use crate::wire::frame::{self, Kind};
 use crate::wire::message::{Failure, FailureKind, Listening, Message, Problem, Role, Totals, Transport};
 
@@ -28,6 +29,8 @@ pub enum Event {
     Problem(Problem),
     /// The receiver has all.
     Finished(Totals),
+    /// This end's window of evidence.
+    Window(Box<Sample>),
     /// The far end's window of evidence, as JSON.
     Sample(String),
     /// The session cannot go on.
@@ -109,6 +112,14 @@ impl End {
         match self {
             End::Sender(sender) => sender.stop(),
             End::Receiver(receiver) => receiver.stop(),
+        }
+    }
+
+    /// Bytes of all files, where this end knows.
+    pub fn total(&self) -> Option<u64> {
+        match self {
+            End::Sender(sender) => sender.total(),
+            End::Receiver(_) => None,
         }
     }
 
@@ -194,6 +205,10 @@ pub fn tell(control: &Control, event: Event) {
         Event::Problem(problem) => control.send(&Message::Problem(problem)),
         Event::LaneLost(lane, why) => control.send(&Message::LaneLost(lane, why)),
         Event::Failed(error) => control.send(&Message::Abort(error.to_failure())),
+        Event::Window(sample) => match serde_json::to_string(&sample) {
+            Ok(json) => control.send(&Message::Sample(json)),
+            Err(error) => tracing::debug!("a window of evidence: {error}"),
+        },
         _ => {}
     }
 }

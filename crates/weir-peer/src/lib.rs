@@ -13,6 +13,7 @@ pub mod addresses;
 pub mod control;
 pub mod end;
 pub mod error;
+pub mod evidence;
 pub mod hello;
 pub mod lane;
 pub mod maker;
@@ -24,6 +25,7 @@ pub mod sender;
 pub mod session;
 pub mod ssh;
 pub mod subtrees;
+pub mod watch;
 pub mod wire;
 
 pub use error::Error;

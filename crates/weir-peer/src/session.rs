@@ -6,17 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use weir_model::evidence::Evidence;
+use weir_model::limit::Limit;
 use weir_tree::Name;
 
 use crate::control::Control;
 use crate::end::{Context, End, Event, Events, listen_to, lost, read_message};
 use crate::error::Error;
+use crate::evidence::Joiner;
 use crate::hello;
 use crate::maker::{LaneMaker, Way};
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
 use crate::secure::{Keyring, Secret};
-use crate::sender::{Sender, spawn};
+use crate::sender::{CodecShare, Sender, spawn};
 use crate::ssh::{Far, Host};
 use crate::wire::frame::{self, Kind};
 use crate::wire::message::{
@@ -66,8 +69,12 @@ pub struct Progress {
     pub elapsed: Duration,
     /// What was done so far.
     pub totals: Totals,
+    /// Bytes of all files, once they are known.
+    pub total: Option<u64>,
     /// Lanes that stand.
     pub lanes: u32,
+    /// What holds the copy.
+    pub limit: Option<Limit>,
 }
 
 /// What became of it.
@@ -91,6 +98,10 @@ pub struct Report {
     pub lanes: u32,
     /// The lanes' cipher.
     pub cipher: Option<&'static str>,
+    /// What went through which codec, where this end sent.
+    pub codecs: Vec<CodecShare>,
+    /// What both ends saw.
+    pub evidence: Evidence,
 }
 
 /// Problems that are kept in words; a million of them would say no more.
@@ -109,6 +120,8 @@ pub fn run(job: &Job, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) ->
         way: None,
         lanes: 0,
         cipher: None,
+        codecs: Vec::new(),
+        evidence: Evidence::default(),
     };
     report.outcome =
         Session::open(job, &mut report).and_then(|session| session.run(stop, start, progress, &mut report));
@@ -124,6 +137,7 @@ struct Session<'a> {
     end: End,
     events: Mailbox<Event>,
     maker: LaneMaker,
+    joiner: Joiner,
 }
 
 impl<'a> Session<'a> {
@@ -166,7 +180,9 @@ impl<'a> Session<'a> {
             listening,
             &job.host,
         );
-        Ok(Session { job, far, control, end, events, maker })
+        let same = own.boot == theirs.boot;
+        let joiner = Joiner::new(job.role, same, job.lanes.count, job.sources.len() as u64);
+        Ok(Session { job, far, control, end, events, maker, joiner })
     }
 
     fn run(
@@ -186,10 +202,14 @@ impl<'a> Session<'a> {
             self.control.send(&Message::Abort(error.to_failure()));
         }
         report.totals = self.end.totals();
+        if let End::Sender(sender) = &self.end {
+            report.codecs = sender.codecs();
+        }
         report.moving = self.maker.since_first().unwrap_or_default();
         self.end.stop();
         self.control.close();
         self.far.end();
+        report.evidence = self.joiner.into_evidence();
         outcome
     }
 
@@ -214,7 +234,9 @@ impl<'a> Session<'a> {
                     report.problems.push(problem)
                 }
                 Ok(Event::Problem(_)) => report.more_problems += 1,
-                Ok(Event::Sample(_) | Event::Dial(..)) => {}
+                Ok(Event::Window(sample)) => self.joiner.own(*sample),
+                Ok(Event::Sample(json)) => self.joiner.far(&json),
+                Ok(Event::Dial(..)) => {}
                 Ok(lane) => self.maker.handle(lane)?,
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -223,7 +245,9 @@ impl<'a> Session<'a> {
             progress(&Progress {
                 elapsed: start.elapsed(),
                 totals: self.end.totals(),
+                total: self.end.total(),
                 lanes: self.maker.standing(),
+                limit: self.joiner.limit(),
             });
         }
     }

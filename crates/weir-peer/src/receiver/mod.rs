@@ -8,11 +8,12 @@ mod landing;
 mod store;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use weir_observe::thread::{current_tid, thread_cpu_now};
 use weir_transfer::stage_clock::{Stage, StageClock};
 use weir_tree::{Name, Target, compare};
 
@@ -24,8 +25,9 @@ use crate::roots::{self, Placement};
 use crate::sender::spawn;
 use crate::subtrees::Digest;
 use crate::wire::message::{
-    Answer, Failure, FailureKind, MAX_SUBTREES, Message, Offered, Options, Problem, Root, Totals,
+    Answer, Failure, FailureKind, MAX_SUBTREES, Message, Offered, Options, Problem, Role, Root, Totals,
 };
+use crate::watch::{LOOK, Watch, Worker};
 use crate::wire::record::{HEADER, Header};
 use incoming::{Incoming, Progress};
 use landing::Landing;
@@ -52,7 +54,8 @@ pub struct Receiver {
     ssh: Mutex<Option<SyncSender<Vec<u8>>>>,
     landing: Landing,
     counts: Counts,
-    clocks: Mutex<Vec<Arc<StageClock>>>,
+    workers: Mutex<Vec<Arc<Worker>>>,
+    over: AtomicBool,
 }
 
 /// What this end is to receive, before the sources are known.
@@ -101,7 +104,8 @@ impl Receiver {
             ssh: Mutex::default(),
             landing: Landing::default(),
             counts: Counts::default(),
-            clocks: Mutex::default(),
+            workers: Mutex::default(),
+            over: AtomicBool::new(false),
         })
     }
 
@@ -128,6 +132,8 @@ impl Receiver {
                 std::thread::sleep(TELL);
             }
         });
+        let watcher = Arc::clone(self);
+        spawn("watch", move || watcher.observe());
         let syncer = Arc::downgrade(self);
         spawn("sync", move || {
             loop {
@@ -216,6 +222,7 @@ impl Receiver {
 
     /// Ends all work: threads return as soon as they can. Parts stay.
     pub fn stop(&self) {
+        self.over.store(true, Relaxed);
         self.landing.stop();
         self.ssh.lock().unwrap_or_else(PoisonError::into_inner).take();
         for lane in std::mem::take(&mut *self.lanes()).into_values() {
@@ -244,12 +251,14 @@ impl Receiver {
 
     /// Takes records from a lane until it ends.
     fn receive(&self, lane: &LaneReceiver) -> Result<(), LaneError> {
-        let clock = self.clock();
+        let clock = self.clock(lane.id);
         let mut buffers = store::Buffers::default();
         let mut sealed = Vec::new();
         loop {
             clock.enter(Stage::Receive);
+            let before = thread_cpu_now();
             let Some(header) = lane.read(&mut sealed)? else { return Ok(()) };
+            clock.add_receive_cpu(thread_cpu_now().saturating_sub(before));
             clock.enter(Stage::Decrypt);
             let plain = lane.open(&header, &mut sealed)?;
             self.counts.packed.fetch_add(plain.len() as u64, Relaxed);
@@ -259,7 +268,7 @@ impl Receiver {
     }
 
     fn receive_over_ssh(&self, id: u32, mailbox: &Mutex<Mailbox<Vec<u8>>>) {
-        let clock = self.clock();
+        let clock = self.clock(id);
         let mut buffers = store::Buffers::default();
         loop {
             clock.enter(Stage::Receive);
@@ -379,10 +388,30 @@ impl Receiver {
         self.events.problem(Problem { name, failure, harmless });
     }
 
-    fn clock(&self) -> Arc<StageClock> {
+    /// The clock of the calling thread, which takes records of this lane.
+    fn clock(&self, lane: u32) -> Arc<StageClock> {
         let clock = Arc::new(StageClock::new(Instant::now()));
-        self.clocks.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&clock));
+        let worker = Worker { clock: Arc::clone(&clock), tid: current_tid(), lane: Some(lane) };
+        self.workers().push(Arc::new(worker));
         clock
+    }
+
+    fn observe(&self) {
+        let output = roots::expand(&self.wanted.to);
+        let mut watch = Watch::new(Role::Receiver, Some(&output));
+        while !self.over.load(Relaxed) {
+            std::thread::sleep(LOOK);
+            let sockets: Vec<_> =
+                self.lanes().values().map(|lane| (lane.id, Some(Arc::clone(lane.stream())))).collect();
+            watch.look(&sockets, &self.workers());
+            if let Some(closed) = watch.close(&self.counts.bytes, None) {
+                self.events.send(Event::Window(Box::new(closed.sample)));
+            }
+        }
+    }
+
+    fn workers(&self) -> MutexGuard<'_, Vec<Arc<Worker>>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn place(&self) -> Result<&Place, Error> {

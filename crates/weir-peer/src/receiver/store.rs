@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_codec::codec::Codec;
+use weir_observe::thread::thread_cpu_now;
 use weir_transfer::stage_clock::{Stage, StageClock};
 use weir_tree::Kind;
 
@@ -65,7 +66,9 @@ impl Receiver {
             return;
         }
         clock.enter(Stage::Write);
+        let before = thread_cpu_now();
         let progress = file.write(footer.offset, raw, &footer.digest);
+        clock.add_write_cpu(thread_cpu_now().saturating_sub(before));
         self.counts.bytes.fetch_add(raw.len() as u64, Relaxed);
         clock.enter(Stage::Other);
         self.advance(footer.file, &file, progress);

@@ -14,10 +14,11 @@ mod source;
 mod worker;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use weir_observe::thread::current_tid;
 use weir_transfer::limiter::Limiter;
 use weir_transfer::stage_clock::StageClock;
 use weir_tree::walk::Root;
@@ -30,7 +31,8 @@ use crate::error::Error;
 use crate::lane::{Lane, LaneSender};
 use crate::secure::Keyring;
 use crate::subtrees::Digest;
-use crate::wire::message::{Answer, Failure, FailureKind, Message, Offered, Options, Problem, Totals};
+use crate::wire::message::{Answer, Failure, FailureKind, Message, Offered, Options, Problem, Role, Totals};
+use crate::watch::{LOOK, Watch, Worker};
 use lanes::Lanes;
 use packer::Packer;
 use queue::{Item, Job, Queue};
@@ -54,7 +56,10 @@ pub struct Sender {
     limiter: Option<Limiter>,
     packer: Packer,
     counts: Counts,
-    clocks: Mutex<Vec<Arc<StageClock>>>,
+    workers: Mutex<Vec<Arc<Worker>>>,
+    /// Bytes of the files that the walk has found.
+    found: AtomicU64,
+    over: AtomicBool,
 }
 
 /// Files that the other end knows by number.
@@ -74,6 +79,19 @@ struct Waiting {
     source: Source,
     /// How often it was begun.
     attempt: u8,
+}
+
+/// What went through a codec at a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodecShare {
+    /// The codec's number.
+    pub codec: u8,
+    /// Its level.
+    pub level: i32,
+    /// Bytes before.
+    pub raw: u64,
+    /// Bytes after.
+    pub packed: u64,
 }
 
 /// What was done so far.
@@ -111,7 +129,9 @@ impl Sender {
             limiter,
             packer,
             counts: Counts::default(),
-            clocks: Mutex::default(),
+            workers: Mutex::default(),
+            found: AtomicU64::new(0),
+            over: AtomicBool::new(false),
         })
     }
 
@@ -126,12 +146,17 @@ impl Sender {
         }
         let walker = Arc::clone(self);
         spawn("walk", move || walker.walk(roots));
-        for _ in 0..self.workers() {
-            let worker = Arc::clone(self);
-            let clock = Arc::new(StageClock::new(Instant::now()));
-            self.clocks.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&clock));
-            spawn("send", move || worker.work(&clock));
+        for _ in 0..workers() {
+            let end = Arc::clone(self);
+            spawn("send", move || {
+                let clock = Arc::new(StageClock::new(Instant::now()));
+                let worker = Worker { clock: Arc::clone(&clock), tid: current_tid(), lane: None };
+                end.workers().push(Arc::new(worker));
+                end.work(&clock);
+            });
         }
+        let watcher = Arc::clone(self);
+        spawn("watch", move || watcher.observe());
         let waiter = Arc::clone(self);
         spawn("settle", move || {
             if waiter.queue.wait_settled() {
@@ -139,11 +164,6 @@ impl Sender {
             }
         });
         Ok(())
-    }
-
-    /// One for each processor and one that sends: more could only wait. Each holds two blocks.
-    fn workers(&self) -> u32 {
-        (weir_observe::cpu::available_cpus() + 1).clamp(2, 17)
     }
 
     /// A lane stands.
@@ -201,6 +221,7 @@ impl Sender {
 
     /// Ends all work: threads return as soon as they can.
     pub fn stop(&self) {
+        self.over.store(true, Relaxed);
         self.queue.stop();
         self.lanes.stop();
     }
@@ -217,6 +238,36 @@ impl Sender {
             kept: of(&self.counts.kept),
             packed: of(&self.counts.packed),
         }
+    }
+
+    /// Bytes of all files, once the walk has found them all.
+    pub fn total(&self) -> Option<u64> {
+        self.queue.is_exhausted().then(|| self.found.load(Relaxed))
+    }
+
+    /// What went through which codec: number, level, bytes before and after.
+    pub fn codecs(&self) -> Vec<CodecShare> {
+        let shares = self.packer.shares().into_iter();
+        shares.map(|((codec, level), share)| CodecShare { codec, level, raw: share.raw, packed: share.packed }).collect()
+    }
+
+    /// Looks at lanes and workers; tells the chooser of the link, and whoever runs the end of all.
+    fn observe(&self) {
+        let mut watch = Watch::new(Role::Sender, None);
+        let mut packed = 0;
+        while !self.over.load(Relaxed) {
+            std::thread::sleep(LOOK);
+            watch.look(&self.lanes.sockets(), &self.workers());
+            let Some(closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
+            let now = self.counts.packed.load(Relaxed);
+            let handed = (now - std::mem::replace(&mut packed, now)) as f64 / closed.sample.window.span.as_secs_f64();
+            self.packer.link(closed.acked.unwrap_or(handed), closed.backlog, closed.busy);
+            self.events.send(Event::Window(Box::new(closed.sample)));
+        }
+    }
+
+    fn workers(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Worker>>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn answered(&self, id: u64, answer: Answer) -> Result<(), Error> {
@@ -334,6 +385,11 @@ impl Sender {
     fn files(&self) -> std::sync::MutexGuard<'_, Files> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// One for each processor and one that sends: more could only wait. Each holds two blocks.
+fn workers() -> u32 {
+    (weir_observe::cpu::available_cpus() + 1).clamp(2, 17)
 }
 
 /// A thread of this end.

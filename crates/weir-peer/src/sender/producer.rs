@@ -1,5 +1,7 @@
 //! The walk: from entries of a tree to batches and offers.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Entry, Kind, Source, Step, Walk};
 
@@ -32,6 +34,7 @@ impl Sender {
     }
 
     fn found(&self, number: u64, entry: Entry, source: Source, offers: &mut Vec<Offered>) {
+        self.found.fetch_add(entry.size(), Relaxed);
         match &entry.kind {
             Kind::File { size, .. } if *size <= SMALL && !self.asks_first() => {
                 self.queue.push_item(Item { number, entry, source: Some(source), last: false });

@@ -157,6 +157,11 @@ impl Queue {
         self.work.notify_all();
     }
 
+    /// Whether the walk has ended.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.lock().exhausted
+    }
+
     /// The walk has ended.
     pub(crate) fn exhausted(&self) {
         self.lock().exhausted = true;

@@ -1,20 +1,30 @@
 //! `weir cp`: from arguments to a copy, a record and an exit code.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Context;
+use weir_codec::codec::Codec;
+use weir_model::verdict;
 use weir_peer::error::Error;
+use weir_peer::maker::Way;
+use weir_peer::sender::CodecShare;
 use weir_peer::session::{self, Job, LaneOptions, Report};
 use weir_peer::ssh::Host;
 use weir_peer::wire::message::{FailureKind, Options, Role};
 use weir_report::schema::{FileRecord, Outcome, Record};
 use weir_report::{json, terminal};
 
+use weir_transfer::job::{Observer, Progress};
+use weir_units::Rate;
+
 use crate::args::{Cp, VERSION};
+use crate::live::Live;
 use crate::voice::{self, Usage};
 
 /// A path and the host it is on.
@@ -33,10 +43,38 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     let job = job(cp)?;
     let stop = Arc::new(AtomicBool::new(false));
     voice::on_interrupt(&stop)?;
-    let report = session::run(&job, &stop, &mut |_| {});
+    let mut live = Live::new(!cp.voice.quiet && std::io::stderr().is_terminal(), 0);
+    let mut pace = Pace::default();
+    let report = session::run(&job, &stop, &mut |now| live.progress(&pace.progress(now)));
+    live.clear();
     let record = record(&job, &report);
     say(cp, &record)?;
     Ok(exit_code(&report))
+}
+
+/// The rate of the last second.
+#[derive(Debug, Default)]
+struct Pace {
+    seen: VecDeque<(Duration, u64)>,
+}
+
+impl Pace {
+    fn progress(&mut self, now: &session::Progress) -> Progress {
+        self.seen.push_back((now.elapsed, now.totals.bytes));
+        while self.seen.len() > 2 && now.elapsed - self.seen[0].0 > Duration::from_secs(1) {
+            self.seen.pop_front();
+        }
+        let (since, before) = self.seen[0];
+        Progress {
+            elapsed: now.elapsed,
+            bytes: now.totals.bytes + now.totals.kept,
+            total: now.total,
+            rate: Rate::of(now.totals.bytes - before, now.elapsed - since),
+            lanes: now.lanes,
+            limit: now.limit,
+            files: (now.totals.files as usize, 0),
+        }
+    }
 }
 
 fn job(cp: &Cp) -> Result<Job, Usage> {
@@ -103,6 +141,10 @@ fn record(job: &Job, report: &Report) -> Record {
         _ => Outcome::Failed,
     };
     let mut record = Record::new("cp", outcome, report.totals.bytes, report.moving.as_secs_f64());
+    // What held back a run that brought nothing is its error, not a stage.
+    if outcome != Outcome::Failed || report.totals.bytes > 0 {
+        record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
+    }
     record.resumed = (report.totals.kept > 0).then_some(report.totals.kept);
     record.connections = Some(report.lanes);
     record.peak_memory = weir_observe::memory::peak_rss().ok();
@@ -125,10 +167,22 @@ fn record(job: &Job, report: &Report) -> Record {
         "others": report.totals.others,
         "packed": report.totals.packed,
         "cipher": report.cipher,
+        "codecs": report.codecs.iter().map(codec_share).collect::<Vec<_>>(),
+        "transport": match report.way {
+            Some(Way::There) => Some("tcp"),
+            Some(Way::Back) => Some("tcp-back"),
+            Some(Way::Ssh) => Some("ssh"),
+            None => None,
+        },
         "lanes": report.lanes,
     });
     record.extra.insert("cp".to_owned(), cp);
     record
+}
+
+fn codec_share(share: &CodecShare) -> serde_json::Value {
+    let name = Codec::by_id(share.codec).map_or("unknown", Codec::name);
+    serde_json::json!({ "codec": name, "level": share.level, "bytes": share.raw, "packed": share.packed })
 }
 
 /// The record on stdout and failures on stderr, or the summary, which has them too.
@@ -146,7 +200,6 @@ fn say(cp: &Cp, record: &Record) -> anyhow::Result<()> {
         let render = if cp.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
         render(record, voice::colours(&std::io::stderr()), &mut stderr)?;
     }
-    let _ = std::io::stderr().is_terminal();
     Ok(())
 }
 
