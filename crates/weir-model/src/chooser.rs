@@ -46,22 +46,26 @@ pub use quick::{DEAD, quick_estimate};
 
 use candidates::Prior;
 use estimate::Estimates;
-use link::LinkView;
-use mix::Mix;
-use trial::Trials;
+use link::{LinkView, Offered};
+use mix::{Law, Mix};
+use trial::{Held, Trials};
 
-/// Share of the processors' time that goes into trying codecs which the law would not choose.
+/// Share of the processors' time that goes into trying codecs which the law would not choose, and of the link's time that
+/// lighter ones may cost.
 const PROBE_SHARE: f64 = 0.01;
 
-/// Probe time that may be saved up, processor seconds: one block at the slowest level.
-const PROBE_SAVED: f64 = 0.5;
+/// Share of idle processors' time that may go there while blocks wait for lanes: it costs no rate.
+const PROBE_IDLE: f64 = 0.1;
 
-/// A figure that nothing has confirmed for so long is tried again.
-const STALE: Duration = Duration::from_secs(5);
+/// Probe time that may be saved up, seconds: one block at the slowest level, or on the slowest link.
+const PROBE_SAVED: f64 = 0.5;
 
 /// The law is asked for a link faster than the estimate by this much, so that blocks wait for lanes rather than lanes for
 /// blocks: an empty queue wastes the link, and hides its rate.
 const HEADROOM: f64 = 1.03;
+
+/// A link is full in the law's eyes from this share on.
+const FULL: f64 = 0.93;
 
 /// Bytes of a block.
 const BLOCK: f64 = (1 << 20) as f64;
@@ -148,10 +152,15 @@ struct Window {
     cpu: f64,
 }
 
-/// Processor seconds that probes may take, and have taken.
+/// What probes may still take.
 #[derive(Debug, Clone, Copy, Default)]
 struct Probes {
-    saved: f64,
+    /// Processor seconds.
+    cpu: f64,
+    /// Seconds of the link.
+    link: f64,
+    /// Processors that idled in the last window in which blocks waited.
+    idle: f64,
     at: Duration,
 }
 
@@ -188,13 +197,10 @@ impl Chooser {
     /// The lanes report.
     pub fn link(&mut self, link: &Link) {
         self.account(link);
-        let Some(seen) = self.link.see(link) else { return };
-        self.trials.see(&seen);
-        let (mix, asked) = (self.mix, self.asked);
+        let Some(seen) = self.link.see(link, self.offered()) else { return };
+        let ratio = self.mix_ratio(self.mix);
+        self.trials.see(&seen, Held { wire: seen.rate.max(1.0), ratio, asked: self.asked });
         self.decide();
-        if seen.backlog && self.mix_ratio(self.mix) < self.mix_ratio(mix) * trial::HEAVIER {
-            self.trials.begin(seen.now, seen.rate, asked);
-        }
     }
 
     /// What the next block gets.
@@ -254,6 +260,7 @@ impl Chooser {
         let span = link.now.saturating_sub(self.window.since).as_secs_f64();
         let window = std::mem::replace(&mut self.window, Window { since: link.now, ..Window::default() });
         let Some(busy) = link.busy.filter(|busy| busy.is_finite() && span > 0.0) else { return };
+        self.probes.idle = if link.backlog { (self.cores - busy).max(0.0) } else { 0.0 };
         if window.raw > 0.0 {
             let others = (busy * span - window.cpu).max(0.0) / window.raw;
             // A block is told when it is done, its processor time lies partly before: half a second evens that out.
@@ -261,10 +268,21 @@ impl Chooser {
         }
     }
 
+    fn offered(&self) -> Offered {
+        let ratio = self.mix_ratio(self.mix);
+        Offered { ratio, full: self.mix.rate * ratio >= FULL * self.asked }
+    }
+
     fn decide(&mut self) {
         let link = self.link.rate().map_or(f64::INFINITY, |rate| rate * HEADROOM);
         self.asked = self.trials.floor(link);
-        self.mix = Mix::best(&self.estimates.points(self.dead), self.asked, self.cores, self.others);
+        let law = Law { link: self.asked, cores: self.cores, others: self.others };
+        self.mix = Mix::best(&self.estimates.points(self.dead), law, self.longest() / BLOCK, self.mix);
+    }
+
+    /// Seconds that a block may take without the lanes running out of others meanwhile.
+    fn longest(&self) -> f64 {
+        AHEAD * self.cores
     }
 
     fn mix_ratio(&self, mix: Mix) -> f64 {
@@ -274,13 +292,22 @@ impl Chooser {
     /// A codec to try now, if one is worth it and its time is saved up.
     fn probe(&mut self, now: Duration) -> Option<usize> {
         let span = now.saturating_sub(self.probes.at).as_secs_f64();
-        self.probes.at = self.probes.at.max(now);
-        self.probes.saved = (self.probes.saved + span * self.cores * PROBE_SHARE).min(PROBE_SAVED);
-        let (index, cost) = self.estimates.probe(now, STALE, [self.mix.first, self.mix.second])?;
-        if cost > self.probes.saved {
+        let Probes { cpu, link, idle, at } = self.probes;
+        let share = self.cores * PROBE_SHARE + idle * PROBE_IDLE;
+        let cpu = (cpu + span * share).min(PROBE_SAVED);
+        let link = (link + span * PROBE_SHARE).min(PROBE_SAVED);
+        self.probes = Probes { cpu, link, idle, at: at.max(now) };
+
+        let index = self.estimates.probe(now, [self.mix.first, self.mix.second])?;
+        let point = self.estimates.points(0.0)[index];
+        let busy = point.cost * BLOCK;
+        // More bytes than the choice of the law would put on a link that is full.
+        let full = self.link.rate().filter(|_| self.offered().full);
+        let wire = full.map_or(0.0, |rate| (point.ratio - self.mix_ratio(self.mix)).max(0.0) * BLOCK / rate);
+        if busy > cpu || busy > self.longest() || wire > link {
             return None;
         }
-        self.probes.saved -= cost;
+        (self.probes.cpu, self.probes.link) = (cpu - busy, link - wire);
         self.estimates.asked(index, now);
         Some(index)
     }

@@ -1,79 +1,18 @@
-//! Which parts of a file another version of it already holds, found by content-defined chunks.
+//! Which parts of a file another version of it already holds.
+//!
+//! Both sides cut their version into chunks where the content says so ([`chunks`]), so that an insertion moves the cuts
+//! with the bytes. The side with the old version sends its [`Signature`]: lengths and digests of its chunks. The side with
+//! the new version answers with a [`Recipe`]: what to copy from the old version, and which bytes are to come.
+//!
+//! What it costs. A change of E bytes somewhere makes literal the chunks that it touches: E and about half a chunk on
+//! either side, together one chunk as met at a random byte. With N changes in a file of S bytes, chunks of L bytes and 18
+//! bytes of signature a chunk the cost beyond the changes themselves is N x L + 18 x S / L, least at L = sqrt(18 x S / N):
+//! 4.2 KB for a thousand changes in 1 GB. [`SMALLEST`] is therefore 4 KiB: 1000 changes of 10 KB in 1 GB cost 1.0 % for
+//! themselves, 0.5 % around them and 0.4 % of signature; a file with few changes costs the signature alone.
 
-use std::fs::File;
+mod chunks;
+mod recipe;
+mod signature;
 
-use serde::{Deserialize, Serialize};
-
-use crate::error::Error;
-use crate::name::Name;
-
-/// What the side that has an old version says of it: the chunks it consists of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Signature {}
-
-/// How the new version comes from the old one and literal bytes: pieces that cover it from its first byte to its last.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recipe {}
-
-/// A piece of the new version, at `at`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op {
-    /// `len` bytes at `from` in the old version.
-    Copy {
-        /// Place in the new version.
-        at: u64,
-        /// Place in the old version.
-        from: u64,
-        /// Length.
-        len: u64,
-    },
-    /// `len` bytes that have to be sent.
-    Literal {
-        /// Place in the new version.
-        at: u64,
-        /// Length.
-        len: u64,
-    },
-}
-
-impl Signature {
-    /// Reads all of `file`.
-    pub fn of(file: &File, name: &Name) -> Result<Signature, Error> {
-        let _ = (file, name);
-        unimplemented!()
-    }
-
-    /// Length of the file it was made of.
-    pub fn size(&self) -> u64 {
-        unimplemented!()
-    }
-}
-
-/// Reads all of `file`, the new version, and says which pieces the old one holds.
-pub fn missing(file: &File, name: &Name, old: &Signature) -> Result<Recipe, Error> {
-    let _ = (file, name, old);
-    unimplemented!()
-}
-
-impl Recipe {
-    /// The pieces in order.
-    pub fn ops(&self) -> impl Iterator<Item = Op> {
-        std::iter::empty()
-    }
-
-    /// Length of the new version.
-    pub fn size(&self) -> u64 {
-        unimplemented!()
-    }
-
-    /// Bytes that have to be sent.
-    pub fn literal(&self) -> u64 {
-        unimplemented!()
-    }
-
-    /// Does it stay within an old version of this size? To be asked of a foreign recipe before anything is written.
-    pub fn fits(&self, old_size: u64) -> bool {
-        let _ = old_size;
-        unimplemented!()
-    }
-}
+pub use recipe::{Op, Recipe, missing};
+pub use signature::{MAX_CHUNKS, SMALLEST, Signature};

@@ -257,13 +257,13 @@ impl Walk {
     /// Leaves the innermost directory and goes back to the one around it.
     fn leave(&mut self) -> Option<Step> {
         let left = self.levels.pop()?;
-        if let [root, .., around] = &mut self.levels[..] {
-            if let (Some(root_directory), true) = (root.directory(), around.is_closed()) {
-                let name = around.entry.name.clone();
-                if let Err(error) = around.reopen(root_directory, way_below(&root.entry.name, &name)) {
-                    around.exhaust();
-                    self.next = Some(Step::Failed(around.entry.name.clone(), error));
-                }
+        if let [root, .., around] = &mut self.levels[..]
+            && let (Some(root_directory), true) = (root.directory(), around.is_closed())
+        {
+            let name = around.entry.name.clone();
+            if let Err(error) = around.reopen(root_directory, way_below(&root.entry.name, &name)) {
+                around.exhaust();
+                self.next = Some(Step::Failed(name, error));
             }
         }
         Some(Step::Leave(left.entry))

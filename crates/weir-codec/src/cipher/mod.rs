@@ -234,7 +234,7 @@ If I could offer you only one tip for the future, sunscreen would be it.";
         for cipher in Cipher::all() {
             let key = cipher.key(&vec![7; cipher.key_len()]).unwrap();
             for len in [0_usize, 1, 15, 16, 17, 1000, 1 << 20] {
-                let plain: Vec<u8> = (0..len).map(|i| (i * 7 >> 2) as u8).collect();
+                let plain: Vec<u8> = (0..len).map(|i| ((i * 7) >> 2) as u8).collect();
                 let mut text = plain.clone();
                 let tag = key.seal([3; 12], b"head", &mut text);
                 assert!(len < 16 || text != plain);

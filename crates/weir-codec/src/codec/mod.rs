@@ -62,10 +62,13 @@ pub struct Row {
     /// What it is and when it pays, in a line.
     pub about: &'static str,
     /// Packs a block that is not empty: appends to the empty vector.
-    compress: fn(level: i32, input: &[u8], out: &mut Vec<u8>) -> Result<(), Refused>,
+    compress: Pack,
     /// Unpacks into a slice of the announced length, which is not 0; says how much of it was filled.
-    decompress: fn(input: &[u8], out: &mut [u8]) -> Result<usize, Refused>,
+    decompress: Unpack,
 }
+
+type Pack = fn(level: i32, input: &[u8], out: &mut Vec<u8>) -> Result<(), Refused>;
+type Unpack = fn(input: &[u8], out: &mut [u8]) -> Result<usize, Refused>;
 
 /// The codec below did not do it. Its own words are dropped: they name internals, and the cause is always the input.
 #[derive(Debug)]
@@ -308,8 +311,8 @@ mod tests {
             words("rar"),
             "unknown codec 'rar': expected one of none, lz4, zstd, zlib, snappy, lzo, lzf, quicklz, fastlz, brotli"
         );
-        assert_eq!(words("brotli:12"), "brotli has no level 12: expected 0 to 11");
-        assert_eq!(words("quicklz:2"), "quicklz has no level 2: expected 1, 3");
-        assert_eq!(words("none:1"), "none has no level 1: expected none");
+        assert_eq!(words("brotli-12"), "brotli has no level 12: expected 0 to 11");
+        assert_eq!(words("quicklz-2"), "quicklz has no level 2: expected 1, 3");
+        assert_eq!(words("none-1"), "none has no level 1: expected none");
     }
 }

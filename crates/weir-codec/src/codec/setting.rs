@@ -1,4 +1,4 @@
-//! A codec at one of its levels, as people write it: `lz4`, `zstd:3`, `zstd:-5`.
+//! A codec at one of its levels, as people write it: `lz4`, `zstd-3`, and `zstd--5` for its level -5.
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,7 +45,7 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.codec.levels() {
             [] => f.pad(self.codec.name()),
-            _ => f.pad(&format!("{}:{}", self.codec, self.level)),
+            _ => f.pad(&format!("{}-{}", self.codec, self.level)),
         }
     }
 }
@@ -55,7 +55,7 @@ impl FromStr for Setting {
 
     /// A name means the codec's default level.
     fn from_str(text: &str) -> Result<Setting, Error> {
-        let Some((name, level)) = text.split_once(':') else {
+        let Some((name, level)) = text.split_once('-') else {
             return text.parse::<Codec>().map(Setting::from);
         };
         let codec: Codec = name.parse()?;

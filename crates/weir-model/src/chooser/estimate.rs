@@ -5,12 +5,19 @@
 
 use std::time::Duration;
 
+use super::Packed;
 use super::candidates::{Candidate, Prior};
 use super::mix::Point;
-use super::{BLOCK, Packed};
 
 /// Blocks whose average an estimate is.
-const BLOCKS: f64 = 8.0;
+const BLOCKS: f64 = 24.0;
+
+/// Blocks that the proportions known beforehand are worth: one block alone may be an odd one.
+const PRIOR: f64 = 2.0;
+
+/// A codec is tried again after this long, times one more than the blocks that it was tried with, and at most after the other.
+const AGAIN: Duration = Duration::from_millis(500);
+const STALE: Duration = Duration::from_secs(5);
 
 /// A block this far off the estimate (a factor of 1.35) is the data changing, once the next one agrees.
 const CHANGE: f64 = 0.3;
@@ -96,10 +103,19 @@ impl Estimates {
         let (first, was) = (known.blocks == 0, known.clone());
         let off = log_ratio - was.log_ratio;
         let agrees = off.abs() > CHANGE && was.off.abs() > CHANGE && off.signum() == was.off.signum();
-        // The first block replaces the prior; later ones are averaged, the faster the fewer there were.
-        let weight = if agrees { 0.6 } else { 1.0 / (f64::from(was.blocks) + 1.0).min(BLOCKS) };
-        self.move_ratios(index, weight * off, first);
-        self.move_cost(index, cost, weight);
+        // The very first block replaces what was assumed; later ones are averaged, the faster the fewer there were.
+        let nothing_known =
+            self.all.iter().enumerate().all(|(other, known)| other == self.none || known.blocks == 0);
+        let count = f64::from(was.blocks) + 1.0;
+        let weight = if agrees {
+            0.6
+        } else if nothing_known {
+            1.0
+        } else {
+            1.0 / (count + PRIOR).min(BLOCKS)
+        };
+        self.move_ratios(index, weight * off, first && !nothing_known);
+        self.move_cost(index, cost, if agrees { 1.0 / count.min(BLOCKS) } else { weight });
         let known = &mut self.all[index];
         known.blocks = known.blocks.saturating_add(1);
         known.at = known.at.max(block.now);
@@ -112,7 +128,7 @@ impl Estimates {
             if other == index {
                 estimate.log_ratio = (estimate.log_ratio + step).min(0.0);
             } else if estimate.blocks == 0 || !first {
-                // A first block says how this codec differs from the others; it is no news of the data.
+                // A codec's first block says how it differs from the others; it is no news of the data.
                 let share = if strength < 0.0 { estimate.prior.log_ratio / strength } else { 0.0 };
                 estimate.log_ratio = (estimate.log_ratio + step * share).min(0.0);
             }
@@ -141,17 +157,16 @@ impl Estimates {
         }
     }
 
-    /// The neighbour of what is in use that was not tried for longest, and the processor time of a block.
-    pub(super) fn probe(&self, now: Duration, stale: Duration, used: [usize; 2]) -> Option<(usize, f64)> {
+    /// The neighbour of what is in use that was not tried for longest.
+    pub(super) fn probe(&self, now: Duration, used: [usize; 2]) -> Option<usize> {
         let (low, high) = (used[0].min(used[1]), used[0].max(used[1]));
         let near = low.saturating_sub(2)..=(high + 2).min(self.all.len() - 1);
         let due = |index: &usize| {
             let estimate = &self.all[*index];
-            let wait = if estimate.blocks == 0 { stale / 10 } else { stale };
+            let wait = (AGAIN * (estimate.blocks.min(100) + 1)).min(STALE);
             *index != self.none && !used.contains(index) && now >= estimate.at + wait
         };
-        let oldest = near.filter(due).min_by_key(|index| self.all[*index].at)?;
-        Some((oldest, self.all[oldest].cost * BLOCK))
+        near.filter(due).min_by_key(|index| self.all[*index].at)
     }
 
     /// A block was given to this one; another need not be before its result is there.

@@ -13,21 +13,30 @@ const LONG: Duration = Duration::from_millis(400);
 /// Readings within this of the estimate are noise to be averaged, those beyond it a change once a second one agrees.
 const NOISE: f64 = 0.2;
 
-/// How much more than the wire carried is asked for, step by step, while lanes wait for blocks: carefully at first, since a
-/// queue may run empty for once; 20-fold within eight windows.
-const GROWTH: [f64; 5] = [1.1, 1.2, 1.4, 1.7, 2.0];
+/// How the estimate grows from window to window while lanes wait for blocks: carefully at first, since a queue may run empty
+/// for once; 20-fold within eight windows.
+const GROWTH: [f64; 5] = [1.1, 1.15, 1.3, 1.6, 2.0];
 
-/// The wire follows if it carries this much more than before. A full link does not, whatever the queue looks like; a
-/// compressor that is the limit, or a slow source, puts more on the wire as soon as codecs get lighter.
+/// The wire follows if it carries this much more than before. A full link does not, however light the codecs get; a
+/// compressor that is the limit, or a slow source, puts more on the wire as soon as they do.
 const FOLLOWS: f64 = 1.05;
 
-/// Windows that it may take to follow: blocks on their way were compressed for the link as it was.
+/// The estimate stops here, as a multiple of what the wire carries, when codecs got lighter and the wire did not follow. That
+/// much the processors may be slower than the law believes.
+const AHEAD_OF_WIRE: f64 = 1.5;
+
+/// Windows there before it counts as refused: blocks on their way were compressed for the link as it was.
 const PATIENCE: u32 = 2;
 
-/// Windows of rest after it did not follow, the first time and at most: half a second, so that a link that becomes faster is
-/// noticed within a second.
+/// Windows of rest after a refusal, the first time and at most: half a second, so that a link that becomes faster is noticed
+/// within a second.
 const REST: u32 = 2;
 const REST_MOST: u32 = 5;
+
+/// How long an exact reading is believed while the law itself leaves room on the link, the first time and at most: to look
+/// costs a few windows of a choice that is too light.
+const HOLD: Duration = Duration::from_millis(500);
+const HOLD_MOST: Duration = Duration::from_secs(4);
 
 /// Below this no codec differs from another.
 const SLOWEST: f64 = 1e3;
@@ -43,14 +52,24 @@ pub(super) struct Seen {
     pub(super) backlog: bool,
 }
 
+/// What the law has made of the estimate so far.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Offered {
+    /// Share of original bytes that go on the wire.
+    pub(super) ratio: f64,
+    /// It expects the link to be full.
+    pub(super) full: bool,
+}
+
 /// How the growth goes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Hunger {
     /// Index into [`GROWTH`].
     step: usize,
-    /// What the wire carried when more was asked for; 0 before the first time.
+    /// What the wire carried when it last followed, and what was offered then; 0 before the first time.
     base: f64,
-    /// Windows since then.
+    ratio: f64,
+    /// Windows at the most that is asked for without following.
     waited: u32,
     /// Windows of rest left, and how many the next rest has.
     rest: u32,
@@ -68,6 +87,9 @@ pub(super) struct LinkView {
     emptied: bool,
     /// Asking for more, while lanes wait for blocks.
     hunger: Hunger,
+    /// The last exact reading, and how long the next is believed.
+    exact_at: Option<Duration>,
+    hold: Duration,
     /// The last window was this much off, and waits for a second one to agree.
     suspect: Option<f64>,
 }
@@ -79,7 +101,7 @@ impl LinkView {
     }
 
     /// Takes a report; returns the window that it completes.
-    pub(super) fn see(&mut self, link: &Link) -> Option<Seen> {
+    pub(super) fn see(&mut self, link: &Link, offered: Offered) -> Option<Seen> {
         let span = link.now.saturating_sub(self.at);
         self.at = self.at.max(link.now);
         let rate = if link.rate.is_finite() { link.rate.max(0.0) } else { 0.0 };
@@ -91,19 +113,28 @@ impl LinkView {
         }
         let seen = Seen { now: link.now, rate: self.bytes / self.span.as_secs_f64(), backlog: !self.emptied };
         (self.bytes, self.span, self.emptied) = (0.0, Duration::ZERO, false);
-        self.learn(seen);
+        self.learn(seen, offered);
         Some(seen)
     }
 
-    fn learn(&mut self, seen: Seen) {
+    fn learn(&mut self, seen: Seen, offered: Offered) {
         let rate = seen.rate.clamp(SLOWEST, FASTEST);
         if seen.backlog {
+            if self.hunger.base > 0.0 {
+                // Found again what was known: the next look may wait. Found another: it may not.
+                let same = self.rate.is_some_and(|known| rate < known);
+                self.hold = if same { (self.hold * 2).clamp(HOLD, HOLD_MOST) } else { HOLD };
+            }
             self.hunger = Hunger::default();
+            self.exact_at = Some(seen.now);
             self.exact(rate);
-        } else {
-            self.suspect = None;
-            self.rate = Some(self.hunger.ask(rate, self.rate.unwrap_or(rate)).min(FASTEST));
+            return;
         }
+        self.suspect = None;
+        let known = self.rate.unwrap_or(rate).max(rate);
+        // Lanes wait because the law prefers so: no news of the link.
+        let held = !offered.full && self.exact_at.is_some_and(|at| seen.now < at + self.hold.max(HOLD));
+        self.rate = Some(if held { known } else { self.hunger.ask(rate, known, offered.ratio).min(FASTEST) });
     }
 
     fn exact(&mut self, rate: f64) {
@@ -114,7 +145,8 @@ impl LinkView {
         let off = rate / known - 1.0;
         if off.abs() <= NOISE {
             self.suspect = None;
-            self.rate = Some(known + 0.3 * (rate - known));
+            // Noise is mostly downwards: a queue that ran empty for a moment. So the estimate follows the better readings.
+            self.rate = Some(known + if rate > known { 0.5 } else { 0.1 } * (rate - known));
         } else if self.suspect.is_some_and(|before| before.signum() == off.signum()) {
             self.suspect = None;
             self.rate = Some(rate);
@@ -126,16 +158,19 @@ impl LinkView {
 
 impl Hunger {
     /// The estimate after a window without backlog in which the wire carried `rate`; it was `known` before.
-    fn ask(&mut self, rate: f64, known: f64) -> f64 {
+    fn ask(&mut self, rate: f64, known: f64, ratio: f64) -> f64 {
         if self.rest > 0 {
             self.rest -= 1;
-            return known.max(rate);
+            return known;
         }
-        let follows = self.base == 0.0 || rate > FOLLOWS * self.base;
-        if follows {
+        if rate > FOLLOWS * self.base {
+            (self.base, self.ratio, self.waited) = (rate, ratio, 0);
+        }
+        let most = AHEAD_OF_WIRE * self.base;
+        if known < most || ratio < FOLLOWS * self.ratio {
             let growth = GROWTH[self.step.min(GROWTH.len() - 1)];
-            (self.base, self.waited, self.step) = (rate, 0, self.step + 1);
-            return known.max(rate * growth);
+            self.step += 1;
+            return known * growth;
         }
         self.waited += 1;
         if self.waited <= PATIENCE {
@@ -154,7 +189,8 @@ mod tests {
     fn feed(view: &mut LinkView, from: u64, reports: &[(f64, bool)]) {
         for (index, (rate, backlog)) in reports.iter().enumerate() {
             let now = Duration::from_millis(from + 100 * (index as u64 + 1));
-            view.see(&Link { now, rate: *rate, backlog: *backlog, busy: None });
+            let offered = Offered { ratio: view.rate().unwrap_or(1.0) / 1e9, full: true };
+            view.see(&Link { now, rate: *rate, backlog: *backlog, busy: None }, offered);
         }
     }
 
@@ -185,7 +221,7 @@ mod tests {
         feed(&mut view, 0, &[(100e6, true)]);
         for window in 1..50 {
             feed(&mut view, 100 * window, &[(100e6, false)]);
-            assert!(view.rate().unwrap() <= 110.1e6, "{:?}", view.rate());
+            assert!(view.rate().unwrap() <= 180e6, "{:?}", view.rate());
         }
     }
 

@@ -12,8 +12,19 @@ pub(super) struct Point {
     pub(super) ratio: f64,
 }
 
-/// Choices within this of the best rate count as equal; the one that costs least wins.
-const AS_GOOD: f64 = 0.99;
+/// What twice the processor time must bring at least, as a share of the rate: estimates are no better than that, and a
+/// processor has other uses.
+const PER_DOUBLING: f64 = 0.005;
+
+/// Codecs that cost less than this, seconds per byte, all count as free: 600 MB/s.
+const FREE: f64 = 1.0 / 600e6;
+
+/// What another choice must bring before it replaces one that is in use.
+const CHANGE: f64 = 0.01;
+
+/// A single codec within this of the best mixture is preferred: blocks of two kinds take turns well only while the queue holds
+/// several of each.
+const SIMPLER: f64 = 0.94;
 
 /// A share of two candidates, by their index.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,9 +43,9 @@ impl Mix {
         Mix { first: index, second: index, share: 0.0, rate: f64::INFINITY }
     }
 
-    /// The greatest rate; of nearly equal ones a single codec before a mixture, and then the cheapest.
-    pub(super) fn best(points: &[Point], link: f64, cores: f64, others: f64) -> Mix {
-        let law = Law { link, cores, others };
+    /// The greatest rate; of nearly equal ones a single codec before a mixture, the cheaper, the one in use.
+    /// Codecs that take more than `longest` seconds a byte are not mixed with others.
+    pub(super) fn best(points: &[Point], law: Law, longest: f64, used: Mix) -> Mix {
         let singles = points
             .iter()
             .enumerate()
@@ -42,16 +53,22 @@ impl Mix {
         let mut pairs = Vec::new();
         for first in 0..points.len() {
             for second in first + 1..points.len() {
+                // While a worker is at a heavy block, the others must supply the lanes.
+                if points[second].cost.max(points[first].cost) > longest {
+                    continue;
+                }
                 let Some(share) = law.share(points[first], points[second]) else { continue };
                 let point = between(points[first], points[second], share);
                 pairs.push((Mix { first, second, share, rate: law.rate(point) }, point));
             }
         }
-        let all: Vec<(Mix, Point)> = singles.chain(pairs).collect();
-        let most = all.iter().map(|(mix, _)| mix.rate).fold(0.0, f64::max);
-        let cheapest = (all.iter().filter(|(mix, _)| mix.rate >= AS_GOOD * most))
-            .min_by(|(a, p), (b, q)| (a.share > 0.0).cmp(&(b.share > 0.0)).then(p.cost.total_cmp(&q.cost)));
-        cheapest.map_or(Mix::only(0), |(mix, _)| *mix)
+        let single = worth_most(singles.collect(), used);
+        let pair = worth_most(pairs, used);
+        match (single, pair) {
+            (Some(single), Some(pair)) if single.rate < SIMPLER * pair.rate => pair,
+            (Some(single), _) => single,
+            (None, _) => Mix::only(0),
+        }
     }
 
     /// Its share of original bytes on the wire.
@@ -65,10 +82,27 @@ impl Mix {
     }
 }
 
-struct Law {
-    link: f64,
-    cores: f64,
-    others: f64,
+/// The one whose rate, less what its processor time must bring, is greatest.
+fn worth_most(all: Vec<(Mix, Point)>, used: Mix) -> Option<Mix> {
+    let worth = |mix: &Mix, point: &Point| {
+        let same = (mix.first, mix.second) == (used.first, used.second);
+        mix.rate.min(1e15).ln() - PER_DOUBLING * (point.cost.max(FREE)).log2()
+            + if same { CHANGE } else { 0.0 }
+    };
+    all.into_iter()
+        .max_by(|(a, p), (b, q)| worth(a, p).total_cmp(&worth(b, q)).then(q.cost.total_cmp(&p.cost)))
+        .map(|(mix, _)| mix)
+}
+
+/// What the law is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Law {
+    /// Bytes per second on the wire.
+    pub(super) link: f64,
+    /// Processors.
+    pub(super) cores: f64,
+    /// Processor seconds per byte of payload that all but compressing takes.
+    pub(super) others: f64,
 }
 
 impl Law {
@@ -99,7 +133,7 @@ mod tests {
     const STRONG: Point = Point { cost: 1.0 / 50e6, ratio: 0.3 };
 
     fn best(link: f64, cores: f64, others: f64) -> Mix {
-        Mix::best(&[NONE, QUICK, STRONG], link, cores, others)
+        Mix::best(&[NONE, QUICK, STRONG], Law { link, cores, others }, 1.0, Mix::only(0))
     }
 
     #[test]
@@ -122,6 +156,6 @@ mod tests {
     #[test]
     fn data_that_does_not_shrink_is_left_alone() {
         let dead = [NONE, Point { ratio: 1.0, ..QUICK }, Point { ratio: 0.998, ..STRONG }];
-        assert_eq!(Mix::best(&dead, 1e6, 2.0, 0.0).first, 0);
+        assert_eq!(Mix::best(&dead, Law { link: 1e6, cores: 2.0, others: 0.0 }, 1.0, Mix::only(0)).first, 0);
     }
 }

@@ -4,10 +4,11 @@
 //! harder, and a receiver that takes only so much payload carries fewer when each wire byte means more payload. Both look like
 //! a slow link, and a chooser that believes so goes on to stronger codecs, which makes it worse. The steps:
 //!
-//! 1. The choice becomes heavier while blocks wait: a trial begins, with the wire's rate before it.
-//! 2. Three windows in a row carry less than four fifths of that, blocks still waiting: the lighter choice returns.
-//! 3. With it the wire carries what it did: it was not the link, and the lighter choice stays for a while, longer each time.
-//!    It does not: the link became slower meanwhile, and the law goes on.
+//! 1. What the wire carries under a choice is its reference.
+//! 2. The choice becomes heavier while blocks wait: a trial begins. Once what was queued before has passed, the wire's mean
+//!    must be nearer to the reference (the link limits) than to the reference times the ratio's change (the payload does).
+//! 3. If it is not, the lighter choice returns. With it the wire carries what it did: it was not the link, and the lighter
+//!    choice stays for a while, longer each time. It does not: the link became slower meanwhile, and the law goes on.
 //!
 //! One way to be wrong: a link that becomes slower during a trial and faster right after it.
 
@@ -15,17 +16,17 @@ use std::time::Duration;
 
 use super::link::Seen;
 
-/// A choice that puts less than this share of bytes on the wire than before is a heavier one.
-pub(super) const HEAVIER: f64 = 0.9;
+/// A choice that puts less than this share of bytes on the wire than the reference is a heavier one.
+const HEAVIER: f64 = 0.9;
 
-/// The wire carries less if below this share of before...
-const LESS: f64 = 0.8;
+/// Windows until what was queued before has passed: a quarter of a second of blocks, and one at work.
+const SETTLE: u32 = 4;
 
-/// ...in so many windows in a row.
-const WINDOWS: u32 = 3;
+/// Windows whose mean is judged. Single ones are off by a tenth or more.
+const JUDGED: u32 = 5;
 
-/// A trial that went well for so long is over.
-const TRIAL: Duration = Duration::from_millis(1500);
+/// A wire that is off by this much in the logarithm, a half, is another path.
+const JUMP: f64 = 0.4;
 
 /// The wire must be back at its old rate within this time, in which what is queued has to pass.
 const PROOF: Duration = Duration::from_millis(1500);
@@ -34,88 +35,123 @@ const PROOF: Duration = Duration::from_millis(1500);
 const STAY: Duration = Duration::from_secs(2);
 const STAY_MOST: Duration = Duration::from_secs(32);
 
+/// A choice and what the wire carried with it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    /// Bytes per second.
+    pub(super) wire: f64,
+    /// Share of original bytes on the wire.
+    pub(super) ratio: f64,
+    /// The link that the law was asked for.
+    pub(super) asked: f64,
+}
+
 #[derive(Debug, Clone, Copy)]
 enum State {
+    /// The choice is its own reference.
     Quiet,
-    /// The wire's rate before, the link that the law was asked for before, and bad windows in a row.
-    Trial {
-        until: Duration,
-        wire: f64,
-        link: f64,
-        bad: u32,
-    },
+    /// A heavier choice: windows so far, and the sum of those that are judged.
+    Trial { windows: u32, sum: f64, ratio: f64 },
     /// The lighter choice is back; was it right?
-    Proof {
-        until: Duration,
-        wire: f64,
-        link: f64,
-    },
+    Proof { until: Duration },
     /// It was.
-    Barred {
-        until: Duration,
-        wire: f64,
-        link: f64,
-    },
+    Barred { until: Duration },
 }
 
 /// See the module's page.
 #[derive(Debug, Clone)]
 pub(super) struct Trials {
     state: State,
+    reference: Option<Held>,
     stay: Duration,
 }
 
 impl Default for Trials {
     fn default() -> Trials {
-        Trials { state: State::Quiet, stay: STAY }
+        Trials { state: State::Quiet, reference: None, stay: STAY }
     }
 }
 
 impl Trials {
-    /// A heavier choice was made; the law was asked for `link` before.
-    pub(super) fn begin(&mut self, now: Duration, wire: f64, link: f64) {
-        if matches!(self.state, State::Quiet) {
-            self.state = State::Trial { until: now + TRIAL, wire, link, bad: 0 };
-        }
-    }
-
     /// The link's rate that the law is asked for: not below what was proven right.
     pub(super) fn floor(&self, link: f64) -> f64 {
-        match self.state {
-            State::Quiet | State::Trial { .. } => link,
-            State::Proof { link: floor, .. } | State::Barred { link: floor, .. } => link.max(floor),
+        match (self.state, self.reference) {
+            (State::Proof { .. } | State::Barred { .. }, Some(held)) => link.max(held.asked),
+            _ => link,
         }
     }
 
-    /// A window is over.
-    pub(super) fn see(&mut self, seen: &Seen) {
+    /// A window is over, in which the choice was `now`.
+    pub(super) fn see(&mut self, seen: &Seen, now: Held) {
+        let Some(reference) = self.reference else {
+            self.reference = Some(now);
+            return;
+        };
         self.state = match self.state {
-            State::Quiet => State::Quiet,
-            // Without backlog the compressor is the limit; the link's estimate deals with that.
-            State::Trial { until, .. } if seen.now >= until || !seen.backlog => State::Quiet,
-            State::Trial { until, wire, link, bad } => {
-                let bad = if seen.rate < LESS * wire { bad + 1 } else { 0 };
-                if bad < WINDOWS {
-                    State::Trial { until, wire, link, bad }
-                } else {
-                    State::Proof { until: seen.now + PROOF, wire, link }
-                }
+            State::Quiet if seen.backlog && now.ratio < HEAVIER * reference.ratio => {
+                State::Trial { windows: 0, sum: 0.0, ratio: now.ratio }
             }
-            State::Proof { wire, link, .. } if seen.rate >= 0.9 * wire => {
+            State::Quiet => {
+                self.follow(reference, now);
+                State::Quiet
+            }
+            State::Trial { windows, sum, ratio } => self.try_on(reference, seen, now, (windows, sum, ratio)),
+            State::Proof { .. } if seen.rate >= 0.9 * reference.wire => {
                 let until = seen.now + self.stay;
                 self.stay = (self.stay * 2).min(STAY_MOST);
-                State::Barred { until, wire, link }
+                State::Barred { until }
             }
-            State::Proof { until, .. } if seen.now >= until => {
-                self.stay = STAY;
+            State::Proof { until } if seen.now >= until => {
+                (self.stay, self.reference) = (STAY, Some(now));
                 State::Quiet
             }
-            State::Barred { until, wire, .. }
-                if seen.now >= until || (seen.rate / wire - 1.0).abs() > 0.4 =>
+            // The path is another than the one that was tried.
+            State::Barred { until }
+                if seen.now >= until || (seen.rate / reference.wire).ln().abs() > JUMP =>
             {
+                self.reference = Some(now);
                 State::Quiet
+            }
+            State::Barred { until } => {
+                self.follow(reference, now);
+                State::Barred { until }
             }
             state => state,
         }
+    }
+
+    /// The reference is a running mean of the wire under a choice that stays about the same; a lighter choice is its own. One
+    /// that creeps towards heavier ones does not take it along, but a wire that changes under the same choice does.
+    fn follow(&mut self, reference: Held, now: Held) {
+        let jumped = (now.wire / reference.wire).ln().abs() > JUMP;
+        let heavier = now.ratio < 0.95 * reference.ratio;
+        let wire = if jumped { now.wire } else { reference.wire + 0.2 * (now.wire - reference.wire) };
+        self.reference = Some(match (heavier, now.ratio > 1.05 * reference.ratio) {
+            (true, _) => Held { wire: if jumped { now.wire } else { reference.wire }, ..reference },
+            (_, true) => now,
+            _ => Held { wire, ratio: reference.ratio.max(now.ratio), asked: reference.asked },
+        });
+    }
+
+    fn try_on(&mut self, reference: Held, seen: &Seen, now: Held, trial: (u32, f64, f64)) -> State {
+        let (windows, sum, ratio) = trial;
+        // Without backlog the compressor is the limit, which is the link's estimate's to deal with. Lighter again: no trial.
+        if !seen.backlog || now.ratio > 1.05 * ratio {
+            self.reference = Some(now);
+            return State::Quiet;
+        }
+        if now.ratio < HEAVIER * ratio {
+            return State::Trial { windows: 0, sum: 0.0, ratio: now.ratio };
+        }
+        let sum = sum + if windows >= SETTLE { seen.rate } else { 0.0 };
+        if windows + 1 < SETTLE + JUDGED {
+            return State::Trial { windows: windows + 1, sum, ratio };
+        }
+        let mean = sum / f64::from(JUDGED);
+        if mean < reference.wire * (1.0 + ratio / reference.ratio) / 2.0 {
+            return State::Proof { until: seen.now + PROOF };
+        }
+        (self.stay, self.reference) = (STAY, Some(now));
+        State::Quiet
     }
 }

@@ -145,7 +145,7 @@ proptest! {
         // 5 Mbit/s to 10 Gbit/s, evenly in the logarithm.
         link in 0.0..1.0f64,
         speed in 0.5..2.0f64,
-        queue in 2usize..10,
+        queue in 4usize..12,
         noise in 0.0..0.3f64,
         jitter in 0.0..0.2f64,
         wire_cost in 0.0..1.5e-9f64,
@@ -191,7 +191,17 @@ proptest! {
 fn trace() {
     let var = |name: &str, default: f64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let data = Data::ALL[var("DATA", 2.0) as usize];
-    let world = World { cores: var("CORES", 2.0) as u32, ..World::of(data, var("MBIT", 2500.0)) };
+    let mbit = var("MBIT", 2500.0);
+    let changes = if mbit == 0.0 { CHANGES.to_vec() } else { vec![(0.0, mbit)] };
+    let world = World {
+        changes,
+        cores: var("CORES", 2.0) as u32,
+        speed: var("SPEED", 1.0),
+        noise: var("NOISE", 0.1),
+        seed: var("SEED", 1.0) as u64,
+        jitter: var("JITTER", 0.05),
+        ..World::of(data, mbit)
+    };
     for moment in world.run_chooser().moments.iter().take(var("N", 80.0) as usize) {
         println!("{:5.1} {:8.1} {:?} {}", moment.at, moment.payload / 1e5, moment.chosen, moment.note);
     }

@@ -147,13 +147,14 @@ impl World {
             receiver: f64::INFINITY,
             wire_cost: 0.3e-9,
             raw_cost: 0.2e-9,
-            queue: 2,
+            queue: 6,
             noise: 0.1,
             jitter: 0.05,
             told_busy: true,
             looks: true,
             seed: 1,
-            span: 30.0,
+            // A block takes a second of the slowest links.
+            span: if mbit < 20.0 { 60.0 } else { 30.0 },
         }
     }
 

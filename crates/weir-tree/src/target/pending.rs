@@ -1,13 +1,15 @@
 //! A file being written: without a name, under a passing one, or as a part that outlives this process.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::{
-    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, ftruncate, openat, unlinkat,
+    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, copy_file_range, fallocate, flock, ftruncate,
+    openat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -24,6 +26,9 @@ const RESERVED: u64 = 1 << 20;
 
 /// Until a file has its own mode only its owner reads it.
 const WRITING: Mode = Mode::from_raw_mode(0o600);
+
+/// Bytes copied at a time, so that a kill is heard.
+const COPIED: usize = 1 << 20;
 
 const PART: &[u8] = b".weir-part";
 
@@ -111,10 +116,9 @@ impl Pending {
             },
             Err(errno) => return Err(failed(errno)),
         };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return Err(Error::Locked { name: name.clone() }),
-            // No locks on this file system (some network ones): go on without.
-            Ok(()) | Err(_) => {}
+        // Where a file system has no locks (some network ones) it goes on without.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(Error::Locked { name: name.clone() });
         }
         let standing = Standing::Part { part, adopted };
         let pending = Pending {
@@ -151,6 +155,30 @@ impl Pending {
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let written = self.file.write_all_at(bytes, offset);
         written.map_err(|source| Error::Entry { action: "write", name: self.name.clone(), source })
+    }
+
+    /// Copies `length` bytes at `from` in `old` to `at`, within the kernel where the file systems can.
+    pub fn copy_from(&self, old: &File, mut from: u64, mut at: u64, length: u64) -> Result<(), Error> {
+        let end = at + length;
+        let failed =
+            |source: io::Error| Error::Entry { action: "copy within", name: self.name.clone(), source };
+        while at < end {
+            let wanted = usize::try_from(end - at).unwrap_or(usize::MAX).min(COPIED);
+            match copy_file_range(old, Some(&mut from), &self.file, Some(&mut at), wanted) {
+                Ok(0) => return Err(failed(io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) | Err(Errno::INTR) => {}
+                // Two file systems that have nothing in common.
+                Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                    let mut bytes = vec![0; wanted];
+                    old.read_exact_at(&mut bytes, from).map_err(failed)?;
+                    self.write_at(at, &bytes)?;
+                    from += wanted as u64;
+                    at += wanted as u64;
+                }
+                Err(errno) => return Err(failed(errno.into())),
+            }
+        }
+        Ok(())
     }
 
     /// The file, for reading back, syncing, or copying ranges into it.

@@ -90,11 +90,12 @@ impl Level {
 
     /// The next name in this directory. `scratch` is the memory that getdents writes into.
     pub fn next(&mut self, scratch: &mut Vec<u8>) -> Option<Result<Box<[u8]>, Error>> {
-        if self.batch.names.is_empty() && !self.exhausted {
-            if let Err(errno) = self.fill(scratch) {
-                self.exhausted = true;
-                return Some(Err(Error::of("read", &self.entry.name, errno)));
-            }
+        if self.batch.names.is_empty()
+            && !self.exhausted
+            && let Err(errno) = self.fill(scratch)
+        {
+            self.exhausted = true;
+            return Some(Err(Error::of("read", &self.entry.name, errno)));
         }
         let found = self.batch.names.pop()?;
         let start = found.start as usize;

@@ -1,0 +1,305 @@
+//! Names, links and swaps that want to lead a copy astray: nothing outside the root is ever touched.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_tree::entry::{LinkTarget, Time};
+use weir_tree::{Entry, Filter, Kind, Name, Step, Target, Walk, target, walk};
+
+struct Place {
+    _dir: tempfile::TempDir,
+    outside: std::path::PathBuf,
+    root: std::path::PathBuf,
+    target: Target,
+}
+
+/// A root with something precious beside it.
+fn place() -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    let (outside, root) = (dir.path().join("outside"), dir.path().join("root"));
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("precious"), "precious").unwrap();
+    let target = Target::open(&root, target::Options::default()).unwrap();
+    Place { _dir: dir, outside, root, target }
+}
+
+fn file(name: &str) -> Entry {
+    entry(name, Kind::File { size: 3, sparse: false })
+}
+
+fn entry(name: &str, kind: Kind) -> Entry {
+    let mtime = Time::new(1_000_000_000, 5).unwrap();
+    Entry { name: name.parse().unwrap(), kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn no_step_goes_over_a_link() {
+    let Place { outside, root, target, .. } = &place();
+    symlink(outside, root.join("way")).unwrap();
+    let precious = entry("way/precious", Kind::HardLink { to: "way/other".parse().unwrap() });
+    let stolen = entry("stolen", Kind::HardLink { to: "way/precious".parse().unwrap() });
+    let link = entry("way/new", Kind::Symlink { target: LinkTarget::new(*b"x").unwrap() });
+    let inside: Name = "way/precious".parse().unwrap();
+    for refused in [
+        target.small(&file("way/precious"), b"bad").err(),
+        target.create(&file("way/precious")).err(),
+        target.part(&file("way/precious")).err(),
+        target.directory(&"way".parse().unwrap()).err(),
+        target.directory(&"way/deeper".parse().unwrap()).err(),
+        target.finish_directory(&entry("way", Kind::Directory)).err(),
+        target.symlink(&link).err(),
+        target.hard_link(&precious).err(),
+        target.hard_link(&stolen).err(),
+        target.existing(&inside).err(),
+        target.open_existing(&inside).err(),
+        target.open_existing(&"way".parse().unwrap()).err(),
+        target.mend(&file("way/precious")).err(),
+        target.remove(&inside).err(),
+        target.extras(&"way".parse().unwrap(), &HashSet::new(), &Filter::default()).err(),
+    ] {
+        let words = refused.expect("a step went over the link").to_string();
+        assert!(words.contains("way"), "{words}");
+    }
+    assert_eq!(names(outside), ["precious"]);
+    assert_eq!(fs::read(outside.join("precious")).unwrap(), b"precious");
+    assert_eq!(names(root), ["way"]);
+    // The link itself may go, or make room for a file.
+    target.small(&file("way"), b"new").unwrap();
+    assert_eq!(fs::read(root.join("way")).unwrap(), b"new");
+}
+
+#[test]
+fn a_directory_and_what_is_none_do_not_replace_each_other() {
+    let Place { root, target, .. } = &place();
+    fs::create_dir(root.join("dir")).unwrap();
+    fs::write(root.join("file"), "old").unwrap();
+    let _pipe = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
+    let words = |outcome: Result<(), weir_tree::Error>| outcome.unwrap_err().to_string();
+    assert_eq!(
+        words(target.small(&file("dir"), b"new")),
+        "cannot put a file at dir: what is there is a directory; remove it or choose another name"
+    );
+    let pending = target.create(&file("dir")).unwrap();
+    assert!(words(pending.finish(&file("dir"))).contains("what is there is a directory"));
+    assert!(words(target.directory(&"file".parse().unwrap())).contains("cannot put a directory at file"));
+    assert!(words(target.small(&file("file/below"), b"new")).contains("not a directory"));
+    assert!(words(target.small(&file("socket"), b"new")).contains("socket"));
+    assert_eq!(names(root), ["dir", "file", "socket"]);
+    assert_eq!(fs::read(root.join("file")).unwrap(), b"old");
+}
+
+#[test]
+fn a_name_that_is_too_long_for_the_file_system_is_named() {
+    let Place { target, .. } = &place();
+    // ext4 and tmpfs take 255 bytes, which a name in a tree may have; eCryptfs and others take fewer.
+    let long = "n".repeat(255);
+    target.small(&file(&long), b"new").unwrap();
+    let part = target.part(&file(&long)).unwrap();
+    part.write_at(0, b"abc").unwrap();
+    part.finish(&file(&long)).unwrap();
+    assert_eq!(target.existing(&long.parse().unwrap()).unwrap().unwrap().size(), 3);
+    let deep = vec!["d"; 2040].join("/");
+    let _ = target.directory(&deep.parse().unwrap());
+    target.remove(&"d".parse().unwrap()).unwrap();
+}
+
+#[test]
+fn a_part_is_adopted_only_if_it_can_only_be_ours() {
+    let Place { outside, root, target, .. } = &place();
+    let part = target.part(&file("x")).unwrap();
+    part.write_at(0, b"ab").unwrap();
+    assert!(!part.adopted());
+    assert!(target.part(&file("x")).unwrap_err().to_string().contains("another weir"));
+    drop(part);
+    assert_eq!(names(root), [".x.weir-part"]);
+    let part = target.part(&file("x")).unwrap();
+    assert!(part.adopted());
+    part.write_at(2, b"c").unwrap();
+    part.finish(&file("x")).unwrap();
+    assert_eq!(fs::read(root.join("x")).unwrap(), b"abc");
+    for bait in [
+        |precious: &Path, part: &Path| fs::hard_link(precious, part),
+        |precious: &Path, part: &Path| symlink(precious, part),
+    ] {
+        bait(&outside.join("precious"), &root.join(".x.weir-part")).unwrap();
+        let part = target.part(&file("x")).unwrap();
+        assert!(!part.adopted());
+        part.write_at(0, b"new").unwrap();
+        part.finish(&file("x")).unwrap();
+        assert_eq!(fs::read(outside.join("precious")).unwrap(), b"precious");
+    }
+    assert!(
+        target
+            .small(&file(".x.weir-part"), b"new")
+            .unwrap_err()
+            .to_string()
+            .contains("weir's unfinished files")
+    );
+    assert_eq!(names(root), ["x"]);
+}
+
+#[test]
+fn a_file_swapped_for_a_link_or_a_pipe_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for name in ["a", "b", "c"] {
+        fs::write(at(name), name).unwrap();
+    }
+    let steps =
+        Walk::new(vec![walk::Root::content_of(dir.path())], Filter::default(), walk::Wanted::default());
+    let found: Vec<_> = steps.collect();
+    fs::remove_file(at("a")).unwrap();
+    symlink(at("b"), at("a")).unwrap();
+    fs::remove_file(at("c")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("c"), rustix::fs::Mode::RWXU).unwrap();
+    for step in &found {
+        let Step::Found(entry, source) = step else { continue };
+        let opened = source.open(entry);
+        match entry.name.last() {
+            b"b" => assert!(opened.is_ok()),
+            _ => assert!(
+                matches!(opened, Err(weir_tree::Error::Replaced { .. })),
+                "{}: {opened:?}",
+                entry.name
+            ),
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_others_swap_for_a_link_leads_nowhere() {
+    let Place { outside, root, target, .. } = &place();
+    let stop = AtomicBool::new(false);
+    fs::create_dir(root.join("real")).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let _ = symlink(outside, root.join("trap"));
+                let _ = fs::remove_file(root.join("trap"));
+                let _ = fs::rename(root.join("real"), root.join("trap"));
+                let _ = fs::rename(root.join("trap"), root.join("real"));
+            }
+        });
+        for round in 0..2000 {
+            let _ = target.small(&file(&format!("trap/{round}")), b"bad");
+            let _ = target.directory(&format!("trap/{round}d").parse().unwrap());
+            let _ = target.remove(&"trap/precious".parse().unwrap());
+            let _ = target.remove(&"trap".parse().unwrap());
+            let _ = fs::create_dir(root.join("real"));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(names(outside), ["precious"]);
+}
+
+#[test]
+fn removing_a_tree_spares_what_its_links_point_to() {
+    let Place { outside, root, target, .. } = &place();
+    fs::create_dir_all(root.join("a/b")).unwrap();
+    symlink(outside, root.join("a/b/way")).unwrap();
+    fs::write(root.join("a/file"), "x").unwrap();
+    assert_eq!(target.remove(&"a".parse().unwrap()).unwrap(), 4);
+    assert_eq!(target.remove(&"a".parse().unwrap()).unwrap(), 0);
+    assert!(target.remove(&Name::root()).is_err());
+    assert_eq!(names(outside), ["precious"]);
+}
+
+#[test]
+fn extras_are_what_is_neither_kept_nor_protected() {
+    let Place { root, target, .. } = &place();
+    for name in ["kept", ".kept.weir-part", ".gone.weir-part", "extra", "x.log"] {
+        fs::write(root.join(name), "x").unwrap();
+    }
+    fs::create_dir(root.join("old")).unwrap();
+    let mut filter = Filter::default();
+    filter.exclude(b"*.log").unwrap();
+    let keep = HashSet::from([b"kept".to_vec()]);
+    let extras = target.extras(&Name::root(), &keep, &filter).unwrap();
+    let extras: Vec<_> = extras.iter().map(ToString::to_string).collect();
+    assert_eq!(extras, [".gone.weir-part", "extra", "old"]);
+    assert_eq!(target.extras(&"nowhere".parse().unwrap(), &keep, &filter).unwrap(), []);
+}
+
+#[test]
+fn names_that_are_not_utf_8_and_directories_that_cannot_be_written() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let odd = from.path().join(std::ffi::OsStr::from_bytes(b"\xff\xfe dir"));
+    fs::create_dir(&odd).unwrap();
+    fs::write(odd.join(std::ffi::OsStr::from_bytes(b"\x80\n")), "x").unwrap();
+    fs::set_permissions(&odd, PermissionsExt::from_mode(0o555)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(support::copy(from.path(), to.path()), Vec::<String>::new());
+        assert_eq!(support::picture(to.path()), support::picture(from.path()));
+    }
+}
+
+#[test]
+fn a_target_within_its_source_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("sub")).unwrap();
+    let target = Target::open(&dir.path().join("copy"), target::Options::default()).unwrap();
+    let wanted = walk::Wanted { avoid: Some(target.identity()), ..walk::Wanted::default() };
+    let root = walk::Root::from_argument(dir.path()).unwrap();
+    let steps: Vec<_> = Walk::new(vec![root], Filter::default(), wanted).collect();
+    let refused = steps.iter().filter(|step| matches!(step, Step::Failed(name, _) if name.last() == b"copy"));
+    assert_eq!(refused.count(), 1);
+    let found = steps.iter().filter(|step| matches!(step, Step::Found(..)));
+    assert_eq!(found.count(), 2);
+}
+
+#[test]
+fn a_list_brings_its_names_and_the_directories_on_the_way() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("a/b")).unwrap();
+    fs::write(dir.path().join("a/b/x"), "x").unwrap();
+    fs::write(dir.path().join("a/y"), "y").unwrap();
+    fs::write(dir.path().join("a/z"), "z").unwrap();
+    symlink("a", dir.path().join("way")).unwrap();
+    let list = "a/b/x\na/y\nway/z\nnowhere\na/b\n";
+    let names = weir_tree::filter::names(list.as_bytes(), "list".into(), false);
+    let walk = Walk::listed(dir.path().to_owned(), names, walk::Wanted::default());
+    let met: Vec<_> = walk
+        .map(|step| match step {
+            Step::Found(entry, _) => format!("+{}", entry.name),
+            Step::Leave(entry) => format!("-{}", entry.name),
+            Step::Failed(name, _) => format!("!{name}"),
+        })
+        .collect();
+    let expected = [
+        "+.", "+a", "+a/b", "+a/b/x", "-a/b", "+a/y", "-a", "!way/z", "!nowhere", "+a", "+a/b", "-a/b", "-a",
+        "-.",
+    ];
+    assert_eq!(met, expected);
+}
+
+#[test]
+fn a_tree_deeper_than_the_descriptors_that_are_held() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut path = from.path().to_owned();
+    for level in 0..300 {
+        path.push("d");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("before"), level.to_string()).unwrap();
+        fs::write(path.join("file"), level.to_string()).unwrap();
+        fs::create_dir(path.join("z")).unwrap();
+    }
+    assert_eq!(support::copy(from.path(), to.path()), Vec::<String>::new());
+    assert_eq!(support::picture(to.path()), support::picture(from.path()));
+    assert_eq!(fs::metadata(to.path()).unwrap().mode(), fs::metadata(from.path()).unwrap().mode());
+}
