@@ -86,7 +86,9 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
             "read the source from a faster disk, or ahead of need (larger reads, several at once)",
             None,
         )],
-        Limit::Compress => vec![Advice::new("choose a lighter codec, or leave the choice to weir (no --codec)", None)],
+        Limit::Compress => {
+            vec![Advice::new("choose a lighter codec, or leave the choice to weir (no --codec)", None)]
+        }
         Limit::Decompress => vec![Advice::new("choose a codec that decompresses faster (lz4, zstd)", None)],
         Limit::Encrypt => vec![Advice::new(
             "processors with AES instructions on both ends; on a network that is nobody else's --plain",

@@ -12,7 +12,11 @@ use crate::secure::Keyring;
 use crate::sender::Sender;
 use crate::watch::Sample;
 use crate::wire::frame::{self, Kind};
-use crate::wire::message::{Failure, FailureKind, Listening, Message, Problem, Role, Totals, Transport};
+use weir_tree::Name;
+
+use crate::wire::message::{
+    Deed, Failure, FailureKind, Listening, Message, Problem, Role, Totals, Transport,
+};
 
 /// Something that whoever runs an end has to know.
 #[derive(Debug)]
@@ -27,6 +31,8 @@ pub enum Event {
     LaneLost(u32, String),
     /// A path that could not be read or written.
     Problem(Problem),
+    /// What a dry run would do.
+    Would(Deed, Name),
     /// The receiver has all.
     Finished(Totals),
     /// This end's window of evidence.
@@ -203,6 +209,7 @@ pub fn lost(events: &Events, error: &std::io::Error) -> Error {
 pub fn tell(control: &Control, event: Event) {
     match event {
         Event::Problem(problem) => control.send(&Message::Problem(problem)),
+        Event::Would(deed, name) => control.send(&Message::Would(deed, name)),
         Event::LaneLost(lane, why) => control.send(&Message::LaneLost(lane, why)),
         Event::Failed(error) => control.send(&Message::Abort(error.to_failure())),
         Event::Window(sample) => match serde_json::to_string(&sample) {

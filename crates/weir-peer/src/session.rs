@@ -23,7 +23,7 @@ use crate::sender::{CodecShare, Sender, spawn};
 use crate::ssh::{Far, Host};
 use crate::wire::frame::{self, Kind};
 use crate::wire::message::{
-    Failure, FailureKind, Hello, Message, Options, Ports, Problem, Role, Start, Totals, Transport,
+    Deed, Failure, FailureKind, Hello, Message, Options, Ports, Problem, Role, Start, Totals, Transport,
 };
 use weir_codec::cipher::Cipher;
 
@@ -63,7 +63,7 @@ pub struct LaneOptions {
 }
 
 /// How far it is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Progress {
     /// Since the start.
     pub elapsed: Duration,
@@ -75,6 +75,8 @@ pub struct Progress {
     pub lanes: u32,
     /// What holds the copy.
     pub limit: Option<Limit>,
+    /// What a dry run would do.
+    pub would: Option<(Deed, Name)>,
 }
 
 /// What became of it.
@@ -234,6 +236,9 @@ impl<'a> Session<'a> {
                     report.problems.push(problem)
                 }
                 Ok(Event::Problem(_)) => report.more_problems += 1,
+                Ok(Event::Would(deed, name)) => {
+                    progress(&Progress { would: Some((deed, name)), ..self.progress(start) })
+                }
                 Ok(Event::Window(sample)) => self.joiner.own(*sample),
                 Ok(Event::Sample(json)) => self.joiner.far(&json),
                 Ok(Event::Dial(..)) => {}
@@ -242,13 +247,18 @@ impl<'a> Session<'a> {
             }
             report.way = self.maker.way();
             report.lanes = report.lanes.max(self.maker.standing());
-            progress(&Progress {
-                elapsed: start.elapsed(),
-                totals: self.end.totals(),
-                total: self.end.total(),
-                lanes: self.maker.standing(),
-                limit: self.joiner.limit(),
-            });
+            progress(&self.progress(start));
+        }
+    }
+
+    fn progress(&self, start: Instant) -> Progress {
+        Progress {
+            elapsed: start.elapsed(),
+            totals: self.end.totals(),
+            total: self.end.total(),
+            lanes: self.maker.standing(),
+            limit: self.joiner.limit(),
+            would: None,
         }
     }
 }

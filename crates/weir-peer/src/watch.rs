@@ -102,7 +102,10 @@ impl Watch {
         self.workers.iter_mut().for_each(|watched| watched.probe.look());
         self.flows.retain(|id, _| sockets.iter().any(|(other, _)| other == id));
         for (id, stream) in sockets {
-            let (socket, probe) = self.flows.entry(*id).or_insert_with(|| (stream.as_ref().and_then(socket_id), FlowProbe::new()));
+            let (socket, probe) = self
+                .flows
+                .entry(*id)
+                .or_insert_with(|| (stream.as_ref().and_then(socket_id), FlowProbe::new()));
             if let (Some(socket), Some(diag)) = (socket, &mut self.diag)
                 && let Ok(Some(seen)) = diag.one(socket)
             {
@@ -126,7 +129,8 @@ impl Watch {
             self.flows.iter_mut().map(|(id, (_, probe))| (*id, probe.window())).collect();
         let mut stages = stages(&spent, busy);
         stages.threads = spent.len() as u32;
-        let lanes: Vec<LaneWindow> = flows.iter().map(|(id, flow)| self.lane(*id, flow, &spent, span)).collect();
+        let lanes: Vec<LaneWindow> =
+            flows.iter().map(|(id, flow)| self.lane(*id, flow, &spent, span)).collect();
         let acked = flows.iter().map(|(_, flow)| flow.acked).sum::<u64>() as f64 / span.as_secs_f64();
         let has_socket = self.flows.values().any(|(socket, _)| socket.is_some()) && self.diag.is_some();
         let sending = spent.iter().map(|(_, times, _)| times.wall(Stage::Send)).sum::<Duration>();
@@ -181,7 +185,9 @@ impl Watch {
             Role::Receiver => {
                 let own: Vec<_> = spent.iter().filter(|(lane, ..)| *lane == Some(id)).collect();
                 let count = own.len().max(1) as u32;
-                let mean = |stage: Stage| own.iter().map(|(_, times, _)| times.wall(stage)).sum::<Duration>() / count;
+                let mean = |stage: Stage| {
+                    own.iter().map(|(_, times, _)| times.wall(stage)).sum::<Duration>() / count
+                };
                 let receive_cpu = own.iter().map(|(_, times, _)| times.receive_cpu).sum::<Duration>() / count;
                 let write_cpu = own.iter().map(|(_, times, _)| times.write_cpu).sum::<Duration>() / count;
                 LaneWindow {
@@ -245,7 +251,9 @@ fn stages(spent: &[(Option<u32>, StageTimes, Reading<ThreadWindow>)], busy: Opti
 
 /// As the kernel's list of sockets knows it: IPv4 addresses as such, whatever the socket's family.
 fn socket_id(stream: &Arc<TcpStream>) -> Option<SocketId> {
-    let plain = |address: std::net::SocketAddr| std::net::SocketAddr::new(address.ip().to_canonical(), address.port());
+    let plain = |address: std::net::SocketAddr| {
+        std::net::SocketAddr::new(address.ip().to_canonical(), address.port())
+    };
     // INET_DIAG_NOCOOKIE: whichever socket has these addresses.
     let (local, remote) = (plain(stream.local_addr().ok()?), plain(stream.peer_addr().ok()?));
     Some(SocketId { local, remote, cookie: u64::MAX })

@@ -116,7 +116,8 @@ fn bad_words_and_strange_ends_are_said() {
     sandbox.write("a", "text");
     std::fs::create_dir(sandbox.path("folder")).unwrap();
     let far = |name: &str| far(&sandbox, name);
-    let refuses = |args: &[&str], code: i32, texts: &[&str]| drop(sshd.copies(&sandbox, args).fails(code, texts));
+    let refuses =
+        |args: &[&str], code: i32, texts: &[&str]| drop(sshd.copies(&sandbox, args).fails(code, texts));
     refuses(&["nothing", &far("b")], 1, &["cannot read nothing", "no such file"]);
     refuses(&[&far("nothing"), "b"], 1, &["nothing", "no such file"]);
     refuses(&["a", &far("none/b")], 1, &["none", "no such file"]);
@@ -126,7 +127,11 @@ fn bad_words_and_strange_ends_are_said() {
     refuses(&["a", "folder", &far("a")], 1, &["is no folder"]);
     refuses(&["-S", "/nonexistent/ssh", "a", "far:b"], 1, &["cannot start /nonexistent/ssh", "no such file"]);
     refuses(&["a", "nowhere.invalid:b"], 1, &["cannot reach nowhere.invalid", "ssh could not connect"]);
-    refuses(&["-i", "/dev/null", "-o", "IdentitiesOnly=yes", "-o", "IdentityFile=none", "a", "x@far:b"], 1, &["ssh could not"]);
+    refuses(
+        &["-i", "/dev/null", "-o", "IdentitiesOnly=yes", "-o", "IdentityFile=none", "a", "x@far:b"],
+        1,
+        &["ssh could not"],
+    );
     assert_eq!(sandbox.names(), ["a", "folder/"]);
     assert_eq!(sandbox.read("a"), b"text");
 }
@@ -157,7 +162,8 @@ fn make_tree(root: &Path) {
 /// Names, kinds, bytes, modes, times and links.
 fn same_trees(one: &Path, other: &Path) {
     let names = |root: &Path| {
-        let mut names: Vec<_> = std::fs::read_dir(root).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        let mut names: Vec<_> =
+            std::fs::read_dir(root).unwrap().flatten().map(|entry| entry.file_name()).collect();
         names.sort();
         names
     };
@@ -166,7 +172,11 @@ fn same_trees(one: &Path, other: &Path) {
         let (a, b) = (one.join(&name), other.join(&name));
         let (x, y) = (a.symlink_metadata().unwrap(), b.symlink_metadata().unwrap());
         let shown = a.display();
-        assert_eq!((x.mode(), x.size() * u64::from(!x.is_dir())), (y.mode(), y.size() * u64::from(!y.is_dir())), "{shown}");
+        assert_eq!(
+            (x.mode(), x.size() * u64::from(!x.is_dir())),
+            (y.mode(), y.size() * u64::from(!y.is_dir())),
+            "{shown}"
+        );
         assert_eq!((x.mtime(), x.mtime_nsec()), (y.mtime(), y.mtime_nsec()), "time of {shown}");
         if x.is_dir() {
             same_trees(&a, &b);

@@ -48,7 +48,12 @@ impl<'a> End<'a> {
 
     fn receiver(window: &'a Window) -> Option<End<'a>> {
         let stages = window.receiving.value()?;
-        Some(End { who: "the receiver", stages, span: window.span, waits: stages.share(stages.receive, window.span) })
+        Some(End {
+            who: "the receiver",
+            stages,
+            span: window.span,
+            waits: stages.share(stages.receive, window.span),
+        })
     }
 
     fn share(&self, stage: Duration) -> f64 {
@@ -92,7 +97,10 @@ impl<'a> End<'a> {
         .collect();
         let cores = self.stages.cpus;
         let whose = format!("{} of {}'s {cores} processors was used", percent(busy), self.who);
-        Some(Judgement::convict(FULL_STRENGTH, format!("{whose}: its threads' time was {}", parts.join(", "))))
+        Some(Judgement::convict(
+            FULL_STRENGTH,
+            format!("{whose}: its threads' time was {}", parts.join(", ")),
+        ))
     }
 }
 

@@ -1,12 +1,16 @@
 //! A file that arrives in blocks.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-use weir_tree::{Entry, Pending, Target};
+use rustix::fs::{FallocateFlags, fallocate};
+use weir_tree::{Entry, Kind, Pending, Target};
 
 use super::journal::Journal;
 use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of, extent};
 use crate::wire::message::{Failure, FailureKind};
+use crate::wire::patch::{self, Step};
 
 /// Below this a file is sent again rather than journalled: 4 MiB are a third of a second at 100 Mbit/s, and a journal
 /// costs two writes and a cut for each file of a tree.
@@ -17,6 +21,8 @@ const WORTH_A_JOURNAL: u64 = 4 << 20;
 pub(crate) struct Incoming {
     /// What it is to be.
     pub(crate) entry: Entry,
+    /// What is in its place until it is finished: where patches copy from.
+    pub(crate) old: Option<File>,
     pending: RwLock<Option<Pending>>,
     journal: Option<Journal>,
     state: Mutex<State>,
@@ -62,7 +68,7 @@ impl Incoming {
             });
         }
         let state = Mutex::new(State { there, expected: None });
-        Ok(Incoming { entry, pending: RwLock::new(Some(pending)), journal, state })
+        Ok(Incoming { entry, old: None, pending: RwLock::new(Some(pending)), journal, state })
     }
 
     /// The subtrees that are there.
@@ -87,6 +93,28 @@ impl Incoming {
         fits && digest_of(block, index, self.entry.size()) == *digest
     }
 
+    /// Builds a block out of the old version and literals.
+    pub(crate) fn build(&self, raw: &[u8], block: &mut Vec<u8>) -> Result<(), String> {
+        let (steps, mut literals) = patch::parse(raw).map_err(|error| error.to_string())?;
+        let old = self.old.as_ref().ok_or("there is no old version")?;
+        block.clear();
+        for step in steps {
+            match step {
+                Step::Copy { from, len } => {
+                    let start = block.len();
+                    block.resize(start + len as usize, 0);
+                    old.read_exact_at(&mut block[start..], from).map_err(|error| error.to_string())?;
+                }
+                Step::Literal { len } => {
+                    let (these, rest) = literals.split_at(len as usize);
+                    block.extend_from_slice(these);
+                    literals = rest;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Writes a verified block in its place.
     pub(crate) fn write(&self, offset: u64, block: &[u8], digest: &Digest) -> Result<Progress, Failure> {
         let index = offset / BLOCK;
@@ -96,7 +124,11 @@ impl Incoming {
         let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
         // Finished or given up meanwhile: the block was there before.
         let Some(pending) = &*pending else { return Ok(Progress::More) };
-        pending.write_at(offset, block).map_err(Failure::local)?;
+        match self.entry.kind {
+            Kind::File { sparse: true, .. } => write_around_holes(pending, offset, block),
+            _ => pending.write_at(offset, block),
+        }
+        .map_err(Failure::local)?;
         if let Some(journal) = &self.journal {
             let failed = |error| Failure::local(format_args!("cannot journal {}: {error}", self.entry.name));
             journal.add(pending.file(), index, digest).map_err(failed)?;
@@ -161,3 +193,23 @@ impl Incoming {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Pages of zeros become holes: of the file as it is, which may have other bytes there from an earlier run.
+fn write_around_holes(pending: &Pending, offset: u64, block: &[u8]) -> Result<(), weir_tree::Error> {
+    let is_zero = |page: &[u8]| page.iter().all(|byte| *byte == 0);
+    let mut at = 0;
+    for run in block.chunks(PAGE).collect::<Vec<_>>().chunk_by(|a, b| is_zero(a) == is_zero(b)) {
+        let len: usize = run.iter().map(|page| page.len()).sum();
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let hole =
+            is_zero(run[0]) && fallocate(pending.file(), flags, offset + at as u64, len as u64).is_ok();
+        if !hole {
+            pending.write_at(offset + at as u64, &block[at..at + len])?;
+        }
+        at += len;
+    }
+    Ok(())
+}
+
+/// The smallest hole of the usual file systems.
+const PAGE: usize = 4096;

@@ -2,12 +2,13 @@
 //!
 //! Two threads take turns on a lane: while one opens and writes its record the other reads the next.
 
+mod answer;
 mod incoming;
 pub mod journal;
 mod landing;
 mod store;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use weir_observe::thread::{current_tid, thread_cpu_now};
 use weir_transfer::stage_clock::{Stage, StageClock};
-use weir_tree::{Name, Target, compare};
+use weir_tree::{Name, Target};
 
 use crate::control::Control;
 use crate::end::{Event, Events};
@@ -24,10 +25,8 @@ use crate::lane::{Lane, LaneReceiver};
 use crate::roots::{self, Placement};
 use crate::sender::spawn;
 use crate::subtrees::Digest;
-use crate::wire::message::{
-    Answer, Failure, FailureKind, MAX_SUBTREES, Message, Offered, Options, Problem, Role, Root, Totals,
-};
 use crate::watch::{LOOK, Watch, Worker};
+use crate::wire::message::{Failure, FailureKind, Message, Options, Problem, Role, Root, Totals};
 use crate::wire::record::{HEADER, Header};
 use incoming::{Incoming, Progress};
 use landing::Landing;
@@ -55,6 +54,8 @@ pub struct Receiver {
     landing: Landing,
     counts: Counts,
     workers: Mutex<Vec<Arc<Worker>>>,
+    /// Folders of whose content only a part has been told.
+    keeps: Mutex<HashMap<Name, HashSet<Vec<u8>>>>,
     over: AtomicBool,
 }
 
@@ -105,6 +106,7 @@ impl Receiver {
             landing: Landing::default(),
             counts: Counts::default(),
             workers: Mutex::default(),
+            keeps: Mutex::default(),
             over: AtomicBool::new(false),
         })
     }
@@ -196,9 +198,7 @@ impl Receiver {
             Message::Roots(roots) => self.start(roots),
             Message::Offer(offers) => {
                 let place = self.place()?;
-                let answers: Vec<_> =
-                    offers.into_iter().map(|offer| (offer.id, self.answer(place, offer))).collect();
-                self.control.send(&Message::Answer(answers));
+                self.answer_all(place, offers);
                 Ok(())
             }
             Message::End(id, outcome) => {
@@ -285,41 +285,6 @@ impl Receiver {
                     return self.events.send(Event::Failed(error));
                 }
             }
-        }
-    }
-
-    /// What is wanted of an offered file.
-    fn answer(&self, place: &Place, offer: Offered) -> Answer {
-        if let Err(failure) = place.admits(&offer.entry.name) {
-            return Answer::Refused(failure);
-        }
-        if self.options.update && self.is_there(place, &offer) {
-            self.counts.unchanged.fetch_add(1, Relaxed);
-            self.counts.kept.fetch_add(offer.entry.size(), Relaxed);
-            return Answer::Nothing;
-        }
-        if offer.entry.size() <= crate::sender::SMALL {
-            return Answer::All;
-        }
-        match Incoming::begin(&place.target, offer.entry) {
-            Ok(file) => {
-                let there = file.there();
-                let file = Arc::new(file);
-                self.files().insert(offer.id, Arc::clone(&file));
-                let kept = file.kept();
-                self.counts.kept.fetch_add(kept, Relaxed);
-                if there.is_empty() || there.len() > MAX_SUBTREES { Answer::All } else { Answer::Rest(there) }
-            }
-            Err(failure) => Answer::Refused(failure),
-        }
-    }
-
-    fn is_there(&self, place: &Place, offer: &Offered) -> bool {
-        match place.target.existing(&offer.entry.name) {
-            Ok(Some(there)) => {
-                compare::unchanged(&offer.entry, &there) && place.target.mend(&offer.entry).is_ok()
-            }
-            _ => false,
         }
     }
 

@@ -1,22 +1,28 @@
 //! What becomes of an opened record.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_codec::codec::Codec;
 use weir_observe::thread::thread_cpu_now;
 use weir_transfer::stage_clock::{Stage, StageClock};
-use weir_tree::Kind;
+use weir_tree::{Kind, Name};
 
 use super::{Place, Receiver};
-use crate::wire::batch::{self, Member};
-use crate::wire::message::{Failure, Message};
-use crate::wire::record::{self, Footer, Malformed};
+use crate::end::Event;
+use crate::wire::batch::{self, Keep, Member};
+use crate::wire::message::{Deed, Failure, FailureKind, Message};
+use crate::wire::record::{self, Footer, HOLE, Malformed};
 
 /// The buffers of a thread.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     raw: Vec<u8>,
+    built: Vec<u8>,
 }
+
+/// What a hole reads as. Of the program's zeroed memory: takes none of its own until it is read.
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 impl Receiver {
     /// Does what a record says. What is wrong with one file or entry is told and is no error.
@@ -32,6 +38,7 @@ impl Receiver {
         clock.enter(Stage::Decompress);
         let raw = match footer.codec {
             0 => payload,
+            HOLE if footer.kind == record::Kind::Block => &ZEROS[..footer.raw as usize],
             id => {
                 let unpacked =
                     Codec::by_id(id).ok_or("a codec that does not exist".to_owned()).and_then(|codec| {
@@ -52,7 +59,10 @@ impl Receiver {
                 Ok(())
             }
             record::Kind::Batch => self.store_batch(lane, sequence, &footer, raw, clock),
-            record::Kind::Patch => Err(Malformed::Footer),
+            record::Kind::Patch => {
+                self.store_patch(lane, sequence, &footer, raw, &mut buffers.built, clock);
+                Ok(())
+            }
         }
     }
 
@@ -72,6 +82,24 @@ impl Receiver {
         self.counts.bytes.fetch_add(raw.len() as u64, Relaxed);
         clock.enter(Stage::Other);
         self.advance(footer.file, &file, progress);
+    }
+
+    fn store_patch(
+        &self,
+        lane: u32,
+        sequence: u64,
+        footer: &Footer,
+        raw: &[u8],
+        built: &mut Vec<u8>,
+        clock: &StageClock,
+    ) {
+        let Some(file) = self.files().get(&footer.file).cloned() else { return };
+        match file.build(raw, built) {
+            Ok(()) => self.store_block(lane, sequence, footer, built, clock),
+            Err(why) => {
+                self.control.send(&Message::Again(lane, sequence, format!("{}: {why}", file.entry.name)))
+            }
+        }
     }
 
     fn store_batch(
@@ -104,6 +132,12 @@ impl Receiver {
     fn place_member(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Failure> {
         let entry = &member.entry;
         place.admits(&entry.name)?;
+        if let Some(keep) = &member.keep {
+            self.remove_others(place, &entry.name, keep)?;
+        }
+        if self.options.dry_run || member.keep.as_ref().is_some_and(|keep| keep.more) {
+            return Ok(());
+        }
         let target = &place.target;
         let done = match &entry.kind {
             Kind::Directory if member.last => target.finish_directory(entry),
@@ -128,6 +162,34 @@ impl Receiver {
             self.counts.bytes.fetch_add(entry.size(), Relaxed);
         } else if !member.last {
             self.counts.others.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Removes what the source does not have in this folder, once all that it has is told.
+    fn remove_others(&self, place: &Place, folder: &Name, keep: &Keep) -> Result<(), Failure> {
+        let mut keeps = self.keeps.lock().unwrap_or_else(PoisonError::into_inner);
+        keeps.entry(folder.clone()).or_default().extend(keep.names.iter().cloned());
+        if keep.more {
+            return Ok(());
+        }
+        let names = keeps.remove(folder).unwrap_or_default();
+        drop(keeps);
+        // Only ever asked for by the user: a sender that deletes unasked is refused.
+        if !self.options.delete {
+            return Err(Failure::new(
+                FailureKind::Session,
+                "the other end wants to delete, which was not asked for",
+            ));
+        }
+        for extra in place.target.extras(folder, &names, &self.options.filter).map_err(Failure::local)? {
+            if self.options.dry_run {
+                self.events.send(Event::Would(Deed::Delete, extra));
+                self.counts.deleted.fetch_add(1, Relaxed);
+            } else {
+                let gone = place.target.remove(&extra).map_err(Failure::local)?;
+                self.counts.deleted.fetch_add(gone, Relaxed);
+            }
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub(super) fn fill(
     for item in &batch.items {
         let start = content.len();
         match member(item, content) {
-            Ok(entry) => members.push(Member { entry, last: item.last }),
+            Ok(entry) => members.push(Member { entry, last: item.last, keep: item.keep.clone() }),
             Err(failure) => {
                 content.truncate(start);
                 failed(item, failure);
@@ -54,7 +54,8 @@ fn member(item: &Item, content: &mut Vec<u8>) -> Result<Entry, Failure> {
             return Ok(entry);
         }
         refresh(&mut entry, &file).map_err(Failure::local)?;
-        if entry.size() > super::SMALL {
+        // It has grown beyond its place in the batch.
+        if entry.size() > size {
             break;
         }
     }

@@ -21,6 +21,7 @@ use std::time::Instant;
 use weir_observe::thread::current_tid;
 use weir_transfer::limiter::Limiter;
 use weir_transfer::stage_clock::StageClock;
+use weir_tree::delta::Signature;
 use weir_tree::walk::Root;
 use weir_tree::{Entry, Name, Source};
 use weir_units::Rate;
@@ -31,8 +32,10 @@ use crate::error::Error;
 use crate::lane::{Lane, LaneSender};
 use crate::secure::Keyring;
 use crate::subtrees::Digest;
-use crate::wire::message::{Answer, Failure, FailureKind, Message, Offered, Options, Problem, Role, Totals};
 use crate::watch::{LOOK, Watch, Worker};
+use crate::wire::message::{Answer, Failure, FailureKind, Message, Offered, Options, Problem, Role, Totals};
+pub(crate) use producer::digest_of_file;
+
 use lanes::Lanes;
 use packer::Packer;
 use queue::{Item, Job, Queue};
@@ -40,6 +43,9 @@ use source::SourceFile;
 
 /// A file of at most this many bytes travels in a batch, without an offer and an answer of its own.
 pub(crate) const SMALL: u64 = 256 << 10;
+
+/// Signatures that are being received: of one file at most 16 MiB.
+const MAX_SIGNATURES: usize = 16 << 20;
 
 /// The sender's end of a session.
 #[derive(Debug)]
@@ -67,6 +73,8 @@ pub struct Sender {
 struct Files {
     offered: HashMap<u64, Waiting>,
     under_way: HashMap<u64, Arc<SourceFile>>,
+    /// Pieces so far.
+    signatures: HashMap<u64, Vec<u8>>,
     next_id: u64,
 }
 
@@ -198,6 +206,11 @@ impl Sender {
             Message::Answer(answers) => {
                 answers.into_iter().try_for_each(|(id, answer)| self.answered(id, answer))
             }
+            Message::Signature(id, piece) => self.take_signature(id, &piece),
+            Message::Would(deed, name) => {
+                self.events.send(Event::Would(deed, name));
+                Ok(())
+            }
             Message::Landed(lane, through) => {
                 self.landed(lane, through);
                 Ok(())
@@ -248,7 +261,9 @@ impl Sender {
     /// What went through which codec: number, level, bytes before and after.
     pub fn codecs(&self) -> Vec<CodecShare> {
         let shares = self.packer.shares().into_iter();
-        shares.map(|((codec, level), share)| CodecShare { codec, level, raw: share.raw, packed: share.packed }).collect()
+        shares
+            .map(|((codec, level), share)| CodecShare { codec, level, raw: share.raw, packed: share.packed })
+            .collect()
     }
 
     /// Looks at lanes and workers; tells the chooser of the link, and whoever runs the end of all.
@@ -260,7 +275,8 @@ impl Sender {
             watch.look(&self.lanes.sockets(), &self.workers());
             let Some(closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
             let now = self.counts.packed.load(Relaxed);
-            let handed = (now - std::mem::replace(&mut packed, now)) as f64 / closed.sample.window.span.as_secs_f64();
+            let handed =
+                (now - std::mem::replace(&mut packed, now)) as f64 / closed.sample.window.span.as_secs_f64();
             self.packer.link(closed.acked.unwrap_or(handed), closed.backlog, closed.busy);
             self.events.send(Event::Window(Box::new(closed.sample)));
         }
@@ -278,10 +294,16 @@ impl Sender {
         match answer {
             Answer::All if waiting.entry.size() <= SMALL => {
                 let Waiting { number, entry, source, .. } = waiting;
-                self.queue.push_item(Item { number, entry, source: Some(source), last: false });
+                self.queue.push_item(Item { number, entry, source: Some(source), last: false, keep: None });
             }
-            Answer::All | Answer::Differing(_) => self.send_file(id, waiting, &[]),
-            Answer::Rest(nodes) => self.send_file(id, waiting, &nodes),
+            Answer::All => self.send_file(id, waiting, &[], None),
+            Answer::Rest(nodes) => self.send_file(id, waiting, &nodes, None),
+            Answer::Differing => {
+                let signature = self.files().signatures.remove(&id).unwrap_or_default();
+                // One that cannot be read is as good as none.
+                let signature = postcard::from_bytes::<Signature>(&signature).ok();
+                self.send_file(id, waiting, &[], signature);
+            }
             Answer::Nothing => {
                 self.counts.unchanged.fetch_add(1, Relaxed);
                 self.counts.kept.fetch_add(waiting.entry.size(), Relaxed);
@@ -296,9 +318,20 @@ impl Sender {
         Ok(())
     }
 
+    /// The next piece of a signature: of a file that was offered, within bounds.
+    fn take_signature(&self, id: u64, piece: &[u8]) -> Result<(), Error> {
+        let mut files = self.files();
+        let others: usize = files.signatures.values().map(Vec::len).sum();
+        if !files.offered.contains_key(&id) || others + piece.len() > MAX_SIGNATURES {
+            return Err(self.events.out_of_turn("a signature of no file"));
+        }
+        files.signatures.entry(id).or_default().extend_from_slice(piece);
+        Ok(())
+    }
+
     /// All blocks of a file but those that the other end has.
-    fn send_file(&self, id: u64, offered: Waiting, there: &[(u8, u64, Digest)]) {
-        let file = Arc::new(SourceFile::new(id, offered));
+    fn send_file(&self, id: u64, offered: Waiting, there: &[(u8, u64, Digest)], old: Option<Signature>) {
+        let file = Arc::new(SourceFile::new(id, offered, old));
         if !file.adopt(there) {
             // The other end's word on its own journal makes no sense: it will not accept the digest either.
             tracing::debug!("{}: subtrees that cannot be", file.entry.name);

@@ -8,10 +8,11 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use weir_tree::{Entry, Source};
+use weir_tree::{Entry, Kind, Source};
 
 use super::source::SourceFile;
 use crate::subtrees::BLOCK;
+use crate::wire::batch::Keep;
 
 /// Files and batches that are ready ahead of the workers.
 const READY: usize = 32;
@@ -68,6 +69,8 @@ pub(crate) struct Item {
     pub(crate) source: Option<Source>,
     /// A folder whose attributes are to be set.
     pub(crate) last: bool,
+    /// What is in it, with `--delete`.
+    pub(crate) keep: Option<Keep>,
 }
 
 /// All of it.
@@ -306,7 +309,14 @@ impl State {
         }
         // Those that are unsettled, in order, have to be the deferred ones themselves.
         let due = self.unsettled.iter().zip(&self.deferred).take_while(|(number, (own, _))| *number == own);
-        let due = due.take(BATCH).count();
+        let sizes = due.map(|(_, (_, item))| item.size()).take(BATCH);
+        let due = sizes
+            .scan(0, |sum, size| {
+                *sum += size;
+                Some(*sum)
+            })
+            .take_while(|sum| *sum < BLOCK as usize)
+            .count();
         let mut batch = Batch::default();
         for (_, item) in self.deferred.drain(..due) {
             batch.items.push(item);
@@ -342,11 +352,12 @@ impl Item {
     fn size(&self) -> usize {
         let content = if self.source.is_some() { self.entry.size() } else { 0 };
         let attributes: usize = self.entry.xattrs.iter().map(|xattr| xattr.value().len() + 300).sum();
-        content as usize + 128 + self.entry.name.as_bytes().len() + attributes
+        let names: usize = self.keep.iter().flat_map(|keep| &keep.names).map(|name| name.len() + 4).sum();
+        content as usize + names + 128 + self.entry.name.as_bytes().len() + attributes
     }
 
     fn is_deferred(&self) -> bool {
-        self.last || matches!(self.entry.kind, weir_tree::Kind::HardLink { .. })
+        self.last || matches!(self.entry.kind, Kind::HardLink { .. })
     }
 }
 

@@ -7,12 +7,14 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use weir_tree::delta::{self, Recipe, Signature};
 use weir_tree::entry::Time;
 use weir_tree::{Entry, Kind, Source, source};
 
 use super::Waiting;
 use crate::subtrees::{Digest, Subtrees, extent};
 use crate::wire::message::{Failure, FailureKind};
+use crate::wire::patch::{self, Step};
 
 /// How often a file that changes under the reader is begun again.
 const ATTEMPTS: u8 = 3;
@@ -30,13 +32,19 @@ pub(crate) struct SourceFile {
     source: Source,
     file: OnceLock<File>,
     subtrees: Mutex<Subtrees>,
+    /// What the other end has in its place.
+    old: Option<Signature>,
+    /// How the file comes from that; found out when the first block is wanted.
+    recipe: OnceLock<Option<Recipe>>,
+    /// Where there are data, of a file with holes.
+    data: OnceLock<Vec<Range<u64>>>,
     /// Nothing more of it is to be sent: `End` was.
     ended: AtomicBool,
 }
 
 impl SourceFile {
     /// As it was offered.
-    pub(crate) fn new(id: u64, offered: Waiting) -> SourceFile {
+    pub(crate) fn new(id: u64, offered: Waiting, old: Option<Signature>) -> SourceFile {
         let subtrees = Mutex::new(Subtrees::new(offered.entry.size()));
         SourceFile {
             id,
@@ -46,6 +54,9 @@ impl SourceFile {
             source: offered.source,
             file: OnceLock::new(),
             subtrees,
+            old,
+            recipe: OnceLock::new(),
+            data: OnceLock::new(),
             ended: AtomicBool::new(false),
         }
     }
@@ -83,6 +94,35 @@ impl SourceFile {
             io::ErrorKind::UnexpectedEof => self.changed("became shorter while it was read"),
             _ => Failure::local(format_args!("cannot read {}: {error}", self.entry.name)),
         })
+    }
+
+    /// Whether a block lies in a hole.
+    pub(crate) fn is_hole(&self, index: u64) -> bool {
+        if !matches!(self.entry.kind, Kind::File { sparse: true, .. }) {
+            return false;
+        }
+        let data = self.data.get_or_init(|| {
+            // Its own descriptor, since finding holes moves the position. Without an answer all are data.
+            let ranges =
+                self.source.open(&self.entry).and_then(|file| source::data(&file, &self.entry).collect());
+            ranges.unwrap_or_else(|_| std::iter::once(0..self.entry.size()).collect())
+        });
+        let Range { start, end } = self.extent(index);
+        let next = data.partition_point(|range| range.end <= start);
+        data.get(next).is_none_or(|range| range.start >= end)
+    }
+
+    /// How a block comes from what the other end has, if that saves a tenth or more.
+    pub(crate) fn instructions(&self, index: u64) -> Option<Vec<Step>> {
+        let recipe = self.recipe.get_or_init(|| {
+            let file = self.source.open(&self.entry).ok()?;
+            delta::missing(&file, &self.entry.name, self.old.as_ref()?).ok()
+        });
+        let Range { start, end } = self.extent(index);
+        let steps = patch::steps(recipe.as_ref()?.ops(), start..end);
+        let literal: u64 =
+            steps.iter().map(|step| if let Step::Literal { len } = step { (*len).into() } else { 16 }).sum();
+        (literal * 10 <= (end - start) * 9).then_some(steps)
     }
 
     /// A block's value is known. The file's digest, once all are.

@@ -9,7 +9,8 @@ use super::queue::Job;
 use super::{Sender, batch};
 use crate::subtrees::digest_of;
 use crate::wire::message::Failure;
-use crate::wire::record::{FOOTER, Footer, Kind, TAG};
+use crate::wire::patch;
+use crate::wire::record::{FOOTER, Footer, HOLE, Kind, TAG};
 
 /// The buffers of a worker: they grow to a block each, once.
 struct Buffers {
@@ -49,7 +50,7 @@ impl Sender {
         let Buffers { raw, packed } = buffers;
         clock.enter(Stage::Read);
         let mut footer = match job {
-            Job::Block { file, index, .. } => {
+            Job::Block { file, index, plain } => {
                 file.read(*index, raw)?;
                 clock.enter(Stage::Verify);
                 let digest = digest_of(raw, *index, file.entry.size());
@@ -58,7 +59,27 @@ impl Sender {
                     self.end_well(file, root);
                 }
                 let offset = file.extent(*index).start;
-                Footer { kind: Kind::Block, codec: 0, raw: raw.len() as u32, file: file.id, offset, digest }
+                let mut footer = Footer {
+                    kind: Kind::Block,
+                    codec: 0,
+                    raw: raw.len() as u32,
+                    file: file.id,
+                    offset,
+                    digest,
+                };
+                if file.is_hole(*index) && !plain {
+                    footer.codec = HOLE;
+                    raw.clear();
+                    footer.push_to(raw);
+                    return Ok(raw);
+                }
+                if let Some(steps) = Some(()).filter(|()| !plain).and_then(|()| file.instructions(*index)) {
+                    patch::write(&steps, raw, packed);
+                    std::mem::swap(raw, packed);
+                    footer.kind = Kind::Patch;
+                    footer.raw = raw.len() as u32;
+                }
+                footer
             }
             Job::Batch(batch) => {
                 batch::fill(batch, raw, packed, |item, failure| {

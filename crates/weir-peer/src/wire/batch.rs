@@ -13,6 +13,17 @@ pub struct Member {
     pub entry: Entry,
     /// A folder whose attributes are to be set, since all in it is there.
     pub last: bool,
+    /// With `last`: what is in it, part by part; the part without `more` ends it. What is not among it is to be removed.
+    pub keep: Option<Keep>,
+}
+
+/// Names in a folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keep {
+    /// Their last components.
+    pub names: Vec<Vec<u8>>,
+    /// Another part follows.
+    pub more: bool,
 }
 
 /// A batch that is none.

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use weir_tree::delta::Signature;
 use weir_tree::walk::Identity;
 use weir_tree::{Entry, Filter, Name};
 
@@ -48,6 +47,10 @@ pub enum Message {
     Offer(Vec<Offered>),
     /// What is wanted of them, by number.
     Answer(Vec<(u64, Answer)>),
+    /// The next piece of the signature of the file that is in the place of this one.
+    Signature(u64, Vec<u8>),
+    /// What a dry run would do.
+    Would(Deed, Name),
     /// All of the file was sent, or why not.
     End(u64, Result<Digest, Failure>),
     /// The file has its name, or why not.
@@ -196,10 +199,19 @@ pub enum Answer {
     Rest(Vec<(u8, u64, Digest)>),
     /// Nothing: it is there.
     Nothing,
-    /// What differs from this.
-    Differing(Signature),
+    /// What differs from the file whose signature was sent before, in pieces.
+    Differing,
     /// Nothing: it cannot be written.
     Refused(Failure),
+}
+
+/// Something that would be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Deed {
+    /// Written, new or over what is there.
+    Copy,
+    /// Removed.
+    Delete,
 }
 
 /// Why something ended without being done.

@@ -4,4 +4,5 @@
 pub mod batch;
 pub mod frame;
 pub mod message;
+pub mod patch;
 pub mod record;

@@ -14,6 +14,9 @@ pub const FOOTER: usize = 64;
 /// The largest plaintext: a block, room for a codec's worst case (which is not sent, since raw is smaller), and the footer.
 pub const MAX_PLAIN: usize = (1 << 20) + 4096;
 
+/// In place of a codec: all bytes are zero, and none is sent.
+pub const HOLE: u8 = 255;
+
 /// What a connector writes first, in the clear, before the lane's number.
 pub const GREETING: [u8; 12] = *b"weir-lane-1\0";
 

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
+use weir_codec::codec::Codec;
 use weir_peer::wire::message::{Ports, Transport};
 use weir_units::Rate;
 
@@ -34,6 +35,24 @@ pub struct Cp {
     /// Leave files alone that have the same size and time at the target.
     #[arg(short, long)]
     pub update: bool,
+    /// Tell files that are the same by their content, whatever their times.
+    #[arg(long)]
+    pub checksum: bool,
+    /// Remove at the target what the source folders do not have.
+    #[arg(long)]
+    pub delete: bool,
+    /// Only print what would be copied and deleted.
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Leave out what PATTERN matches (as rsync's simple ones: *, **, ?, [..]; a leading / anchors, a trailing / means folders).
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<OsString>,
+    /// Take what PATTERN matches, though --exclude matches it too.
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<OsString>,
+    /// Compress by this codec alone (none, lz4, zstd, zlib ..., zstd:9 for a level) [default: what suits link and data best].
+    #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = parse_codec)]
+    pub codec: Option<(u8, i32)>,
     /// Take at most RATE in all (such as 10M or 100Mbit).
     #[arg(long, value_name = "RATE")]
     pub limit_rate: Option<Rate>,
@@ -125,4 +144,23 @@ fn parse_ports(text: &str) -> Result<Ports, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let ports = Ports { first: first.parse().map_err(|_| bad())?, last: last.parse().map_err(|_| bad())? };
     if ports.first == 0 || ports.first > ports.last { Err(bad()) } else { Ok(ports) }
+}
+
+fn parse_codec(text: &str) -> Result<(u8, i32), String> {
+    let (name, level) = match text.split_once(':') {
+        Some((name, level)) => (name, Some(level)),
+        None => (text, None),
+    };
+    let codec = Codec::by_name(name).ok_or_else(|| {
+        let names: Vec<&str> = Codec::all().map(Codec::name).collect();
+        format!("there is no codec '{name}'; there are {}", names.join(", "))
+    })?;
+    let level = match level {
+        Some(level) => level.parse().map_err(|_| format!("invalid level '{level}': expected a number"))?,
+        None => codec.default_level(),
+    };
+    if codec.has_level(level) {
+        return Ok((codec.id(), level));
+    }
+    Err(format!("{name} has no level {level}; it has {:?}", codec.levels()))
 }

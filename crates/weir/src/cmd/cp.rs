@@ -16,11 +16,12 @@ use weir_peer::maker::Way;
 use weir_peer::sender::CodecShare;
 use weir_peer::session::{self, Job, LaneOptions, Report};
 use weir_peer::ssh::Host;
-use weir_peer::wire::message::{FailureKind, Options, Role};
+use weir_peer::wire::message::{Deed, FailureKind, Options, Role};
 use weir_report::schema::{FileRecord, Outcome, Record};
 use weir_report::{json, terminal};
 
 use weir_transfer::job::{Observer, Progress};
+use weir_tree::{Filter, Name};
 use weir_units::Rate;
 
 use crate::args::{Cp, VERSION};
@@ -45,11 +46,25 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     voice::on_interrupt(&stop)?;
     let mut live = Live::new(!cp.voice.quiet && std::io::stderr().is_terminal(), 0);
     let mut pace = Pace::default();
-    let report = session::run(&job, &stop, &mut |now| live.progress(&pace.progress(now)));
+    let report = session::run(&job, &stop, &mut |now| match &now.would {
+        Some((deed, name)) => would(&mut live, *deed, name),
+        None => live.progress(&pace.progress(now)),
+    });
     live.clear();
     let record = record(&job, &report);
     say(cp, &record)?;
     Ok(exit_code(&report))
+}
+
+/// A line of a dry run.
+fn would(live: &mut Live, deed: Deed, name: &Name) {
+    live.clear();
+    let word = match deed {
+        Deed::Copy => "copy",
+        Deed::Delete => "delete",
+    };
+    // A reader that went away wants no more lines.
+    let _ = writeln!(std::io::stdout(), "{word} {name}");
 }
 
 /// The rate of the last second.
@@ -100,6 +115,11 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
             archive: cp.archive,
             recursive: true,
             update: cp.update,
+            checksum: cp.checksum,
+            delete: cp.delete,
+            dry_run: cp.dry_run,
+            filter: filter(cp)?,
+            codec: cp.codec,
             rate_cap: cp.limit_rate.map(|rate| rate.0.max(1.0) as u64),
             sync: cp.sync,
             ..Options::default()
@@ -112,6 +132,18 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
         },
         version: VERSION.to_owned(),
     })
+}
+
+/// Includes before excludes: the first that matches decides, so this is what both together mean whatever their order.
+fn filter(cp: &Cp) -> Result<Filter, Usage> {
+    let mut filter = Filter::default();
+    for pattern in &cp.include {
+        filter.include(pattern.as_bytes()).map_err(|error| Usage(error.to_string()))?;
+    }
+    for pattern in &cp.exclude {
+        filter.exclude(pattern.as_bytes()).map_err(|error| Usage(error.to_string()))?;
+    }
+    Ok(filter)
 }
 
 /// `[user@]host:path`, as scp reads it: a colon before any slash parts host and path; an IPv6 address is in brackets.
@@ -165,6 +197,7 @@ fn record(job: &Job, report: &Report) -> Record {
         "files": report.totals.files,
         "unchanged": report.totals.unchanged,
         "others": report.totals.others,
+        "deleted": report.totals.deleted,
         "packed": report.totals.packed,
         "cipher": report.cipher,
         "codecs": report.codecs.iter().map(codec_share).collect::<Vec<_>>(),
