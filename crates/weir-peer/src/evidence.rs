@@ -1,8 +1,6 @@
 //! Both ends' windows as one: what the judge of a copy gets.
 
-use std::net::IpAddr;
-
-use weir_model::evidence::{Evidence, Reading, Window};
+use weir_model::evidence::{Evidence, Reading, Trial, Window};
 use weir_model::limit::Limit;
 use weir_model::rule::Context;
 use weir_model::verdict::judge_window;
@@ -22,6 +20,7 @@ pub struct Joiner {
     /// The sender's window that has not been joined.
     sending: Option<Window>,
     limit: Option<Limit>,
+    fresh: bool,
 }
 
 impl Joiner {
@@ -31,7 +30,7 @@ impl Joiner {
         evidence.facts.peer_is_local = peer_is_local;
         evidence.facts.lanes_fixed = lanes_fixed;
         evidence.facts.objects = objects;
-        Joiner { role, evidence, sending: None, limit: None }
+        Joiner { role, evidence, sending: None, limit: None, fresh: false }
     }
 
     /// A window of this end.
@@ -57,8 +56,14 @@ impl Joiner {
         self.limit
     }
 
-    /// All of it.
-    pub fn into_evidence(self) -> Evidence {
+    /// The window that was joined last, if it was not asked for before.
+    pub fn latest(&mut self) -> Option<&Window> {
+        std::mem::take(&mut self.fresh).then(|| self.evidence.windows.last()).flatten()
+    }
+
+    /// All of it, with what changes of the lane count brought.
+    pub fn into_evidence(mut self, trials: &[Trial]) -> Evidence {
+        self.evidence.trials = trials.to_vec();
         self.evidence
     }
 
@@ -96,10 +101,6 @@ impl Joiner {
         }
         self.limit = Some(judge_window(&window, &Context::live(&self.evidence)).limit);
         self.evidence.push(window, MOST_WINDOWS);
+        self.fresh = true;
     }
-}
-
-/// Whether an address is this machine's own.
-pub fn is_own(address: IpAddr) -> bool {
-    address.is_loopback() || std::net::UdpSocket::bind((address, 0)).is_ok()
 }

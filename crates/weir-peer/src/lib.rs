@@ -25,6 +25,7 @@ pub mod sender;
 pub mod session;
 pub mod ssh;
 pub mod subtrees;
+mod tuning;
 pub mod watch;
 pub mod wire;
 

@@ -45,6 +45,9 @@ pub struct LaneMaker {
     way: Way,
     next_id: u32,
     standing: u32,
+    making: u32,
+    /// Those that stand, the youngest last.
+    up: Vec<u32>,
     first: Option<Instant>,
     lost: u32,
     why: Vec<String>,
@@ -76,6 +79,8 @@ impl LaneMaker {
             way,
             next_id: 1,
             standing: 0,
+            making: 0,
+            up: Vec::new(),
             first: None,
             lost: 0,
             why: Vec::new(),
@@ -92,11 +97,16 @@ impl LaneMaker {
     /// What lanes tell.
     pub fn handle(&mut self, event: Event) -> Result<(), Error> {
         match event {
-            Event::LaneUp(_) => {
+            Event::LaneUp(id) => {
                 self.standing += 1;
+                self.making = self.making.saturating_sub(1);
+                self.up.push(id);
                 self.first.get_or_insert_with(Instant::now);
             }
+            // One that was let go has ended, as it was to.
+            Event::LaneLost(id, _) if !self.up.contains(&id) => {}
             Event::LaneLost(id, why) => {
+                self.up.retain(|up| *up != id);
                 tracing::warn!("lane {id} broke: {why}");
                 self.standing = self.standing.saturating_sub(1);
                 self.lost += 1;
@@ -106,10 +116,33 @@ impl LaneMaker {
                 self.make();
             }
             Event::Dialled(_, None) => {}
-            Event::Dialled(_, Some(why)) => return self.next_way(why),
+            Event::Dialled(_, Some(why)) => {
+                self.making = self.making.saturating_sub(1);
+                return self.next_way(why);
+            }
             _ => {}
         }
         Ok(())
+    }
+
+    /// Makes lanes, or lets the youngest end, until there are this many.
+    pub fn want(&mut self, count: u32) {
+        while self.expected() < count {
+            self.make();
+        }
+        while self.expected() > count {
+            let Some(youngest) = self.up.pop() else { return };
+            self.standing = self.standing.saturating_sub(1);
+            match &self.end {
+                End::Sender(sender) => sender.retire(youngest),
+                End::Receiver(_) => self.control.send(&Message::Retire(youngest)),
+            }
+        }
+    }
+
+    /// Lanes that stand or are being made.
+    fn expected(&self) -> u32 {
+        self.standing + self.making
     }
 
     /// Lanes that stand.
@@ -136,6 +169,7 @@ impl LaneMaker {
     fn make(&mut self) {
         let id = self.next_id;
         self.next_id += 1;
+        self.making += 1;
         match self.way {
             Way::There => self.dial(id),
             Way::Back => self.call_back(id),
@@ -200,12 +234,27 @@ impl LaneMaker {
             Way::Back => (Way::Ssh, "from it"),
             Way::Ssh => return Err(self.no_lane(why)),
         };
+        if self.first.is_some() {
+            // The way works; one lane more does not, or not now.
+            tracing::info!("no further connection {tried}: {why}");
+            return if self.expected() > 0 { Ok(()) } else { self.retry(why) };
+        }
         tracing::info!("no connection {tried}: {why}");
         self.why.push(format!("{tried}: {why}"));
         if next == Way::Ssh && self.options.transport == Some(Transport::Tcp) {
             return Err(self.no_lane(self.why.join("; ")));
         }
         self.way = next;
+        self.make();
+        Ok(())
+    }
+
+    /// All lanes are gone and the way that worked does not.
+    fn retry(&mut self, why: String) -> Result<(), Error> {
+        self.lost += 1;
+        if self.lost > HOPELESS {
+            return Err(self.no_lane(why));
+        }
         self.make();
         Ok(())
     }

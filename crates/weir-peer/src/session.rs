@@ -21,6 +21,7 @@ use crate::roots;
 use crate::secure::{Keyring, Secret};
 use crate::sender::{CodecShare, Sender, spawn};
 use crate::ssh::{Far, Host};
+use crate::tuning::Tuning;
 use crate::wire::frame::{self, Kind};
 use crate::wire::message::{
     Deed, Failure, FailureKind, Hello, Message, Options, Ports, Problem, Role, Start, Totals, Transport,
@@ -140,6 +141,8 @@ struct Session<'a> {
     events: Mailbox<Event>,
     maker: LaneMaker,
     joiner: Joiner,
+    /// How many lanes; none where the user said, or set a rate.
+    tuning: Option<Tuning>,
 }
 
 impl<'a> Session<'a> {
@@ -184,7 +187,9 @@ impl<'a> Session<'a> {
         );
         let same = own.boot == theirs.boot;
         let joiner = Joiner::new(job.role, same, job.lanes.count, job.sources.len() as u64);
-        Ok(Session { job, far, control, end, events, maker, joiner })
+        let fixed = job.lanes.count.is_some() || job.options.rate_cap.is_some();
+        let tuning = (!fixed).then(Tuning::new);
+        Ok(Session { job, far, control, end, events, maker, joiner, tuning })
     }
 
     fn run(
@@ -211,7 +216,8 @@ impl<'a> Session<'a> {
         self.end.stop();
         self.control.close();
         self.far.end();
-        report.evidence = self.joiner.into_evidence();
+        let trials = self.tuning.as_ref().map(Tuning::trials).unwrap_or_default();
+        report.evidence = self.joiner.into_evidence(trials);
         outcome
     }
 
@@ -245,9 +251,27 @@ impl<'a> Session<'a> {
                 Ok(lane) => self.maker.handle(lane)?,
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            self.tune();
             report.way = self.maker.way();
             report.lanes = report.lanes.max(self.maker.standing());
             progress(&self.progress(start));
+        }
+    }
+
+    /// Asks the tuner once a window.
+    fn tune(&mut self) {
+        let lanes = self.maker.standing();
+        let left = self.end.total().map(|total| total.saturating_sub(self.end.totals().bytes));
+        let limit = self.joiner.limit();
+        let (Some(tuning), Some(limit), Some(window)) = (&mut self.tuning, limit, self.joiner.latest())
+        else {
+            return;
+        };
+        if lanes == 0 || self.maker.way() == Some(Way::Ssh) {
+            return;
+        }
+        if let Some(lanes) = tuning.observe(window, limit, lanes, left) {
+            self.maker.want(lanes);
         }
     }
 

@@ -1,5 +1,7 @@
 //! `weir cp` against a real sshd: what arrives is what was sent, both ways, however the data travel.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod support;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -22,7 +24,7 @@ fn files_go_there_and_back() {
     let Some(sshd) = Sshd::start() else { return };
     for size in [0, 1, 300_000, MIB, MIB + 1, 9 * MIB + 77] {
         let sandbox = Sandbox::new();
-        sandbox.write("a", pattern(size));
+        sandbox.write("a", pattern(size, 1));
         sshd.copies(&sandbox, &["a", &far(&sandbox, "b")]).succeeds();
         same(&sandbox, "a", "b");
         sshd.copies(&sandbox, &[&far(&sandbox, "b"), "c"]).succeeds();
@@ -37,7 +39,7 @@ fn files_go_there_and_back() {
 fn the_record_tells_what_was_done() {
     let Some(sshd) = Sshd::start() else { return };
     let sandbox = Sandbox::new();
-    sandbox.write("a", pattern(5 * MIB));
+    sandbox.write("a", pattern(5 * MIB, 1));
     let record = sshd.copies(&sandbox, &["--json", "a", &far(&sandbox, "b")]).succeeds().json();
     assert_eq!(record["command"], "cp");
     assert_eq!(record["outcome"], "complete");
@@ -50,7 +52,7 @@ fn inside_ssh_and_in_the_clear_it_is_the_same() {
     let Some(sshd) = Sshd::start() else { return };
     for how in [&["--transport", "ssh"][..], &["--transport", "tcp"], &["--plain"], &["-c", "4"]] {
         let sandbox = Sandbox::new();
-        sandbox.write("a", pattern(7 * MIB + 5));
+        sandbox.write("a", pattern(7 * MIB + 5, 1));
         sshd.cp(&sandbox, how).args(&["a", &far(&sandbox, "b")]).run().succeeds();
         same(&sandbox, "a", "b");
         sshd.cp(&sandbox, how).args(&[&far(&sandbox, "b"), "c"]).run().succeeds();
@@ -61,7 +63,7 @@ fn inside_ssh_and_in_the_clear_it_is_the_same() {
 #[test]
 fn without_a_far_host_it_copies_here() {
     let sandbox = Sandbox::new();
-    sandbox.write("a", pattern(3 * MIB));
+    sandbox.write("a", pattern(3 * MIB, 1));
     sandbox.weir(support::WEIR, ["cp", "a", "b"]).run().succeeds();
     same(&sandbox, "a", "b");
 }
@@ -70,7 +72,7 @@ fn without_a_far_host_it_copies_here() {
 fn a_host_without_weir_gets_one() {
     let Some(sshd) = Sshd::without_weir() else { return };
     let sandbox = Sandbox::new();
-    sandbox.write("a", pattern(MIB));
+    sandbox.write("a", pattern(MIB, 1));
     for target in ["b", "c"] {
         sshd.copies(&sandbox, &["a", &far(&sandbox, target)]).succeeds();
         same(&sandbox, "a", target);
@@ -110,6 +112,105 @@ fn update_leaves_what_is_the_same() {
 }
 
 #[test]
+fn what_the_source_does_not_have_goes_if_asked() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    make_tree(&sandbox.path("tree"));
+    let to = far(&sandbox, "copy");
+    sshd.copies(&sandbox, &["tree", &to]).succeeds();
+    std::fs::create_dir(sandbox.path("copy/sub/more")).unwrap();
+    sandbox.write("copy/sub/more/file", "extra");
+    sandbox.write("copy/extra", "extra");
+    let dry = sshd.copies(&sandbox, &["-q", "-u", "--delete", "-n", "tree/", &to]);
+    let mut lines: Vec<&str> = std::str::from_utf8(&dry.succeeds().stdout).unwrap().lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["delete extra", "delete sub/more"]);
+    assert!(sandbox.path("copy/extra").exists(), "a dry run does nothing");
+    sshd.copies(&sandbox, &["-u", "--delete", "--exclude", "*.none", "tree/", &to]).succeeds();
+    same_trees(&sandbox.path("tree"), &sandbox.path("copy"));
+}
+
+#[test]
+fn patterns_leave_out_and_take() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    make_tree(&sandbox.path("tree"));
+    let args =
+        ["--exclude", "small*", "--include", "small1", "--exclude", "/sub/", "tree", &far(&sandbox, "copy")];
+    sshd.copies(&sandbox, &args).succeeds();
+    let names: Vec<String> = sandbox.names().into_iter().filter(|name| name.starts_with("copy/")).collect();
+    assert!(
+        names.contains(&"copy/small1".to_owned()) && names.contains(&"copy/large".to_owned()),
+        "{names:?}"
+    );
+    assert!(!names.iter().any(|name| name.starts_with("copy/small2")), "{names:?}");
+}
+
+#[test]
+fn of_a_changed_file_what_differs_is_sent() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    let mut bytes = pattern(20 * MIB, 1);
+    sandbox.write("a", &bytes);
+    sshd.copies(&sandbox, &["a", &far(&sandbox, "b")]).succeeds();
+    bytes.splice(1_000_000..1_000_000, *b"inserted");
+    bytes[15 * MIB..15 * MIB + 1000].fill(7);
+    sandbox.write("a", &bytes);
+    let record = sshd.copies(&sandbox, &["-u", "--json", "a", &far(&sandbox, "b")]).succeeds().json();
+    same(&sandbox, "a", "b");
+    let packed = record["cp"]["packed"].as_u64().unwrap();
+    assert!(packed < 600_000, "3 % are 600 KB: {packed}");
+}
+
+#[test]
+fn content_decides_where_it_is_asked_to() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", "one text");
+    sshd.copies(&sandbox, &["a", &far(&sandbox, "b")]).succeeds();
+    let time = sandbox.path("a").metadata().unwrap().modified().unwrap();
+    sandbox.write("a", "two text");
+    std::fs::File::open(sandbox.path("a")).unwrap().set_modified(time).unwrap();
+    sshd.copies(&sandbox, &["-u", "a", &far(&sandbox, "b")]).succeeds();
+    assert_eq!(sandbox.read("b"), b"one text", "size and time are the same");
+    sshd.copies(&sandbox, &["--checksum", "a", &far(&sandbox, "b")]).succeeds();
+    assert_eq!(sandbox.read("b"), b"two text");
+    let record = sshd.copies(&sandbox, &["--checksum", "--json", "a", &far(&sandbox, "b")]).succeeds().json();
+    assert_eq!(record["cp"]["unchanged"], 1);
+}
+
+#[test]
+fn archives_keep_second_names_and_attributes_and_holes() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("tree")).unwrap();
+    sandbox.write("tree/one", pattern(2 * MIB, 1));
+    std::fs::hard_link(sandbox.path("tree/one"), sandbox.path("tree/two")).unwrap();
+    let holes = std::fs::File::create(sandbox.path("tree/holes")).unwrap();
+    holes.set_len(64 * MIB as u64).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&holes, b"middle", 33 * MIB as u64 + 5).unwrap();
+    sshd.copies(&sandbox, &["-a", "tree", &far(&sandbox, "copy")]).succeeds();
+    same_trees(&sandbox.path("tree"), &sandbox.path("copy"));
+    let of = |name: &str| sandbox.path(name).metadata().unwrap();
+    assert_eq!(of("copy/one").ino(), of("copy/two").ino());
+    assert!(of("copy/holes").blocks() <= of("tree/holes").blocks() + 8, "{}", of("copy/holes").blocks());
+}
+
+#[test]
+fn a_codec_of_ones_choice_is_used() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", "the same line again and again\n".repeat(200_000));
+    for codec in ["none", "lz4", "zstd:9", "zlib", "brotli"] {
+        let record =
+            sshd.copies(&sandbox, &["--codec", codec, "--json", "a", &far(&sandbox, "b")]).succeeds().json();
+        same(&sandbox, "a", "b");
+        assert_eq!(record["cp"]["codecs"][0]["codec"], codec.split(':').next().unwrap());
+    }
+    sshd.copies(&sandbox, &["--codec", "zip", "a", "far:b"]).fails(2, &["no codec 'zip'"]);
+}
+
+#[test]
 fn bad_words_and_strange_ends_are_said() {
     let Some(sshd) = Sshd::start() else { return };
     let sandbox = Sandbox::new();
@@ -141,10 +242,10 @@ fn make_tree(root: &Path) {
     let write = |name: &str, bytes: &[u8]| std::fs::write(root.join(name), bytes).unwrap();
     std::fs::create_dir_all(root.join("sub/empty")).unwrap();
     for index in 0..300 {
-        write(&format!("small{index}"), &pattern(index * 37));
+        write(&format!("small{index}"), &pattern(index * 37, 1));
     }
-    write("large", &pattern(6 * MIB + 3));
-    write("sub/middle", &pattern(700_000));
+    write("large", &pattern(6 * MIB + 3, 1));
+    write("sub/middle", &pattern(700_000, 1));
     write("sub/none", b"");
     symlink("../large", root.join("sub/link")).unwrap();
     symlink("/nowhere/at all", root.join("dangling")).unwrap();

@@ -175,7 +175,15 @@ impl LaneSender {
         self.sealer.next()
     }
 
-    /// Nothing more comes on it.
+    /// No further record comes; those that were sent arrive. False where the lane cannot end before the session.
+    pub fn finish(&self) -> bool {
+        match &self.out {
+            Out::Tcp(stream) => stream.shutdown(Shutdown::Write).is_ok(),
+            Out::Ssh(_) => false,
+        }
+    }
+
+    /// Cuts it off.
     pub fn close(&self) {
         if let Out::Tcp(stream) = &self.out {
             let _ = stream.shutdown(Shutdown::Both);

@@ -36,7 +36,6 @@ impl Receiver {
             && self.is_same(place, &entry, there, digest)
         {
             self.counts.unchanged.fetch_add(1, Relaxed);
-            self.counts.kept.fetch_add(entry.size(), Relaxed);
             return Answer::Nothing;
         }
         if self.options.dry_run {

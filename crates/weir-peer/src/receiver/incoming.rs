@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use weir_tree::{Entry, Kind, Pending, Target};
@@ -48,7 +49,7 @@ impl Incoming {
     /// Makes a place for the file; takes up what an earlier run left, where its journal is of the same file.
     pub(crate) fn begin(target: &Target, entry: Entry) -> Result<Incoming, Failure> {
         let journalled = entry.size() >= WORTH_A_JOURNAL;
-        let pending = if journalled { target.part(&entry) } else { target.create(&entry) };
+        let pending = if journalled { part(target, &entry) } else { target.create(&entry) };
         let pending = pending.map_err(Failure::local)?;
         let mut there = Subtrees::new(entry.size());
         let mut journal = None;
@@ -193,6 +194,23 @@ impl Incoming {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The part of a file. One that another weir holds is waited for: the end of a run that was killed a moment ago takes as
+/// long as ssh needs to notice.
+fn part(target: &Target, entry: &Entry) -> Result<Pending, weir_tree::Error> {
+    let start = Instant::now();
+    loop {
+        match target.part(entry) {
+            Err(weir_tree::Error::Locked { .. }) if start.elapsed() < RELEASE => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            other => return other,
+        }
+    }
+}
+
+/// How long a part that is held is waited for.
+const RELEASE: Duration = Duration::from_secs(5);
 
 /// Pages of zeros become holes: of the file as it is, which may have other bytes there from an earlier run.
 fn write_around_holes(pending: &Pending, offset: u64, block: &[u8]) -> Result<(), weir_tree::Error> {

@@ -154,10 +154,9 @@ impl Receiver {
         self.lanes().insert(lane.id, Arc::clone(&lane));
         for _ in 0..TURNS {
             let (end, lane) = (Arc::clone(self), Arc::clone(&lane));
-            spawn("receive", move || {
-                if let Err(error) = end.receive(&lane) {
-                    end.lane_lost(lane.id, &error.to_string());
-                }
+            spawn("receive", move || match end.receive(&lane) {
+                Ok(()) => drop(end.lanes().remove(&lane.id)),
+                Err(error) => end.lane_lost(lane.id, &error.to_string()),
             });
         }
     }
@@ -295,10 +294,11 @@ impl Receiver {
                 let progress = file.expect(digest);
                 self.advance(id, &file, progress);
             }
-            Err(_) => {
+            Err(failure) => {
                 self.files().remove(&id);
                 if let Some(place) = self.place.get() {
-                    file.give_up(&place.target, true);
+                    // What came of a file that is another now is worth nothing; of one that cannot be read it may be.
+                    file.give_up(&place.target, failure.kind == FailureKind::Changed);
                 }
             }
         }

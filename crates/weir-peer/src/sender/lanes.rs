@@ -1,6 +1,6 @@
 //! The sending ends of all lanes: whoever has a record ready takes the one that rested longest.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -18,6 +18,7 @@ struct State {
     free: VecDeque<LaneSender>,
     /// Each lane that stands, with its socket where it has one.
     standing: HashMap<u32, Option<Arc<TcpStream>>>,
+    retired: HashSet<u32>,
     over: bool,
 }
 
@@ -47,7 +48,9 @@ impl Lanes {
     /// A lane that was taken is free again.
     pub(crate) fn give_back(&self, lane: LaneSender) {
         let mut state = self.lock();
-        if state.standing.contains_key(&lane.id) {
+        if state.retired.contains(&lane.id) {
+            lane.finish();
+        } else if state.standing.contains_key(&lane.id) {
             state.free.push_back(lane);
             self.freed.notify_one();
         }
@@ -62,6 +65,13 @@ impl Lanes {
             let _ = stream.shutdown(Shutdown::Both);
         }
         stood.is_some()
+    }
+
+    /// A lane takes no more records: closed as soon as nobody sends on it. What is on its way arrives.
+    pub(crate) fn retire(&self, id: u32) {
+        let mut state = self.lock();
+        state.retired.insert(id);
+        state.free.retain(|lane| lane.id != id || !lane.finish());
     }
 
     /// The sockets of those that stand.

@@ -185,6 +185,11 @@ impl Sender {
         self.lanes.add(LaneSender::over_ssh(id, Arc::clone(&self.control), &self.keyring), None);
     }
 
+    /// A lane is to take no more records.
+    pub fn retire(&self, id: u32) {
+        self.lanes.retire(id);
+    }
+
     /// A lane is over. Tells who manages lanes, once.
     pub fn lane_lost(&self, id: u32, why: &str) {
         let stood = self.lanes.remove(id);
@@ -222,6 +227,10 @@ impl Sender {
             }
             Message::Stored(id, outcome) => {
                 self.stored(id, outcome);
+                Ok(())
+            }
+            Message::Retire(id) => {
+                self.retire(id);
                 Ok(())
             }
             Message::LaneLost(id, why) => {
@@ -306,7 +315,6 @@ impl Sender {
             }
             Answer::Nothing => {
                 self.counts.unchanged.fetch_add(1, Relaxed);
-                self.counts.kept.fetch_add(waiting.entry.size(), Relaxed);
                 self.count_file(&waiting.entry);
                 self.queue.settle(waiting.number);
             }

@@ -61,6 +61,8 @@ pub enum Message {
     Again(u32, u64, String),
     /// The lane is over, and why.
     LaneLost(u32, String),
+    /// The lane is to take no more records.
+    Retire(u32),
     /// A path that could not be read or written.
     Problem(Problem),
     /// The model's window, as JSON.
@@ -262,7 +264,7 @@ pub struct Totals {
     pub deleted: u64,
     /// Bytes of content that came in this run.
     pub bytes: u64,
-    /// Bytes that an earlier run, or an older version, had left.
+    /// Bytes that an earlier run had left.
     pub kept: u64,
     /// Bytes of payload after compression.
     pub packed: u64,

@@ -141,11 +141,13 @@ impl Pair {
         let far_control = Arc::new(Control::new(back.1));
         let mut names: Vec<_> = std::fs::read_dir(self.source("")).unwrap().flatten().collect();
         names.sort_by_key(std::fs::DirEntry::file_name);
-        let paths: Vec<Vec<u8>> = names.iter().map(|entry| entry.path().to_string_lossy().into_owned().into()).collect();
+        let paths: Vec<Vec<u8>> =
+            names.iter().map(|entry| entry.path().to_string_lossy().into_owned().into()).collect();
         let (walks, found) = roots::look(&paths).unwrap();
         let events = Events::new("the receiver", tell_sender);
         let far_events = Events::new("the sender", tell_receiver);
-        let sender = Sender::new(Arc::clone(&control), events.clone(), Options::default(), ring.clone(), walks);
+        let sender =
+            Sender::new(Arc::clone(&control), events.clone(), Options::default(), ring.clone(), walks);
         let to = self.target("").to_string_lossy().into_owned() + "/";
         let wanted = Wanted { to: to.into(), names: None, same_machine: false };
         let receiver = Receiver::new(far_control, far_events.clone(), Options::default(), wanted);
@@ -265,6 +267,8 @@ fn same(one: &Path, other: &Path) -> bool {
     if !one.is_dir() {
         return matches!((std::fs::read(one), std::fs::read(other)), (Ok(a), Ok(b)) if a == b);
     }
-    let names = |at: &Path| -> HashSet<_> { std::fs::read_dir(at).unwrap().flatten().map(|entry| entry.file_name()).collect() };
+    let names = |at: &Path| -> HashSet<_> {
+        std::fs::read_dir(at).unwrap().flatten().map(|entry| entry.file_name()).collect()
+    };
     names(one) == names(other) && names(one).iter().all(|name| same(&one.join(name), &other.join(name)))
 }
