@@ -89,9 +89,8 @@ impl LaneMaker {
 
     /// Begins to make the first lanes.
     pub fn begin(&mut self) {
-        for _ in 0..self.options.count.unwrap_or(1) {
-            self.make();
-        }
+        let count = if self.way == Way::Ssh { 1 } else { self.options.count.unwrap_or(1) };
+        (0..count).for_each(|_| self.make());
     }
 
     /// What lanes tell.
@@ -118,7 +117,10 @@ impl LaneMaker {
             Event::Dialled(_, None) => {}
             Event::Dialled(_, Some(why)) => {
                 self.making = self.making.saturating_sub(1);
-                return self.next_way(why);
+                // Of several that were tried at once the last one tells.
+                if self.making == 0 || self.first.is_some() {
+                    return self.next_way(why);
+                }
             }
             _ => {}
         }
@@ -148,6 +150,11 @@ impl LaneMaker {
     /// Lanes that stand.
     pub fn standing(&self) -> u32 {
         self.standing
+    }
+
+    /// Why the ways that were tried first did not work.
+    pub fn tried(&self) -> &[String] {
+        &self.why
     }
 
     /// How lanes are made, once one stands.

@@ -97,6 +97,8 @@ pub struct Report {
     pub moving: Duration,
     /// How the lanes were made.
     pub way: Option<Way>,
+    /// Why the ways that were tried before did not work.
+    pub tried: Vec<String>,
     /// The most lanes at one time.
     pub lanes: u32,
     /// The lanes' cipher.
@@ -121,6 +123,7 @@ pub fn run(job: &Job, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) ->
         elapsed: Duration::ZERO,
         moving: Duration::ZERO,
         way: None,
+        tried: Vec::new(),
         lanes: 0,
         cipher: None,
         codecs: Vec::new(),
@@ -177,17 +180,20 @@ impl<'a> Session<'a> {
                 message => end.handle(message, &to)?,
             }
         };
+        let same = own.boot == theirs.boot;
+        let two = same && weir_observe::cpu::available_cpus() > 1 && job.options.rate_cap.is_none();
+        let count = job.lanes.count.or(two.then_some(2));
         let maker = LaneMaker::new(
-            job.lanes.clone(),
+            LaneOptions { count, ..job.lanes.clone() },
             context,
             end.clone(),
             Arc::clone(&control),
             listening,
             &job.host,
         );
-        let same = own.boot == theirs.boot;
         let joiner = Joiner::new(job.role, same, job.lanes.count, job.sources.len() as u64);
-        let fixed = job.lanes.count.is_some() || job.options.rate_cap.is_some();
+        // On one machine there is no round trip to win by more lanes, but two let a second processor take part.
+        let fixed = same || job.lanes.count.is_some() || job.options.rate_cap.is_some();
         let tuning = (!fixed).then(Tuning::new);
         Ok(Session { job, far, control, end, events, maker, joiner, tuning })
     }
@@ -209,6 +215,7 @@ impl<'a> Session<'a> {
             self.control.send(&Message::Abort(error.to_failure()));
         }
         report.totals = self.end.totals();
+        report.tried = self.maker.tried().to_vec();
         if let End::Sender(sender) = &self.end {
             report.codecs = sender.codecs();
         }

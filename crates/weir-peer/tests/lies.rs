@@ -1,4 +1,5 @@
 //! A far end that lies: it has the keys and speaks the protocol, and still nothing comes to lie where it was not asked for.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,7 +21,7 @@ use weir_peer::subtrees::digest_of;
 use weir_peer::wire::batch::{self, Keep, Member};
 use weir_peer::wire::frame;
 use weir_peer::wire::message::{
-    Answer, Deed, FailureKind, Listening, Message, Offered, Options, Ports, Role, Root,
+    Answer, FailureKind, Listening, Message, Offered, Options, Ports, Role, Root,
 };
 use weir_peer::wire::record::{Footer, Kind};
 use weir_tree::entry::{LinkTarget, Time};
@@ -199,7 +200,8 @@ fn a_link_is_never_followed() {
     let link = member("wanted/link", Is::Symlink { target });
     liar.members(&[member("wanted", Is::Directory), link, member("wanted/link/file", file(4))], b"text");
     let problem = liar.problem();
-    assert!(problem.contains("symbolic link"), "{problem}");
+    // As openat2(2) tells it: ELOOP for the link, or ENOTDIR where a folder was asked for.
+    assert!(problem.contains("symbolic link") || problem.contains("not a directory"), "{problem}");
     let hard = member("wanted/hard", Is::HardLink { to: Name::new(&b"wanted/link/x"[..]).unwrap() });
     std::fs::write(outside.join("x"), "outside").unwrap();
     liar.members(&[hard], b"");
@@ -217,7 +219,6 @@ fn nothing_is_deleted_that_nobody_asked_to_delete() {
     liar.members(&[Member { entry: entry("wanted", Is::Directory), last: true, keep }], b"");
     assert!(liar.problem().contains("was not asked for"));
     assert!(liar.path("to/wanted/precious").exists());
-    let _ = Deed::Delete;
 }
 
 #[test]

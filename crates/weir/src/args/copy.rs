@@ -35,6 +35,9 @@ pub struct Cp {
     /// Leave files alone that have the same size and time at the target.
     #[arg(short, long)]
     pub update: bool,
+    /// Go on where an earlier run stopped: always done, here because fingers say it.
+    #[arg(long)]
+    pub resume: bool,
     /// Tell files that are the same by their content, whatever their times.
     #[arg(long)]
     pub checksum: bool,

@@ -22,7 +22,7 @@ use weir_report::{json, terminal};
 
 use weir_transfer::job::{Observer, Progress};
 use weir_tree::{Filter, Name};
-use weir_units::Rate;
+use weir_units::{Bytes, Rate};
 
 use crate::args::{Cp, VERSION};
 use crate::live::Live;
@@ -53,6 +53,9 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     live.clear();
     let record = record(&job, &report);
     say(cp, &record)?;
+    if !cp.voice.quiet && !cp.voice.json {
+        say_how(&report)?;
+    }
     Ok(exit_code(&report))
 }
 
@@ -207,10 +210,45 @@ fn record(job: &Job, report: &Report) -> Record {
             Some(Way::Ssh) => Some("ssh"),
             None => None,
         },
+        "tried": report.tried,
         "lanes": report.lanes,
     });
     record.extra.insert("cp".to_owned(), cp);
     record
+}
+
+/// How the data went: codecs, cipher, transport; what a detour costs.
+fn say_how(report: &Report) -> anyhow::Result<()> {
+    let mut stderr = std::io::stderr().lock();
+    let raw: u64 = report.codecs.iter().map(|share| share.raw).sum();
+    let packed: u64 = report.codecs.iter().map(|share| share.packed).sum();
+    if raw > packed {
+        let mut shares: Vec<&CodecShare> = report.codecs.iter().collect();
+        shares.sort_by_key(|share| std::cmp::Reverse(share.raw));
+        let words: Vec<String> = shares.iter().take(3).map(|share| share_in_words(share, raw)).collect();
+        writeln!(stderr, "codecs: {} ({} as {})", words.join(", "), Bytes(raw), Bytes(packed))?;
+    }
+    if report.way == Some(Way::Ssh) {
+        let tried =
+            if report.tried.is_empty() { String::new() } else { format!(" ({})", report.tried.join("; ")) };
+        let cost = "one processor encrypts at each end, and 2 MB a round trip are the most";
+        writeln!(stderr, "the data went inside ssh{}: {cost}", weir_report::escape::escape(&tried))?;
+    }
+    let harmless = report.problems.iter().filter(|problem| problem.harmless);
+    for problem in harmless {
+        writeln!(stderr, "note: {}", weir_report::escape::escape(&problem.failure.words))?;
+    }
+    Ok(())
+}
+
+fn share_in_words(share: &CodecShare, of: u64) -> String {
+    let name = Codec::by_id(share.codec).map_or("unknown", Codec::name);
+    let percent = share.raw as f64 / of as f64 * 100.0;
+    if share.level == 0 {
+        format!("{name} {percent:.0} %")
+    } else {
+        format!("{name}:{} {percent:.0} %", share.level)
+    }
 }
 
 fn codec_share(share: &CodecShare) -> serde_json::Value {
