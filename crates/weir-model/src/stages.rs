@@ -86,7 +86,7 @@ impl Stages {
         } else {
             (self.threads - next.threads, after)
         };
-        self.idle = self.idle.saturating_add(span * few);
+        self.idle = self.idle.saturating_add(span.saturating_mul(few));
         self.threads = self.threads.max(next.threads);
         let weights = (before.as_secs_f64(), after.as_secs_f64());
         self.busy = match (self.busy, next.busy) {

@@ -62,7 +62,7 @@ impl Subtrees {
 
     /// Takes in what [`Subtrees::nodes`] gave. False where it cannot be of this file or overlaps what is there.
     pub fn insert_node(&mut self, level: u8, first: u64, digest: Digest) -> bool {
-        if level > self.top() || first % (1 << level) != 0 || first >= self.blocks {
+        if level > self.top() || !first.is_multiple_of(1 << level) || first >= self.blocks {
             return false;
         }
         let end = (first + (1 << level)).min(self.blocks);

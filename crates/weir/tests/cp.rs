@@ -217,8 +217,9 @@ fn bad_words_and_strange_ends_are_said() {
     sandbox.write("a", "text");
     std::fs::create_dir(sandbox.path("folder")).unwrap();
     let far = |name: &str| far(&sandbox, name);
-    let refuses =
-        |args: &[&str], code: i32, texts: &[&str]| drop(sshd.copies(&sandbox, args).fails(code, texts));
+    let refuses = |args: &[&str], code: i32, texts: &[&str]| {
+        sshd.copies(&sandbox, args).fails(code, texts);
+    };
     refuses(&["nothing", &far("b")], 1, &["cannot read nothing", "no such file"]);
     refuses(&[&far("nothing"), "b"], 1, &["nothing", "no such file"]);
     refuses(&["a", &far("none/b")], 1, &["none", "no such file"]);

@@ -78,7 +78,7 @@ impl<'a> End<'a> {
 
     fn judge_processors(&self) -> Option<Judgement> {
         let busy = self.stages.busy? / f64::from(self.stages.cpus.max(1));
-        if busy < FULL || self.largest() >= LARGE {
+        if !busy.is_finite() || busy < FULL || self.largest() >= LARGE {
             return None;
         }
         let parts: Vec<String> = [

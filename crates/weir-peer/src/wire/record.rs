@@ -153,7 +153,7 @@ impl Footer {
         let placed = match self.kind {
             Kind::Hello => payload == 0 && self.offset == 0,
             Kind::Batch => self.offset == 0,
-            Kind::Block | Kind::Patch => self.offset % BLOCK == 0 && self.offset < 1 << 63,
+            Kind::Block | Kind::Patch => self.offset.is_multiple_of(BLOCK) && self.offset < 1 << 63,
         };
         fits && whole && placed
     }

@@ -125,7 +125,6 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
             codec: cp.codec,
             rate_cap: cp.limit_rate.map(|rate| rate.0.max(1.0) as u64),
             sync: cp.sync,
-            ..Options::default()
         },
         lanes: LaneOptions {
             transport: cp.transport.map(Into::into),
