@@ -49,7 +49,7 @@ fn kill_and_resume(sshd: &Sshd, bytes: &[u8], run: u64, dice: &mut Dice) -> u64 
     let sandbox = Sandbox::new();
     sandbox.write("a", bytes);
     let (near, far) = ("b".to_owned(), format!("far:{}", sandbox.path("b").display()));
-    let there = run % 2 == 0;
+    let there = run.is_multiple_of(2);
     let paths =
         if there { ["a".to_owned(), far] } else { [format!("far:{}", sandbox.path("a").display()), near] };
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
