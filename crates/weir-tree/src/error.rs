@@ -72,16 +72,6 @@ pub enum Error {
         /// The entry.
         name: Name,
     },
-    /// Another entry has the same name but for upper and lower case.
-    #[error(
-        "cannot put {name} beside {there}: this file system takes both names for one; rename one of them"
-    )]
-    Folds {
-        /// The entry.
-        name: Name,
-        /// The one that is there.
-        there: String,
-    },
     /// A name that is none.
     #[error(transparent)]
     Invalid(#[from] Invalid),

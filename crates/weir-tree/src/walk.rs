@@ -1,6 +1,6 @@
 //! A tree as a stream of entries: depth first, in memory that does not grow with the number of entries.
 //!
-//! What a walk holds: the directories from its root to where it is, at most [`OPEN`] of them open and each with the names
+//! What a walk holds: the directories from its root to where it is, at most 32 of them open beside the root and each with the names
 //! of one getdents call, and the first names of files with several.
 
 mod level;

@@ -8,9 +8,9 @@ use super::chunks::{self, Chunk, DIGEST};
 use crate::error::Error;
 use crate::name::Name;
 
-/// Normal length of chunks in bytes for files up to 2.4 GB; see [`super`] for why.
+/// Normal length of chunks in bytes for files up to 1.2 GB; see [`super`] for why.
 pub const SMALLEST: u64 = 1 << SMALLEST_BITS;
-const SMALLEST_BITS: u32 = 12;
+const SMALLEST_BITS: u32 = 11;
 
 /// Chunks of 256 MiB, for files beyond 100 TB.
 const LARGEST_BITS: u32 = 28;
@@ -18,8 +18,8 @@ const LARGEST_BITS: u32 = 28;
 /// Most chunks in a signature: each takes 16 bytes of digest and at most 5 of length, together below 16 MiB.
 pub const MAX_CHUNKS: usize = 750_000;
 
-/// Chunks that a file should have at most by the normal length. Their mean is about a tenth longer, and data whose chunks are
-/// shorter makes the length double.
+/// Chunks that a file should have at most by the normal length. Their mean is a fifth longer; data whose chunks are
+/// much shorter makes the length double.
 const AIMED_CHUNKS: u64 = 600_000;
 
 /// What the side that has an old version says of it: the chunks it consists of.
