@@ -39,8 +39,11 @@ pub struct Row {
 }
 
 impl Row {
-    /// As the model wants it.
+    /// As the model wants it. Sending bytes as they are costs nothing, though copying them has a speed.
     pub fn figure(&self) -> Figure {
+        if self.setting.codec() == Codec::NONE {
+            return Figure::none();
+        }
         Figure {
             name: self.setting.to_string(),
             ratio: self.ratio,
@@ -287,15 +290,15 @@ mod tests {
     use crate::corpus::Kind;
 
     fn quick() -> Limits {
-        Limits::within(Duration::from_millis(20))
+        Limits::within(Duration::from_millis(2))
     }
 
     #[test]
     fn every_usual_setting_can_be_measured() {
-        let corpus = Corpus::generate(Kind::Text, 200_000);
+        let corpus = Corpus::generate(Kind::Text, 20_000);
         for setting in usual() {
             let row = measure(setting, &corpus, 2, &quick()).unwrap();
-            assert_eq!(row.bytes, 200_000);
+            assert_eq!(row.bytes, 20_000);
             assert!(row.compress.rate.0 > 0.0 && row.decompress.rate.0 > 0.0, "{row:?}");
             assert_eq!(row.ratio < 1.0, setting.codec() != Codec::NONE, "{row:?}");
             assert!(row.compress.passes >= 3 && row.decompress.passes >= 3);

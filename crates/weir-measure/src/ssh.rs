@@ -22,8 +22,9 @@ use crate::repeat::{Limits, Speed, repeat};
 /// What ssh offers beside the ciphers of the table, and older servers choose.
 const OTHERS: [&str; 2] = ["aes128-ctr", "aes256-ctr"];
 
-/// Bytes of a pass: many times what pipes, sockets and ssh's window hold.
-const PASS: usize = 32 << 20;
+/// Bytes of a pass: several times what pipes, sockets and ssh's window of 2 MiB hold. They are as full at its end as at its
+/// beginning, but for the first pass, which does not count.
+const PASS: usize = 16 << 20;
 
 /// A session that does not move for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -42,23 +43,15 @@ pub struct Row {
 #[error("{0}")]
 pub struct Unavailable(String);
 
-/// Measures ssh's ciphers that both ends have, one session each.
-pub fn measure(limits: &Limits) -> Result<Vec<Row>, Unavailable> {
-    let bed = Bed::new()?;
-    let offered = output(Command::new("ssh").args(["-Q", "cipher"]))?;
-    let wanted = Cipher::all().map(Cipher::ssh_name).chain(OTHERS);
-    let ciphers = wanted.filter(|name| offered.lines().any(|line| line == *name));
-    ciphers.map(|cipher| bed.measure(cipher, limits)).collect()
-}
-
-/// Keys and configuration, gone with the value.
-struct Bed {
+/// Keys and configuration for sessions of our own; gone with the value.
+pub struct Bed {
     folder: tempfile::TempDir,
     sshd: PathBuf,
 }
 
 impl Bed {
-    fn new() -> Result<Bed, Unavailable> {
+    /// Makes them.
+    pub fn new() -> Result<Bed, Unavailable> {
         // sshd insists on being called by its full name.
         let sshd = find("sshd").ok_or_else(|| Unavailable("sshd is not installed".to_owned()))?;
         let folder =
@@ -74,6 +67,22 @@ impl Bed {
         Ok(bed)
     }
 
+    /// The ciphers worth comparing that this ssh has.
+    pub fn ciphers(&self) -> Result<Vec<&'static str>, Unavailable> {
+        let offered = output(Command::new("ssh").args(["-Q", "cipher"]))?;
+        let wanted = Cipher::all().map(Cipher::ssh_name).chain(OTHERS);
+        Ok(wanted.filter(|name| offered.lines().any(|line| line == *name)).collect())
+    }
+
+    /// One session with one cipher.
+    pub fn measure(&self, cipher: &str, limits: &Limits) -> Result<Row, Unavailable> {
+        let mut session = Session::open(self, cipher)?;
+        let zeros = vec![0; 256 << 10];
+        let timing =
+            repeat(limits, || session.send(&zeros, PASS)).map_err(|error| session.explain(&error))?;
+        Ok(Row { cipher: cipher.to_owned(), speed: Speed::of(PASS as u64, timing) })
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -87,14 +96,6 @@ impl Bed {
             self.path("authorized").display(),
             OTHERS.join(","),
         )
-    }
-
-    fn measure(&self, cipher: &str, limits: &Limits) -> Result<Row, Unavailable> {
-        let mut session = Session::open(self, cipher)?;
-        let zeros = vec![0; 256 << 10];
-        let timing =
-            repeat(limits, || session.send(&zeros, PASS)).map_err(|error| session.explain(&error))?;
-        Ok(Row { cipher: cipher.to_owned(), speed: Speed::of(PASS as u64, timing) })
     }
 }
 

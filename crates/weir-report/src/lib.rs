@@ -5,6 +5,7 @@
 //! * [`terminal`]: the summary after a run, twelve lines at most.
 //! * [`progress`]: the line while it runs. Pure text: who prints it, and when, is the caller's.
 //! * [`why`]: connections and threads of another program's transfer.
+//! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
@@ -17,6 +18,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod chart;
+pub mod ciphers;
+pub mod codecs;
 pub mod escape;
 pub mod json;
 pub mod progress;

@@ -1,5 +1,6 @@
 //! The command line: one source for parsing, help, man pages and completions.
 
+mod bench;
 mod copy;
 mod habits;
 
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_lab::path::{GilbertElliott, Policer, QueueLimit, Share, ShareError};
 use weir_units::{Bytes, ParseError, Rate};
 
+pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
 pub use copy::Cp;
 pub use habits::Habits;
 
@@ -59,6 +61,8 @@ pub enum Command {
     Why(Why),
     /// Reproduce a slow path on this machine alone, without touching its network.
     Lab(Lab),
+    /// Measure one stage alone: codecs, ciphers.
+    Bench(Bench),
     /// Print shell completions.
     Completions {
         /// For which shell.

@@ -28,6 +28,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Demo(demo) => cmd::demo::run(&demo),
         Command::Why(why) => cmd::why::run(&why),
         Command::Lab(lab) => cmd::lab::run(&lab),
+        Command::Bench(bench) => cmd::bench::run(&bench),
         Command::Completions { shell } => cmd::manual::completions(shell),
         Command::Man { folder } => cmd::manual::pages(&folder),
     }

@@ -229,13 +229,22 @@ fn names() -> String {
     ALL.iter().map(|row| row.name).collect::<Vec<_>>().join(", ")
 }
 
+/// `-7 to -1, 1 to 22`.
 fn levels(codec: Codec) -> String {
-    match codec.levels() {
-        [] => "none".to_owned(),
-        [first, .., last] if (i64::from(*last) - i64::from(*first)) as usize + 1 == codec.levels().len() => {
-            format!("{first} to {last}")
+    let mut runs: Vec<(i32, i32)> = Vec::new();
+    for &level in codec.levels() {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == level => *last = level,
+            _ => runs.push((level, level)),
         }
-        levels => levels.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
+    let text = |(first, last): &(i32, i32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first} to {last}"),
+    };
+    match runs[..] {
+        [] => "none".to_owned(),
+        _ => runs.iter().map(text).collect::<Vec<_>>().join(", "),
     }
 }
 
@@ -313,6 +322,7 @@ mod tests {
         );
         assert_eq!(words("brotli-12"), "brotli has no level 12: expected 0 to 11");
         assert_eq!(words("quicklz-2"), "quicklz has no level 2: expected 1, 3");
+        assert_eq!(words("zstd-0"), "zstd has no level 0: expected -7 to -1, 1 to 22");
         assert_eq!(words("none-1"), "none has no level 1: expected none");
     }
 }

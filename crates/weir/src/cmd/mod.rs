@@ -1,5 +1,6 @@
 //! The commands, one short file each.
 
+pub mod bench;
 pub mod cp;
 pub mod demo;
 pub mod get;

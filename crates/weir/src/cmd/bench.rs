@@ -1,0 +1,62 @@
+//! `weir bench`: one stage measured alone.
+
+mod cipher;
+mod codec;
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use weir_measure::repeat::Speed;
+use weir_report::codecs::SpeedRecord;
+
+use crate::args::{Bench, BenchCommand, Voice};
+use crate::voice;
+
+/// SIGINT or SIGTERM came.
+const INTERRUPTED: u8 = 130;
+
+/// Data came out of a codec or cipher as other data.
+const WRONG_DATA: u8 = 3;
+
+/// Measures what was asked for. Returns the exit code.
+pub fn run(bench: &Bench) -> anyhow::Result<u8> {
+    match &bench.command {
+        BenchCommand::Codec(codec) => codec::run(codec),
+        BenchCommand::Cipher(cipher) => cipher::run(cipher),
+    }
+}
+
+/// The live line of a bench, for a terminal alone, and whether to go on.
+struct Progress {
+    shown: bool,
+    stop: Arc<AtomicBool>,
+}
+
+impl Progress {
+    fn new(voice: &Voice) -> anyhow::Result<Progress> {
+        let stop = Arc::new(AtomicBool::new(false));
+        voice::on_interrupt(&stop)?;
+        Ok(Progress { shown: !voice.quiet && std::io::stderr().is_terminal(), stop })
+    }
+
+    /// Says what comes next; false after an interrupt.
+    fn next(&self, what: &str, index: usize, count: usize) -> bool {
+        if self.shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[Kmeasuring {what} ({} of {count})", index + 1);
+        }
+        !self.stop.load(Relaxed)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn speed(speed: Speed) -> SpeedRecord {
+    SpeedRecord { rate: speed.rate.0, spread: speed.spread, passes: speed.passes }
+}

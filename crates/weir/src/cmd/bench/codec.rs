@@ -1,0 +1,160 @@
+//! `weir bench codec`: what each codec does to this data, and which one wins on which link.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context;
+use weir_measure::codec_table::{self, Row};
+use weir_measure::corpus::{BLOCK, Corpus, Kind, MOST};
+use weir_measure::repeat::Limits;
+use weir_model::pipeline::{self, Figure, best, predict};
+use weir_report::codecs::{self, CodecRow, CodecsRecord, LinkRecord, PredictionRecord, RegionRecord};
+use weir_report::schema::{Outcome, Record};
+use weir_report::{chart, json};
+use weir_units::{Bytes, Rate};
+
+use super::{INTERRUPTED, Progress, WRONG_DATA, speed};
+use crate::args::{BenchCodec, Generated};
+use crate::voice;
+
+/// Measures and reports. Returns the exit code.
+pub fn run(bench: &BenchCodec) -> anyhow::Result<u8> {
+    voice::start_log(bench.voice.quiet, bench.voice.verbose);
+    let start = Instant::now();
+    let corpus = corpus(bench)?;
+    // Made before anything is measured: a place that cannot be written is said at once.
+    let picture = bench.chart.as_deref().map(create).transpose()?;
+    let rows = match measure(bench, &corpus)? {
+        Measured::Rows(rows) => rows,
+        Measured::Interrupted => return Ok(INTERRUPTED),
+        Measured::WrongData(error) => {
+            voice::fatal(&error);
+            return Ok(WRONG_DATA);
+        }
+    };
+    let member = member(&corpus, &rows, &bench.links);
+    if let (Some(mut file), Some(path)) = (picture, &bench.chart) {
+        let drawn = chart::render_svg(&member, &mut file).and_then(|()| file.flush());
+        drawn.with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    print(bench, &corpus, &member, start.elapsed().as_secs_f64())?;
+    Ok(0)
+}
+
+fn corpus(bench: &BenchCodec) -> anyhow::Result<Corpus> {
+    let Some(generate) = bench.generate else { return Ok(Corpus::read(&bench.files)?) };
+    if bench.size.0 > MOST {
+        tracing::warn!("generating {} instead of {}: more is not held in memory", Bytes(MOST), bench.size);
+    }
+    let kind = match generate {
+        Generated::Text => Kind::Text,
+        Generated::Binary => Kind::Binary,
+        Generated::Random => Kind::Random,
+    };
+    Ok(Corpus::generate(kind, bench.size.0))
+}
+
+fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
+    File::create(path).map(BufWriter::new).with_context(|| format!("cannot create {}", path.display()))
+}
+
+enum Measured {
+    Rows(Vec<Row>),
+    Interrupted,
+    WrongData(anyhow::Error),
+}
+
+fn measure(bench: &BenchCodec, corpus: &Corpus) -> anyhow::Result<Measured> {
+    let chosen = bench.codecs.iter().flat_map(|choice| choice.0.iter().copied());
+    let settings: Vec<_> = if bench.codecs.is_empty() { codec_table::usual() } else { chosen.collect() };
+    let limits = Limits::within(bench.span);
+    let progress = Progress::new(&bench.voice)?;
+    let mut rows: Vec<Row> = Vec::new();
+    let count = settings.len() * bench.threads.len();
+    for &setting in &settings {
+        for &threads in &bench.threads {
+            let threads = usize::from(threads);
+            // Named twice is measured once.
+            if rows.iter().any(|row| (row.setting, row.threads) == (setting, threads)) {
+                continue;
+            }
+            if !progress.next(&setting.to_string(), rows.len(), count) {
+                return Ok(Measured::Interrupted);
+            }
+            match codec_table::measure(setting, corpus, threads, &limits) {
+                Ok(row) => rows.push(row),
+                Err(error) => return Ok(Measured::WrongData(error.into())),
+            }
+        }
+    }
+    Ok(Measured::Rows(rows))
+}
+
+fn member(corpus: &Corpus, rows: &[Row], links: &[Rate]) -> CodecsRecord {
+    let figures: Vec<Figure> = rows.iter().map(Row::figure).collect();
+    let regions = codec_table::winners(&figures).into_iter().map(|region| RegionRecord {
+        codec: figures[region.index].name.clone(),
+        threads: rows[region.index].threads,
+        from: region.from.0,
+        to: region.to.map(|rate| rate.0),
+    });
+    CodecsRecord {
+        data: corpus.name.clone(),
+        whole: corpus.whole,
+        held: corpus.held(),
+        block: BLOCK as u64,
+        rows: rows.iter().map(codec_row).collect(),
+        links: links.iter().map(|link| link_record(*link, rows, &figures)).collect(),
+        regions: regions.collect(),
+    }
+}
+
+fn codec_row(row: &Row) -> CodecRow {
+    CodecRow {
+        codec: row.setting.to_string(),
+        threads: row.threads,
+        ratio: row.ratio,
+        compress: speed(row.compress),
+        decompress: speed(row.decompress),
+        bytes: row.bytes,
+    }
+}
+
+fn link_record(link: Rate, rows: &[Row], figures: &[Figure]) -> LinkRecord {
+    let path = pipeline::Path::of(link);
+    let predictions = figures.iter().zip(rows).map(|(figure, row)| {
+        let prediction = predict(figure, &path);
+        PredictionRecord {
+            codec: figure.name.clone(),
+            threads: row.threads,
+            rate: prediction.rate.0,
+            limit: prediction.limit.name().to_owned(),
+        }
+    });
+    LinkRecord {
+        link: link.0,
+        best: best(figures, &path).map(|(figure, _)| figure.name.clone()).unwrap_or_default(),
+        predictions: predictions.collect(),
+    }
+}
+
+fn print(bench: &BenchCodec, corpus: &Corpus, member: &CodecsRecord, seconds: f64) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let printed = if bench.voice.json {
+        let mut record = Record::new("bench", Outcome::Complete, corpus.held(), seconds);
+        record.extra.insert("codecs".to_owned(), serde_json::to_value(member)?);
+        json::render(&record, &mut out)
+    } else if bench.csv {
+        codecs::render_csv(member, &mut out)
+    } else if bench.voice.quiet {
+        Ok(())
+    } else {
+        codecs::render_data(member, &mut out)
+            .and_then(|()| codecs::render_table(member, &mut out))
+            .and_then(|()| writeln!(out))
+            .and_then(|()| chart::render(member, &mut out))
+    };
+    printed.context("cannot print the table")
+}
