@@ -36,6 +36,7 @@ mod candidates;
 mod estimate;
 mod link;
 mod mix;
+mod others;
 mod quick;
 mod trial;
 
@@ -48,6 +49,7 @@ use candidates::Prior;
 use estimate::Estimates;
 use link::{LinkView, Offered};
 use mix::{Law, Mix};
+use others::Others;
 use trial::{Held, Trials};
 
 /// Share of the processors' time that goes into trying codecs which the law would not choose, and of the link's time that
@@ -76,8 +78,8 @@ const AHEAD: f64 = 0.25;
 /// Blocks ahead at least: one for a lane to begin, one at work, one for the difference of their sizes.
 const AHEAD_LEAST: u32 = 3;
 
-/// Blocks ahead before anything is known of the link: on a slow one they take seconds.
-const AHEAD_FIRST: u32 = 4;
+/// Blocks ahead before anything is known of the link: on a slow one each takes a second.
+const AHEAD_FIRST: u32 = AHEAD_LEAST;
 
 /// A block that was compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,8 +132,8 @@ pub struct Chooser {
     trials: Trials,
     /// Cores that may compress when nothing else runs.
     cores: f64,
-    /// Processor seconds per payload byte that everything but compressing takes.
-    others: f64,
+    /// What everything but compressing takes.
+    others: Others,
     /// Share of recent bytes that a quick look found not worth compressing.
     dead: f64,
     /// Since the last link report.
@@ -142,6 +144,18 @@ pub struct Chooser {
     /// How much of a block the mixture's second codec is owed.
     owed: f64,
     probes: Probes,
+    ramp: Option<Ramp>,
+    /// How much of a block the new choice is owed on the way.
+    ramped: f64,
+}
+
+/// The way from a quick choice to a slow one. Were all workers to begin slow blocks at once, the lanes would run dry before the
+/// first is done.
+#[derive(Debug, Clone, Copy)]
+struct Ramp {
+    from: Mix,
+    since: Duration,
+    until: Duration,
 }
 
 /// What was packed since the last link report.
@@ -176,13 +190,15 @@ impl Chooser {
             link: LinkView::default(),
             trials: Trials::default(),
             cores: cores.max(0.1),
-            others: 0.0,
+            others: Others::default(),
             dead: 0.0,
             window: Window::default(),
             mix: Mix::only(first),
             asked: f64::INFINITY,
             owed: 0.0,
             probes: Probes::default(),
+            ramp: None,
+            ramped: 0.0,
         }
     }
 
@@ -200,7 +216,7 @@ impl Chooser {
         let Some(seen) = self.link.see(link, self.offered()) else { return };
         let ratio = self.mix_ratio(self.mix);
         self.trials.see(&seen, Held { wire: seen.rate.max(1.0), ratio, asked: self.asked });
-        self.decide();
+        self.decide(seen.now);
     }
 
     /// What the next block gets.
@@ -221,12 +237,13 @@ impl Chooser {
         if let Some(probe) = self.probe(now) {
             return self.choice(probe, true);
         }
-        self.owed += self.mix.share;
+        let mix = self.mix_for(now);
+        self.owed += mix.share;
         if self.owed >= 1.0 {
             self.owed -= 1.0;
-            return self.choice(self.mix.second, false);
+            return self.choice(mix.second, false);
         }
-        self.choice(self.mix.first, false)
+        self.choice(mix.first, false)
     }
 
     /// What the link carries, as far as is known: exact while blocks wait for lanes. `None` before the first report.
@@ -235,7 +252,7 @@ impl Chooser {
     }
 
     /// Blocks that may be at work or wait for lanes: enough that the lanes never wait, and no more than a quarter of a second
-    /// of them, so that a block is compressed for the link as it is when it goes. 4 before the first report.
+    /// of them, so that a block is compressed for the link as it is when it goes. 3 before the first report.
     pub fn ahead(&self) -> u32 {
         let Some(link) = self.link.rate() else { return AHEAD_FIRST };
         let points = self.estimates.points(self.dead);
@@ -261,11 +278,7 @@ impl Chooser {
         let window = std::mem::replace(&mut self.window, Window { since: link.now, ..Window::default() });
         let Some(busy) = link.busy.filter(|busy| busy.is_finite() && span > 0.0) else { return };
         self.probes.idle = if link.backlog { (self.cores - busy).max(0.0) } else { 0.0 };
-        if window.raw > 0.0 {
-            let others = (busy * span - window.cpu).max(0.0) / window.raw;
-            // A block is told when it is done, its processor time lies partly before: half a second evens that out.
-            self.others += (others - self.others) * (span / 0.5).min(1.0);
-        }
+        self.others.learn(window.raw, link.rate.max(0.0) * span, (busy * span - window.cpu).max(0.0));
     }
 
     fn offered(&self) -> Offered {
@@ -273,11 +286,34 @@ impl Chooser {
         Offered { ratio, full: self.mix.rate * ratio >= FULL * self.asked }
     }
 
-    fn decide(&mut self) {
+    fn decide(&mut self, now: Duration) {
         let link = self.link.rate().map_or(f64::INFINITY, |rate| rate * HEADROOM);
         self.asked = self.trials.floor(link);
-        let law = Law { link: self.asked, cores: self.cores, others: self.others };
-        self.mix = Mix::best(&self.estimates.points(self.dead), law, self.longest() / BLOCK, self.mix);
+        let Others { payload, wire, .. } = self.others;
+        let law = Law { link: self.asked, cores: self.cores, payload, wire };
+        let points = self.estimates.doubted(self.dead, [self.mix.first, self.mix.second]);
+        let mix = Mix::best(&points, law, self.longest() / BLOCK, self.mix);
+        let block = mix.cost(&points) * BLOCK;
+        if block > AHEAD && mix.cost(&points) > 4.0 * self.mix.cost(&points) {
+            let until = now + Duration::from_secs_f64(block.min(10.0));
+            self.ramp = Some(Ramp { from: self.mix, since: now, until });
+        }
+        self.mix = mix;
+    }
+
+    /// The law's mixture, or still the one before: more of the new as time goes.
+    fn mix_for(&mut self, now: Duration) -> Mix {
+        let Some(Ramp { from, since, until }) = self.ramp.filter(|ramp| now < ramp.until) else {
+            self.ramp = None;
+            return self.mix;
+        };
+        let passed = now.saturating_sub(since).as_secs_f64() / (until - since).as_secs_f64();
+        self.ramped += passed;
+        if self.ramped < 1.0 {
+            return from;
+        }
+        self.ramped -= 1.0;
+        self.mix
     }
 
     /// Seconds that a block may take without the lanes running out of others meanwhile.

@@ -8,6 +8,7 @@
 //! * [`merge`]: several windows seen as one, for the words of a verdict and to keep long runs small.
 //! * [`path`]: bandwidth-delay product, slow start, what loss allows.
 //! * [`pipeline`]: the min law: what a codec brings over a path, and which stage says so.
+//! * [`plan`]: that law for every codec, transport and link, and what connections need.
 //! * [`chooser`]: which codec the next block gets, from what the run itself shows.
 //! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
 //! * [`verdict`]: windows judged, added up to shares over the run.
@@ -35,6 +36,7 @@ pub mod limit;
 pub mod merge;
 pub mod path;
 pub mod pipeline;
+pub mod plan;
 pub mod rule;
 pub mod sender;
 pub mod stages;

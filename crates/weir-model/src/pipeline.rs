@@ -32,6 +32,7 @@ use weir_units::{Bytes, Rate};
 use crate::limit::Limit;
 use crate::path::{SEGMENT, bdp, loss_bound, window_rate};
 
+pub use time::Whole;
 pub use transport::{LANES_MOST, SSH_CIPHER, SSH_WINDOW, Transport};
 
 /// What a codec does to some data.
@@ -193,12 +194,12 @@ fn ceilings(figure: &Figure, path: &Path) -> Vec<Ceiling> {
     known.into_iter().flatten().map(|(limit, rate)| Ceiling { limit, rate }).collect()
 }
 
-/// The figure that carries most over a path, and its prediction; of those within a hundredth of the best, the one that
+/// The figure that carries most over a path, and its prediction; of those within a thousandth of the best, the one that
 /// costs least to compress. `None` without figures.
 pub fn best<'a>(figures: &'a [Figure], path: &Path) -> Option<(&'a Figure, Prediction)> {
     let predictions: Vec<_> = figures.iter().map(|figure| (figure, predict(figure, path))).collect();
     let most = predictions.iter().map(|(_, prediction)| prediction.rate.0).fold(0.0, f64::max);
     (predictions.into_iter())
-        .filter(|(_, prediction)| prediction.rate.0 >= 0.99 * most)
+        .filter(|(_, prediction)| prediction.rate.0 >= 0.999 * most)
         .max_by(|(a, _), (b, _)| a.compress.0.total_cmp(&b.compress.0))
 }

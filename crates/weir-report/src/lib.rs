@@ -4,6 +4,7 @@
 //! * [`json`]: a record to JSON and back.
 //! * [`terminal`]: the summary after a run, twelve lines at most.
 //! * [`progress`]: the line while it runs. Pure text: who prints it, and when, is the caller's.
+//! * [`plan`]: what `weir plan` predicts.
 //! * [`why`]: connections and threads of another program's transfer.
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
@@ -23,6 +24,7 @@ pub mod ciphers;
 pub mod codecs;
 pub mod escape;
 pub mod json;
+pub mod plan;
 pub mod progress;
 pub mod schema;
 pub mod terminal;

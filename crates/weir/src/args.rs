@@ -3,6 +3,7 @@
 mod bench;
 mod copy;
 mod habits;
+mod plan;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use weir_units::{Bytes, ParseError, Rate};
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
 pub use copy::Cp;
 pub use habits::Habits;
+pub use plan::{By, Plan};
 
 /// Version and commit, as `weir --version` shows them.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
@@ -59,6 +61,8 @@ pub enum Command {
     Demo(Demo),
     /// Explain a transfer of another program while it runs: what limits it, and what to change.
     Why(Why),
+    /// Predict a transfer: which codec, transport, buffers and connections for this path and data, and what would limit it.
+    Plan(Box<Plan>),
     /// Reproduce a slow path on this machine alone, without touching its network.
     Lab(Lab),
     /// Measure one stage alone: codecs, ciphers.

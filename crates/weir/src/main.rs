@@ -27,6 +27,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Serve(serve) => cmd::serve::run(&serve),
         Command::Demo(demo) => cmd::demo::run(&demo),
         Command::Why(why) => cmd::why::run(&why),
+        Command::Plan(plan) => cmd::plan::run(&plan),
         Command::Lab(lab) => cmd::lab::run(&lab),
         Command::Bench(bench) => cmd::bench::run(&bench),
         Command::Completions { shell } => cmd::manual::completions(shell),

@@ -15,6 +15,9 @@ const BLOCKS: f64 = 24.0;
 /// Blocks that the proportions known beforehand are worth: one block alone may be an odd one.
 const PRIOR: f64 = 2.0;
 
+/// How far blocks are off before any was seen: a tenth.
+const SPREAD: f64 = 0.01;
+
 /// A codec is tried again after this long, times one more than the blocks that it was tried with, and at most after the other.
 const AGAIN: Duration = Duration::from_millis(500);
 const STALE: Duration = Duration::from_secs(5);
@@ -40,6 +43,8 @@ struct Estimate {
 pub(super) struct Estimates {
     all: Vec<Estimate>,
     none: usize,
+    /// Mean square of how far blocks are off, in the logarithm of the ratio.
+    spread: f64,
 }
 
 impl Estimates {
@@ -58,7 +63,7 @@ impl Estimates {
             })
             .collect();
         let none = all.iter().position(|estimate| estimate.candidate.codec == 0).unwrap_or(0);
-        Estimates { all, none }
+        Estimates { all, none, spread: SPREAD }
     }
 
     pub(super) fn none(&self) -> usize {
@@ -88,6 +93,20 @@ impl Estimates {
             .collect()
     }
 
+    /// The same with doubt: of many estimates, the best is often one that was lucky. What is not in use must be better than it
+    /// by what its few blocks may mislead.
+    pub(super) fn doubted(&self, dead: f64, used: [usize; 2]) -> Vec<Point> {
+        let mut points = self.points(dead);
+        for (index, (point, estimate)) in points.iter_mut().zip(&self.all).enumerate() {
+            if index != self.none && !used.contains(&index) {
+                let count = (f64::from(estimate.blocks) + PRIOR).min(2.0 * BLOCKS);
+                let live = (point.ratio - dead) * (self.spread / count).sqrt().exp();
+                point.ratio = (dead + live).min(1.0);
+            }
+        }
+        points
+    }
+
     /// A block tells of its codec, and through it of the others.
     pub(super) fn learn(&mut self, block: &Packed) {
         let candidate = Candidate { codec: block.codec, level: block.level };
@@ -107,6 +126,9 @@ impl Estimates {
         let nothing_known =
             self.all.iter().enumerate().all(|(other, known)| other == self.none || known.blocks == 0);
         let count = f64::from(was.blocks) + 1.0;
+        if was.blocks > 2 && index != self.none {
+            self.spread += (off.clamp(-CHANGE, CHANGE).powi(2) - self.spread) / 32.0;
+        }
         let weight = if agrees {
             0.6
         } else if nothing_known {

@@ -1,7 +1,7 @@
 //! The law for mixtures: two codecs in such a share that link and processors are both full.
 //!
-//! With x bytes of payload a second, share f of the second codec, and everything else costing `others` processor seconds a
-//! byte: x (cost + others) <= cores and x ratio <= link. Two constraints, so the optimum mixes two codecs at most.
+//! With x bytes of payload a second, and cost the processor seconds of a byte with all that it takes beside compressing:
+//! x cost <= cores and x ratio <= link. Two constraints, so the optimum mixes two codecs at most.
 
 /// What a codec does to the data at hand.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,19 +101,25 @@ pub(super) struct Law {
     pub(super) link: f64,
     /// Processors.
     pub(super) cores: f64,
-    /// Processor seconds per byte of payload that all but compressing takes.
-    pub(super) others: f64,
+    /// Processor seconds that all but compressing takes, per byte of payload.
+    pub(super) payload: f64,
+    /// And per byte on the wire.
+    pub(super) wire: f64,
 }
 
 impl Law {
-    fn rate(&self, point: Point) -> f64 {
-        (self.link / point.ratio).min(self.cores / (point.cost + self.others))
+    fn cost(&self, point: Point) -> f64 {
+        point.cost + self.payload + self.wire * point.ratio
     }
 
-    /// The share of `b` at which link and processors are full together: ratio x cores = link x (cost + others), both linear
+    fn rate(&self, point: Point) -> f64 {
+        (self.link / point.ratio).min(self.cores / self.cost(point))
+    }
+
+    /// The share of `b` at which link and processors are full together: ratio x cores = link x cost, both linear
     /// in the share. `None` where one of the two is full for either codec.
     fn share(&self, a: Point, b: Point) -> Option<f64> {
-        let over = |point: Point| point.ratio * self.cores - self.link * (point.cost + self.others);
+        let over = |point: Point| point.ratio * self.cores - self.link * self.cost(point);
         let share = over(a) / (over(a) - over(b));
         (share.is_finite() && share > 0.0 && share < 1.0).then_some(share)
     }
@@ -133,7 +139,7 @@ mod tests {
     const STRONG: Point = Point { cost: 1.0 / 50e6, ratio: 0.3 };
 
     fn best(link: f64, cores: f64, others: f64) -> Mix {
-        Mix::best(&[NONE, QUICK, STRONG], Law { link, cores, others }, 1.0, Mix::only(0))
+        Mix::best(&[NONE, QUICK, STRONG], Law { link, cores, payload: others, wire: 0.0 }, 1.0, Mix::only(0))
     }
 
     #[test]
@@ -156,6 +162,9 @@ mod tests {
     #[test]
     fn data_that_does_not_shrink_is_left_alone() {
         let dead = [NONE, Point { ratio: 1.0, ..QUICK }, Point { ratio: 0.998, ..STRONG }];
-        assert_eq!(Mix::best(&dead, Law { link: 1e6, cores: 2.0, others: 0.0 }, 1.0, Mix::only(0)).first, 0);
+        assert_eq!(
+            Mix::best(&dead, Law { link: 1e6, cores: 2.0, payload: 0.0, wire: 0.0 }, 1.0, Mix::only(0)).first,
+            0
+        );
     }
 }

@@ -200,9 +200,59 @@ fn trace() {
         noise: var("NOISE", 0.1),
         seed: var("SEED", 1.0) as u64,
         jitter: var("JITTER", 0.05),
+        queue: var("QUEUE", 6.0) as usize,
+        wire_cost: var("WIRE", 0.3e-9),
+        raw_cost: var("RAW", 0.2e-9),
         ..World::of(data, mbit)
     };
+    println!("{:?}", compare(&world));
     for moment in world.run_chooser().moments.iter().take(var("N", 80.0) as usize) {
         println!("{:5.1} {:8.1} {:?} {}", moment.at, moment.payload / 1e5, moment.chosen, moment.note);
     }
+}
+
+#[test]
+#[ignore]
+fn survey() {
+    let mut state = std::env::var("SEED").map_or(7u64, |text| text.parse().unwrap());
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut seen: Vec<(f64, String)> = (0..std::env::var("COUNT").map_or(500, |text| text.parse().unwrap()))
+        .map(|_| {
+            let data = Data::ALL[(next() * 6.0) as usize];
+            let mbit = 5.0 * 2000f64.powf(next());
+            let world = World {
+                cores: 1 + (next() * 16.0) as u32,
+                speed: 0.5 + 1.5 * next(),
+                queue: 4 + (next() * 8.0) as usize,
+                noise: 0.3 * next(),
+                jitter: 0.2 * next(),
+                wire_cost: 1.5e-9 * next(),
+                raw_cost: 1e-9 * next(),
+                seed: (next() * 1e15) as u64,
+                ..World::of(data, mbit)
+            };
+            let (chosen, best, name) = compare(&world);
+            (chosen / best, format!("{name} {world:?}"))
+        })
+        .collect();
+    seen.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (share, world) in seen.iter().take(12) {
+        println!("{share:.3} {world}");
+    }
+    let at = |share: f64| seen[(share * (seen.len() - 1) as f64) as usize].0;
+    println!(
+        "worst {:.3} 1% {:.3} 5% {:.3} 25% {:.3} median {:.3} 75% {:.3} best {:.3}",
+        at(0.0),
+        at(0.01),
+        at(0.05),
+        at(0.25),
+        at(0.5),
+        at(0.75),
+        at(1.0)
+    );
 }

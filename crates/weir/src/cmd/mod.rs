@@ -8,5 +8,6 @@ pub mod get_jobs;
 pub mod lab;
 pub mod manual;
 pub mod peer;
+pub mod plan;
 pub mod serve;
 pub mod why;

@@ -1,0 +1,181 @@
+//! `weir plan`: what would a transfer bring, by which codec and transport, and what would hold it?
+//!
+//! This file only gathers what the law needs: from flags, from a table of figures, from a sample of the data.
+
+mod sample;
+
+use std::io::{Read, Write};
+use std::path::Path as FilePath;
+
+use anyhow::Context;
+use weir_model::pipeline::{self, Figure, Path};
+use weir_model::plan::{Inputs, Means, Needs, Plan};
+use weir_observe::sysctl;
+use weir_report::json;
+use weir_report::plan::{PlanRecord, buffer_note, render};
+use weir_report::schema::{Outcome, Record};
+use weir_units::{Bytes, Rate};
+
+use crate::args::{self, By};
+use crate::voice::{self, Usage};
+
+/// What is planned for where nobody says how much it is.
+const SIZE: Bytes = Bytes(1_000_000_000);
+
+/// A table of codecs is a few lines; more than this is another file.
+const TABLE: u64 = 1 << 20;
+
+/// Predicts and tells. Returns the exit code.
+pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
+    voice::start_log(plan.voice.quiet, plan.voice.verbose);
+    let started = std::time::Instant::now();
+    let (inputs, mut notes) = gather(plan)?;
+    let result = Plan::of(&inputs);
+    notes.extend(machine_notes(&result));
+    let told = PlanRecord::new(&inputs, &result, notes);
+    let mut stdout = std::io::stdout().lock();
+    if plan.voice.json {
+        let mut record = Record::new("plan", Outcome::Complete, 0, started.elapsed().as_secs_f64());
+        record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);
+        json::render(&record, &mut stdout).context("cannot print the record")?;
+    } else if !plan.voice.quiet {
+        render(&told, &mut stdout).context("cannot print the plan")?;
+    }
+    stdout.flush().context("cannot print the plan")?;
+    Ok(0)
+}
+
+/// Everything that the law needs, and what was assumed for it.
+fn gather(plan: &args::Plan) -> anyhow::Result<(Inputs, Vec<String>)> {
+    let mut notes = Vec::new();
+    let (figures, size, measured) = match (&plan.codec_table, &plan.file) {
+        (Some(table), _) => (figures_of(table)?, None, false),
+        (None, Some(file)) => {
+            let sampled = sample::measure(file)?;
+            notes.push(sampled.note());
+            (sampled.figures, Some(sampled.size), true)
+        }
+        (None, None) => (Vec::new(), None, false),
+    };
+    let cores = plan.cores.unwrap_or(if measured { processors() } else { 1.0 });
+    let means = means(plan, measured);
+    let path = Path {
+        rtt: plan.rtt.filter(|rtt| !rtt.is_zero()),
+        loss: plan.loss.map_or(0.0, |share| share.0),
+        window: plan.window,
+        send_buffer: plan.send_buffer,
+        source: plan.source,
+        disk: plan.disk,
+        memory: plan.memory.unwrap_or_default(),
+        cores,
+        ..Path::of(plan.links[0])
+    };
+    if means.contains(&Means::Ssh) && plan.ssh_rate.is_none() {
+        notes.push(format!("ssh is assumed to encrypt {}; --ssh-rate says otherwise", pipeline::SSH_CIPHER));
+    }
+    let inputs = Inputs {
+        figures,
+        path,
+        links: plan.links.clone(),
+        means,
+        ssh: plan.ssh_rate.unwrap_or(pipeline::SSH_CIPHER),
+        cipher: plan.cipher_rate.or_else(|| measured.then(sample::cipher)),
+        lanes: plan.lanes,
+        size: plan.size.or(size).unwrap_or(SIZE),
+    };
+    Ok((inputs, notes))
+}
+
+/// What was asked for; otherwise the bare law where nothing is known that tells transports apart.
+fn means(plan: &args::Plan, measured: bool) -> Vec<Means> {
+    if !plan.transports.is_empty() {
+        return plan.transports.iter().map(|by| by.means()).collect();
+    }
+    let told_apart = measured
+        || plan.rtt.is_some()
+        || plan.window.is_some()
+        || plan.lanes.is_some()
+        || plan.ssh_rate.is_some()
+        || plan.cipher_rate.is_some();
+    if told_apart { By::ALL.iter().map(|by| by.means()).collect() } else { vec![Means::Tcp] }
+}
+
+fn processors() -> f64 {
+    std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
+}
+
+fn figures_of(table: &FilePath) -> anyhow::Result<Vec<Figure>> {
+    let shown = table.display();
+    let mut text = Vec::new();
+    let read = |text: &mut Vec<u8>| match table.as_os_str() == "-" {
+        true => std::io::stdin().lock().take(TABLE + 1).read_to_end(text),
+        false => std::fs::File::open(table)?.take(TABLE + 1).read_to_end(text),
+    };
+    read(&mut text).with_context(|| format!("cannot read {shown}"))?;
+    if text.len() as u64 > TABLE {
+        return Err(
+            Usage(format!("{shown} is no table of codecs: it is longer than {}", Bytes(TABLE))).into()
+        );
+    }
+    let text = String::from_utf8(text)
+        .map_err(|_| Usage(format!("{shown} is no table of codecs: it is not text")))?;
+    pipeline::table::parse(&text).map_err(|error| Usage(format!("{shown}: {error}")).into())
+}
+
+/// Where this machine's buffers end below what a link needs.
+fn machine_notes(plan: &Plan) -> Vec<String> {
+    // The largest need stands for all: what suffices there suffices everywhere.
+    let largest = (plan.columns.iter())
+        .filter_map(|column| Some((column, column.needs?)))
+        .max_by_key(|(_, needs)| needs.buffer);
+    let Some((column, needs)) = largest else { return Vec::new() };
+    let Some(rtt) = column.path.rtt else { return Vec::new() };
+    let settings = [
+        ("net.ipv4.tcp_rmem", sysctl::tcp_rmem().ok().map(|rmem| rmem.max)),
+        ("net.ipv4.tcp_wmem", sysctl::tcp_wmem_max().ok()),
+    ];
+    let note = |(name, allowed): (&str, Option<u64>)| {
+        let allowed = Bytes(allowed?);
+        let now = Needs::rate_with(allowed, rtt)?;
+        buffer_note(name, allowed, needs.buffer, now, column.path.link)
+    };
+    settings.into_iter().filter_map(note).collect()
+}
+
+impl By {
+    fn means(self) -> Means {
+        match self {
+            By::Tcp => Means::Tcp,
+            By::Ssh => Means::Ssh,
+            By::Weir => Means::Weir,
+        }
+    }
+}
+
+/// A rate that a link or a disk can have: from 1 byte to 1 PB a second.
+pub fn parse_rate(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse().map_err(|error: weir_units::ParseError| error.to_string())?;
+    if (1.0..=1e15).contains(&rate.0) {
+        Ok(rate)
+    } else {
+        Err(format!("invalid rate '{text}': expected 1 byte/s to 1000 TB/s"))
+    }
+}
+
+/// A size that is something: from 1 byte to a million TB.
+pub fn parse_size(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes = text.parse().map_err(|error: weir_units::ParseError| error.to_string())?;
+    if (1..=1_000_000_000_000_000_000).contains(&bytes.0) {
+        Ok(bytes)
+    } else {
+        Err(format!("invalid size '{text}': expected 1 byte to 1000000 TB"))
+    }
+}
+
+/// A number of processors, or a part of one.
+pub fn parse_cores(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(cores) if (0.1..=4096.0).contains(&cores) => Ok(cores),
+        _ => Err("expected a number of processors from 0.1 to 4096".to_owned()),
+    }
+}
