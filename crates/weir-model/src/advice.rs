@@ -86,8 +86,14 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
             "read the source from a faster disk, or ahead of need (larger reads, several at once)",
             None,
         )],
-        // No rule convicts these yet.
-        Limit::Compress | Limit::Decompress | Limit::Encrypt => Vec::new(),
+        Limit::Compress => {
+            vec![Advice::new("choose a lighter codec, or leave the choice to weir (no --codec)", None)]
+        }
+        Limit::Decompress => vec![Advice::new("choose a codec that decompresses faster (lz4, zstd)", None)],
+        Limit::Encrypt => vec![Advice::new(
+            "processors with AES instructions on both ends; on a network that is nobody else's --plain",
+            None,
+        )],
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::sender::SenderWindow;
+use crate::stages::Stages;
 
 /// A reading, or the reason why it could not be taken. Never a zero in place of an unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +33,11 @@ impl<T> Reading<T> {
             Reading::Value(value) => Some(value),
             Reading::Missing(_) => None,
         }
+    }
+
+    /// There is no value.
+    pub fn is_missing(&self) -> bool {
+        self.value().is_none()
     }
 
     /// The reason, if there is no value.
@@ -151,6 +157,12 @@ pub struct Window {
     pub dirty: Reading<DirtyWindow>,
     /// The output's device.
     pub disk: Reading<DiskWindow>,
+    /// Of a copy: the threads of the end that sends.
+    #[serde(skip_serializing_if = "Reading::is_missing")]
+    pub sending: Reading<Stages>,
+    /// Of a copy: the threads of the end that receives.
+    #[serde(skip_serializing_if = "Reading::is_missing")]
+    pub receiving: Reading<Stages>,
 }
 
 /// What one lane (one connection at work) did in a window.

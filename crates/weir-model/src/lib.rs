@@ -39,5 +39,6 @@ pub mod pipeline;
 pub mod plan;
 pub mod rule;
 pub mod sender;
+pub mod stages;
 pub mod verdict;
 mod words;

@@ -43,6 +43,8 @@ fn join_window(sum: &mut Window, next: &Window) {
     join_lanes(&mut sum.lanes, &next.lanes, before, after);
     join(&mut sum.cpu, &next.cpu, |sum, next| join_cpu(sum, next, before, after));
     join(&mut sum.dirty, &next.dirty, |sum, next| *sum = *next);
+    join(&mut sum.sending, &next.sending, |sum, next| sum.join(next, before, after));
+    join(&mut sum.receiving, &next.receiving, |sum, next| sum.join(next, before, after));
     join(&mut sum.disk, &next.disk, |sum, next| {
         *sum = DiskWindow {
             written: sum.written.saturating_add(next.written),

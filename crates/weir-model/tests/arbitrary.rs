@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use weir_model::evidence::*;
 use weir_model::rule::Context;
 use weir_model::sender::SenderWindow;
+use weir_model::stages::Stages;
 use weir_model::verdict::{explain, judge_window};
 
 fn span() -> impl Strategy<Value = Duration> {
@@ -170,21 +171,48 @@ fn window() -> impl Strategy<Value = Window> {
         (number(), number(), float()).prop_map(|(written, read, busy)| DiskWindow { written, read, busy });
     let place = (float(), span(), number(), number(), any::<u32>());
     let verify = (span(), span(), number());
-    (place, proptest::collection::vec(lane(), 0..4), verify, reading(cpu), reading(dirty), reading(disk))
-        .prop_map(|((at, span, received, written, objects), lanes, verify, cpu, dirty, disk)| Window {
-            at,
-            span,
-            received,
-            written,
-            objects,
-            lanes,
-            server_backoff: verify.0,
-            verify_busy: verify.1,
-            verify_backlog: verify.2,
-            cpu,
-            dirty,
-            disk,
-        })
+    let host = (reading(cpu), reading(dirty), reading(disk), reading(stages()), reading(stages()));
+    (place, proptest::collection::vec(lane(), 0..4), verify, host).prop_map(
+        |((at, span, received, written, objects), lanes, verify, (cpu, dirty, disk, sending, receiving))| {
+            Window {
+                at,
+                span,
+                received,
+                written,
+                objects,
+                lanes,
+                server_backoff: verify.0,
+                verify_busy: verify.1,
+                verify_backlog: verify.2,
+                cpu,
+                dirty,
+                disk,
+                sending,
+                receiving,
+            }
+        },
+    )
+}
+
+fn stages() -> impl Strategy<Value = Stages> {
+    (any::<u32>(), proptest::collection::vec(span(), 11), maybe(float()), any::<u32>()).prop_map(
+        |(threads, times, busy, cpus)| Stages {
+            threads,
+            idle: times[0],
+            read: times[1],
+            verify: times[2],
+            compress: times[3],
+            encrypt: times[4],
+            turn: times[5],
+            send: times[6],
+            receive: times[7],
+            decompress: times[8],
+            write: times[9],
+            limited: times[10],
+            busy,
+            cpus,
+        },
+    )
 }
 
 fn evidence() -> impl Strategy<Value = Evidence> {

@@ -119,7 +119,11 @@ fn rate_line(record: &Record) -> String {
         None => String::new(),
     };
     // Another program's bytes may have gone either way.
-    let verb = if record.command == "why" { "carried" } else { "received" };
+    let verb = match record.command.as_str() {
+        "why" => "carried",
+        "cp" => "copied",
+        _ => "received",
+    };
     format!(
         "{verb} {files}{} in {}: {}{over}{resumed}{}",
         Bytes(record.bytes),

@@ -293,7 +293,7 @@ impl Error {
 }
 
 /// An operating-system error without Rust's `(os error 28)`.
-pub(crate) fn reason(error: &io::Error) -> String {
+pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);
     let mut letters = text.chars();

@@ -28,6 +28,20 @@ pub enum Stage {
     Backoff,
     /// Waiting for the consumer of stdout.
     Output,
+    /// Reading the source.
+    Read,
+    /// Computing a digest.
+    Verify,
+    /// Compressing.
+    Compress,
+    /// Encrypting.
+    Encrypt,
+    /// Waiting for a lane that others send on.
+    Turn,
+    /// In send.
+    Send,
+    /// Decompressing.
+    Decompress,
     /// Everything else: bookkeeping, renames, waiting for a digest.
     Other,
 }
@@ -44,6 +58,13 @@ const ALL: [Stage; STAGES] = [
     Stage::Limited,
     Stage::Backoff,
     Stage::Output,
+    Stage::Read,
+    Stage::Verify,
+    Stage::Compress,
+    Stage::Encrypt,
+    Stage::Turn,
+    Stage::Send,
+    Stage::Decompress,
     Stage::Other,
 ];
 

@@ -1,6 +1,7 @@
 //! The command line: one source for parsing, help, man pages and completions.
 
 mod bench;
+mod copy;
 mod habits;
 mod plan;
 
@@ -14,6 +15,7 @@ use weir_lab::path::{GilbertElliott, Policer, QueueLimit, Share, ShareError};
 use weir_units::{Bytes, ParseError, Rate};
 
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
+pub use copy::Cp;
 pub use habits::Habits;
 pub use plan::{By, Plan};
 
@@ -48,6 +50,11 @@ pub struct Cli {
 pub enum Command {
     /// Download, one file or thousands, in parallel where it helps, resumable, verified.
     Get(Box<Get>),
+    /// Copy files and folders between hosts, started over ssh, over connections of its own, encrypted and verified.
+    Cp(Box<Cp>),
+    /// What cp starts on the far host.
+    #[command(hide = true)]
+    Peer,
     /// Serve the files below a folder over HTTP or HTTPS.
     Serve(Serve),
     /// Show the main job on this machine alone: a slow path explained and mended, a fast file, a capped server, a slow disk, many files, a resume.

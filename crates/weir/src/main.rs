@@ -22,6 +22,8 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<u8> {
     match cli.command {
         Command::Get(get) => cmd::get::run(&get.with_habits().map_err(voice::Usage)?),
+        Command::Cp(cp) => cmd::cp::run(&cp),
+        Command::Peer => cmd::peer::run(),
         Command::Serve(serve) => cmd::serve::run(&serve),
         Command::Demo(demo) => cmd::demo::run(&demo),
         Command::Why(why) => cmd::why::run(&why),

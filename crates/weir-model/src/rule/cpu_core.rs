@@ -22,6 +22,9 @@ use crate::words::percent;
 
 /// The judgement of one window.
 pub fn judge(window: &Window, _context: &Context<'_>) -> Judgement {
+    if let Some(judged) = super::stage::processors(window) {
+        return judged;
+    }
     let spent = spent(window);
     let blocked = spent.write_blocked;
     let lanes: Vec<Load> = working(window).map(|lane| Load::of(lane, window)).collect();

@@ -26,6 +26,7 @@ pub mod sender;
 pub mod sender_or_path;
 pub(crate) mod spent;
 pub(crate) mod stall;
+pub(crate) mod stage;
 pub(crate) mod steadiness;
 pub mod verify;
 mod view;
@@ -44,25 +45,34 @@ pub struct Rule {
     pub side: Side,
     /// It infers what the other end sees, so it does not speak where that end was watched as well.
     pub gives_way: bool,
+    /// It judges the stages of a copy, and speaks of nothing else.
+    pub staged: bool,
     /// The judgement of one window.
     pub judge: Judge,
 }
 
 impl Rule {
     const fn receiver(limit: Limit, judge: Judge) -> Rule {
-        Rule { limit, side: Side::Receiver, gives_way: false, judge }
+        Rule { limit, side: Side::Receiver, gives_way: false, staged: false, judge }
     }
 
     const fn sender(limit: Limit, judge: Judge) -> Rule {
-        Rule { limit, side: Side::Sender, gives_way: false, judge }
+        Rule { limit, side: Side::Sender, gives_way: false, staged: false, judge }
     }
 
     const fn inferring(self) -> Rule {
         Rule { gives_way: true, ..self }
     }
 
+    const fn staged(self) -> Rule {
+        Rule { staged: true, ..self }
+    }
+
     /// Whether it has a say where these ends are seen.
     pub fn speaks(&self, view: View) -> bool {
+        if self.staged {
+            return view.stages;
+        }
         match self.side {
             Side::Receiver => view.receiver && !(self.gives_way && view.sender),
             Side::Sender => view.sender && !(self.gives_way && view.receiver),
@@ -82,8 +92,11 @@ pub const RULES: &[Rule] = &[
     Rule::receiver(Limit::Disk, disk::judge),
     Rule::receiver(Limit::Reader, reader::judge),
     Rule::receiver(Limit::Verify, verify::judge),
+    Rule::receiver(Limit::Decompress, stage::decompress).staged(),
     Rule::receiver(Limit::CpuCore, cpu_core::judge),
     Rule::sender(Limit::SourceDisk, sender::source_disk::judge),
+    Rule::sender(Limit::Compress, stage::compress).staged(),
+    Rule::sender(Limit::Encrypt, stage::encrypt).staged(),
     Rule::sender(Limit::CpuCore, sender::cpu_core::judge),
     Rule::sender(Limit::Latency, sender::latency::judge),
     Rule::sender(Limit::Application, sender::application::judge),

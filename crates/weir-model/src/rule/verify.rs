@@ -17,6 +17,10 @@ use crate::words::{bytes, percent};
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    // A copy digests on the threads that move the data, and these have clocks of their own.
+    if let Some(judged) = super::stage::verify(window) {
+        return judged;
+    }
     let span = window.span.as_secs_f64();
     let busy = if span > 0.0 { (window.verify_busy.as_secs_f64() / span).min(1.0) } else { 0.0 };
     let backlog = window.verify_backlog as f64;

@@ -19,6 +19,8 @@ pub struct View {
     pub receiver: bool,
     /// The sender of the data was.
     pub sender: bool,
+    /// It is a copy of weir's own, whose threads tell their stages.
+    pub stages: bool,
 }
 
 impl View {
@@ -28,7 +30,8 @@ impl View {
         let earlier = context.before.iter().rev();
         let near = std::iter::once(window).chain(earlier).chain(context.after);
         let seen = near.into_iter().find(|window| !window.lanes.is_empty());
-        let Some(seen) = seen else { return View { receiver: true, sender: false } };
+        let stages = window.sending.value().is_some() || window.receiving.value().is_some();
+        let Some(seen) = seen else { return View { receiver: true, sender: false, stages } };
         View {
             // A lane of our own without a socket yet has neither reading, and is a receiver.
             receiver: (seen.lanes.iter())
@@ -37,6 +40,7 @@ impl View {
                 .lanes
                 .iter()
                 .any(|lane| lane.sender.value().is_some() && sends(lane, window, context)),
+            stages,
         }
     }
 

@@ -169,6 +169,7 @@ impl<'a> Watch<'a> {
             dirty: host.dirty,
             disk: host.disk,
             lanes,
+            ..Window::default()
         };
         self.window_start = now;
         let over: Vec<u32> =

@@ -1,11 +1,13 @@
 //! The commands, one short file each.
 
 pub mod bench;
+pub mod cp;
 pub mod demo;
 pub mod get;
 pub mod get_jobs;
 pub mod lab;
 pub mod manual;
+pub mod peer;
 pub mod plan;
 pub mod serve;
 pub mod why;

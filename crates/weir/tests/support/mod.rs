@@ -8,6 +8,7 @@ mod relay;
 mod runner;
 mod scenario;
 mod server;
+mod sshd;
 
 use std::io;
 use std::time::Duration;
@@ -18,6 +19,7 @@ pub(crate) use relay::Relay;
 pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir};
 pub(crate) use scenario::QUICK;
 pub(crate) use server::{Fields, Request, Seen, Server, Wire};
+pub(crate) use sshd::Sshd;
 
 /// A test that waits this long for anything has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

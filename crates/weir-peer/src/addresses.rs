@@ -1,0 +1,38 @@
+//! Under which addresses this host may be reached.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// As ssh's server saw its connection (`SSH_CONNECTION`, sshd(8)): the client's address and its own.
+pub fn of_ssh(connection: Option<&str>) -> Option<(IpAddr, IpAddr)> {
+    let mut words = connection?.split(' ');
+    let client = parse(words.next()?)?;
+    let server = parse(words.nth(1)?)?;
+    Some((client, server))
+}
+
+/// Without the zone that a link-local address may have.
+fn parse(text: &str) -> Option<IpAddr> {
+    let address: IpAddr = text.split('%').next()?.parse().ok()?;
+    Some(address.to_canonical())
+}
+
+/// Where this host is reached when nothing else is known: itself.
+pub const HERE: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_of_the_ssh_connection_are_read() {
+        let pair = of_ssh(Some("192.0.2.1 50000 ::ffff:192.0.2.7 22")).unwrap();
+        assert_eq!(pair, ("192.0.2.1".parse().unwrap(), "192.0.2.7".parse().unwrap()));
+        assert_eq!(
+            of_ssh(Some("fe80::1%eth0 1 fe80::2%eth0 22")).unwrap().1,
+            "fe80::2".parse::<IpAddr>().unwrap()
+        );
+        for bad in ["", "x", "192.0.2.1", "192.0.2.1 5 x 22"] {
+            assert_eq!(of_ssh(Some(bad)), None);
+        }
+    }
+}

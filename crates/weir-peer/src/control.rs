@@ -1,0 +1,88 @@
+//! The control connection's writing end, shared by all threads of an end.
+
+use std::io::{self, IoSlice, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::wire::frame::{self, Kind};
+use crate::wire::message::Message;
+use crate::wire::record::HEADER;
+
+/// Writes frames, one at a time.
+pub struct Control {
+    out: Mutex<Option<Box<dyn Write + Send>>>,
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Control")
+    }
+}
+
+impl Control {
+    /// Over `out`.
+    pub fn new(out: impl Write + Send + 'static) -> Control {
+        Control { out: Mutex::new(Some(Box::new(out))) }
+    }
+
+    /// Sends a message. A connection that broke is noticed by whoever reads from it; nobody else need care.
+    pub fn send(&self, message: &Message) {
+        if let Err(error) = self.try_send(message) {
+            tracing::debug!("control: {error}");
+        }
+    }
+
+    /// Sends a message, and says how that went.
+    pub fn try_send(&self, message: &Message) -> io::Result<()> {
+        let frame = frame::to_frame(message);
+        self.write(|out| out.write_all(&frame))
+    }
+
+    /// Sends a lane's record.
+    pub fn send_record(&self, header: &[u8; HEADER], sealed: &[u8]) -> io::Result<()> {
+        let head = frame::head(Kind::Record, HEADER + sealed.len());
+        self.write(|out| {
+            out.write_all(&[&head[..], &header[..]].concat())?;
+            out.write_all(sealed)
+        })
+    }
+
+    /// Forwards a frame as it came.
+    pub fn forward(&self, kind: Kind, body: &[u8]) -> io::Result<()> {
+        let head = frame::head(kind, body.len());
+        self.write(|out| {
+            out.write_all(&head)?;
+            out.write_all(body)
+        })
+    }
+
+    /// Nothing more is sent: the other end reads its end.
+    pub fn close(&self) {
+        *self.lock() = None;
+    }
+
+    fn write(&self, action: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let mut out = self.lock();
+        let out = out.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        action(out)?;
+        out.flush()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Write + Send>>> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes all of both slices, in one system call where the kernel takes it.
+pub fn write_both(out: &mut impl Write, first: &[u8], second: &[u8]) -> io::Result<()> {
+    let mut slices = [IoSlice::new(first), IoSlice::new(second)];
+    let mut slices = &mut slices[..];
+    while !slices.is_empty() {
+        match out.write_vectored(slices) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut slices, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! An end of a session, whichever role it has, and how its threads tell whoever runs it.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::mpsc::Sender as Mailbox;
+
+use crate::control::Control;
+use crate::error::Error;
+use crate::lane::Lane;
+use crate::receiver::Receiver;
+use crate::secure::Keyring;
+use crate::sender::Sender;
+use crate::watch::Sample;
+use crate::wire::frame::{self, Kind};
+use weir_tree::Name;
+
+use crate::wire::message::{
+    Deed, Failure, FailureKind, Listening, Message, Problem, Role, Totals, Transport,
+};
+
+/// Something that whoever runs an end has to know.
+#[derive(Debug)]
+pub enum Event {
+    /// The driver asks this end to connect as this lane.
+    Dial(Listening, u32),
+    /// How the far end's connecting went.
+    Dialled(u32, Option<String>),
+    /// A lane stands.
+    LaneUp(u32),
+    /// A lane is over, and why.
+    LaneLost(u32, String),
+    /// A path that could not be read or written.
+    Problem(Problem),
+    /// What a dry run would do.
+    Would(Deed, Name),
+    /// The receiver has all.
+    Finished(Totals),
+    /// This end's window of evidence.
+    Window(Box<Sample>),
+    /// The far end's window of evidence, as JSON.
+    Sample(String),
+    /// The session cannot go on.
+    Failed(Error),
+    /// The far end closed the connection.
+    Closed,
+}
+
+/// A way to tell.
+#[derive(Debug, Clone)]
+pub struct Events {
+    host: String,
+    to: Mailbox<Event>,
+}
+
+/// One end.
+#[derive(Debug, Clone)]
+pub enum End {
+    /// Of the one who sends.
+    Sender(Arc<Sender>),
+    /// Of the one who receives.
+    Receiver(Arc<Receiver>),
+}
+
+impl Events {
+    /// Events of a session with `host`.
+    pub fn new(host: &str, to: Mailbox<Event>) -> Events {
+        Events { host: host.to_owned(), to }
+    }
+
+    /// The other end, for words.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Tells it. Nobody hears it once the session is over, and nobody needs to.
+    pub fn send(&self, event: Event) {
+        let _ = self.to.send(event);
+    }
+
+    /// A path that could not be read or written.
+    pub fn problem(&self, problem: Problem) {
+        self.send(Event::Problem(problem));
+    }
+
+    /// The other end said something that it may not say.
+    pub fn out_of_turn(&self, what: &'static str) -> Error {
+        Error::OutOfTurn { host: self.host.clone(), what }
+    }
+}
+
+impl End {
+    /// What it does.
+    pub fn role(&self) -> Role {
+        match self {
+            End::Sender(_) => Role::Sender,
+            End::Receiver(_) => Role::Receiver,
+        }
+    }
+
+    /// A lane stands.
+    pub fn add_lane(&self, lane: Lane) {
+        match self {
+            End::Sender(sender) => sender.add_lane(lane),
+            End::Receiver(receiver) => receiver.add_lane(lane),
+        }
+    }
+
+    /// The lane inside ssh stands.
+    pub fn add_ssh_lane(&self, id: u32) {
+        match self {
+            End::Sender(sender) => sender.add_ssh_lane(id),
+            End::Receiver(receiver) => receiver.add_ssh_lane(id),
+        }
+    }
+
+    /// Ends all work.
+    pub fn stop(&self) {
+        match self {
+            End::Sender(sender) => sender.stop(),
+            End::Receiver(receiver) => receiver.stop(),
+        }
+    }
+
+    /// Bytes of all files, where this end knows.
+    pub fn total(&self) -> Option<u64> {
+        match self {
+            End::Sender(sender) => sender.total(),
+            End::Receiver(_) => None,
+        }
+    }
+
+    /// What was done so far.
+    pub fn totals(&self) -> Totals {
+        match self {
+            End::Sender(sender) => sender.totals(),
+            End::Receiver(receiver) => receiver.totals(),
+        }
+    }
+
+    /// What the other end says.
+    pub fn handle(&self, message: Message, events: &Events) -> Result<(), Error> {
+        let event = match message {
+            Message::Dial(at, lane) => Event::Dial(at, lane),
+            Message::Dialled(lane, why) => Event::Dialled(lane, why),
+            Message::Open(lane, Transport::Ssh) => {
+                self.add_ssh_lane(lane);
+                return Ok(());
+            }
+            Message::Open(_, Transport::Tcp) => return Ok(()),
+            Message::Problem(problem) => Event::Problem(problem),
+            Message::Sample(json) => Event::Sample(json),
+            Message::Abort(failure) if failure.kind == FailureKind::Interrupted => {
+                Event::Failed(Error::Interrupted)
+            }
+            Message::Abort(failure) => Event::Failed(Error::Far(failure)),
+            Message::Hello(_) | Message::Start(_) | Message::Listening(_) => {
+                return Err(events.out_of_turn("what is said at the start"));
+            }
+            message => {
+                return match self {
+                    End::Sender(sender) => sender.handle(message),
+                    End::Receiver(receiver) => receiver.handle(message),
+                };
+            }
+        };
+        events.send(event);
+        Ok(())
+    }
+}
+
+/// Reads the control connection to its end and hands on what comes. Never waits for a write to it, or two ends could
+/// wait for each other.
+pub fn listen_to(mut control: impl Read, end: &End, events: &Events) {
+    let mut body = Vec::new();
+    let failed = loop {
+        let next = match frame::read(&mut control, &mut body) {
+            Ok(Some(Kind::Message)) => {
+                read_message(&body, events).and_then(|message| end.handle(message, events))
+            }
+            Ok(Some(Kind::Record)) => match end {
+                End::Receiver(receiver) => receiver.handle_record(std::mem::take(&mut body)),
+                End::Sender(_) => Err(events.out_of_turn("a record")),
+            },
+            Ok(None) => return events.send(Event::Closed),
+            Err(error) => Err(lost(events, &error)),
+        };
+        if let Err(error) = next {
+            break error;
+        }
+    };
+    events.send(Event::Failed(failed));
+}
+
+/// A message from a frame's body.
+pub fn read_message(body: &[u8], events: &Events) -> Result<Message, Error> {
+    frame::parse_message(body).map_err(|what| Error::Frame { host: events.host().to_owned(), what })
+}
+
+/// A control connection that broke.
+pub fn lost(events: &Events, error: &std::io::Error) -> Error {
+    let host = events.host().to_owned();
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<frame::Malformed>()) {
+        Some(what) => Error::Frame { host, what: *what },
+        None => Error::Lost { host, why: Some(weir_transfer::error::reason(error)) },
+    }
+}
+
+/// An event told to the far end.
+pub fn tell(control: &Control, event: Event) {
+    match event {
+        Event::Problem(problem) => control.send(&Message::Problem(problem)),
+        Event::Would(deed, name) => control.send(&Message::Would(deed, name)),
+        Event::LaneLost(lane, why) => control.send(&Message::LaneLost(lane, why)),
+        Event::Failed(error) => control.send(&Message::Abort(error.to_failure())),
+        Event::Window(sample) => match serde_json::to_string(&sample) {
+            Ok(json) => control.send(&Message::Sample(json)),
+            Err(error) => tracing::debug!("a window of evidence: {error}"),
+        },
+        _ => {}
+    }
+}
+
+/// Keys, role and mailbox of an end: what is needed to make lanes.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Of this session.
+    pub keyring: Keyring,
+    /// Of this end.
+    pub role: Role,
+    /// To whoever runs it.
+    pub events: Events,
+}
+
+impl Context {
+    /// A failure of the session.
+    pub fn failure(words: impl Into<String>) -> Error {
+        Error::Refused(Failure::new(FailureKind::Session, words))
+    }
+}

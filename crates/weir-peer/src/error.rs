@@ -1,0 +1,110 @@
+//! What can end a session.
+
+use std::io;
+
+use crate::wire::message::{Failure, FailureKind};
+use crate::wire::{frame, record};
+
+/// A session that cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No random numbers.
+    #[error("cannot draw a secret: the system gives no random numbers")]
+    Random,
+    /// ssh could not be started.
+    #[error("cannot start {program}: {}", weir_transfer::error::reason(.source))]
+    Ssh {
+        /// The program.
+        program: String,
+        /// Cause.
+        source: io::Error,
+    },
+    /// ssh ended before the far weir spoke.
+    #[error("cannot reach {host}: {why}")]
+    Unreachable {
+        /// Whom.
+        host: String,
+        /// Cause, and a way out.
+        why: String,
+    },
+    /// The far end speaks another protocol.
+    #[error(
+        "weir on {host} speaks protocol {theirs} (version {version}), this one speaks {ours}; use the same weir on both"
+    )]
+    Protocol {
+        /// Whose.
+        host: String,
+        /// Its number.
+        theirs: u16,
+        /// Its version.
+        version: String,
+        /// This one's.
+        ours: u16,
+    },
+    /// A frame that cannot be.
+    #[error("{host} sent {what}; it is broken, or no weir")]
+    Frame {
+        /// Who.
+        host: String,
+        /// What.
+        what: frame::Malformed,
+    },
+    /// A message that does not belong where it came.
+    #[error("{host} said {what} out of turn; it is broken, or no weir")]
+    OutOfTurn {
+        /// Who.
+        host: String,
+        /// What.
+        what: &'static str,
+    },
+    /// The control connection broke.
+    #[error("lost the connection to {host}{}", .why.as_deref().map(|why| format!(": {why}")).unwrap_or_default())]
+    Lost {
+        /// To whom.
+        host: String,
+        /// Cause, where one is known.
+        why: Option<String>,
+    },
+    /// The far end gave up.
+    #[error("{0}")]
+    Far(Failure),
+    /// Not to be done.
+    #[error("{0}")]
+    Refused(Failure),
+    /// The user.
+    #[error("interrupted")]
+    Interrupted,
+    /// No lane.
+    #[error("no data connection to {host}: {why}")]
+    NoLane {
+        /// To whom.
+        host: String,
+        /// What was tried.
+        why: String,
+    },
+}
+
+/// Why a lane is over.
+#[derive(Debug, thiserror::Error)]
+pub enum LaneError {
+    /// Its bytes are not what they should be.
+    #[error(transparent)]
+    Malformed(#[from] record::Malformed),
+    /// Its connection broke.
+    #[error("{}", weir_transfer::error::reason(.0))]
+    Io(#[from] io::Error),
+    /// Who is there is not who should be.
+    #[error("the lane's first record is not of this session")]
+    Stranger,
+}
+
+impl Error {
+    /// As the other end is told.
+    pub fn to_failure(&self) -> Failure {
+        match self {
+            Error::Far(failure) | Error::Refused(failure) => failure.clone(),
+            Error::Interrupted => Failure::new(FailureKind::Interrupted, "interrupted"),
+            other => Failure::new(FailureKind::Session, other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Both ends' windows as one: what the judge of a copy gets.
+
+use weir_model::evidence::{Evidence, Reading, Trial, Window};
+use weir_model::limit::Limit;
+use weir_model::rule::Context;
+use weir_model::verdict::judge_window;
+
+use crate::watch::Sample;
+use crate::wire::message::Role;
+
+/// Windows kept: ten minutes at full grain.
+const MOST_WINDOWS: usize = 6000;
+
+/// Joins the windows of both ends as they come.
+#[derive(Debug)]
+pub struct Joiner {
+    /// This end's role.
+    role: Role,
+    evidence: Evidence,
+    /// The sender's window that has not been joined.
+    sending: Option<Window>,
+    limit: Option<Limit>,
+    fresh: bool,
+}
+
+impl Joiner {
+    /// For an end of this role, with a far end on the same machine or not.
+    pub fn new(role: Role, peer_is_local: bool, lanes_fixed: Option<u32>, objects: u64) -> Joiner {
+        let mut evidence = Evidence::default();
+        evidence.facts.peer_is_local = peer_is_local;
+        evidence.facts.lanes_fixed = lanes_fixed;
+        evidence.facts.objects = objects;
+        Joiner { role, evidence, sending: None, limit: None, fresh: false }
+    }
+
+    /// A window of this end.
+    pub fn own(&mut self, sample: Sample) {
+        self.take(sample, self.role);
+    }
+
+    /// A window of the far end, as it told it.
+    pub fn far(&mut self, json: &str) {
+        let role = match self.role {
+            Role::Sender => Role::Receiver,
+            Role::Receiver => Role::Sender,
+        };
+        // Evidence is for words only: what cannot be read is missing there.
+        match serde_json::from_str::<Sample>(json) {
+            Ok(sample) => self.take(sample, role),
+            Err(error) => tracing::debug!("the far end's sample: {error}"),
+        }
+    }
+
+    /// What holds the copy now.
+    pub fn limit(&self) -> Option<Limit> {
+        self.limit
+    }
+
+    /// The window that was joined last, if it was not asked for before.
+    pub fn latest(&mut self) -> Option<&Window> {
+        std::mem::take(&mut self.fresh).then(|| self.evidence.windows.last()).flatten()
+    }
+
+    /// All of it, with what changes of the lane count brought.
+    pub fn into_evidence(mut self, trials: &[Trial]) -> Evidence {
+        self.evidence.trials = trials.to_vec();
+        self.evidence
+    }
+
+    fn take(&mut self, sample: Sample, role: Role) {
+        if let Some(told) = sample.facts {
+            let facts = &mut self.evidence.facts;
+            match role {
+                Role::Receiver => {
+                    facts.tcp_rmem_max = told.tcp_rmem_max;
+                    facts.disk = told.disk;
+                    facts.cpus = told.cpus;
+                }
+                Role::Sender => facts.rate_cap = told.rate_cap,
+            }
+        }
+        match role {
+            Role::Sender => self.sending = Some(sample.window),
+            Role::Receiver => self.join(sample.window),
+        }
+    }
+
+    /// The receiver's window is the ground: it has the bytes that arrived. The sender's last one says what its end did.
+    fn join(&mut self, mut window: Window) {
+        if let Some(sending) = &self.sending {
+            window.sending = sending.sending.clone();
+            for lane in &mut window.lanes {
+                if let Some(other) = sending.lanes.iter().find(|other| other.lane == lane.lane) {
+                    lane.sender = other.sender.clone();
+                }
+            }
+            if let Reading::Value(stages) = &sending.sending {
+                let limited = stages.share(stages.limited, sending.span);
+                window.lanes.iter_mut().for_each(|lane| lane.limited = window.span.mul_f64(limited));
+            }
+        }
+        self.limit = Some(judge_window(&window, &Context::live(&self.evidence)).limit);
+        self.evidence.push(window, MOST_WINDOWS);
+        self.fresh = true;
+    }
+}

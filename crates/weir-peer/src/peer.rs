@@ -1,0 +1,143 @@
+//! The far end: what `weir peer` does between the first word on its stdin and the last on its stdout.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::addresses;
+use crate::control::Control;
+use crate::end::{Context, End, Event, Events, listen_to, lost, read_message, tell};
+use crate::error::Error;
+use crate::hello;
+use crate::lane::dial::dial;
+use crate::lane::listen::Listener;
+use crate::receiver::{Receiver, Wanted};
+use crate::roots;
+use crate::secure::Keyring;
+use crate::sender::{Sender, spawn};
+use crate::wire::frame::{self, Kind};
+use crate::wire::message::{Hello, Listening, Message, Role, Start};
+use weir_codec::cipher::Cipher;
+
+/// How long the driver's address is tried.
+const PATIENCE: Duration = Duration::from_millis(2500);
+
+/// Serves one session over these streams.
+pub fn serve(mut input: impl Read + Send + 'static, mut output: File, version: &str) -> Result<(), Error> {
+    let (mailbox, events) = channel();
+    let events_to = Events::new("the other end", mailbox);
+    let io = |error: std::io::Error| lost(&events_to, &error);
+    output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
+    let control = Arc::new(Control::new(output));
+    let own = hello::own(version);
+    control.try_send(&Message::Hello(own.clone())).map_err(io)?;
+    let theirs = match next(&mut input, &events_to)? {
+        Message::Hello(theirs) => theirs,
+        _ => return Err(events_to.out_of_turn("something before hello")),
+    };
+    hello::check("the driver", &theirs)?;
+    let start = match next(&mut input, &events_to)? {
+        Message::Start(start) => *start,
+        _ => return Err(events_to.out_of_turn("something before the start")),
+    };
+    let begun = begin(start, (&own, &theirs), &control, &events_to);
+    let (end, context, _listener) = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            control.send(&Message::Abort(error.to_failure()));
+            // The driver reads that and closes.
+            while let Ok(Some(_)) = frame::read(&mut input, &mut Vec::new()) {}
+            return Err(error);
+        }
+    };
+    let (reader, reader_events) = (end.clone(), events_to.clone());
+    spawn("control", move || listen_to(input, &reader, &reader_events));
+    loop {
+        match events.recv() {
+            Ok(Event::Closed) | Err(_) => break,
+            Ok(Event::Dial(at, lane)) => dial_driver(&context, &end, &control, at, lane),
+            Ok(event) => {
+                let over = matches!(event, Event::Failed(_));
+                tell(&control, event);
+                if over {
+                    end.stop();
+                }
+            }
+        }
+    }
+    end.stop();
+    Ok(())
+}
+
+/// Makes the end that the driver asked for, and what accepts its lanes.
+fn begin(
+    start: Start,
+    (own, theirs): (&Hello, &Hello),
+    control: &Arc<Control>,
+    events: &Events,
+) -> Result<(End, Context, Option<Listener>), Error> {
+    let cipher = match start.cipher {
+        0 => None,
+        id => Some(Cipher::by_id(id).ok_or_else(|| events.out_of_turn("a cipher that does not exist"))?),
+    };
+    let keyring = Keyring::new(&start.secret, cipher);
+    let context = Context { keyring: keyring.clone(), role: start.role, events: events.clone() };
+    let end = match start.role {
+        Role::Sender => {
+            let (walks, roots) = roots::look(&start.paths).map_err(Error::Refused)?;
+            let sender =
+                Sender::new(Arc::clone(control), events.clone(), start.options, keyring.clone(), walks);
+            control.send(&Message::Roots(roots));
+            End::Sender(sender)
+        }
+        Role::Receiver => {
+            let [to] = &start.paths[..] else { return Err(events.out_of_turn("more than one target")) };
+            let wanted = Wanted { to: to.clone(), names: None, same_machine: own.boot == theirs.boot };
+            End::Receiver(Receiver::new(Arc::clone(control), events.clone(), start.options, wanted))
+        }
+    };
+    let listener = start.listen.and_then(|ports| {
+        let (end, events) = (end.clone(), events.clone());
+        let up = move |lane: crate::lane::Lane| {
+            let id = lane.id;
+            end.add_lane(lane);
+            events.send(Event::LaneUp(id));
+        };
+        Listener::start(ports, keyring, start.role, up).ok()
+    });
+    let port = listener.as_ref().map_or(0, Listener::port);
+    let connection = std::env::var("SSH_CONNECTION").ok();
+    let addresses = match addresses::of_ssh(connection.as_deref()) {
+        Some((_, own)) => vec![own],
+        None => addresses::HERE.to_vec(),
+    };
+    control.send(&Message::Listening(Listening { port, addresses }));
+    Ok((end, context, listener))
+}
+
+/// Connects to the driver, beside all else.
+fn dial_driver(context: &Context, end: &End, control: &Arc<Control>, mut at: Listening, lane: u32) {
+    let (context, end, control) = (context.clone(), end.clone(), Arc::clone(control));
+    // The driver does not know how it is seen from here; ssh's server does.
+    let connection = std::env::var("SSH_CONNECTION").ok();
+    at.addresses.extend(addresses::of_ssh(connection.as_deref()).map(|(client, _)| client));
+    spawn("dial", move || {
+        let made = dial(&at, lane, &context.keyring, context.role, PATIENCE);
+        let why = made.as_ref().err().cloned();
+        if let Ok(lane) = made {
+            end.add_lane(lane);
+        }
+        control.send(&Message::Dialled(lane, why));
+    });
+}
+
+fn next(input: &mut impl Read, events: &Events) -> Result<Message, Error> {
+    let mut body = Vec::new();
+    match frame::read(input, &mut body).map_err(|error| lost(events, &error))? {
+        Some(Kind::Message) => read_message(&body, events),
+        Some(Kind::Record) => Err(events.out_of_turn("a record before the start")),
+        None => Err(Error::Lost { host: events.host().to_owned(), why: None }),
+    }
+}

@@ -1,0 +1,233 @@
+//! A file that arrives in blocks.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FallocateFlags, fallocate};
+use weir_tree::{Entry, Kind, Pending, Target};
+
+use super::journal::Journal;
+use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of, extent};
+use crate::wire::message::{Failure, FailureKind};
+use crate::wire::patch::{self, Step};
+
+/// Below this a file is sent again rather than journalled: 4 MiB are a third of a second at 100 Mbit/s, and a journal
+/// costs two writes and a cut for each file of a tree.
+const WORTH_A_JOURNAL: u64 = 4 << 20;
+
+/// A file that arrives.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    /// What it is to be.
+    pub(crate) entry: Entry,
+    /// What is in its place until it is finished: where patches copy from.
+    pub(crate) old: Option<File>,
+    pending: RwLock<Option<Pending>>,
+    journal: Option<Journal>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    there: Subtrees,
+    /// The sender's digest, once it has sent all.
+    expected: Option<Digest>,
+}
+
+/// What a block changed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// More is to come.
+    More,
+    /// All is there, and the digest is the sender's.
+    Complete(Digest),
+}
+
+impl Incoming {
+    /// Makes a place for the file; takes up what an earlier run left, where its journal is of the same file.
+    pub(crate) fn begin(target: &Target, entry: Entry) -> Result<Incoming, Failure> {
+        let journalled = entry.size() >= WORTH_A_JOURNAL;
+        let pending = if journalled { part(target, &entry) } else { target.create(&entry) };
+        let pending = pending.map_err(Failure::local)?;
+        let mut there = Subtrees::new(entry.size());
+        let mut journal = None;
+        if journalled {
+            let failed = |error| Failure::local(format_args!("cannot journal {}: {error}", entry.name));
+            let resumed = if pending.adopted() {
+                Journal::resume(pending.file(), &entry).map_err(failed)?
+            } else {
+                None
+            };
+            journal = Some(match resumed {
+                Some((journal, blocks)) => {
+                    there = blocks;
+                    journal
+                }
+                None => Journal::begin(pending.file(), &entry).map_err(failed)?,
+            });
+        }
+        let state = Mutex::new(State { there, expected: None });
+        Ok(Incoming { entry, old: None, pending: RwLock::new(Some(pending)), journal, state })
+    }
+
+    /// The subtrees that are there.
+    pub(crate) fn there(&self) -> Vec<(u8, u64, Digest)> {
+        self.state().there.nodes().collect()
+    }
+
+    /// Bytes of the file that are there.
+    pub(crate) fn kept(&self) -> u64 {
+        let size = self.entry.size();
+        let missing = self.state().there.missing();
+        let missing: u64 =
+            missing.iter().map(|run| extent(run.end - 1, size).end - extent(run.start, size).start).sum();
+        size - missing
+    }
+
+    /// Whether these bytes are the block of that digest.
+    pub(crate) fn verify(&self, offset: u64, block: &[u8], digest: &Digest) -> bool {
+        let index = offset / BLOCK;
+        let extent = extent(index, self.entry.size());
+        let fits = extent.end - extent.start == block.len() as u64 && extent.start == offset;
+        fits && digest_of(block, index, self.entry.size()) == *digest
+    }
+
+    /// Builds a block out of the old version and literals.
+    pub(crate) fn build(&self, raw: &[u8], block: &mut Vec<u8>) -> Result<(), String> {
+        let (steps, mut literals) = patch::parse(raw).map_err(|error| error.to_string())?;
+        let old = self.old.as_ref().ok_or("there is no old version")?;
+        block.clear();
+        for step in steps {
+            match step {
+                Step::Copy { from, len } => {
+                    let start = block.len();
+                    block.resize(start + len as usize, 0);
+                    old.read_exact_at(&mut block[start..], from).map_err(|error| error.to_string())?;
+                }
+                Step::Literal { len } => {
+                    let (these, rest) = literals.split_at(len as usize);
+                    block.extend_from_slice(these);
+                    literals = rest;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a verified block in its place.
+    pub(crate) fn write(&self, offset: u64, block: &[u8], digest: &Digest) -> Result<Progress, Failure> {
+        let index = offset / BLOCK;
+        if self.state().there.contains(index) {
+            return self.progress();
+        }
+        let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
+        // Finished or given up meanwhile: the block was there before.
+        let Some(pending) = &*pending else { return Ok(Progress::More) };
+        match self.entry.kind {
+            Kind::File { sparse: true, .. } => write_around_holes(pending, offset, block),
+            _ => pending.write_at(offset, block),
+        }
+        .map_err(Failure::local)?;
+        if let Some(journal) = &self.journal {
+            let failed = |error| Failure::local(format_args!("cannot journal {}: {error}", self.entry.name));
+            journal.add(pending.file(), index, digest).map_err(failed)?;
+        }
+        self.state().there.insert(index, *digest);
+        self.progress()
+    }
+
+    /// The sender has sent all; its digest.
+    pub(crate) fn expect(&self, digest: Digest) -> Result<Progress, Failure> {
+        self.state().expected = Some(digest);
+        self.progress()
+    }
+
+    /// Gives the complete file its name. False where that was done or given up before.
+    pub(crate) fn finish(&self, sync: bool) -> Result<bool, Failure> {
+        let pending = self.pending.write().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(pending) = pending else { return Ok(false) };
+        if sync {
+            let failed = |error| Failure::local(format_args!("cannot sync {}: {error}", self.entry.name));
+            pending.file().sync_all().map_err(failed)?;
+        }
+        pending.finish(&self.entry).map_err(Failure::local)?;
+        Ok(true)
+    }
+
+    /// Nothing more comes; a part stays for the next run unless it is `worthless`.
+    pub(crate) fn give_up(&self, target: &Target, worthless: bool) {
+        let pending = self.pending.write().unwrap_or_else(PoisonError::into_inner).take();
+        if pending.is_some() && self.journal.is_some() && worthless {
+            drop(pending);
+            if let Err(error) = target.discard_part(&self.entry.name) {
+                tracing::debug!("{error}");
+            }
+        }
+    }
+
+    /// What was written so far survives a power cut.
+    pub(crate) fn sync(&self) {
+        let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(pending), Some(journal)) = (&*pending, &self.journal)
+            && let Err(error) = journal.sync(pending.file())
+        {
+            tracing::warn!("cannot sync {}: {error}", self.entry.name);
+        }
+    }
+
+    fn progress(&self) -> Result<Progress, Failure> {
+        let state = self.state();
+        match (state.there.root(), state.expected) {
+            (Some(root), Some(expected)) if root == expected => Ok(Progress::Complete(root)),
+            (Some(_), Some(_)) => {
+                let words =
+                    format!("{} is not what was sent: the digests differ; copy it again", self.entry.name);
+                Err(Failure::new(FailureKind::Verification, words))
+            }
+            _ => Ok(Progress::More),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The part of a file. One that another weir holds is waited for: the end of a run that was killed a moment ago takes as
+/// long as ssh needs to notice.
+fn part(target: &Target, entry: &Entry) -> Result<Pending, weir_tree::Error> {
+    let start = Instant::now();
+    loop {
+        match target.part(entry) {
+            Err(weir_tree::Error::Locked { .. }) if start.elapsed() < RELEASE => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            other => return other,
+        }
+    }
+}
+
+/// How long a part that is held is waited for.
+const RELEASE: Duration = Duration::from_secs(5);
+
+/// Pages of zeros become holes: of the file as it is, which may have other bytes there from an earlier run.
+fn write_around_holes(pending: &Pending, offset: u64, block: &[u8]) -> Result<(), weir_tree::Error> {
+    let is_zero = |page: &[u8]| page.iter().all(|byte| *byte == 0);
+    let mut at = 0;
+    for run in block.chunks(PAGE).collect::<Vec<_>>().chunk_by(|a, b| is_zero(a) == is_zero(b)) {
+        let len: usize = run.iter().map(|page| page.len()).sum();
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let hole =
+            is_zero(run[0]) && fallocate(pending.file(), flags, offset + at as u64, len as u64).is_ok();
+        if !hole {
+            pending.write_at(offset + at as u64, &block[at..at + len])?;
+        }
+        at += len;
+    }
+    Ok(())
+}
+
+/// The smallest hole of the usual file systems.
+const PAGE: usize = 4096;

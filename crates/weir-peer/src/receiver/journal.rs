@@ -1,0 +1,158 @@
+//! What of an unfinished file is there: a log in the same file, behind the place of its last block.
+//!
+//! So there is nothing beside the part that could be lost or be of another one, and the cut to the file's size removes
+//! it. Form: at the first multiple of 1 MiB at or after the file's end a head of 128 bytes, then 48 bytes for each block that
+//! was written, in the order of arrival. Every record carries a CRC-32C that starts from the head's, so that records of an
+//! earlier log do not count.
+//!
+//! A block's record is written after the block, so on the same boot every record holds. After another boot those hold that
+//! were written before a sync began that is known to have succeeded.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use weir_tree::Entry;
+
+use crate::subtrees::{BLOCK, Digest, Subtrees, blocks};
+
+const MAGIC: [u8; 16] = *b"weir-part-log-1\n";
+
+/// Bytes of the head: magic, size, modification time, boot, checksum.
+const HEAD: usize = 128;
+
+/// Bytes of a record: block, value, zero, checksum.
+const RECORD: usize = 48;
+
+/// In place of a block's number: a sync begins.
+const SYNC: u64 = u64::MAX - 1;
+
+/// In place of a block's number: the last sync that began has succeeded.
+const SYNCED: u64 = u64::MAX;
+
+/// A log that grows.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    at: u64,
+    seed: u32,
+    next: AtomicU64,
+}
+
+/// What a log says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// The blocks that are there.
+    pub there: Subtrees,
+    /// Bytes of the log that hold.
+    pub length: u64,
+    /// What the checksums of its records start from.
+    seed: u32,
+}
+
+impl Journal {
+    /// Begins a log in `file` for `entry`.
+    pub(crate) fn begin(file: &File, entry: &Entry) -> io::Result<Journal> {
+        let at = blocks(entry.size()) * BLOCK;
+        let head = head(entry, &boot());
+        file.write_all_at(&head, at)?;
+        // What an earlier log left behind the head would not check, but may as well go.
+        file.set_len(at + HEAD as u64)?;
+        Ok(Journal { at, seed: crc32c::crc32c(&head), next: AtomicU64::new(HEAD as u64) })
+    }
+
+    /// Goes on with the log in `file`, if it is one of `entry` as it is.
+    pub(crate) fn resume(file: &File, entry: &Entry) -> io::Result<Option<(Journal, Subtrees)>> {
+        let at = blocks(entry.size()) * BLOCK;
+        let mut from = file;
+        from.seek(SeekFrom::Start(at))?;
+        let log = parse(BufReader::with_capacity(1 << 16, from), entry, &boot())?;
+        Ok(log.map(|log| (Journal { at, seed: log.seed, next: AtomicU64::new(log.length) }, log.there)))
+    }
+
+    /// A block was written.
+    pub(crate) fn add(&self, file: &File, index: u64, digest: &Digest) -> io::Result<()> {
+        let place = self.next.fetch_add(RECORD as u64, Relaxed);
+        file.write_all_at(&record(self.seed, index, digest), self.at + place)
+    }
+
+    /// Waits until what is recorded is on the disk, and records that.
+    pub(crate) fn sync(&self, file: &File) -> io::Result<()> {
+        self.add(file, SYNC, &[0; 32])?;
+        file.sync_data()?;
+        self.add(file, SYNCED, &[0; 32])
+    }
+}
+
+/// Reads a log of `entry` as far as it checks; `None` where it is no log of this file as it is.
+pub fn parse(mut from: impl Read, entry: &Entry, boot: &[u8; 36]) -> io::Result<Option<Log>> {
+    let mut start = [0; HEAD];
+    if !fill(&mut from, &mut start)? {
+        return Ok(None);
+    }
+    let mut theirs = [0; 36];
+    theirs.copy_from_slice(&start[48..84]);
+    if start != head(entry, &theirs) {
+        return Ok(None);
+    }
+    let seed = crc32c::crc32c(&start);
+    let mut log = Log { there: Subtrees::new(entry.size()), length: HEAD as u64, seed };
+    let (mut syncing, mut synced) = (log.clone(), log.clone());
+    let mut bytes = [0; RECORD];
+    while fill(&mut from, &mut bytes)? {
+        let (mut index, mut digest) = ([0; 8], [0; 32]);
+        index.copy_from_slice(&bytes[..8]);
+        digest.copy_from_slice(&bytes[8..40]);
+        let index = u64::from_le_bytes(index);
+        if bytes != record(seed, index, &digest) {
+            break;
+        }
+        log.length += RECORD as u64;
+        match index {
+            SYNC => syncing = log.clone(),
+            SYNCED => synced = syncing.clone(),
+            index => drop(log.there.insert(index, digest)),
+        }
+    }
+    Ok(Some(if theirs == *boot { log } else { synced }))
+}
+
+/// Fills `bytes`; false at the end.
+fn fill(from: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
+    match from.read_exact(bytes) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// This boot's id: 36 characters. Of a system that tells none, one that equals no other.
+fn boot() -> [u8; 36] {
+    let mut id = [0; 36];
+    match fs::read("/proc/sys/kernel/random/boot_id") {
+        Ok(text) if text.len() >= id.len() => id.copy_from_slice(&text[..36]),
+        _ => aws_lc_rs::rand::fill(&mut id).unwrap_or_default(),
+    }
+    id
+}
+
+fn head(entry: &Entry, boot: &[u8; 36]) -> [u8; HEAD] {
+    let mut bytes = [0; HEAD];
+    bytes[..16].copy_from_slice(&MAGIC);
+    bytes[16..24].copy_from_slice(&entry.size().to_le_bytes());
+    bytes[24..32].copy_from_slice(&entry.mtime.secs().to_le_bytes());
+    bytes[32..36].copy_from_slice(&entry.mtime.nanos().to_le_bytes());
+    bytes[48..84].copy_from_slice(boot);
+    let sum = crc32c::crc32c(&bytes[..124]);
+    bytes[124..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+fn record(seed: u32, index: u64, digest: &Digest) -> [u8; RECORD] {
+    let mut bytes = [0; RECORD];
+    bytes[..8].copy_from_slice(&index.to_le_bytes());
+    bytes[8..40].copy_from_slice(digest);
+    let sum = crc32c::crc32c_append(seed, &bytes[..44]);
+    bytes[44..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}

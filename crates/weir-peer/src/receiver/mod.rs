@@ -1,0 +1,415 @@
+//! The receiver's end: threads that each take a record from a lane, open, decompress, verify and write it.
+//!
+//! Two threads take turns on a lane: while one opens and writes its record the other reads the next.
+
+mod answer;
+mod incoming;
+pub mod journal;
+mod landing;
+mod store;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver as Mailbox, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_observe::thread::{current_tid, thread_cpu_now};
+use weir_transfer::stage_clock::{Stage, StageClock};
+use weir_tree::{Name, Target};
+
+use crate::control::Control;
+use crate::end::{Event, Events};
+use crate::error::{Error, LaneError};
+use crate::lane::{Lane, LaneReceiver};
+use crate::roots::{self, Placement};
+use crate::sender::spawn;
+use crate::subtrees::Digest;
+use crate::watch::{LOOK, Watch, Worker};
+use crate::wire::message::{Failure, FailureKind, Message, Options, Problem, Role, Root, Totals};
+use crate::wire::record::{HEADER, Header};
+use incoming::{Incoming, Progress};
+use landing::Landing;
+
+/// Threads that take turns on a lane.
+const TURNS: usize = 2;
+
+/// Between two syncs of the files under way: what a power cut may cost.
+const SYNC: Duration = Duration::from_secs(10);
+
+/// Acknowledgements are told no more often, so that they cost nothing beside the blocks.
+const TELL: Duration = Duration::from_millis(5);
+
+/// The receiver's end of a session.
+#[derive(Debug)]
+pub struct Receiver {
+    control: Arc<Control>,
+    events: Events,
+    options: Options,
+    wanted: Wanted,
+    place: OnceLock<Place>,
+    files: Mutex<HashMap<u64, Arc<Incoming>>>,
+    lanes: Mutex<HashMap<u32, Arc<LaneReceiver>>>,
+    ssh: Mutex<Option<SyncSender<Vec<u8>>>>,
+    landing: Landing,
+    counts: Counts,
+    workers: Mutex<Vec<Arc<Worker>>>,
+    /// Folders of whose content only a part has been told.
+    keeps: Mutex<HashMap<Name, HashSet<Vec<u8>>>>,
+    over: AtomicBool,
+}
+
+/// What this end is to receive, before the sources are known.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The target as it was written.
+    pub to: Vec<u8>,
+    /// What the sources are called, where this end knows: the other end's word on it does not count then.
+    pub names: Option<Vec<Name>>,
+    /// Both ends share their files.
+    pub same_machine: bool,
+}
+
+/// Where it all goes.
+#[derive(Debug)]
+struct Place {
+    target: Target,
+    /// What the sources are called there: nothing else may come.
+    roots: Vec<Name>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    files: AtomicU64,
+    unchanged: AtomicU64,
+    others: AtomicU64,
+    deleted: AtomicU64,
+    /// Bytes that are in their place, for progress.
+    bytes: AtomicU64,
+    kept: AtomicU64,
+    /// Bytes as they came over lanes.
+    packed: AtomicU64,
+}
+
+impl Receiver {
+    /// An end that is to receive `wanted`.
+    pub fn new(control: Arc<Control>, events: Events, options: Options, wanted: Wanted) -> Arc<Receiver> {
+        Arc::new(Receiver {
+            control,
+            events,
+            options,
+            wanted,
+            place: OnceLock::new(),
+            files: Mutex::default(),
+            lanes: Mutex::default(),
+            ssh: Mutex::default(),
+            landing: Landing::default(),
+            counts: Counts::default(),
+            workers: Mutex::default(),
+            keeps: Mutex::default(),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    /// Finds the sources' place and begins to receive them.
+    fn start(self: &Arc<Self>, mut roots: Vec<Root>) -> Result<(), Error> {
+        if let Some(names) = &self.wanted.names {
+            if names.len() != roots.len() {
+                return Err(self.events.out_of_turn("sources that were not asked for"));
+            }
+            roots.iter_mut().zip(names).for_each(|(root, name)| root.name = name.clone());
+        }
+        let placed = roots::place(&self.wanted.to, &roots, self.wanted.same_machine, &self.options);
+        let Placement { target, names } = placed.map_err(Error::Refused)?;
+        if self.place.set(Place { target, roots: names.clone() }).is_err() {
+            return Err(self.events.out_of_turn("its sources twice"));
+        }
+        self.control.send(&Message::Placed(names));
+        let teller = Arc::clone(self);
+        spawn("tell", move || {
+            while let Some(news) = teller.landing.wait() {
+                for (lane, through) in news {
+                    teller.control.send(&Message::Landed(lane, through));
+                }
+                std::thread::sleep(TELL);
+            }
+        });
+        let watcher = Arc::clone(self);
+        spawn("watch", move || watcher.observe());
+        let syncer = Arc::downgrade(self);
+        spawn("sync", move || {
+            loop {
+                std::thread::sleep(SYNC);
+                let Some(end) = syncer.upgrade() else { return };
+                let files: Vec<_> = end.files().values().cloned().collect();
+                files.iter().for_each(|file| file.sync());
+            }
+        });
+        Ok(())
+    }
+
+    /// A lane stands.
+    pub fn add_lane(self: &Arc<Self>, lane: Lane) {
+        let lane = Arc::new(lane.into_receiver());
+        self.lanes().insert(lane.id, Arc::clone(&lane));
+        for _ in 0..TURNS {
+            let (end, lane) = (Arc::clone(self), Arc::clone(&lane));
+            spawn("receive", move || match end.receive(&lane) {
+                Ok(()) => drop(end.lanes().remove(&lane.id)),
+                Err(error) => end.lane_lost(lane.id, &error.to_string()),
+            });
+        }
+    }
+
+    /// The lane inside ssh stands.
+    pub fn add_ssh_lane(self: &Arc<Self>, id: u32) {
+        let (sender, mailbox) = sync_channel(TURNS);
+        *self.ssh.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        let mailbox = Arc::new(Mutex::new(mailbox));
+        for _ in 0..TURNS {
+            let (end, mailbox) = (Arc::clone(self), Arc::clone(&mailbox));
+            spawn("receive", move || end.receive_over_ssh(id, &mailbox));
+        }
+    }
+
+    /// A record that came as a frame. Waits while the threads are busy.
+    pub fn handle_record(&self, frame: Vec<u8>) -> Result<(), Error> {
+        let ssh = self.ssh.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match ssh {
+            Some(ssh) => ssh.send(frame).map_err(|_| self.events.out_of_turn("a record after the end")),
+            None => Err(self.events.out_of_turn("a record before its lane")),
+        }
+    }
+
+    /// A lane is over. Tells the sender and who manages lanes, once.
+    pub fn lane_lost(&self, id: u32, why: &str) {
+        let lane = self.lanes().remove(&id);
+        if let Some(lane) = lane {
+            lane.close();
+            self.control.send(&Message::LaneLost(id, why.to_owned()));
+            self.events.send(Event::LaneLost(id, why.to_owned()));
+        }
+    }
+
+    /// A message from the sender.
+    pub fn handle(self: &Arc<Self>, message: Message) -> Result<(), Error> {
+        match message {
+            Message::Roots(roots) => self.start(roots),
+            Message::Offer(offers) => {
+                let place = self.place()?;
+                self.answer_all(place, offers);
+                Ok(())
+            }
+            Message::End(id, outcome) => {
+                self.ended(id, outcome);
+                Ok(())
+            }
+            Message::LaneLost(id, why) => {
+                self.lane_lost(id, &why);
+                Ok(())
+            }
+            Message::Finish(_) => {
+                self.say_words();
+                let totals = self.totals();
+                self.control.send(&Message::Finished(totals));
+                self.events.send(Event::Finished(totals));
+                Ok(())
+            }
+            _ => Err(self.events.out_of_turn("what only a receiver says")),
+        }
+    }
+
+    /// Ends all work: threads return as soon as they can. Parts stay.
+    pub fn stop(&self) {
+        self.over.store(true, Relaxed);
+        self.landing.stop();
+        self.ssh.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for lane in std::mem::take(&mut *self.lanes()).into_values() {
+            lane.close();
+        }
+        for file in std::mem::take(&mut *self.files()).into_values() {
+            if let Some(place) = self.place.get() {
+                file.give_up(&place.target, false);
+            }
+        }
+    }
+
+    /// What was done so far.
+    pub fn totals(&self) -> Totals {
+        let of = |count: &AtomicU64| count.load(Relaxed);
+        Totals {
+            files: of(&self.counts.files),
+            unchanged: of(&self.counts.unchanged),
+            others: of(&self.counts.others),
+            deleted: of(&self.counts.deleted),
+            bytes: of(&self.counts.bytes),
+            kept: of(&self.counts.kept),
+            packed: of(&self.counts.packed),
+        }
+    }
+
+    /// Takes records from a lane until it ends.
+    fn receive(&self, lane: &LaneReceiver) -> Result<(), LaneError> {
+        let clock = self.clock(lane.id);
+        let mut buffers = store::Buffers::default();
+        let mut sealed = Vec::new();
+        loop {
+            clock.enter(Stage::Receive);
+            let before = thread_cpu_now();
+            let Some(header) = lane.read(&mut sealed)? else { return Ok(()) };
+            clock.add_receive_cpu(thread_cpu_now().saturating_sub(before));
+            clock.enter(Stage::Decrypt);
+            let plain = lane.open(&header, &mut sealed)?;
+            self.counts.packed.fetch_add(plain.len() as u64, Relaxed);
+            self.store(lane.id, header.sequence, plain, &mut buffers, &clock)?;
+            self.landing.done(lane.id, header.sequence, 1);
+        }
+    }
+
+    fn receive_over_ssh(&self, id: u32, mailbox: &Mutex<Mailbox<Vec<u8>>>) {
+        let clock = self.clock(id);
+        let mut buffers = store::Buffers::default();
+        loop {
+            clock.enter(Stage::Receive);
+            let frame = mailbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(frame) = frame else { return };
+            let stored = parse_frame(&frame).and_then(|(header, plain)| {
+                self.store(id, header.sequence, plain, &mut buffers, &clock)?;
+                Ok(header.sequence)
+            });
+            match stored {
+                Ok(sequence) => self.landing.done(id, sequence, 0),
+                Err(_) => {
+                    let error = self.events.out_of_turn("a record of unknown form");
+                    return self.events.send(Event::Failed(error));
+                }
+            }
+        }
+    }
+
+    fn ended(&self, id: u64, outcome: Result<Digest, Failure>) {
+        let Some(file) = self.files().get(&id).cloned() else { return };
+        match outcome {
+            Ok(digest) => {
+                let progress = file.expect(digest);
+                self.advance(id, &file, progress);
+            }
+            Err(failure) => {
+                self.files().remove(&id);
+                if let Some(place) = self.place.get() {
+                    // What came of a file that is another now is worth nothing; of one that cannot be read it may be.
+                    file.give_up(&place.target, failure.kind == FailureKind::Changed);
+                }
+            }
+        }
+    }
+
+    /// Acts on what a block or the sender's digest changed.
+    fn advance(&self, id: u64, file: &Arc<Incoming>, progress: Result<Progress, Failure>) {
+        let stored = match progress {
+            Ok(Progress::More) => return,
+            Ok(Progress::Complete(digest)) => match file.finish(self.options.sync) {
+                Ok(true) => Ok(digest),
+                Ok(false) => return,
+                Err(failure) => Err(failure),
+            },
+            Err(failure) => Err(failure),
+        };
+        if self.files().remove(&id).is_none() {
+            return; // another thread has told it
+        }
+        match &stored {
+            Ok(_) => drop(self.counts.files.fetch_add(1, Relaxed)),
+            Err(failure) => {
+                if let Some(place) = self.place.get() {
+                    file.give_up(&place.target, failure.kind == FailureKind::Verification);
+                }
+            }
+        }
+        self.control.send(&Message::Stored(id, stored));
+    }
+
+    /// What could not be kept, at the end.
+    fn say_words(&self) {
+        let Some(place) = self.place.get() else { return };
+        for word in place.target.words() {
+            let what = match word.lack {
+                weir_tree::target::Lack::Xattrs => "extended attributes",
+                weir_tree::target::Lack::Owner => "owner or group",
+                weir_tree::target::Lack::Mode => "mode",
+                weir_tree::target::Lack::Times => "times",
+            };
+            let more = if word.count > 1 { format!(" and {} more", word.count - 1) } else { String::new() };
+            let words = format!(
+                "{what} not kept for {}{more}: {}",
+                word.first,
+                std::io::Error::from_raw_os_error(word.errno)
+            );
+            self.problem(word.first, Failure::new(FailureKind::Local, words), true);
+        }
+    }
+
+    fn problem(&self, name: Name, failure: Failure, harmless: bool) {
+        self.events.problem(Problem { name, failure, harmless });
+    }
+
+    /// The clock of the calling thread, which takes records of this lane.
+    fn clock(&self, lane: u32) -> Arc<StageClock> {
+        let clock = Arc::new(StageClock::new(Instant::now()));
+        let worker = Worker { clock: Arc::clone(&clock), tid: current_tid(), lane: Some(lane) };
+        self.workers().push(Arc::new(worker));
+        clock
+    }
+
+    fn observe(&self) {
+        let output = roots::expand(&self.wanted.to);
+        let mut watch = Watch::new(Role::Receiver, Some(&output));
+        while !self.over.load(Relaxed) {
+            std::thread::sleep(LOOK);
+            let sockets: Vec<_> =
+                self.lanes().values().map(|lane| (lane.id, Some(Arc::clone(lane.stream())))).collect();
+            watch.look(&sockets, &self.workers());
+            if let Some(closed) = watch.close(&self.counts.bytes, None) {
+                self.events.send(Event::Window(Box::new(closed.sample)));
+            }
+        }
+    }
+
+    fn workers(&self) -> MutexGuard<'_, Vec<Arc<Worker>>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self) -> Result<&Place, Error> {
+        self.place.get().ok_or_else(|| self.events.out_of_turn("an offer before its place"))
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<u64, Arc<Incoming>>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, HashMap<u32, Arc<LaneReceiver>>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Whether something of that name was asked for.
+    fn admits(&self, name: &Name) -> Result<(), Failure> {
+        if self.roots.iter().any(|root| name.is_within(root)) {
+            return Ok(());
+        }
+        let words = format!("{name} was not asked for: the other end lies, or is broken");
+        Err(Failure::new(FailureKind::Session, words))
+    }
+}
+
+fn parse_frame(frame: &[u8]) -> Result<(Header, &[u8]), crate::wire::record::Malformed> {
+    let (header, plain) =
+        frame.split_first_chunk::<HEADER>().ok_or(crate::wire::record::Malformed::Footer)?;
+    let header = Header::parse(header)?;
+    if header.length == plain.len() {
+        Ok((header, plain))
+    } else {
+        Err(crate::wire::record::Malformed::Length(plain.len() as u64))
+    }
+}

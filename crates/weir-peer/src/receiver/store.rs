@@ -1,0 +1,196 @@
+//! What becomes of an opened record.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_codec::codec::Codec;
+use weir_observe::thread::thread_cpu_now;
+use weir_transfer::stage_clock::{Stage, StageClock};
+use weir_tree::{Kind, Name};
+
+use super::{Place, Receiver};
+use crate::end::Event;
+use crate::wire::batch::{self, Keep, Member};
+use crate::wire::message::{Deed, Failure, FailureKind, Message};
+use crate::wire::record::{self, Footer, HOLE, Malformed};
+
+/// The buffers of a thread.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    raw: Vec<u8>,
+    built: Vec<u8>,
+}
+
+/// What a hole reads as. Of the program's zeroed memory: takes none of its own until it is read.
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+
+impl Receiver {
+    /// Does what a record says. What is wrong with one file or entry is told and is no error.
+    pub(super) fn store(
+        &self,
+        lane: u32,
+        sequence: u64,
+        plain: &[u8],
+        buffers: &mut Buffers,
+        clock: &StageClock,
+    ) -> Result<(), Malformed> {
+        let (payload, footer) = Footer::split(plain)?;
+        clock.enter(Stage::Decompress);
+        let raw = match footer.codec {
+            0 => payload,
+            HOLE if footer.kind == record::Kind::Block => &ZEROS[..footer.raw as usize],
+            id => {
+                let unpacked =
+                    Codec::by_id(id).ok_or("a codec that does not exist".to_owned()).and_then(|codec| {
+                        let done = codec.decompress(payload, footer.raw as usize, &mut buffers.raw);
+                        done.map_err(|error| error.to_string())
+                    });
+                if let Err(why) = unpacked {
+                    self.control.send(&Message::Again(lane, sequence, why));
+                    return Ok(());
+                }
+                &buffers.raw[..]
+            }
+        };
+        match footer.kind {
+            record::Kind::Hello => Ok(()),
+            record::Kind::Block => {
+                self.store_block(lane, sequence, &footer, raw, clock);
+                Ok(())
+            }
+            record::Kind::Batch => self.store_batch(lane, sequence, &footer, raw, clock),
+            record::Kind::Patch => {
+                self.store_patch(lane, sequence, &footer, raw, &mut buffers.built, clock);
+                Ok(())
+            }
+        }
+    }
+
+    fn store_block(&self, lane: u32, sequence: u64, footer: &Footer, raw: &[u8], clock: &StageClock) {
+        // Of a file that has ended: a block that came twice, or of one that was given up.
+        let Some(file) = self.files().get(&footer.file).cloned() else { return };
+        clock.enter(Stage::Verify);
+        if !file.verify(footer.offset, raw, &footer.digest) {
+            let why = format!("{}: the block at {} does not have its digest", file.entry.name, footer.offset);
+            self.control.send(&Message::Again(lane, sequence, why));
+            return;
+        }
+        clock.enter(Stage::Write);
+        let before = thread_cpu_now();
+        let progress = file.write(footer.offset, raw, &footer.digest);
+        clock.add_write_cpu(thread_cpu_now().saturating_sub(before));
+        self.counts.bytes.fetch_add(raw.len() as u64, Relaxed);
+        clock.enter(Stage::Other);
+        self.advance(footer.file, &file, progress);
+    }
+
+    fn store_patch(
+        &self,
+        lane: u32,
+        sequence: u64,
+        footer: &Footer,
+        raw: &[u8],
+        built: &mut Vec<u8>,
+        clock: &StageClock,
+    ) {
+        let Some(file) = self.files().get(&footer.file).cloned() else { return };
+        match file.build(raw, built) {
+            Ok(()) => self.store_block(lane, sequence, footer, built, clock),
+            Err(why) => {
+                self.control.send(&Message::Again(lane, sequence, format!("{}: {why}", file.entry.name)))
+            }
+        }
+    }
+
+    fn store_batch(
+        &self,
+        lane: u32,
+        sequence: u64,
+        footer: &Footer,
+        raw: &[u8],
+        clock: &StageClock,
+    ) -> Result<(), Malformed> {
+        clock.enter(Stage::Verify);
+        if *blake3::hash(raw).as_bytes() != footer.digest {
+            self.control.send(&Message::Again(lane, sequence, "a batch does not have its digest".to_owned()));
+            return Ok(());
+        }
+        let place = self.place.get().ok_or(Malformed::Footer)?;
+        let (members, mut contents) = batch::parse(raw).map_err(|_| Malformed::Footer)?;
+        clock.enter(Stage::Write);
+        for member in &members {
+            // batch::parse has checked that the sizes add up.
+            let (content, rest) = contents.split_at(member.entry.size() as usize);
+            contents = rest;
+            if let Err(failure) = self.place_member(place, member, content) {
+                self.problem(member.entry.name.clone(), failure, false);
+            }
+        }
+        Ok(())
+    }
+
+    fn place_member(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Failure> {
+        let entry = &member.entry;
+        place.admits(&entry.name)?;
+        if let Some(keep) = &member.keep {
+            self.remove_others(place, &entry.name, keep)?;
+        }
+        if self.options.dry_run || member.keep.as_ref().is_some_and(|keep| keep.more) {
+            return Ok(());
+        }
+        let target = &place.target;
+        let done = match &entry.kind {
+            Kind::Directory if member.last => target.finish_directory(entry),
+            Kind::Directory => target.directory(&entry.name),
+            Kind::File { .. } => target.small(entry, content),
+            Kind::Symlink { .. } => target.symlink(entry),
+            Kind::HardLink { to } => {
+                place.admits(to)?;
+                target.hard_link(entry)
+            }
+            Kind::Special(special) => {
+                return Err(Failure::local(format_args!(
+                    "{} is {} and is not written",
+                    entry.name,
+                    special.words()
+                )));
+            }
+        };
+        done.map_err(Failure::local)?;
+        if entry.is_file() {
+            self.counts.files.fetch_add(1, Relaxed);
+            self.counts.bytes.fetch_add(entry.size(), Relaxed);
+        } else if !member.last {
+            self.counts.others.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Removes what the source does not have in this folder, once all that it has is told.
+    fn remove_others(&self, place: &Place, folder: &Name, keep: &Keep) -> Result<(), Failure> {
+        let mut keeps = self.keeps.lock().unwrap_or_else(PoisonError::into_inner);
+        keeps.entry(folder.clone()).or_default().extend(keep.names.iter().cloned());
+        if keep.more {
+            return Ok(());
+        }
+        let names = keeps.remove(folder).unwrap_or_default();
+        drop(keeps);
+        // Only ever asked for by the user: a sender that deletes unasked is refused.
+        if !self.options.delete {
+            return Err(Failure::new(
+                FailureKind::Session,
+                "the other end wants to delete, which was not asked for",
+            ));
+        }
+        for extra in place.target.extras(folder, &names, &self.options.filter).map_err(Failure::local)? {
+            if self.options.dry_run {
+                self.events.send(Event::Would(Deed::Delete, extra));
+                self.counts.deleted.fetch_add(1, Relaxed);
+            } else {
+                let gone = place.target.remove(&extra).map_err(Failure::local)?;
+                self.counts.deleted.fetch_add(gone, Relaxed);
+            }
+        }
+        Ok(())
+    }
+}

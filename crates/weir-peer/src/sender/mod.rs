@@ -1,0 +1,440 @@
+//! The sender's end: a walk that finds entries, a queue of what is to be sent, and workers that each read, digest,
+//! compress, encrypt and send one record after another.
+//!
+//! A worker does all of it on one thread, so that a block is touched while it is in the cache, and waits for a lane only
+//! when its record is ready. With more workers than lanes the next blocks are prepared while one is being sent; that is all
+//! the queue there is.
+
+mod batch;
+mod lanes;
+mod packer;
+mod producer;
+mod queue;
+mod source;
+mod worker;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use weir_observe::thread::current_tid;
+use weir_transfer::limiter::Limiter;
+use weir_transfer::stage_clock::StageClock;
+use weir_tree::delta::Signature;
+use weir_tree::walk::Root;
+use weir_tree::{Entry, Name, Source};
+use weir_units::Rate;
+
+use crate::control::Control;
+use crate::end::{Event, Events};
+use crate::error::Error;
+use crate::lane::{Lane, LaneSender};
+use crate::secure::Keyring;
+use crate::subtrees::Digest;
+use crate::watch::{LOOK, Watch, Worker};
+use crate::wire::message::{Answer, Failure, FailureKind, Message, Offered, Options, Problem, Role, Totals};
+pub(crate) use producer::digest_of_file;
+
+use lanes::Lanes;
+use packer::Packer;
+use queue::{Item, Job, Queue};
+use source::SourceFile;
+
+/// A file of at most this many bytes travels in a batch, without an offer and an answer of its own.
+pub(crate) const SMALL: u64 = 256 << 10;
+
+/// Signatures that are being received: of one file at most 16 MiB.
+const MAX_SIGNATURES: usize = 16 << 20;
+
+/// The sender's end of a session.
+#[derive(Debug)]
+pub struct Sender {
+    control: Arc<Control>,
+    events: Events,
+    options: Options,
+    keyring: Keyring,
+    /// The sources, until it is known what they are to be called.
+    roots: Mutex<Vec<Root>>,
+    queue: Queue,
+    lanes: Lanes,
+    files: Mutex<Files>,
+    limiter: Option<Limiter>,
+    packer: Packer,
+    counts: Counts,
+    workers: Mutex<Vec<Arc<Worker>>>,
+    /// Bytes of the files that the walk has found.
+    found: AtomicU64,
+    over: AtomicBool,
+}
+
+/// Files that the other end knows by number.
+#[derive(Debug, Default)]
+struct Files {
+    offered: HashMap<u64, Waiting>,
+    under_way: HashMap<u64, Arc<SourceFile>>,
+    /// Pieces so far.
+    signatures: HashMap<u64, Vec<u8>>,
+    next_id: u64,
+}
+
+/// A file whose answer has not come.
+#[derive(Debug)]
+struct Waiting {
+    /// Its place in the order of the walk.
+    number: u64,
+    entry: Entry,
+    source: Source,
+    /// How often it was begun.
+    attempt: u8,
+}
+
+/// What went through a codec at a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodecShare {
+    /// The codec's number.
+    pub codec: u8,
+    /// Its level.
+    pub level: i32,
+    /// Bytes before.
+    pub raw: u64,
+    /// Bytes after.
+    pub packed: u64,
+}
+
+/// What was done so far.
+#[derive(Debug, Default)]
+struct Counts {
+    files: AtomicU64,
+    unchanged: AtomicU64,
+    others: AtomicU64,
+    bytes: AtomicU64,
+    kept: AtomicU64,
+    packed: AtomicU64,
+}
+
+impl Sender {
+    /// An end that is to send `roots`.
+    pub fn new(
+        control: Arc<Control>,
+        events: Events,
+        options: Options,
+        keyring: Keyring,
+        roots: Vec<Root>,
+    ) -> Arc<Sender> {
+        let start = Instant::now();
+        let limiter = options.rate_cap.map(|rate| Limiter::new(Rate(rate as f64)));
+        let packer = Packer::new(options.codec, start);
+        Arc::new(Sender {
+            control,
+            events,
+            options,
+            keyring,
+            roots: Mutex::new(roots),
+            queue: Queue::new(),
+            lanes: Lanes::default(),
+            files: Mutex::default(),
+            limiter,
+            packer,
+            counts: Counts::default(),
+            workers: Mutex::default(),
+            found: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    /// Begins to send, under these names: one thread walks, others work.
+    fn start(self: &Arc<Self>, names: Vec<Name>) -> Result<(), Error> {
+        let mut roots = std::mem::take(&mut *self.roots.lock().unwrap_or_else(PoisonError::into_inner));
+        if roots.is_empty() || roots.len() != names.len() {
+            return Err(self.events.out_of_turn("where other sources go"));
+        }
+        for (root, name) in roots.iter_mut().zip(names) {
+            root.name = name;
+        }
+        let walker = Arc::clone(self);
+        spawn("walk", move || walker.walk(roots));
+        for _ in 0..workers() {
+            let end = Arc::clone(self);
+            spawn("send", move || {
+                let clock = Arc::new(StageClock::new(Instant::now()));
+                let worker = Worker { clock: Arc::clone(&clock), tid: current_tid(), lane: None };
+                end.workers().push(Arc::new(worker));
+                end.work(&clock);
+            });
+        }
+        let watcher = Arc::clone(self);
+        spawn("watch", move || watcher.observe());
+        let waiter = Arc::clone(self);
+        spawn("settle", move || {
+            if waiter.queue.wait_settled() {
+                waiter.control.send(&Message::Finish(waiter.totals()));
+            }
+        });
+        Ok(())
+    }
+
+    /// A lane stands.
+    pub fn add_lane(&self, lane: Lane) {
+        let (lane, stream) = lane.into_sender();
+        self.lanes.add(lane, Some(stream));
+    }
+
+    /// The lane inside ssh stands.
+    pub fn add_ssh_lane(&self, id: u32) {
+        self.lanes.add(LaneSender::over_ssh(id, Arc::clone(&self.control), &self.keyring), None);
+    }
+
+    /// A lane is to take no more records.
+    pub fn retire(&self, id: u32) {
+        self.lanes.retire(id);
+    }
+
+    /// A lane is over. Tells who manages lanes, once.
+    pub fn lane_lost(&self, id: u32, why: &str) {
+        let stood = self.lanes.remove(id);
+        // Each time: a worker that had taken the lane may have noted its record only after it was removed.
+        self.queue.lane_lost(id);
+        if stood {
+            self.events.send(Event::LaneLost(id, why.to_owned()));
+        }
+    }
+
+    /// A message from the receiver.
+    pub fn handle(self: &Arc<Self>, message: Message) -> Result<(), Error> {
+        match message {
+            Message::Placed(names) => self.start(names),
+            Message::Finished(totals) => {
+                self.events.send(Event::Finished(totals));
+                Ok(())
+            }
+            Message::Answer(answers) => {
+                answers.into_iter().try_for_each(|(id, answer)| self.answered(id, answer))
+            }
+            Message::Signature(id, piece) => self.take_signature(id, &piece),
+            Message::Would(deed, name) => {
+                self.events.send(Event::Would(deed, name));
+                Ok(())
+            }
+            Message::Landed(lane, through) => {
+                self.landed(lane, through);
+                Ok(())
+            }
+            Message::Again(lane, sequence, why) => {
+                tracing::warn!("a block has to be sent again: {why}");
+                self.queue.again(lane, sequence);
+                Ok(())
+            }
+            Message::Stored(id, outcome) => {
+                self.stored(id, outcome);
+                Ok(())
+            }
+            Message::Retire(id) => {
+                self.retire(id);
+                Ok(())
+            }
+            Message::LaneLost(id, why) => {
+                self.lane_lost(id, &why);
+                Ok(())
+            }
+            _ => Err(self.events.out_of_turn("what only a sender says")),
+        }
+    }
+
+    /// Ends all work: threads return as soon as they can.
+    pub fn stop(&self) {
+        self.over.store(true, Relaxed);
+        self.queue.stop();
+        self.lanes.stop();
+    }
+
+    /// What was done so far.
+    pub fn totals(&self) -> Totals {
+        let of = |count: &AtomicU64| count.load(Relaxed);
+        Totals {
+            files: of(&self.counts.files),
+            unchanged: of(&self.counts.unchanged),
+            others: of(&self.counts.others),
+            deleted: 0,
+            bytes: of(&self.counts.bytes),
+            kept: of(&self.counts.kept),
+            packed: of(&self.counts.packed),
+        }
+    }
+
+    /// Bytes of all files, once the walk has found them all.
+    pub fn total(&self) -> Option<u64> {
+        self.queue.is_exhausted().then(|| self.found.load(Relaxed))
+    }
+
+    /// What went through which codec: number, level, bytes before and after.
+    pub fn codecs(&self) -> Vec<CodecShare> {
+        let shares = self.packer.shares().into_iter();
+        shares
+            .map(|((codec, level), share)| CodecShare { codec, level, raw: share.raw, packed: share.packed })
+            .collect()
+    }
+
+    /// Looks at lanes and workers; tells the chooser of the link, and whoever runs the end of all.
+    fn observe(&self) {
+        let mut watch = Watch::new(Role::Sender, None);
+        let mut packed = 0;
+        while !self.over.load(Relaxed) {
+            std::thread::sleep(LOOK);
+            watch.look(&self.lanes.sockets(), &self.workers());
+            let Some(closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
+            let now = self.counts.packed.load(Relaxed);
+            let handed =
+                (now - std::mem::replace(&mut packed, now)) as f64 / closed.sample.window.span.as_secs_f64();
+            self.packer.link(closed.acked.unwrap_or(handed), closed.backlog, closed.busy);
+            self.events.send(Event::Window(Box::new(closed.sample)));
+        }
+    }
+
+    fn workers(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Worker>>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answered(&self, id: u64, answer: Answer) -> Result<(), Error> {
+        let waiting = self.files().offered.remove(&id);
+        let Some(waiting) = waiting else {
+            return Err(self.events.out_of_turn("an answer to no offer"));
+        };
+        match answer {
+            Answer::All if waiting.entry.size() <= SMALL => {
+                let Waiting { number, entry, source, .. } = waiting;
+                self.queue.push_item(Item { number, entry, source: Some(source), last: false, keep: None });
+            }
+            Answer::All => self.send_file(id, waiting, &[], None),
+            Answer::Rest(nodes) => self.send_file(id, waiting, &nodes, None),
+            Answer::Differing => {
+                let signature = self.files().signatures.remove(&id).unwrap_or_default();
+                // One that cannot be read is as good as none.
+                let signature = postcard::from_bytes::<Signature>(&signature).ok();
+                self.send_file(id, waiting, &[], signature);
+            }
+            Answer::Nothing => {
+                self.counts.unchanged.fetch_add(1, Relaxed);
+                self.count_file(&waiting.entry);
+                self.queue.settle(waiting.number);
+            }
+            Answer::Refused(failure) => {
+                self.problem(waiting.entry.name, failure);
+                self.queue.settle(waiting.number);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next piece of a signature: of a file that was offered, within bounds.
+    fn take_signature(&self, id: u64, piece: &[u8]) -> Result<(), Error> {
+        let mut files = self.files();
+        let others: usize = files.signatures.values().map(Vec::len).sum();
+        if !files.offered.contains_key(&id) || others + piece.len() > MAX_SIGNATURES {
+            return Err(self.events.out_of_turn("a signature of no file"));
+        }
+        files.signatures.entry(id).or_default().extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// All blocks of a file but those that the other end has.
+    fn send_file(&self, id: u64, offered: Waiting, there: &[(u8, u64, Digest)], old: Option<Signature>) {
+        let file = Arc::new(SourceFile::new(id, offered, old));
+        if !file.adopt(there) {
+            // The other end's word on its own journal makes no sense: it will not accept the digest either.
+            tracing::debug!("{}: subtrees that cannot be", file.entry.name);
+        }
+        self.files().under_way.insert(id, Arc::clone(&file));
+        let runs = file.missing();
+        let left: u64 =
+            runs.iter().map(|run| file.extent(run.end - 1).end - file.extent(run.start).start).sum();
+        self.counts.kept.fetch_add(file.entry.size() - left, Relaxed);
+        match file.root() {
+            Some(root) => self.end_well(&file, root),
+            None => self.queue.push_file(file, runs),
+        }
+    }
+
+    /// All of a file is read.
+    fn end_well(&self, file: &Arc<SourceFile>, root: Digest) {
+        if !file.end() {
+            self.control.send(&Message::End(file.id, Ok(root)));
+        }
+    }
+
+    /// A file cannot be sent to its end.
+    fn give_up(&self, file: &Arc<SourceFile>, failure: Failure) {
+        if file.end() {
+            return;
+        }
+        self.control.send(&Message::End(file.id, Err(failure.clone())));
+        self.files().under_way.remove(&file.id);
+        match file.again().filter(|_| failure.kind == FailureKind::Changed) {
+            Some(next) => {
+                let id = self.next_id();
+                let offer = Offered { id, entry: next.entry.clone(), digest: None };
+                self.files().offered.insert(id, next);
+                self.control.send(&Message::Offer(vec![offer]));
+            }
+            None => {
+                self.problem(file.entry.name.clone(), failure);
+                self.queue.settle(file.number);
+            }
+        }
+    }
+
+    fn stored(&self, id: u64, outcome: Result<Digest, Failure>) {
+        let Some(file) = self.files().under_way.remove(&id) else { return };
+        file.end();
+        match outcome {
+            Ok(_) => self.count_file(&file.entry),
+            Err(failure) => self.problem(file.entry.name.clone(), failure),
+        }
+        self.queue.settle(file.number);
+    }
+
+    fn landed(&self, lane: u32, through: u64) {
+        for job in self.queue.landed(lane, through) {
+            let bytes = match &job {
+                Job::Block { file, index, .. } => file.extent(*index).end - file.extent(*index).start,
+                Job::Batch(batch) => {
+                    let new = || batch.items.iter().filter(|item| !item.last);
+                    new().for_each(|item| self.count_file(&item.entry));
+                    new().map(|item| item.entry.size()).sum()
+                }
+            };
+            self.counts.bytes.fetch_add(bytes, Relaxed);
+        }
+    }
+
+    fn count_file(&self, entry: &Entry) {
+        let count = if entry.is_file() { &self.counts.files } else { &self.counts.others };
+        count.fetch_add(1, Relaxed);
+    }
+
+    /// A path that could not be sent: here and there.
+    fn problem(&self, name: Name, failure: Failure) {
+        self.events.problem(Problem { name, failure, harmless: false });
+    }
+
+    fn next_id(&self) -> u64 {
+        let mut files = self.files();
+        files.next_id += 1;
+        files.next_id
+    }
+
+    fn files(&self) -> std::sync::MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One for each processor and one that sends: more could only wait. Each holds two blocks.
+fn workers() -> u32 {
+    (weir_observe::cpu::available_cpus() + 1).clamp(2, 17)
+}
+
+/// A thread of this end.
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+    // Only a system without memory or under a limit of threads fails; then a session cannot go on.
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).expect("a thread can be started");
+}

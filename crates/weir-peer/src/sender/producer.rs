@@ -1,0 +1,156 @@
+//! The walk: from entries of a tree to batches and offers.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_tree::walk::{Root, Wanted};
+use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
+
+use super::queue::Item;
+use super::{SMALL, Sender, Waiting};
+use crate::subtrees::Digest;
+use crate::wire::batch::Keep;
+use crate::wire::message::{Failure, FailureKind, Message, Offered, Problem};
+
+/// Offers that go into one message: their answers come back while the next are found.
+const OFFERS: usize = 256;
+
+/// Bytes of names in one part of what a folder holds.
+const KEEP: usize = 256 << 10;
+
+/// What a walk gathers on its way.
+#[derive(Default)]
+struct Gathered {
+    offers: Vec<Offered>,
+    /// With `--delete`: the folders on the way down, each with the names in it.
+    folders: Vec<(Name, Vec<Vec<u8>>)>,
+    /// Something could not be read: nothing is deleted then, since it may only be hidden.
+    failed: bool,
+}
+
+impl Sender {
+    pub(super) fn walk(&self, roots: Vec<Root>) {
+        let archive = self.options.archive;
+        let wanted = Wanted { xattrs: archive, hard_links: archive, one_file_system: false, avoid: None };
+        let mut gathered = Gathered::default();
+        for step in Walk::new(roots, self.options.filter.clone(), wanted) {
+            let Some(number) = self.queue.number_or(|| self.offer(&mut gathered.offers)) else { return };
+            match step {
+                Step::Found(entry, source) => self.found(number, entry, source, &mut gathered),
+                Step::Leave(entry) => self.leave(number, entry, &mut gathered),
+                Step::Failed(name, error) => {
+                    gathered.failed = true;
+                    let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
+                    self.problem(name, Failure::new(kind, error.to_string()));
+                    self.queue.settle(number);
+                }
+            }
+        }
+        self.offer(&mut gathered.offers);
+        self.queue.exhausted();
+    }
+
+    fn found(&self, number: u64, entry: Entry, source: Source, gathered: &mut Gathered) {
+        self.found.fetch_add(entry.size(), Relaxed);
+        if let Some((folder, names)) = gathered.folders.last_mut()
+            && entry.name.parent().as_ref() == Some(folder)
+        {
+            names.push(entry.name.last().to_vec());
+        }
+        let item = |entry, source| Item { number, entry, source, last: false, keep: None };
+        match &entry.kind {
+            Kind::File { size, .. } if *size <= SMALL && !self.asks_first() => {
+                self.queue.push_item(item(entry, Some(source)));
+            }
+            Kind::File { .. } => self.offer_file(number, entry, source, &mut gathered.offers),
+            Kind::Directory | Kind::Symlink { .. } => {
+                if entry.is_directory() && self.options.delete {
+                    gathered.folders.push((entry.name.clone(), Vec::new()));
+                }
+                self.queue.push_item(item(entry, None));
+            }
+            Kind::HardLink { .. } => self.queue.defer(item(entry, None)),
+            Kind::Special(special) => {
+                let words = format!("{} is {} and is not copied", entry.name, special.words());
+                let failure = Failure::new(FailureKind::Local, words);
+                self.events.problem(Problem { name: entry.name, failure, harmless: true });
+                self.queue.settle(number);
+            }
+        }
+    }
+
+    fn offer_file(&self, number: u64, entry: Entry, source: Source, offers: &mut Vec<Offered>) {
+        let id = self.next_id();
+        let digest = if self.options.checksum { digest(&source, &entry) } else { None };
+        offers.push(Offered { id, entry: entry.clone(), digest });
+        self.files().offered.insert(id, Waiting { number, entry, source, attempt: 1 });
+        if offers.len() >= OFFERS || !self.asks_first() {
+            self.offer(offers);
+        }
+    }
+
+    /// A folder's attributes come after all that is in it; with `--delete` what else is there goes then.
+    fn leave(&self, number: u64, entry: Entry, gathered: &mut Gathered) {
+        let names = match gathered.folders.last() {
+            Some((folder, _)) if *folder == entry.name => gathered.folders.pop().map(|(_, names)| names),
+            _ => None,
+        };
+        let Some(names) = names.filter(|_| !gathered.failed) else {
+            return self.queue.defer(Item { number, entry, source: None, last: true, keep: None });
+        };
+        let mut parts = parts(names).into_iter().peekable();
+        let mut number = Some(number);
+        while let Some(names) = parts.next() {
+            let more = parts.peek().is_some();
+            let Some(this) = number.take().or_else(|| self.queue.number_or(|| {})) else { return };
+            let keep = Some(Keep { names, more });
+            self.queue.defer(Item { number: this, entry: entry.clone(), source: None, last: true, keep });
+        }
+    }
+
+    /// Whether the receiver decides about each file.
+    fn asks_first(&self) -> bool {
+        self.options.update || self.options.checksum || self.options.dry_run
+    }
+
+    fn offer(&self, offers: &mut Vec<Offered>) {
+        if !offers.is_empty() {
+            self.control.send(&Message::Offer(std::mem::take(offers)));
+        }
+    }
+}
+
+/// Names in parts that fit a batch; one part at least.
+fn parts(names: Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
+    let mut parts = vec![Vec::new()];
+    let mut size = 0;
+    for name in names {
+        size += name.len() + 4;
+        if size > KEEP {
+            parts.push(Vec::new());
+            size = 0;
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push(name);
+        }
+    }
+    parts
+}
+
+/// The digest of a file's content; `None` where it cannot be read, which sending it will say.
+fn digest(source: &Source, entry: &Entry) -> Option<Digest> {
+    digest_of_file(source.open(entry).ok()?)
+}
+
+/// The digest of all of a file.
+pub(crate) fn digest_of_file(mut file: File) -> Option<Digest> {
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer).ok()? {
+            0 => return Some(*hasher.finalize().as_bytes()),
+            read => drop(hasher.update(&buffer[..read])),
+        }
+    }
+}

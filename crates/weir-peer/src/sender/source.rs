@@ -1,0 +1,190 @@
+//! A file that is sent in blocks: its bytes, its digest as it grows, and whether it stays what it was.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use weir_tree::delta::{self, Recipe, Signature};
+use weir_tree::entry::Time;
+use weir_tree::{Entry, Kind, Source, source};
+
+use super::Waiting;
+use crate::subtrees::{Digest, Subtrees, extent};
+use crate::wire::message::{Failure, FailureKind};
+use crate::wire::patch::{self, Step};
+
+/// How often a file that changes under the reader is begun again.
+const ATTEMPTS: u8 = 3;
+
+/// A file to be sent.
+#[derive(Debug)]
+pub(crate) struct SourceFile {
+    /// The offer's number.
+    pub(crate) id: u64,
+    /// Its place in the order of the walk.
+    pub(crate) number: u64,
+    /// What it is, as the other end was told.
+    pub(crate) entry: Entry,
+    attempt: u8,
+    source: Source,
+    file: OnceLock<File>,
+    subtrees: Mutex<Subtrees>,
+    /// What the other end has in its place.
+    old: Option<Signature>,
+    /// How the file comes from that; found out when the first block is wanted.
+    recipe: OnceLock<Option<Recipe>>,
+    /// Where there are data, of a file with holes.
+    data: OnceLock<Vec<Range<u64>>>,
+    /// Nothing more of it is to be sent: `End` was.
+    ended: AtomicBool,
+}
+
+impl SourceFile {
+    /// As it was offered.
+    pub(crate) fn new(id: u64, offered: Waiting, old: Option<Signature>) -> SourceFile {
+        let subtrees = Mutex::new(Subtrees::new(offered.entry.size()));
+        SourceFile {
+            id,
+            number: offered.number,
+            entry: offered.entry,
+            attempt: offered.attempt,
+            source: offered.source,
+            file: OnceLock::new(),
+            subtrees,
+            old,
+            recipe: OnceLock::new(),
+            data: OnceLock::new(),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// The same file as it is now, to be offered anew; `None` where it has changed too often.
+    pub(crate) fn again(&self) -> Option<Waiting> {
+        let mut entry = self.entry.clone();
+        let file = self.source.open(&entry).ok().filter(|_| self.attempt < ATTEMPTS)?;
+        refresh(&mut entry, &file).ok()?;
+        Some(Waiting { number: self.number, entry, source: self.source.clone(), attempt: self.attempt + 1 })
+    }
+
+    /// Where a block lies.
+    pub(crate) fn extent(&self, index: u64) -> Range<u64> {
+        extent(index, self.entry.size())
+    }
+
+    /// Takes over what the other end has; false where that cannot be of this file.
+    pub(crate) fn adopt(&self, nodes: &[(u8, u64, Digest)]) -> bool {
+        let mut subtrees = self.subtrees();
+        nodes.iter().all(|(level, first, digest)| subtrees.insert_node(*level, *first, *digest))
+    }
+
+    /// The blocks that are not hashed yet.
+    pub(crate) fn missing(&self) -> Vec<Range<u64>> {
+        self.subtrees().missing()
+    }
+
+    /// Reads a block into `raw`.
+    pub(crate) fn read(&self, index: u64, raw: &mut Vec<u8>) -> Result<(), Failure> {
+        let Range { start, end } = self.extent(index);
+        raw.resize((end - start) as usize, 0);
+        let file = self.file()?;
+        file.read_exact_at(raw, start).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.changed("became shorter while it was read"),
+            _ => Failure::local(format_args!("cannot read {}: {error}", self.entry.name)),
+        })
+    }
+
+    /// Whether a block lies in a hole.
+    pub(crate) fn is_hole(&self, index: u64) -> bool {
+        if !matches!(self.entry.kind, Kind::File { sparse: true, .. }) {
+            return false;
+        }
+        let data = self.data.get_or_init(|| {
+            // Its own descriptor, since finding holes moves the position. Without an answer all are data.
+            let ranges =
+                self.source.open(&self.entry).and_then(|file| source::data(&file, &self.entry).collect());
+            ranges.unwrap_or_else(|_| std::iter::once(0..self.entry.size()).collect())
+        });
+        let Range { start, end } = self.extent(index);
+        let next = data.partition_point(|range| range.end <= start);
+        data.get(next).is_none_or(|range| range.start >= end)
+    }
+
+    /// How a block comes from what the other end has, if that saves a tenth or more.
+    pub(crate) fn instructions(&self, index: u64) -> Option<Vec<Step>> {
+        let recipe = self.recipe.get_or_init(|| {
+            let file = self.source.open(&self.entry).ok()?;
+            delta::missing(&file, &self.entry.name, self.old.as_ref()?).ok()
+        });
+        let Range { start, end } = self.extent(index);
+        let steps = patch::steps(recipe.as_ref()?.ops(), start..end);
+        let literal: u64 =
+            steps.iter().map(|step| if let Step::Literal { len } = step { (*len).into() } else { 16 }).sum();
+        (literal * 10 <= (end - start) * 9).then_some(steps)
+    }
+
+    /// A block's value is known. The file's digest, once all are.
+    pub(crate) fn hashed(&self, index: u64, digest: Digest) -> Option<Digest> {
+        let mut subtrees = self.subtrees();
+        subtrees.insert(index, digest);
+        subtrees.root()
+    }
+
+    /// The digest, where all is hashed.
+    pub(crate) fn root(&self) -> Option<Digest> {
+        self.subtrees().root()
+    }
+
+    /// Marks it as ended; true where it was.
+    pub(crate) fn end(&self) -> bool {
+        self.ended.swap(true, Relaxed)
+    }
+
+    /// Nothing more is to be sent of it.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed)
+    }
+
+    /// After the last byte was read: is it still the file that was offered?
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match source::unchanged(self.file()?, &self.entry) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.changed("changed while it was read")),
+            Err(error) => Err(Failure::local(error)),
+        }
+    }
+
+    fn changed(&self, how: &str) -> Failure {
+        let words = format!("{} {how}; copy it when it rests", self.entry.name);
+        Failure::new(FailureKind::Changed, words)
+    }
+
+    fn file(&self) -> Result<&File, Failure> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = self.source.open(&self.entry).map_err(|error| {
+            let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
+            Failure::new(kind, error.to_string())
+        })?;
+        // Only advice: a file system that knows none reads on as it does.
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    fn subtrees(&self) -> std::sync::MutexGuard<'_, Subtrees> {
+        self.subtrees.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Size and time as they are now.
+pub(crate) fn refresh(entry: &mut Entry, file: &File) -> io::Result<()> {
+    let now = file.metadata()?;
+    let size = now.size();
+    entry.kind = Kind::File { size, sparse: now.blocks().saturating_mul(512) < size };
+    let nanos = u32::try_from(now.mtime_nsec()).unwrap_or(0);
+    entry.mtime = Time::new(now.mtime(), nanos).unwrap_or(entry.mtime);
+    Ok(())
+}

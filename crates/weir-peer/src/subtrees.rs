@@ -1,0 +1,205 @@
+//! Which blocks of a file are there, and their digest: BLAKE3 subtrees that join as they complete.
+//!
+//! BLAKE3 hashes 1 KiB chunks as a binary tree, so 1024 chunks at a multiple of 1 MiB are a subtree with a value of its
+//! own. Blocks arrive in any order; two neighbours that make a larger subtree become one value. So the set stays small
+//! however large the file, says what is missing, and ends as the file's ordinary BLAKE3 without a second read.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+
+/// Bytes of a block: a subtree of 1024 chunks, and about what a system call must move for its cost to vanish.
+pub const BLOCK: u64 = 1 << 20;
+
+/// A subtree's value, or a digest.
+pub type Digest = [u8; 32];
+
+/// The number of blocks of a file.
+pub fn blocks(size: u64) -> u64 {
+    size.div_ceil(BLOCK).max(1)
+}
+
+/// Where block `index` of a file lies.
+pub fn extent(index: u64, size: u64) -> Range<u64> {
+    let start = index.saturating_mul(BLOCK).min(size);
+    start..start.saturating_add(BLOCK).min(size)
+}
+
+/// The value of a block: of a file that has no other, its digest.
+pub fn digest_of(block: &[u8], index: u64, size: u64) -> Digest {
+    if size <= BLOCK {
+        return *blake3::hash(block).as_bytes();
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.set_input_offset(index * BLOCK);
+    hasher.update(block);
+    hasher.finalize_non_root()
+}
+
+/// The subtrees that are complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subtrees {
+    blocks: u64,
+    /// By first block; each with its level: it spans `1 << level` blocks, cut off at the file's end.
+    nodes: BTreeMap<u64, (u8, Digest)>,
+}
+
+impl Subtrees {
+    /// Of a file of `size` bytes, none.
+    pub fn new(size: u64) -> Subtrees {
+        Subtrees { blocks: blocks(size), nodes: BTreeMap::new() }
+    }
+
+    /// Block `index` is there. False where it was already, or is none of this file's.
+    pub fn insert(&mut self, index: u64, digest: Digest) -> bool {
+        if index >= self.blocks || self.contains(index) {
+            return false;
+        }
+        self.join(0, index, digest);
+        true
+    }
+
+    /// Takes in what [`Subtrees::nodes`] gave. False where it cannot be of this file or overlaps what is there.
+    pub fn insert_node(&mut self, level: u8, first: u64, digest: Digest) -> bool {
+        if level > self.top() || !first.is_multiple_of(1 << level) || first >= self.blocks {
+            return false;
+        }
+        let end = (first + (1 << level)).min(self.blocks);
+        let free = !self.contains(first) && self.nodes.range(first..end).next().is_none();
+        if free {
+            self.join(level, first, digest);
+        }
+        free
+    }
+
+    /// The subtrees as (level, first block, value).
+    pub fn nodes(&self) -> impl Iterator<Item = (u8, u64, Digest)> + '_ {
+        self.nodes.iter().map(|(first, (level, digest))| (*level, *first, *digest))
+    }
+
+    /// Block `index` is there.
+    pub fn contains(&self, index: u64) -> bool {
+        let before = self.nodes.range(..=index).next_back();
+        before.is_some_and(|(first, (level, _))| index < first + (1 << level))
+    }
+
+    /// Runs of blocks that are not there.
+    pub fn missing(&self) -> Vec<Range<u64>> {
+        let mut missing = Vec::new();
+        let mut at = 0;
+        for (first, (level, _)) in &self.nodes {
+            if at < *first {
+                missing.push(at..*first);
+            }
+            at = (first + (1 << level)).min(self.blocks);
+        }
+        if at < self.blocks {
+            missing.push(at..self.blocks);
+        }
+        missing
+    }
+
+    /// The file's digest, once every block is there.
+    pub fn root(&self) -> Option<Digest> {
+        let (level, digest) = self.nodes.get(&0)?;
+        (*level == self.top()).then_some(*digest)
+    }
+
+    /// The level at which one node spans all.
+    fn top(&self) -> u8 {
+        self.blocks.next_power_of_two().trailing_zeros() as u8
+    }
+
+    fn join(&mut self, mut level: u8, mut first: u64, mut digest: Digest) {
+        while level < self.top() {
+            let span = 1u64 << level;
+            let is_left = first & span == 0;
+            if is_left && first + span >= self.blocks {
+                level += 1; // nothing to its right: it stands for its parent
+                continue;
+            }
+            let other = if is_left { first + span } else { first - span };
+            let Some((_, beside)) = self.nodes.get(&other).filter(|(at, _)| *at == level).copied() else {
+                break;
+            };
+            self.nodes.remove(&other);
+            let (left, right) = if is_left { (digest, beside) } else { (beside, digest) };
+            digest = if level + 1 == self.top() {
+                *merge_subtrees_root(&left, &right, Mode::Hash).as_bytes()
+            } else {
+                merge_subtrees_non_root(&left, &right, Mode::Hash)
+            };
+            first = first.min(other);
+            level += 1;
+        }
+        self.nodes.insert(first, (level, digest));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes(size: usize) -> Vec<u8> {
+        (0..size).map(|at| (at * 31 + at / 251) as u8).collect()
+    }
+
+    fn digests(data: &[u8]) -> Vec<Digest> {
+        let size = data.len() as u64;
+        let of = |index| {
+            let Range { start, end } = extent(index, size);
+            digest_of(&data[start as usize..end as usize], index, size)
+        };
+        (0..blocks(size)).map(of).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn any_order_joins_to_the_ordinary_digest(
+            size in prop_oneof![0usize..3, 1048575usize..1048578, 1usize..14_000_000],
+            order in prop::collection::vec(any::<prop::sample::Index>(), 30),
+            cut in 0usize..20,
+        ) {
+            let data = bytes(size);
+            let digests = digests(&data);
+            let mut left: Vec<usize> = (0..digests.len()).collect();
+            let mut order = order.into_iter().cycle();
+            let mut there = Subtrees::new(size as u64);
+            while !left.is_empty() {
+                prop_assert_eq!(there.root(), None);
+                let next = left.swap_remove(order.next().unwrap().index(left.len()));
+                prop_assert!(there.insert(next as u64, digests[next]));
+                prop_assert!(!there.insert(next as u64, digests[next]));
+                let missing: Vec<u64> = there.missing().into_iter().flatten().collect();
+                left.sort_unstable();
+                prop_assert_eq!(missing, left.iter().map(|index| *index as u64).collect::<Vec<_>>());
+                if left.len() == cut {
+                    // What a journal or the other end gets is as good.
+                    let mut again = Subtrees::new(size as u64);
+                    for (level, first, digest) in there.nodes().collect::<Vec<_>>() {
+                        prop_assert!(again.insert_node(level, first, digest));
+                        prop_assert!(!again.insert_node(level, first, digest));
+                    }
+                    prop_assert_eq!(&again, &there);
+                }
+            }
+            prop_assert_eq!(there.root(), Some(*blake3::hash(&data).as_bytes()));
+            prop_assert!(there.nodes().count() == 1 && !there.insert(digests.len() as u64, [0; 32]));
+        }
+
+        #[test]
+        fn strange_nodes_do_no_harm(size in 0u64..1 << 45, nodes in prop::collection::vec((0u8..70, any::<u64>(), 0u64..40), 0..40)) {
+            let mut there = Subtrees::new(size);
+            for (level, far, near) in nodes {
+                there.insert_node(level, if level % 2 == 0 { near } else { far }, [level; 32]);
+            }
+            let missing: u64 = there.missing().iter().map(|run| run.end - run.start).sum();
+            prop_assert!(missing <= blocks(size));
+            prop_assert_eq!(there.root().is_some(), missing == 0);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What an end sees of itself while it works: looks at its sockets and threads every 20 ms, a window of evidence every
+//! 100 ms. The driver joins both ends' windows and asks the judge.
+
+use std::collections::BTreeMap;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use weir_model::evidence::{Facts, LaneWindow, Reading, ThreadWindow, Window};
+use weir_model::stages::Stages;
+use weir_observe::flow::{FlowProbe, FlowWindow};
+use weir_observe::sock_diag::{SockDiag, SocketId};
+use weir_observe::thread::Tid;
+use weir_observe::{LaneProbe, Sampler, cpu, sysctl};
+use weir_transfer::stage_clock::{Stage, StageClock, StageTimes};
+
+use crate::wire::message::Role;
+
+/// Between two looks.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
+
+/// A window of evidence: ten ticks of the kernel's accounting of processors.
+pub(crate) const WINDOW: Duration = Duration::from_millis(100);
+
+/// What an end tells of a window.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sample {
+    /// What it saw.
+    pub window: Window,
+    /// What holds all the time: with the first one.
+    pub facts: Option<Facts>,
+}
+
+/// A thread that works on records.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    /// Its clock.
+    pub(crate) clock: Arc<StageClock>,
+    /// Its number in the system.
+    pub(crate) tid: Tid,
+    /// The lane it serves, at a receiver.
+    pub(crate) lane: Option<u32>,
+}
+
+/// Watches one end.
+pub(crate) struct Watch {
+    role: Role,
+    start: Instant,
+    opened: Instant,
+    sampler: Sampler,
+    diag: Option<SockDiag>,
+    flows: BTreeMap<u32, (Option<SocketId>, FlowProbe)>,
+    workers: Vec<Watched>,
+    moved: u64,
+    told: bool,
+}
+
+/// A worker and what was seen of it last.
+struct Watched {
+    worker: Arc<Worker>,
+    probe: LaneProbe,
+    times: StageTimes,
+}
+
+/// What a closed window says to the end itself.
+pub(crate) struct Closed {
+    /// For the judge.
+    pub(crate) sample: Sample,
+    /// Bytes per second on the wire that the far end acknowledged; `None` without a TCP connection.
+    pub(crate) acked: Option<f64>,
+    /// Records waited for lanes nearly all the time.
+    pub(crate) backlog: bool,
+    /// Processors of this machine that were busy.
+    pub(crate) busy: Option<f64>,
+}
+
+impl Watch {
+    /// Starts the first window. `output` is the folder written to.
+    pub(crate) fn new(role: Role, output: Option<&std::path::Path>) -> Watch {
+        let now = Instant::now();
+        Watch {
+            role,
+            start: now,
+            opened: now,
+            sampler: Sampler::new(output),
+            diag: SockDiag::open().ok(),
+            flows: BTreeMap::new(),
+            workers: Vec::new(),
+            moved: 0,
+            told: false,
+        }
+    }
+
+    /// Looks at everything once.
+    pub(crate) fn look(&mut self, sockets: &[(u32, Option<Arc<TcpStream>>)], workers: &[Arc<Worker>]) {
+        for worker in workers.iter().skip(self.workers.len()) {
+            let probe = LaneProbe::new(worker.tid);
+            self.workers.push(Watched { worker: Arc::clone(worker), probe, times: StageTimes::default() });
+        }
+        self.workers.iter_mut().for_each(|watched| watched.probe.look());
+        self.flows.retain(|id, _| sockets.iter().any(|(other, _)| other == id));
+        for (id, stream) in sockets {
+            let (socket, probe) = self
+                .flows
+                .entry(*id)
+                .or_insert_with(|| (stream.as_ref().and_then(socket_id), FlowProbe::new()));
+            if let (Some(socket), Some(diag)) = (socket, &mut self.diag)
+                && let Ok(Some(seen)) = diag.one(socket)
+            {
+                probe.look(&seen);
+            }
+        }
+    }
+
+    /// Closes the window if it is long enough. `moved` is the payload so far.
+    pub(crate) fn close(&mut self, moved: &AtomicU64, rate_cap: Option<u64>) -> Option<Closed> {
+        let now = Instant::now();
+        let span = now - self.opened;
+        if span < WINDOW {
+            return None;
+        }
+        let host = self.sampler.host_window();
+        let busy = host.cpu.value().map(|cpu| cpu.busy.iter().sum::<f64>());
+        let spent: Vec<(Option<u32>, StageTimes, Reading<ThreadWindow>)> =
+            self.workers.iter_mut().map(Watched::close).collect();
+        let flows: Vec<(u32, FlowWindow)> =
+            self.flows.iter_mut().map(|(id, (_, probe))| (*id, probe.window())).collect();
+        let mut stages = stages(&spent, busy);
+        stages.threads = spent.len() as u32;
+        let lanes: Vec<LaneWindow> =
+            flows.iter().map(|(id, flow)| self.lane(*id, flow, &spent, span)).collect();
+        let acked = flows.iter().map(|(_, flow)| flow.acked).sum::<u64>() as f64 / span.as_secs_f64();
+        let has_socket = self.flows.values().any(|(socket, _)| socket.is_some()) && self.diag.is_some();
+        let sending = spent.iter().map(|(_, times, _)| times.wall(Stage::Send)).sum::<Duration>();
+        let room = span * self.flows.len().max(1) as u32;
+        let total = moved.load(Relaxed);
+        let received = total.saturating_sub(std::mem::replace(&mut self.moved, total));
+        let here = Reading::Value(stages);
+        let there = || Reading::Missing("the other end's".to_owned());
+        let (sending_stages, receiving) = match self.role {
+            Role::Sender => (here, there()),
+            Role::Receiver => (there(), here),
+        };
+        let window = Window {
+            at: (self.opened - self.start).as_secs_f64(),
+            span,
+            received,
+            written: if self.role == Role::Receiver { received } else { 0 },
+            lanes,
+            cpu: host.cpu,
+            dirty: host.dirty,
+            disk: host.disk,
+            sending: sending_stages,
+            receiving,
+            ..Window::default()
+        };
+        self.opened = now;
+        let facts = (!std::mem::replace(&mut self.told, true)).then(|| self.facts(rate_cap));
+        Some(Closed {
+            sample: Sample { window, facts },
+            acked: has_socket.then_some(acked),
+            backlog: sending.as_secs_f64() >= 0.9 * room.as_secs_f64(),
+            busy,
+        })
+    }
+
+    fn lane(
+        &self,
+        id: u32,
+        flow: &FlowWindow,
+        spent: &[(Option<u32>, StageTimes, Reading<ThreadWindow>)],
+        span: Duration,
+    ) -> LaneWindow {
+        match self.role {
+            Role::Sender => LaneWindow {
+                lane: id,
+                received: flow.acked,
+                thread: Reading::Missing("the sender's threads serve all lanes".to_owned()),
+                tcp: Reading::Missing("the receiving end is the other's".to_owned()),
+                sender: flow.sender.clone(),
+                ..LaneWindow::default()
+            },
+            Role::Receiver => {
+                let own: Vec<_> = spent.iter().filter(|(lane, ..)| *lane == Some(id)).collect();
+                let count = own.len().max(1) as u32;
+                let mean = |stage: Stage| {
+                    own.iter().map(|(_, times, _)| times.wall(stage)).sum::<Duration>() / count
+                };
+                let receive_cpu = own.iter().map(|(_, times, _)| times.receive_cpu).sum::<Duration>() / count;
+                let write_cpu = own.iter().map(|(_, times, _)| times.write_cpu).sum::<Duration>() / count;
+                LaneWindow {
+                    lane: id,
+                    received: flow.received,
+                    socket_wait: mean(Stage::Receive).saturating_sub(receive_cpu),
+                    receive_cpu,
+                    decrypt: mean(Stage::Decrypt),
+                    write: mean(Stage::Write),
+                    write_cpu: write_cpu.min(mean(Stage::Write)),
+                    idle: mean(Stage::Idle).min(span),
+                    thread: own.first().map_or_else(Reading::default, |(_, _, thread)| thread.clone()),
+                    tcp: flow.receiver.clone(),
+                    sender: Reading::Missing("the sending end is the other's".to_owned()),
+                    ..LaneWindow::default()
+                }
+            }
+        }
+    }
+
+    fn facts(&self, rate_cap: Option<u64>) -> Facts {
+        Facts {
+            rate_cap: rate_cap.map(|rate| rate as f64),
+            tcp_rmem_max: sysctl::tcp_rmem().ok().map(|rmem| rmem.max),
+            cpus: cpu::available_cpus(),
+            disk: self.sampler.disk_name().value().map(|name| (*name).to_owned()),
+            ..Facts::default()
+        }
+    }
+}
+
+impl Watched {
+    fn close(&mut self) -> (Option<u32>, StageTimes, Reading<ThreadWindow>) {
+        let times = self.worker.clock.read();
+        let spent = times.since(&self.times);
+        self.times = times;
+        let (thread, _) = self.probe.window();
+        (self.worker.lane, spent, thread)
+    }
+}
+
+fn stages(spent: &[(Option<u32>, StageTimes, Reading<ThreadWindow>)], busy: Option<f64>) -> Stages {
+    let sum = |stage: Stage| spent.iter().map(|(_, times, _)| times.wall(stage)).sum::<Duration>();
+    Stages {
+        threads: spent.len() as u32,
+        idle: sum(Stage::Idle),
+        read: sum(Stage::Read),
+        verify: sum(Stage::Verify),
+        compress: sum(Stage::Compress),
+        encrypt: sum(Stage::Encrypt).saturating_add(sum(Stage::Decrypt)),
+        turn: sum(Stage::Turn),
+        send: sum(Stage::Send),
+        receive: sum(Stage::Receive),
+        decompress: sum(Stage::Decompress),
+        write: sum(Stage::Write),
+        limited: sum(Stage::Limited),
+        busy,
+        cpus: cpu::available_cpus(),
+    }
+}
+
+/// As the kernel's list of sockets knows it: IPv4 addresses as such, whatever the socket's family.
+fn socket_id(stream: &Arc<TcpStream>) -> Option<SocketId> {
+    let plain = |address: std::net::SocketAddr| {
+        std::net::SocketAddr::new(address.ip().to_canonical(), address.port())
+    };
+    // INET_DIAG_NOCOOKIE: whichever socket has these addresses.
+    let (local, remote) = (plain(stream.local_addr().ok()?), plain(stream.peer_addr().ok()?));
+    Some(SocketId { local, remote, cookie: u64::MAX })
+}

@@ -1,0 +1,320 @@
+//! The messages of the control connection. `docs/protocol.md` says who sends which when.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use weir_tree::walk::Identity;
+use weir_tree::{Entry, Filter, Name};
+
+use crate::secure::Secret;
+use crate::subtrees::Digest;
+
+/// The protocol that this program speaks. Ends of different numbers do not talk.
+pub const PROTOCOL: u16 = 1;
+
+/// Entries in one offer, and answers in one message.
+pub const MAX_OFFERS: usize = 1024;
+
+/// Sources on a command line.
+pub const MAX_ROOTS: usize = 16384;
+
+/// Addresses of a host.
+pub const MAX_ADDRESSES: usize = 64;
+
+/// Subtrees that an answer may name; a journal with more gaps than that starts again.
+pub const MAX_SUBTREES: usize = 4096;
+
+/// One message.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Message {
+    /// The first one, both ways.
+    Hello(Hello),
+    /// What the session is to do.
+    Start(Box<Start>),
+    /// Where lanes are accepted.
+    Listening(Listening),
+    /// Connect to the driver.
+    Dial(Listening, u32),
+    /// How that went: the lane, and why not.
+    Dialled(u32, Option<String>),
+    /// The lane stands, at the driver's end.
+    Open(u32, Transport),
+    /// What the sources are.
+    Roots(Vec<Root>),
+    /// What they are to be called.
+    Placed(Vec<Name>),
+    /// Files that travel in blocks.
+    Offer(Vec<Offered>),
+    /// What is wanted of them, by number.
+    Answer(Vec<(u64, Answer)>),
+    /// The next piece of the signature of the file that is in the place of this one.
+    Signature(u64, Vec<u8>),
+    /// What a dry run would do.
+    Would(Deed, Name),
+    /// All of the file was sent, or why not.
+    End(u64, Result<Digest, Failure>),
+    /// The file has its name, or why not.
+    Stored(u64, Result<Digest, Failure>),
+    /// A lane's records up to this sequence are written.
+    Landed(u32, u64),
+    /// A record's content did not fit; lane, sequence, why.
+    Again(u32, u64, String),
+    /// The lane is over, and why.
+    LaneLost(u32, String),
+    /// The lane is to take no more records.
+    Retire(u32),
+    /// A path that could not be read or written.
+    Problem(Problem),
+    /// The model's window, as JSON.
+    Sample(String),
+    /// Nothing more comes.
+    Finish(Totals),
+    /// All is stored.
+    Finished(Totals),
+    /// The session ends.
+    Abort(Failure),
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL`].
+    pub protocol: u16,
+    /// The program's version, for words.
+    pub version: String,
+    /// The processor has AES and carry-less multiplication.
+    pub aes: bool,
+    /// Processors that the program may use.
+    pub cpus: u16,
+    /// Which running kernel this is: two ends with the same one share their files.
+    pub boot: String,
+    /// Addresses at which this host may be reached, the likeliest first.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// What the session is to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Start {
+    /// Of all keys.
+    pub secret: Secret,
+    /// The lanes' cipher; 0 for none.
+    pub cipher: u8,
+    /// What the peer does.
+    pub role: Role,
+    /// The peer is to listen.
+    pub listen: Option<Ports>,
+    /// How it is to be done.
+    pub options: Options,
+    /// The sources, for a sender; the target alone, for a receiver.
+    pub paths: Vec<Vec<u8>>,
+}
+
+/// What an end does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// Reads and sends.
+    Sender,
+    /// Receives and writes.
+    Receiver,
+}
+
+/// How records travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Transport {
+    /// On a TCP connection of their own.
+    Tcp,
+    /// As frames between the control messages, in ssh.
+    Ssh,
+}
+
+/// Ports on which lanes may be accepted; 0 to 0 for any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ports {
+    /// The first.
+    pub first: u16,
+    /// The last.
+    pub last: u16,
+}
+
+/// How a copy is to be done: what both ends know.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// Modes, times, owners, extended attributes, symbolic and hard links (`-a`).
+    pub archive: bool,
+    /// Folders are copied too.
+    pub recursive: bool,
+    /// Leave files that look the same, send of others what differs.
+    pub update: bool,
+    /// Files are the same by content alone.
+    pub checksum: bool,
+    /// Remove what the source does not have.
+    pub delete: bool,
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// What is left out.
+    pub filter: Filter,
+    /// Bytes per second of payload at most.
+    pub rate_cap: Option<u64>,
+    /// The codec of all blocks: number and level; none for the one that the chooser takes.
+    pub codec: Option<(u8, i32)>,
+    /// Wait for the disk before a file gets its name.
+    pub sync: bool,
+}
+
+/// Where lanes are accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listening {
+    /// The port; 0 for none.
+    pub port: u16,
+    /// Addresses to try, the likeliest first.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// A source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Root {
+    /// Its last component; the root for a folder whose content is meant.
+    pub name: Name,
+    /// It is a folder.
+    pub directory: bool,
+    /// Which it is.
+    pub identity: Identity,
+}
+
+/// A file that is offered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offered {
+    /// Its number: rises by one from offer to offer.
+    pub id: u64,
+    /// What it is.
+    pub entry: Entry,
+    /// The digest of its content, for `--checksum`.
+    pub digest: Option<Digest>,
+}
+
+/// What a receiver wants of an offered file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// All of it.
+    All,
+    /// All but these subtrees: level, first block, value.
+    Rest(Vec<(u8, u64, Digest)>),
+    /// Nothing: it is there.
+    Nothing,
+    /// What differs from the file whose signature was sent before, in pieces.
+    Differing,
+    /// Nothing: it cannot be written.
+    Refused(Failure),
+}
+
+/// Something that would be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Deed {
+    /// Written, new or over what is there.
+    Copy,
+    /// Removed.
+    Delete,
+}
+
+/// Why something ended without being done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What kind of failure, for exit codes.
+    pub kind: FailureKind,
+    /// In words: object, cause, way out.
+    pub words: String,
+}
+
+/// Kinds of failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum FailureKind {
+    /// A file of one end's could not be read or written.
+    Local,
+    /// The source changed or vanished while it was read.
+    Changed,
+    /// The digests differ.
+    Verification,
+    /// The other end, or the way to it.
+    Session,
+    /// Interrupted by the user.
+    Interrupted,
+}
+
+/// A path that could not be read or written; the rest goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Which.
+    pub name: Name,
+    /// Why.
+    pub failure: Failure,
+    /// The run is complete all the same: something that is not copied, or an attribute that was not kept.
+    pub harmless: bool,
+}
+
+/// What a run moved, as one end counts it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Files.
+    pub files: u64,
+    /// Of these, files that were there already.
+    pub unchanged: u64,
+    /// Other entries.
+    pub others: u64,
+    /// Entries removed, or to be removed in a dry run.
+    pub deleted: u64,
+    /// Bytes of content that came in this run.
+    pub bytes: u64,
+    /// Bytes that an earlier run had left.
+    pub kept: u64,
+    /// Bytes of payload after compression.
+    pub packed: u64,
+}
+
+impl Message {
+    /// The caps that a parser of sequences does not know.
+    pub(super) fn is_sound(&self) -> bool {
+        match self {
+            Message::Hello(hello) => {
+                hello.addresses.len() <= MAX_ADDRESSES
+                    && hello.version.len() <= 200
+                    && hello.boot.len() <= 200
+            }
+            Message::Start(start) => {
+                start.paths.len() <= MAX_ROOTS && start.paths.iter().all(|path| path.len() < 4096)
+            }
+            Message::Listening(at) | Message::Dial(at, _) => at.addresses.len() <= MAX_ADDRESSES,
+            Message::Roots(roots) => roots.len() <= MAX_ROOTS,
+            Message::Placed(names) => names.len() <= MAX_ROOTS,
+            Message::Offer(offers) => offers.len() <= MAX_OFFERS,
+            Message::Answer(answers) => {
+                let few = |answer: &Answer| match answer {
+                    Answer::Rest(nodes) => nodes.len() <= MAX_SUBTREES,
+                    _ => true,
+                };
+                answers.len() <= MAX_OFFERS && answers.iter().all(|(_, answer)| few(answer))
+            }
+            _ => true,
+        }
+    }
+}
+
+impl Failure {
+    /// Of a kind, in words.
+    pub fn new(kind: FailureKind, words: impl Into<String>) -> Failure {
+        let mut words = words.into();
+        // What a stranger may have written is shown, and stored, in part.
+        words.truncate(words.floor_char_boundary(2000));
+        Failure { kind, words }
+    }
+
+    /// Of this machine's files.
+    pub fn local(error: impl std::fmt::Display) -> Failure {
+        Failure::new(FailureKind::Local, error.to_string())
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.words)
+    }
+}

@@ -1,0 +1,8 @@
+//! What is on the wire, as pure parsers and writers: [`frame`] and [`message`] of the control connection, [`record`] of
+//! the lanes. The page `docs/protocol.md` says it all in one place.
+
+pub mod batch;
+pub mod frame;
+pub mod message;
+pub mod patch;
+pub mod record;

@@ -1,0 +1,301 @@
+//! A far end that lies: it has the keys and speaks the protocol, and still nothing comes to lie where it was not asked for.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver as Mailbox, channel};
+use std::time::Duration;
+
+use weir_codec::cipher::Cipher;
+use weir_codec::codec::Codec;
+use weir_peer::control::Control;
+use weir_peer::end::{End, Event, Events, listen_to};
+use weir_peer::lane::LaneSender;
+use weir_peer::lane::dial::dial;
+use weir_peer::lane::listen::Listener;
+use weir_peer::receiver::{Receiver, Wanted};
+use weir_peer::secure::{Keyring, Secret};
+use weir_peer::subtrees::digest_of;
+use weir_peer::wire::batch::{self, Keep, Member};
+use weir_peer::wire::frame;
+use weir_peer::wire::message::{
+    Answer, FailureKind, Listening, Message, Offered, Options, Ports, Role, Root,
+};
+use weir_peer::wire::record::{Footer, Kind};
+use weir_tree::entry::{LinkTarget, Time};
+use weir_tree::walk::Identity;
+use weir_tree::{Entry, Kind as Is, Name};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const MIB: usize = 1 << 20;
+
+/// A sender that says what it likes to an honest receiver, which has asked for `wanted`.
+struct Liar {
+    folder: tempfile::TempDir,
+    control: Arc<Control>,
+    answers: io::PipeReader,
+    events: Mailbox<Event>,
+    lane: LaneSender,
+    receiver: End,
+    _listener: Listener,
+}
+
+impl Liar {
+    fn new() -> Liar {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("to")).unwrap();
+        std::fs::create_dir(folder.path().join("outside")).unwrap();
+        let ring = Keyring::new(&Secret::draw().unwrap(), Some(Cipher::AES_128_GCM));
+        let (there, back) = (io::pipe().unwrap(), io::pipe().unwrap());
+        let (tell, events) = channel();
+        let events_to = Events::new("the liar", tell);
+        let to = folder.path().join("to").to_string_lossy().into_owned() + "/";
+        let names = Some(vec![Name::new(&b"wanted"[..]).unwrap()]);
+        let wanted = Wanted { to: to.into(), names, same_machine: false };
+        let receiver =
+            Receiver::new(Arc::new(Control::new(back.1)), events_to.clone(), Options::default(), wanted);
+        let end = End::Receiver(receiver);
+        let (reader, accept) = (end.clone(), end.clone());
+        std::thread::spawn(move || listen_to(there.0, &reader, &events_to));
+        let ports = Ports { first: 0, last: 0 };
+        let listener =
+            Listener::start(ports, ring.clone(), Role::Receiver, move |lane| accept.add_lane(lane)).unwrap();
+        let at = Listening { port: listener.port(), addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] };
+        let (lane, _) = dial(&at, 1, &ring, Role::Sender, PATIENCE).unwrap().into_sender();
+        let mut liar = Liar {
+            folder,
+            control: Arc::new(Control::new(there.1)),
+            answers: back.0,
+            events,
+            lane,
+            receiver: end,
+            _listener: listener,
+        };
+        // The name that it says does not count.
+        let root = Root {
+            name: Name::new(&b".profile"[..]).unwrap(),
+            directory: true,
+            identity: Identity { device: 0, inode: 0 },
+        };
+        liar.control.send(&Message::Roots(vec![root]));
+        match liar.answer() {
+            Message::Placed(names) => assert_eq!(names[0].as_bytes(), b"wanted"),
+            other => panic!("{other:?}"),
+        }
+        liar
+    }
+
+    /// What the receiver says next.
+    fn answer(&mut self) -> Message {
+        let mut body = Vec::new();
+        frame::read(&mut self.answers, &mut body).unwrap().expect("an answer");
+        frame::parse_message(&body).unwrap()
+    }
+
+    fn send(&mut self, payload: &[u8], footer: Footer) {
+        let mut plain = payload.to_vec();
+        footer.push_to(&mut plain);
+        let header = self.lane.seal(&mut plain);
+        // A lane that the receiver has ended breaks.
+        let _ = self.lane.send(&header, &plain);
+    }
+
+    fn batch(&mut self, raw: &[u8]) {
+        let digest = *blake3::hash(raw).as_bytes();
+        let footer =
+            Footer { kind: Kind::Batch, codec: 0, raw: raw.len() as u32, file: 0, offset: 0, digest };
+        self.send(raw, footer);
+    }
+
+    fn members(&mut self, members: &[Member], contents: &[u8]) {
+        let mut raw = Vec::new();
+        batch::write(members, contents, &mut raw);
+        self.batch(&raw);
+    }
+
+    /// The receiver's word on a problem.
+    fn problem(&self) -> String {
+        loop {
+            match self.events.recv_timeout(PATIENCE).expect("a problem") {
+                Event::Problem(problem) => return problem.failure.words,
+                Event::LaneLost(_, why) => return format!("lane lost: {why}"),
+                Event::Failed(error) => return format!("failed: {error}"),
+                _ => {}
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn nothing_in(&self, name: &str) {
+        let there: Vec<_> = std::fs::read_dir(self.path(name)).unwrap().flatten().collect();
+        assert!(there.is_empty(), "{there:?}");
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        self.control.close();
+        self.receiver.stop();
+    }
+}
+
+fn entry(name: &str, kind: Is) -> Entry {
+    let name = Name::new(name.as_bytes()).unwrap();
+    let mtime = Time::new(1_700_000_000, 0).unwrap();
+    Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() }
+}
+
+fn member(name: &str, kind: Is) -> Member {
+    Member { entry: entry(name, kind), last: false, keep: None }
+}
+
+fn file(size: usize) -> Is {
+    Is::File { size: size as u64, sparse: false }
+}
+
+#[test]
+fn a_name_that_was_not_asked_for_is_refused() {
+    let mut liar = Liar::new();
+    liar.members(&[member("other", file(4))], b"text");
+    assert!(liar.problem().contains("other was not asked for"));
+    let offer = Offered { id: 1, entry: entry(".bashrc", file(MIB)), digest: None };
+    liar.control.send(&Message::Offer(vec![offer]));
+    loop {
+        match liar.answer() {
+            Message::Answer(answers) => {
+                assert!(matches!(&answers[..], [(1, Answer::Refused(_))]), "{answers:?}");
+                break;
+            }
+            Message::Landed(..) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    liar.nothing_in("to");
+}
+
+#[test]
+fn a_name_that_leaves_its_tree_ends_the_lane() {
+    for (innocent, lie) in [("wanted/xx/file", "wanted/../file"), ("wanted/file", "//nted/file")] {
+        let mut liar = Liar::new();
+        let mut raw = Vec::new();
+        batch::write(&[member(innocent, file(4))], b"text", &mut raw);
+        let at = raw.windows(innocent.len()).position(|bytes| bytes == innocent.as_bytes()).unwrap();
+        raw[at..at + lie.len()].copy_from_slice(lie.as_bytes());
+        liar.batch(&raw);
+        assert!(liar.problem().starts_with("lane lost: a record of unknown form"));
+        liar.nothing_in("to");
+    }
+}
+
+#[test]
+fn a_link_is_never_followed() {
+    let mut liar = Liar::new();
+    let outside = liar.path("outside");
+    let target = LinkTarget::new(outside.to_string_lossy().as_bytes()).unwrap();
+    let link = member("wanted/link", Is::Symlink { target });
+    liar.members(&[member("wanted", Is::Directory), link, member("wanted/link/file", file(4))], b"text");
+    let problem = liar.problem();
+    // As openat2(2) tells it: ELOOP for the link, or ENOTDIR where a folder was asked for.
+    assert!(problem.contains("symbolic link") || problem.contains("not a directory"), "{problem}");
+    let hard = member("wanted/hard", Is::HardLink { to: Name::new(&b"wanted/link/x"[..]).unwrap() });
+    std::fs::write(outside.join("x"), "outside").unwrap();
+    liar.members(&[hard], b"");
+    liar.problem();
+    assert!(!liar.path("to/wanted/hard").exists());
+    assert_eq!(std::fs::read_dir(outside).unwrap().count(), 1);
+}
+
+#[test]
+fn nothing_is_deleted_that_nobody_asked_to_delete() {
+    let mut liar = Liar::new();
+    std::fs::create_dir(liar.path("to/wanted")).unwrap();
+    std::fs::write(liar.path("to/wanted/precious"), "text").unwrap();
+    let keep = Some(Keep { names: Vec::new(), more: false });
+    liar.members(&[Member { entry: entry("wanted", Is::Directory), last: true, keep }], b"");
+    assert!(liar.problem().contains("was not asked for"));
+    assert!(liar.path("to/wanted/precious").exists());
+}
+
+#[test]
+fn a_wrong_digest_leaves_no_file() {
+    let mut liar = Liar::new();
+    let bytes = vec![7; MIB + 5];
+    let offer = Offered { id: 9, entry: entry("wanted", file(bytes.len())), digest: None };
+    liar.control.send(&Message::Offer(vec![offer]));
+    assert!(matches!(liar.answer(), Message::Answer(answers) if answers == [(9, Answer::All)]));
+    for (index, block) in bytes.chunks(MIB).enumerate() {
+        let digest = digest_of(block, index as u64, bytes.len() as u64);
+        let offset = (index * MIB) as u64;
+        let footer = Footer { kind: Kind::Block, codec: 0, raw: block.len() as u32, file: 9, offset, digest };
+        liar.send(block, footer);
+    }
+    liar.control.send(&Message::End(9, Ok([0; 32])));
+    loop {
+        match liar.answer() {
+            Message::Stored(9, Err(failure)) => {
+                assert_eq!(failure.kind, FailureKind::Verification);
+                break;
+            }
+            Message::Landed(..) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    liar.nothing_in("to");
+}
+
+/// A block that unpacks to more or less than it says, one of another digest, one beyond the file: none is written, and a
+/// block whose content does not fit is asked for again.
+#[test]
+fn blocks_that_are_not_what_they_say_are_not_written() {
+    let mut liar = Liar::new();
+    let offer = Offered { id: 1, entry: entry("wanted", file(3 * MIB)), digest: None };
+    liar.control.send(&Message::Offer(vec![offer]));
+    liar.answer();
+    let mut packed = Vec::new();
+    Codec::ZSTD.compress(1, &vec![0; 2 * MIB], &mut packed).unwrap();
+    let zeros = vec![0; MIB];
+    let digest = digest_of(&zeros, 0, 3 * MIB as u64);
+    let honest = Footer { kind: Kind::Block, codec: 0, raw: MIB as u32, file: 1, offset: 0, digest };
+    liar.send(&packed, Footer { codec: Codec::ZSTD.id(), ..honest });
+    liar.send(&zeros, Footer { codec: 77, ..honest });
+    liar.send(&zeros, Footer { digest: [1; 32], ..honest });
+    liar.send(&zeros, Footer { offset: 64 * MIB as u64, ..honest });
+    liar.send(&zeros, Footer { kind: Kind::Patch, ..honest });
+    let mut again = 0;
+    while again < 5 {
+        match liar.answer() {
+            Message::Again(1, ..) => again += 1,
+            Message::Landed(..) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    liar.nothing_in("outside");
+    assert!(!liar.path("to/wanted").exists());
+}
+
+#[test]
+fn a_broken_control_connection_ends_the_session() {
+    for bytes in
+        [&[0, 0, 0, 0, 0][..], &[1, 0, 0, 0, 9, 0], &[255, 255, 255, 255, 0], &[3, 0, 0, 0, 0, 255, 255, 255]]
+    {
+        let (there, mut liar) = io::pipe().unwrap();
+        let (tell, events) = channel();
+        let events_to = Events::new("the liar", tell);
+        let wanted = Wanted { to: b"/nonexistent/".to_vec(), names: None, same_machine: false };
+        let control = Arc::new(Control::new(io::sink()));
+        let end = End::Receiver(Receiver::new(control, events_to.clone(), Options::default(), wanted));
+        liar.write_all(bytes).unwrap();
+        drop(liar);
+        listen_to(there, &end, &events_to);
+        let said = events.recv_timeout(PATIENCE).unwrap();
+        assert!(
+            matches!(&said, Event::Failed(error) if error.to_string().contains("it is broken, or no weir")),
+            "{said:?}"
+        );
+    }
+}

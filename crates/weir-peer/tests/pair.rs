@@ -1,0 +1,54 @@
+//! Both ends in one process, with a hand between them: what lanes carry is bent, repeated, cut or held back, and what
+//! arrives is still what was sent, or nothing.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use support::{Bend, Pair, pattern, tree};
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn a_file_arrives() {
+    let pair = Pair::new();
+    pair.write("a", &pattern(5 * MIB + 1));
+    pair.copy(2, Bend::nothing()).expect("a copy");
+    assert!(pair.arrived("a"));
+}
+
+/// Each lane is bent at one place, the next somewhere else; records are resent over the lanes that follow.
+#[test]
+fn flipped_bytes_never_get_through() {
+    for seed in 0..20 {
+        let pair = Pair::new();
+        pair.write("a", &pattern(6 * MIB + 13));
+        tree(&pair.source("tree"), 40);
+        let bend = Bend::flips(seed, 6);
+        let outcome = pair.copy(1, bend.clone());
+        assert!(outcome.is_ok(), "{outcome:?}");
+        assert!(bend.bent.load(Relaxed) > 0, "nothing was bent");
+        assert!(pair.arrived("a") && pair.arrived("tree"));
+    }
+}
+
+#[test]
+fn a_repeated_record_ends_its_lane_and_nothing_else() {
+    let pair = Pair::new();
+    pair.write("a", &pattern(6 * MIB));
+    let bend = Bend::repeats();
+    pair.copy(1, bend.clone()).expect("a copy");
+    assert!(bend.bent.load(Relaxed) > 0);
+    assert!(pair.arrived("a"));
+}
+
+#[test]
+fn lanes_that_are_cut_are_replaced() {
+    let pair = Pair::new();
+    pair.write("a", &pattern(12 * MIB));
+    let bend = Bend::cuts(4);
+    pair.copy(2, bend.clone()).expect("a copy");
+    assert!(bend.bent.load(Relaxed) > 0);
+    assert!(pair.arrived("a"));
+}

@@ -1,0 +1,318 @@
+//! `weir cp`: from arguments to a copy, a record and an exit code.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Context;
+use weir_codec::codec::Codec;
+use weir_model::verdict;
+use weir_peer::error::Error;
+use weir_peer::maker::Way;
+use weir_peer::sender::CodecShare;
+use weir_peer::session::{self, Job, LaneOptions, Report};
+use weir_peer::ssh::Host;
+use weir_peer::wire::message::{Deed, FailureKind, Options, Role};
+use weir_report::schema::{FileRecord, Outcome, Record};
+use weir_report::{json, terminal};
+
+use weir_transfer::job::{Observer, Progress};
+use weir_tree::{Filter, Name};
+use weir_units::{Bytes, Rate};
+
+use crate::args::{Cp, VERSION};
+use crate::live::Live;
+use crate::voice::{self, Usage};
+
+/// A path and the host it is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    host: Option<String>,
+    path: Vec<u8>,
+}
+
+/// Copies what `cp` names. Returns the exit code.
+pub fn run(cp: &Cp) -> anyhow::Result<u8> {
+    voice::start_log(cp.voice.quiet, cp.voice.verbose);
+    if cp.compression {
+        tracing::info!("-C is not needed: weir compresses where it pays");
+    }
+    let job = job(cp)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    voice::on_interrupt(&stop)?;
+    let mut live = Live::new(!cp.voice.quiet && std::io::stderr().is_terminal(), 0);
+    let mut pace = Pace::default();
+    let report = session::run(&job, &stop, &mut |now| match &now.would {
+        Some((deed, name)) => would(&mut live, *deed, name),
+        None => live.progress(&pace.progress(now)),
+    });
+    live.clear();
+    let record = record(&job, &report);
+    say(cp, &record)?;
+    if !cp.voice.quiet && !cp.voice.json {
+        say_how(&report)?;
+    }
+    Ok(exit_code(&report))
+}
+
+/// A line of a dry run.
+fn would(live: &mut Live, deed: Deed, name: &Name) {
+    live.clear();
+    let word = match deed {
+        Deed::Copy => "copy",
+        Deed::Delete => "delete",
+    };
+    // A reader that went away wants no more lines.
+    let _ = writeln!(std::io::stdout(), "{word} {name}");
+}
+
+/// The rate of the last second.
+#[derive(Debug, Default)]
+struct Pace {
+    seen: VecDeque<(Duration, u64)>,
+}
+
+impl Pace {
+    fn progress(&mut self, now: &session::Progress) -> Progress {
+        self.seen.push_back((now.elapsed, now.totals.bytes));
+        while self.seen.len() > 2 && now.elapsed - self.seen[0].0 > Duration::from_secs(1) {
+            self.seen.pop_front();
+        }
+        let (since, before) = self.seen[0];
+        Progress {
+            elapsed: now.elapsed,
+            bytes: now.totals.bytes + now.totals.kept,
+            total: now.total,
+            rate: Rate::of(now.totals.bytes - before, now.elapsed - since),
+            lanes: now.lanes,
+            limit: now.limit,
+            files: (now.totals.files as usize, 0),
+        }
+    }
+}
+
+fn job(cp: &Cp) -> Result<Job, Usage> {
+    let places: Vec<Place> = cp.paths.iter().map(place).collect();
+    let Some((target, sources)) = places.split_last() else { return Err(Usage("nothing to copy".into())) };
+    let from = sources.first().and_then(|first| first.host.clone());
+    if sources.iter().any(|source| source.host != from) {
+        return Err(Usage("sources are on different hosts; copy from one after the other".into()));
+    }
+    let (role, host) = match (from, &target.host) {
+        (None, host) => (Role::Sender, host.clone()),
+        (Some(host), None) => (Role::Receiver, Some(host)),
+        (Some(_), Some(_)) => {
+            return Err(Usage("source and target are both remote; run weir on one of them".into()));
+        }
+    };
+    Ok(Job {
+        host: Host { name: host, ssh: cp.ssh() },
+        sources: sources.iter().map(|source| source.path.clone()).collect(),
+        target: target.path.clone(),
+        role,
+        options: Options {
+            archive: cp.archive,
+            recursive: true,
+            update: cp.update,
+            checksum: cp.checksum,
+            delete: cp.delete,
+            dry_run: cp.dry_run,
+            filter: filter(cp)?,
+            codec: cp.codec,
+            rate_cap: cp.limit_rate.map(|rate| rate.0.max(1.0) as u64),
+            sync: cp.sync,
+        },
+        lanes: LaneOptions {
+            transport: cp.transport.map(Into::into),
+            ports: cp.port_range,
+            plain: cp.plain,
+            count: cp.lanes,
+        },
+        version: VERSION.to_owned(),
+    })
+}
+
+/// Includes before excludes: the first that matches decides, so this is what both together mean whatever their order.
+fn filter(cp: &Cp) -> Result<Filter, Usage> {
+    let mut filter = Filter::default();
+    for pattern in &cp.include {
+        filter.include(pattern.as_bytes()).map_err(|error| Usage(error.to_string()))?;
+    }
+    for pattern in &cp.exclude {
+        filter.exclude(pattern.as_bytes()).map_err(|error| Usage(error.to_string()))?;
+    }
+    Ok(filter)
+}
+
+/// `[user@]host:path`, as scp reads it: a colon before any slash parts host and path; an IPv6 address is in brackets.
+fn place(text: &OsString) -> Place {
+    let bytes = text.as_bytes();
+    let local = || Place { host: None, path: bytes.to_vec() };
+    let start = bytes.iter().position(|byte| *byte == b'[').filter(|at| *at == 0 || bytes[at - 1] == b'@');
+    let colon = match start
+        .and_then(|start| bytes[start..].iter().position(|byte| *byte == b']').map(|at| at + start))
+    {
+        Some(close) if bytes.get(close + 1) == Some(&b':') => Some(close + 1),
+        Some(_) => None,
+        None => bytes.iter().position(|byte| *byte == b':' || *byte == b'/').filter(|at| bytes[*at] == b':'),
+    };
+    let Some(colon) = colon.filter(|colon| *colon > 0) else { return local() };
+    let Ok(host) = std::str::from_utf8(&bytes[..colon]) else { return local() };
+    // ssh takes an IPv6 address without its brackets.
+    let host = host.replace(['[', ']'], "");
+    Place { host: Some(host), path: bytes[colon + 1..].to_vec() }
+}
+
+/// The record of the run, as `--json` prints it.
+fn record(job: &Job, report: &Report) -> Record {
+    let outcome = match exit_code(report) {
+        0 => Outcome::Complete,
+        4 | 130 => Outcome::Partial,
+        _ => Outcome::Failed,
+    };
+    let mut record = Record::new("cp", outcome, report.totals.bytes, report.moving.as_secs_f64());
+    // What held back a run that brought nothing is its error, not a stage.
+    if outcome != Outcome::Failed || report.totals.bytes > 0 {
+        record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
+    }
+    record.resumed = (report.totals.kept > 0).then_some(report.totals.kept);
+    record.connections = Some(report.lanes);
+    record.peak_memory = weir_observe::memory::peak_rss().ok();
+    record.error = report.outcome.as_ref().err().map(ToString::to_string);
+    let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    record.files = (report.problems.iter())
+        .filter(|problem| !problem.harmless)
+        .map(|problem| FileRecord {
+            url: problem.name.to_string(),
+            error: Some(problem.failure.words.clone()),
+            ..FileRecord::default()
+        })
+        .collect();
+    let cp = serde_json::json!({
+        "host": job.host.shown(),
+        "sources": job.sources.iter().map(|path| shown(path)).collect::<Vec<_>>(),
+        "target": shown(&job.target),
+        "files": report.totals.files,
+        "unchanged": report.totals.unchanged,
+        "others": report.totals.others,
+        "deleted": report.totals.deleted,
+        "packed": report.totals.packed,
+        "cipher": report.cipher,
+        "codecs": report.codecs.iter().map(codec_share).collect::<Vec<_>>(),
+        "transport": match report.way {
+            Some(Way::There) => Some("tcp"),
+            Some(Way::Back) => Some("tcp-back"),
+            Some(Way::Ssh) => Some("ssh"),
+            None => None,
+        },
+        "tried": report.tried,
+        "lanes": report.lanes,
+    });
+    record.extra.insert("cp".to_owned(), cp);
+    record
+}
+
+/// How the data went: codecs, cipher, transport; what a detour costs.
+fn say_how(report: &Report) -> anyhow::Result<()> {
+    let mut stderr = std::io::stderr().lock();
+    let raw: u64 = report.codecs.iter().map(|share| share.raw).sum();
+    let packed: u64 = report.codecs.iter().map(|share| share.packed).sum();
+    if raw > packed {
+        let mut shares: Vec<&CodecShare> = report.codecs.iter().collect();
+        shares.sort_by_key(|share| std::cmp::Reverse(share.raw));
+        let words: Vec<String> = shares.iter().take(3).map(|share| share_in_words(share, raw)).collect();
+        writeln!(stderr, "codecs: {} ({} as {})", words.join(", "), Bytes(raw), Bytes(packed))?;
+    }
+    if report.way == Some(Way::Ssh) {
+        let tried =
+            if report.tried.is_empty() { String::new() } else { format!(" ({})", report.tried.join("; ")) };
+        let cost = "one processor encrypts at each end, and 2 MB a round trip are the most";
+        writeln!(stderr, "the data went inside ssh{}: {cost}", weir_report::escape::escape(&tried))?;
+    }
+    let harmless = report.problems.iter().filter(|problem| problem.harmless);
+    for problem in harmless {
+        writeln!(stderr, "note: {}", weir_report::escape::escape(&problem.failure.words))?;
+    }
+    Ok(())
+}
+
+fn share_in_words(share: &CodecShare, of: u64) -> String {
+    let name = Codec::by_id(share.codec).map_or("unknown", Codec::name);
+    let percent = share.raw as f64 / of as f64 * 100.0;
+    if share.level == 0 {
+        format!("{name} {percent:.0} %")
+    } else {
+        format!("{name}:{} {percent:.0} %", share.level)
+    }
+}
+
+fn codec_share(share: &CodecShare) -> serde_json::Value {
+    let name = Codec::by_id(share.codec).map_or("unknown", Codec::name);
+    serde_json::json!({ "codec": name, "level": share.level, "bytes": share.raw, "packed": share.packed })
+}
+
+/// The record on stdout and failures on stderr, or the summary, which has them too.
+fn say(cp: &Cp, record: &Record) -> anyhow::Result<()> {
+    let mut stderr = std::io::stderr().lock();
+    if cp.voice.quiet || cp.voice.json {
+        let failures = record.files.iter().filter_map(|file| file.error.as_ref()).chain(&record.error);
+        for error in failures {
+            writeln!(stderr, "weir: {}", weir_report::escape::escape(error))?;
+        }
+    }
+    if cp.voice.json {
+        json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+    } else if !cp.voice.quiet {
+        let render = if cp.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
+        render(record, voice::colours(&std::io::stderr()), &mut stderr)?;
+    }
+    Ok(())
+}
+
+/// 130 interrupted, 3 a digest did not match, 4 the session broke and can be resumed, 1 something failed, 0 all is here.
+fn exit_code(report: &Report) -> u8 {
+    let failed = |kind: FailureKind| match kind {
+        FailureKind::Verification => 3,
+        FailureKind::Interrupted => 130,
+        FailureKind::Local | FailureKind::Changed | FailureKind::Session => 1,
+    };
+    let problems = report.problems.iter().filter(|problem| !problem.harmless);
+    let of_files = problems.map(|problem| failed(problem.failure.kind)).max().unwrap_or(0);
+    match &report.outcome {
+        Ok(()) => of_files,
+        Err(Error::Interrupted) => 130,
+        Err(Error::Lost { .. } | Error::NoLane { .. }) if report.totals.bytes > 0 => 4,
+        Err(Error::Far(failure) | Error::Refused(failure)) => failed(failure.kind),
+        Err(_) => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_parted_from_paths_as_scp_does() {
+        let read = |text: &str| {
+            let place = place(&OsString::from(text));
+            (place.host.unwrap_or_default(), String::from_utf8(place.path).unwrap())
+        };
+        for (text, host, path) in [
+            ("h:x", "h", "x"),
+            ("u@h:", "u@h", ""),
+            ("u@[::1]:a:b", "u@::1", "a:b"),
+            ("[::1]:/x", "::1", "/x"),
+            ("./a:b", "", "./a:b"),
+            ("/a:b", "", "/a:b"),
+            (":x", "", ":x"),
+            ("x", "", "x"),
+            ("[x", "", "[x"),
+        ] {
+            assert_eq!(read(text), (host.to_owned(), path.to_owned()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! `weir peer`: the far end of `weir cp`, which ssh starts.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use anyhow::Context;
+
+use crate::args;
+use crate::voice;
+
+/// Serves one session over stdin and stdout. Returns the exit code.
+pub fn run() -> anyhow::Result<u8> {
+    voice::start_log(false, 0);
+    // Duplicates without the standard library's locks and buffers: a thread reads while others write.
+    let input = std::io::stdin().as_fd().try_clone_to_owned().context("cannot use stdin")?;
+    let output = std::io::stdout().as_fd().try_clone_to_owned().context("cannot use stdout")?;
+    let input = std::io::BufReader::with_capacity(1 << 16, File::from(input));
+    // What went wrong was told to the driver, who says it to the user.
+    match weir_peer::peer::serve(input, File::from(output), args::VERSION) {
+        Ok(()) => Ok(0),
+        Err(_) => Ok(1),
+    }
+}

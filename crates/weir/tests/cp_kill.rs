@@ -1,0 +1,99 @@
+//! SIGKILL at any moment, at either end: the same command completes the copy, and what was journalled is not sent again.
+//!
+//! 20 kills by default; `WEIR_SOAK=200` for more, `WEIR_SEED=N` for a run again.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::{MIB, PATIENCE, Sandbox, Sshd, pattern};
+
+/// The size of the file, and how fast the first attempt moves: it would take half a second.
+const SIZE: usize = 24 * MIB;
+const RATE: &str = "48Mi";
+
+/// Numbers from a seed (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % below
+    }
+}
+
+#[test]
+fn killed_at_either_end_and_resumed() {
+    let Some(sshd) = Sshd::start() else { return };
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let runs = number("WEIR_SOAK").unwrap_or(20);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = number("WEIR_SEED").unwrap_or(now) | 1;
+    println!("WEIR_SEED={seed} repeats these {runs} runs");
+    let mut dice = Dice(seed);
+    let bytes = pattern(SIZE, 1);
+    let mut kept = 0;
+    for run in 0..runs {
+        kept += kill_and_resume(&sshd, &bytes, run, &mut dice);
+    }
+    println!("{} of {} MiB were not sent again", kept >> 20, (SIZE as u64 * runs) >> 20);
+    assert!(kept * 10 >= SIZE as u64 * runs, "the journals covered too little to prove anything: {kept}");
+}
+
+/// Returns the bytes that the second run did not ask for.
+fn kill_and_resume(sshd: &Sshd, bytes: &[u8], run: u64, dice: &mut Dice) -> u64 {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", bytes);
+    let (near, far) = ("b".to_owned(), format!("far:{}", sandbox.path("b").display()));
+    let there = run.is_multiple_of(2);
+    let paths =
+        if there { ["a".to_owned(), far] } else { [format!("far:{}", sandbox.path("a").display()), near] };
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let kills_far = dice.roll(2) == 0;
+    let context = format!("run {run}: there {there}, kills the far end {kills_far}");
+    let running = sshd.cp(&sandbox, &["-q", "--limit-rate", RATE]).args(&paths).spawn();
+    let part = sandbox.path(".b.weir-part");
+    wait_for(&context, || part.exists());
+    // Not a wait for something: a random moment is the point.
+    std::thread::sleep(Duration::from_millis(dice.roll(400)));
+    if kills_far {
+        for peer in peers(sshd) {
+            let _ = kill_process(peer, Signal::KILL);
+        }
+    } else {
+        running.signal(Signal::KILL);
+    }
+    let first = running.wait();
+    assert!(!first.stderr.contains("panicked"), "{context}: {}", first.stderr);
+    let whole = sandbox.path("b").exists();
+    let second = sshd.cp(&sandbox, &["--json"]).args(&paths).run();
+    second.succeeds();
+    assert!(sandbox.read("b") == bytes, "{context}: the bytes differ");
+    assert_eq!(sandbox.names(), ["a", "b"], "{context}");
+    if whole { 0 } else { second.json()["resumed"].as_u64().unwrap_or(0) }
+}
+
+fn wait_for(context: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "{context}: it never began");
+        std::thread::yield_now();
+    }
+}
+
+/// The far ends that this sshd has started.
+fn peers(sshd: &Sshd) -> Vec<Pid> {
+    let mark = sshd.path("cache").display().to_string();
+    let is_peer = |pid: &i32| {
+        let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let (line, environment) = (read("cmdline"), read("environ"));
+        line.ends_with(b"\0peer\0") && String::from_utf8_lossy(&environment).contains(&mark)
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(is_peer).filter_map(Pid::from_raw).collect()
+}

@@ -1,0 +1,25 @@
+//! A lane's greeting, record header and opened record as a far end may send them.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir_peer::wire::record::{self, Footer, Header};
+use weir_peer::wire::{batch, patch};
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some((header, _)) = bytes.split_first_chunk() {
+        let _ = Header::parse(header);
+    }
+    if let Some((greeting, _)) = bytes.split_first_chunk() {
+        let _ = record::parse_greeting(greeting);
+    }
+    if let Ok((payload, footer)) = Footer::split(bytes) {
+        assert!(payload.len() <= footer.raw as usize && footer.raw <= 1 << 20);
+    }
+    if let Ok((members, contents)) = batch::parse(bytes) {
+        let sizes: u64 = members.iter().map(|member| member.entry.size()).sum();
+        assert_eq!(sizes, contents.len() as u64);
+    }
+    if let Ok((_, literals)) = patch::parse(bytes) {
+        assert!(literals.len() <= bytes.len());
+    }
+});
