@@ -35,6 +35,11 @@ const MOST_WINDOWS: usize = 6000;
 /// A lane without a byte for this long, while others move, is replaced.
 const STALLED: Duration = Duration::from_secs(3);
 
+/// A part is worth a request of its own where it takes a lane this long: twice the two round trips that a fresh connection
+/// waits for its first byte, and some milliseconds of this machine's work.
+const WORTHWHILE_ROUND_TRIPS: u32 = 4;
+const WORTHWHILE: Duration = Duration::from_millis(10);
+
 /// The watch over one run.
 pub(super) struct Watch<'a> {
     run: &'a Run<'a>,
@@ -174,6 +179,7 @@ impl<'a> Watch<'a> {
         let limit = judge_window(&window, &Context::live(&self.evidence)).limit;
         self.limit = Some(limit);
         self.tune(&window, limit, now);
+        self.size_parts(&window);
         self.replace_stragglers(now);
         self.evidence.push(window, MOST_WINDOWS);
     }
@@ -220,7 +226,8 @@ impl<'a> Watch<'a> {
             left: left(&census, &self.run.pool.active()),
             refused,
             queue: has_queue(window),
-            round_trip: window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max(),
+            disorder: window.lanes.iter().filter_map(|lane| lane.tcp.value()).any(|tcp| tcp.out_of_order > 0),
+            round_trip: shortest_round_trip(window),
         };
         if let Advice::Lanes(lanes, why) = tuner.observe(&seen) {
             tracing::info!("lanes: {why}");
@@ -228,6 +235,15 @@ impl<'a> Watch<'a> {
             self.evidence.trials = tuner.trials().to_vec();
             self.dismiss(lanes);
         }
+    }
+
+    /// Slow lanes share what is left in smaller parts, or the last of them would hold the end up for seconds.
+    fn size_parts(&self, window: &Window) {
+        let lanes = window.lanes.iter().filter(|lane| lane.received > 0).count();
+        let Some(round_trip) = shortest_round_trip(window).filter(|_| lanes > 0) else { return };
+        let worthwhile = (round_trip * WORTHWHILE_ROUND_TRIPS).max(WORTHWHILE);
+        let share = worthwhile.as_secs_f64() / window.span.as_secs_f64().max(1e-3) / lanes as f64;
+        self.run.pool.split_down_to((window.received as f64 * share) as u64);
     }
 
     /// Breaks off the lanes that have not started, then the youngest, until only `wanted` work on bulk objects.
@@ -308,6 +324,11 @@ impl<'a> Watch<'a> {
             interrupted,
         }
     }
+}
+
+/// The longest of the lanes' shortest round trips.
+fn shortest_round_trip(window: &Window) -> Option<Duration> {
+    window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max()
 }
 
 /// Most lanes' round trips are a third above their shortest.
