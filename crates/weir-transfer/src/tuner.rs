@@ -149,6 +149,9 @@ const WORTH_AGAIN: f64 = 0.5;
 /// From this share of the hope on nothing that the lanes share was full.
 const PAID: f64 = 0.85;
 
+/// Lanes that were to bring back the best rate and brought so much more show that it was not what the path can carry.
+const RAISED: f64 = 1.15;
+
 /// Below it something was, and the next trial need not hurry.
 const PAID_HALF: f64 = 0.5;
 
@@ -298,7 +301,8 @@ impl Tuner {
         let from = self.lanes;
         let is_slow = rate < FAST_LANE * f64::from(from);
         let lossy = self.recent.is_lossy();
-        let bold = if self.bold && is_slow { 4.0 } else { 2.0 };
+        // Lanes that lose segments one by one bring what they bring whatever their number, until the link is full.
+        let bold = if (self.bold || lossy && from < CIVIL) && is_slow { 4.0 } else { 2.0 };
         let step = if fallen {
             // As many as bring the best rate at what each brings now, and some for what it will lose yet.
             (self.best / rate * 1.25).min(4.0)
@@ -425,7 +429,10 @@ impl Tuner {
         }
         self.failures = 0;
         // Slow starts filled the link: what it can carry is known, and more lanes are due when these fall below it.
-        let is_known = restores || attempt.lossy && gained < PAID * hope;
+        let is_known = match restores {
+            true => after < RAISED * self.best,
+            false => attempt.lossy && gained < PAID_HALF * hope,
+        };
         let patience = match (is_known, gained < PAID_HALF * hope) {
             (true, _) => 15,
             (false, true) => 4,
