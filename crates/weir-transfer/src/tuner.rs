@@ -6,6 +6,11 @@
 //! least a quarter of what could be hoped for. Otherwise it goes back and waits longer before it tries again. Where
 //! the verdict names the disk or this machine, it steps down.
 //!
+//! Each round trip of the search is a round trip with too few lanes, so it looks no longer than it must: two windows are
+//! enough where losses without a queue, or a full receive window, show what holds the lanes, and a trial that has brought
+//! all that could be hoped for is judged before its slow start is over. Where an overflowing queue shows that the
+//! link is full, nothing is tried.
+//!
 //! A lane that shares a lossy path is fastest right after its slow start and falls back in the seconds after; so what a
 //! trial found does not hold for ever. The best rate seen is what the path can carry, and when lanes that once brought it
 //! fall below it, more are tried at once.

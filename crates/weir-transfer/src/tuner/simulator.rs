@@ -28,6 +28,11 @@ pub(super) trait World {
     fn free_cpus(&self) -> f64 {
         1.0
     }
+
+    /// Lanes that find a part to ask for.
+    fn parts(&self) -> u32 {
+        u32::MAX
+    }
 }
 
 /// How a run went.
@@ -40,6 +45,10 @@ pub(super) struct Outcome {
     pub(super) trials: usize,
     /// Bytes of each window.
     pub(super) windows: Vec<f64>,
+    /// What it said of each change.
+    pub(super) said: Vec<String>,
+    /// Trials that it judged, for the record.
+    pub(super) judged: usize,
 }
 
 impl Outcome {
@@ -58,7 +67,8 @@ impl Outcome {
 /// Lets a tuner choose the lanes of `world` for so many seconds.
 pub(super) fn run(world: &mut dyn World, seconds: u64) -> Outcome {
     let mut tuner = Tuner::new(64);
-    let mut outcome = Outcome { lanes: 1, most: 1, trials: 0, windows: Vec::new() };
+    let mut outcome =
+        Outcome { lanes: 1, most: 1, trials: 0, windows: Vec::new(), said: Vec::new(), judged: 0 };
     for tick in 1..=seconds * 10 {
         let lanes = tuner.lanes();
         let sight = world.window(lanes);
@@ -67,7 +77,7 @@ pub(super) fn run(world: &mut dyn World, seconds: u64) -> Outcome {
             now: Duration::from_millis(tick * 100),
             span: Duration::from_millis(100),
             bytes: sight.bytes as u64,
-            lanes,
+            lanes: lanes.min(world.parts()),
             started: sight.started,
             limit: sight.limit,
             free_cpus: world.free_cpus(),
@@ -82,9 +92,11 @@ pub(super) fn run(world: &mut dyn World, seconds: u64) -> Outcome {
             println!("{:.1} s: {why}", tick as f64 * WINDOW);
             outcome.trials += usize::from(wanted > lanes);
             outcome.most = outcome.most.max(wanted);
+            outcome.said.push(why);
         }
     }
     outcome.lanes = tuner.lanes();
+    outcome.judged = tuner.trials().len();
     outcome
 }
 
@@ -99,18 +111,20 @@ pub(super) struct Even {
     pub(super) limit: Limit,
     /// Lanes that it serves at once.
     pub(super) served: u32,
+    /// Lanes that find a part to ask for.
+    pub(super) parts: u32,
     pub(super) free_cpus: f64,
 }
 
 impl Even {
     pub(super) fn new(rate: fn(u32) -> f64, limit: Limit) -> Even {
-        Even { rate, limit, served: 64, free_cpus: 1.0 }
+        Even { rate, limit, served: 64, parts: u32::MAX, free_cpus: 1.0 }
     }
 }
 
 impl World for Even {
     fn window(&mut self, lanes: u32) -> Sight {
-        let started = lanes.min(self.served);
+        let started = lanes.min(self.served).min(self.parts);
         Sight {
             bytes: (self.rate)(started) * WINDOW,
             started,
@@ -123,6 +137,10 @@ impl World for Even {
 
     fn free_cpus(&self) -> f64 {
         self.free_cpus
+    }
+
+    fn parts(&self) -> u32 {
+        self.parts
     }
 }
 

@@ -32,7 +32,18 @@ fn lanes_end_where_the_gain_ends() {
 #[test]
 fn a_server_that_serves_one_at_a_time_keeps_one() {
     let mut one = Even { served: 1, ..Even::new(|_| 1e8, Limit::SenderOrPath) };
-    assert_eq!(run(&mut one, 30).lanes, 1);
+    let outcome = run(&mut one, 30);
+    assert_eq!(outcome.lanes, 1);
+    assert!(outcome.said.iter().any(|why| why.contains("serves only 1 at once")), "{:?}", outcome.said);
+}
+
+/// Lanes that had nothing to ask for are no word on the server, and no trial.
+#[test]
+fn lanes_without_a_part_to_ask_for_prove_nothing() {
+    let mut short = Even { parts: 1, ..Even::new(|_| 1e7, Limit::SenderOrPath) };
+    let outcome = run(&mut short, 30);
+    assert_eq!((outcome.lanes, outcome.judged), (1, 0));
+    assert!(!outcome.said.iter().any(|why| why.contains("serves")), "{:?}", outcome.said);
 }
 
 #[test]
