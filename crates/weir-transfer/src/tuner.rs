@@ -6,6 +6,11 @@
 //! least a quarter of what could be hoped for. Otherwise it goes back and waits longer before it tries again. Where
 //! the verdict names the disk or this machine, it steps down.
 //!
+//! A trial takes from the lanes that were there: a window that was cut grows by a segment a round trip. So the larger the
+//! windows and the longer the round trips, the more care: one lane more instead of three, a second lane that stays where one
+//! would have to grow alone, a pause in proportion to what a failed trial cost. And where many lanes have filled a lossy
+//! path for long, a quarter of them is given back as long as the others bring the same.
+//!
 //! Each round trip of the search is a round trip with too few lanes, so it looks no longer than it must: two windows are
 //! enough where losses without a queue, or a full receive window, show what holds the lanes, and a trial that has brought
 //! all that could be hoped for is judged before its slow start is over. Where an overflowing queue shows that the
@@ -79,9 +84,16 @@ pub struct Tuner {
     /// The best goodput over a stretch of windows since a trial failed: what server and path can carry.
     best: f64,
     not_before: Duration,
+    /// When losses first showed since the last trial that the link may be full.
+    full_from: Option<Duration>,
     /// When the last trial was judged.
     judged: Option<Duration>,
     failures: u32,
+    /// When the lanes are to have back what the last trial took of them.
+    recovered: Duration,
+    /// When fewer lanes may be tried, and how often they were too few.
+    spare_from: Duration,
+    shortages: u32,
     ceiling: u32,
     /// The last trial brought all that was hoped for, or there was none yet: the next step may be larger.
     bold: bool,
@@ -117,6 +129,11 @@ enum State {
         attempt: Attempt,
         settled: Duration,
     },
+    /// Some of `from` lanes were given back; what the others bring counts from `settled` on.
+    Lighter {
+        from: u32,
+        settled: Duration,
+    },
 }
 
 /// Slow start of the first lane: ten round trips at 40 ms reach 15 MB in flight, enough for any lane. Where lost segments
@@ -147,6 +164,10 @@ const WORTH: f64 = 0.25;
 /// Where each lane carries its receive window a round trip, the gain counts the lanes that the path still takes: a
 /// sixteenth of them is above the noise of such steady rates (1 to 3 %).
 const WORTH_COUNTED: f64 = 0.06;
+
+/// A lane that has just met a loss gets 1 / 0.7 of what it has back by itself (RFC 9438, section 4.6): on a lossy path
+/// more lanes must bring more than that.
+const WORTH_AFTER_LOSS: f64 = 0.43;
 
 /// Lanes that are to bring back what was lost must bring half of it: the gap is small, and the noise is the same.
 const WORTH_AGAIN: f64 = 0.5;
@@ -181,8 +202,27 @@ const COLLAPSED: f64 = 0.8;
 const PATIENT: u32 = 3;
 
 /// A queue that looks like that of a full link may be a server's pauses, which the receiver's round trip takes in: it is
-/// believed this long.
+/// believed this long. So is a trial that brought nothing, and after each further one twice as long: a trial costs a lane
+/// up to half of its window, which takes 6 s to grow again at 40 ms and 300 segments, a tenth of what it brings in 15 s.
 const BELIEF: Duration = Duration::from_secs(15);
+const MOST_DOUBLINGS: u32 = 5;
+
+/// Growing half of a window again leaves a quarter of it unused on the average; six times as long is believed what such a
+/// trial said, so it costs 4 %. CUBIC grows half of 1000 segments again in 11 s (RFC 9438, section 4.2).
+const MOST_PAUSE: Duration = Duration::from_secs(60);
+
+/// From so many seconds on trials are begun with care: a quarter of it is what a trial takes anyway.
+const DEAR: f64 = 5.0;
+
+/// From so many seconds on a lane that lost something is left alone at first: it would feel a trial for longer than twice
+/// [`BELIEF`].
+const ENDLESS: f64 = 30.0;
+
+/// An Ethernet frame's payload with time stamps.
+const SEGMENT: f64 = 1448.0;
+
+/// Lanes that carry this share of the best rate carry what the path can; the noise of a stretch is 1 to 3 %.
+const ENOUGH: f64 = 0.97;
 
 /// Lanes that shared a link with those of a failed trial need this long for their windows to grow again.
 const RECOVERY: Duration = Duration::from_secs(1);
@@ -197,8 +237,12 @@ impl Tuner {
             recent: Recent::default(),
             best: 0.0,
             not_before: Duration::ZERO,
+            full_from: None,
             judged: None,
             failures: 0,
+            recovered: Duration::ZERO,
+            spare_from: BELIEF,
+            shortages: 0,
             ceiling: max,
             bold: true,
             trials: Vec::new(),
@@ -221,6 +265,11 @@ impl Tuner {
         if self.recent.is_full() {
             self.best = self.best.max(rate(self.recent.all()));
         }
+        let newest = seen.bytes as f64 / seen.span.as_secs_f64().max(1e-3);
+        let endless = self.lanes == 1 && regrowth(newest, seen) > ENDLESS;
+        if seen.disorder && (seen.queue || endless) {
+            self.full_from.get_or_insert(seen.now);
+        }
         if seen.refused && self.lanes > 1 {
             return self.refused(seen);
         }
@@ -228,6 +277,7 @@ impl Tuner {
             State::Steady => self.steady(seen),
             State::Joining { attempt, since } => self.joining(seen, attempt, since),
             State::Measuring { attempt, settled } => self.measuring(seen, attempt, settled),
+            State::Lighter { from, settled } => self.lighter(seen, from, settled),
         }
     }
 
@@ -237,13 +287,16 @@ impl Tuner {
             self.wait(seen.now, 2);
             return self.go_back(self.lanes / 2, why);
         }
+        if self.has_lanes_to_spare(seen.now) {
+            return self.give_back(seen);
+        }
         let fallen = self.has_fallen(seen);
         let Some(rate) = self.hopeful(seen, fallen) else { return Advice::Hold };
         let worthwhile = seen.left.is_some_and(|left| left as f64 > rate * WORTHWHILE.as_secs_f64());
-        if !worthwhile || seen.now < self.not_before && !fallen || self.is_full(seen.now) {
+        if !worthwhile || seen.now < self.not_before && !fallen || self.is_full(seen.now, fallen) {
             return Advice::Hold;
         }
-        let (to, attempt) = self.next(seen.limit, rate, fallen);
+        let (to, attempt) = self.next(seen, rate, fallen);
         if to <= self.lanes {
             return Advice::Hold;
         }
@@ -276,7 +329,9 @@ impl Tuner {
     fn is_sure(&self, last: &[Window], seen: &Observation) -> bool {
         let held = share(last, |limit| matches!(limit, Limit::ReceiveWindow | Limit::PathLoss)) >= 0.5;
         let after_loss = |limit| may_help(limit, seen) || limit == Limit::Latency;
-        let lost = self.recent.is_lossy() && share(last, after_loss) == 1.0;
+        // One lane's few losses may be those of a queue that its slow start has filled.
+        let lossy = self.recent.is_lossy() && !self.is_risky(rate(&last[last.len() - 1..]), seen);
+        let lost = lossy && share(last, after_loss) == 1.0;
         let paid = self.bold && self.judged.is_some() && share(last, |limit| may_help(limit, seen)) == 1.0;
         (held && may_help(seen.limit, seen)) || lost || paid
     }
@@ -284,30 +339,80 @@ impl Tuner {
     /// The present lanes have lost what they, or as many, once brought.
     fn has_fallen(&self, seen: &Observation) -> bool {
         let below = |windows: &[Window], share: f64| rate(windows) < share * self.best;
-        let (fallen, collapsed) =
-            if self.lanes > 1 { (FALLEN, COLLAPSED) } else { (FALLEN_ALONE, FALLEN_ALONE) };
+        let often = self.recent.loses_often();
+        let (fallen, collapsed) = match (self.lanes, self.failures) {
+            (2.., _) if often => (FALLEN, COLLAPSED),
+            (_, 0) => (FALLEN_ALONE, FALLEN_ALONE),
+            // The faster half of the lanes of a trial had half of what all brought.
+            _ => (FALLEN / 2.0, FALLEN / 2.0),
+        };
         let Some(last) = self.recent.last(few(seen)) else { return false };
         let slowly = self.recent.is_full() && below(self.recent.all(), fallen) && below(last, fallen);
         let suddenly = below(last, collapsed);
         // Lanes that took part in a trial come back to what they had in a while.
-        let recovers = self.failures > 0 && self.judged.is_some_and(|at| seen.now < at + RECOVERY);
+        let recovers = self.failures > 0 && seen.now < self.recovered;
         // Before a full link more lanes would only take from others.
-        !seen.queue && !recovers && self.failures < PATIENT && (slowly || suddenly)
+        !seen.queue && !recovers && (slowly || suddenly)
+    }
+
+    /// The present lanes bring all that the path can carry, losses or not: fewer may as well.
+    fn has_lanes_to_spare(&self, now: Duration) -> bool {
+        let fills = self.recent.is_full() && rate(self.recent.all()) >= ENOUGH * self.best;
+        self.lanes > 2 && now >= self.spare_from && fills && self.recent.loses()
+    }
+
+    /// Gives a quarter of the lanes back, to see whether the others bring the same.
+    fn give_back(&mut self, seen: &Observation) -> Advice {
+        let from = self.lanes;
+        let lanes = from - (from / 4).max(1);
+        let advice = self.go_back(lanes, format!("{from} lanes carry what the path can; trying {lanes}"));
+        self.state = State::Lighter { from, settled: seen.now + RECOVERY };
+        advice
+    }
+
+    fn lighter(&mut self, seen: &Observation, from: u32, settled: Duration) -> Advice {
+        if seen.now <= settled {
+            self.recent.clear();
+        }
+        if !self.recent.is_full() {
+            return Advice::Hold;
+        }
+        let after = rate(self.recent.all());
+        if after >= ENOUGH * self.best {
+            self.state = State::Steady;
+            self.wait(seen.now, BELIEF.as_secs());
+            return Advice::Hold;
+        }
+        self.spare_from = seen.now + BELIEF * (1 << self.shortages.min(MOST_DOUBLINGS));
+        self.shortages += 1;
+        self.wait(seen.now, BELIEF.as_secs());
+        let why = format!("{} lanes bring only {}; back to {from}", self.lanes, show(after));
+        self.go_back(from, why)
+    }
+
+    /// The queue may have taken what one lane lost, and a trial that fails costs it much.
+    fn is_risky(&self, rate: f64, seen: &Observation) -> bool {
+        let shown = self.recent.loses_often() || self.recent.has_collapsed();
+        self.lanes == 1 && regrowth(rate, seen) > DEAR && !shown
     }
 
     /// The link is full, as far as can be told from here.
-    fn is_full(&self, now: Duration) -> bool {
+    fn is_full(&self, now: Duration, fallen: bool) -> bool {
         let judged = self.judged.unwrap_or_default();
-        self.recent.is_link_full() && now < judged + BELIEF
+        let overflowed = self.full_from.is_some_and(|from| now < from + BELIEF);
+        let refuted = fallen || self.recent.loses_often() || self.recent.has_collapsed();
+        self.recent.is_link_full() && now < judged + BELIEF || overflowed && !refuted
     }
 
     /// How many lanes to try from `rate`, and what to hope for.
-    fn next(&self, limit: Limit, rate: f64, fallen: bool) -> (u32, Attempt) {
+    fn next(&self, seen: &Observation, rate: f64, fallen: bool) -> (u32, Attempt) {
         let from = self.lanes;
         let is_slow = rate < FAST_LANE * f64::from(from);
         let lossy = self.recent.is_lossy();
         // Lanes that lose segments one by one bring what they bring whatever their number, until the link is full.
-        let bold = if (self.bold || lossy && from < CIVIL) && is_slow { 4.0 } else { 2.0 };
+        let careful = lossy && self.is_risky(rate, seen);
+        let bold = self.bold || lossy && from < CIVIL && self.failures == 0;
+        let bold = if bold && is_slow && !careful { 4.0 } else { 2.0 };
         let step = if fallen {
             // As many as bring the best rate at what each brings now, and some for what it will lose yet.
             (self.best / rate * 1.25).min(4.0)
@@ -321,7 +426,7 @@ impl Tuner {
         let to = to.min(CIVIL.max(from * 2)).min(self.max).min(self.ceiling);
         let gain = f64::from(to) / f64::from(from) - 1.0;
         let hope = if fallen { gain.min(self.best / rate - 1.0) } else { gain };
-        (to, Attempt { from, before: rate, hope, restores: fallen, limit, lossy })
+        (to, Attempt { from, before: rate, hope, restores: fallen, limit: seen.limit, lossy })
     }
 
     fn joining(&mut self, seen: &Observation, attempt: Attempt, since: Duration) -> Advice {
@@ -406,6 +511,8 @@ impl Tuner {
             WORTH_COUNTED
         } else if restores {
             WORTH_AGAIN
+        } else if attempt.lossy {
+            WORTH.max(WORTH_AFTER_LOSS / f64::from(from))
         } else {
             WORTH
         };
@@ -417,6 +524,7 @@ impl Tuner {
             return self.go_back(from, format!("{} came in between; back to {from}", seen.limit));
         }
         self.judged = Some(seen.now);
+        self.full_from = None;
         self.trials.push(Trial {
             at: seen.now.as_secs_f64(),
             lanes_before: from,
@@ -427,11 +535,9 @@ impl Tuner {
         });
         let text = format!("{} lanes brought {} after {}", self.lanes, show(after), show(before));
         if !kept {
-            self.failures += 1;
-            self.wait(seen.now, 4 << self.failures.min(6));
-            self.best = before.max(after);
-            return self.go_back(from, format!("{text}; back to {from}"));
+            return self.failed(seen, &attempt, after, &text);
         }
+        self.spare_from = self.spare_from.max(seen.now + BELIEF * 2);
         self.failures = 0;
         // Slow starts filled the link: what it can carry is known, and more lanes are due when these fall below it.
         let is_known = match restores {
@@ -439,9 +545,8 @@ impl Tuner {
             false => attempt.lossy && gained < PAID_HALF * hope,
         };
         let patience = match (is_known, gained < PAID_HALF * hope) {
-            (true, _) => 15,
-            (false, true) => 4,
             (false, false) => 0,
+            _ => BELIEF.as_secs(),
         };
         self.wait(seen.now, patience);
         self.state = State::Steady;
@@ -452,6 +557,26 @@ impl Tuner {
             Advice::Lanes(lanes, why) => Advice::Lanes(lanes, format!("{kept}; {why}")),
             Advice::Hold => Advice::Lanes(self.lanes, kept),
         }
+    }
+
+    /// Goes back, and believes what the trial said for as long as it was dear.
+    fn failed(&mut self, seen: &Observation, attempt: &Attempt, after: f64, text: &str) -> Advice {
+        self.failures += 1;
+        self.best = attempt.before.max(after);
+        // One lane whose window the trial has cut takes seconds to grow it again; two take half of them, if they are served.
+        let lost = self.recent.loses();
+        let second = if lost { seen.started.min(2) } else { 1 };
+        let back = attempt.from.max(second);
+        let price = if lost { regrowth(after / f64::from(back), seen) * 6.0 } else { 0.0 };
+        let pause = price.clamp(BELIEF.as_secs_f64(), MOST_PAUSE.as_secs_f64()) as u64;
+        self.recovered = seen.now
+            + match self.failures {
+                PATIENT.. => BELIEF,
+                _ if back < self.lanes => RECOVERY,
+                _ => Duration::ZERO,
+            };
+        self.wait(seen.now, pause << (self.failures - 1).min(MOST_DOUBLINGS));
+        self.go_back(back, format!("{text}; back to {back}"))
     }
 
     /// The old lanes lost more to the path than the new ones brought, though nothing they share is full: what was compared
@@ -494,6 +619,12 @@ impl Tuner {
     fn wait(&mut self, now: Duration, seconds: u64) {
         self.not_before = now + Duration::from_secs(seconds);
     }
+}
+
+/// Seconds that a lane of this rate takes to grow half of its window again: a segment each round trip (RFC 5681).
+fn regrowth(rate: f64, seen: &Observation) -> f64 {
+    let round_trip = seen.round_trip.unwrap_or_default().as_secs_f64();
+    rate * round_trip / SEGMENT / 2.0 * round_trip
 }
 
 /// Windows that cover two and a half round trips, and two at least: data come in bursts of a round trip.

@@ -1,6 +1,7 @@
 //! The watch: looks at every lane each 20 ms, closes a window of evidence each 100 ms, asks the judge, and lets the tuner
 //! act on its word.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -246,10 +247,11 @@ impl<'a> Watch<'a> {
         self.run.pool.split_down_to((window.received as f64 * share) as u64);
     }
 
-    /// Breaks off the lanes that have not started, then the youngest, until only `wanted` work on bulk objects.
+    /// Breaks off the lanes that have not started, then the slowest, until only `wanted` work on bulk objects: those that
+    /// stay have the windows which took longest to grow.
     fn dismiss(&self, wanted: u32) {
         let mut working: Vec<_> = self.seen.iter().filter(|seen| seen.state.is_replaceable()).collect();
-        working.sort_by_key(|seen| (!seen.state.started.load(Relaxed), seen.state.id));
+        working.sort_by_key(|seen| (!seen.state.started.load(Relaxed), Reverse(seen.pace), seen.state.id));
         for seen in working.iter().skip(wanted as usize) {
             seen.state.kick.store(true, Relaxed);
             seen.state.cut();

@@ -12,6 +12,9 @@ pub(super) const STRETCH: usize = 8;
 /// See [`Recent::has_faded`]: half of what the first loss takes of a lane (RFC 9438, section 4.6).
 const FADED: f64 = 0.85;
 
+/// See [`Recent::has_collapsed`]: 0.7 of 0.7.
+const COLLAPSED: f64 = 0.49;
+
 /// What the tuner keeps of a window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
@@ -63,6 +66,17 @@ impl Recent {
         self.windows.iter().any(|window| window.disorder && !window.queue)
     }
 
+    /// Segments were lost.
+    pub(super) fn loses(&self) -> bool {
+        self.windows.iter().any(|window| window.disorder)
+    }
+
+    /// In more windows than an overflow of the queue at the end of slow start takes, which are two: it is the path that
+    /// loses segments.
+    pub(super) fn loses_often(&self) -> bool {
+        self.windows.iter().filter(|window| window.disorder && !window.queue).count() > 2
+    }
+
     /// A queue stands before the link and overflows: it is full, and more lanes would only divide it anew.
     pub(super) fn is_link_full(&self) -> bool {
         self.windows.last().is_some_and(|window| window.queue)
@@ -74,6 +88,12 @@ impl Recent {
     pub(super) fn has_faded(&self) -> bool {
         let best = self.windows.windows(2).map(rate).fold(0.0, f64::max);
         self.is_full() || self.last(1).is_some_and(|last| rate(last) < FADED * best)
+    }
+
+    /// The newest window brought less than the end of slow start leaves, where the queue overflows in two round trips.
+    pub(super) fn has_collapsed(&self) -> bool {
+        let best = self.windows.windows(2).map(rate).fold(0.0, f64::max);
+        self.last(1).is_some_and(|last| rate(last) < COLLAPSED * best)
     }
 
     /// Most of the windows were held by this side.

@@ -218,6 +218,10 @@ impl Path {
 
     fn turn(&mut self, lanes: u32) -> Turn {
         let fresh = || Lane { joins_in: 2.0 * self.round_trip, window: 10.0, slow_start: true, age: 0.0 };
+        if self.lanes.len() > lanes as usize {
+            // The slowest go.
+            self.lanes.sort_by(|one, other| other.window.total_cmp(&one.window));
+        }
         self.lanes.resize_with(lanes as usize, fresh);
         let sent: Vec<f64> = self.lanes.iter().map(|lane| self.sent(lane)).collect();
         let all: f64 = sent.iter().sum();

@@ -91,30 +91,43 @@ fn a_path_without_loss_is_left_to_few_lanes() {
         let mut path = Path::new(24e6, 0.04, seed as u64);
         path.queue *= queue;
         let outcome = run(&mut path, 60);
-        assert!(outcome.lanes <= 16, "{} lanes, queue {queue}, seed {seed}", outcome.lanes);
-        assert!(outcome.trials <= 8, "{} trials, queue {queue}, seed {seed}", outcome.trials);
+        let most = if queue < 0.5 { 4 } else { 2 };
+        assert!(outcome.lanes <= most, "{} lanes, queue {queue}, seed {seed}", outcome.lanes);
+        assert!(outcome.trials <= 4, "{} trials, queue {queue}, seed {seed}", outcome.trials);
     }
 }
 
-/// However little the tuner can win, it may not lose: on any path its trials cost at most a seventh of what
-/// one lane brings in 20 s, the most where a lane takes seconds to fill the link again after them.
+/// However little the tuner can win, it may not lose: on any path its trials cost at most a twentieth of what one lane
+/// brings in 20 s. In a minute one more trial falls due, and a window of thousands of segments, which grows by one a round
+/// trip of 100 ms, feels it to the end.
 #[test]
 fn no_path_is_slower_than_with_one_lane() {
-    for seed in 0..48 {
-        let random = &mut fastrand::Rng::with_seed(seed);
-        let round_trip = [0.01, 0.04, 0.1][random.usize(..3)];
-        let path = |link: f64, loss: f64, cap: f64, queue: f64| {
-            let path = Path { loss, cap, ..Path::new(link, round_trip, seed) };
-            Path { queue: path.queue * queue, ..path }
-        };
-        let link = [2e6, 24e6, 1e8][random.usize(..3)];
-        let (loss, queue) = ([0.0, 1e-4, 1e-3, 1e-2][random.usize(..4)], [0.1, 1.0, 3.0][random.usize(..3)]);
-        let cap = [f64::INFINITY, link / 10.0][random.usize(..2)];
-        let alone = alone(&mut path(link, loss, cap, queue), 20);
-        let tuned = run(&mut path(link, loss, cap, queue), 20).rate();
+    for link in [2e6, 24e6, 1e8] {
+        for round_trip in [0.01, 0.04, 0.1] {
+            for loss in [0.0, 1e-4, 1e-3, 1e-2] {
+                for queue in [0.1, 0.25, 0.5, 1.0, 3.0] {
+                    for cap in [f64::INFINITY, link / 10.0] {
+                        let path = |seed| {
+                            let path = Path { loss, cap, ..Path::new(link, round_trip, seed) };
+                            Path { queue: path.queue * queue, ..path }
+                        };
+                        is_no_slower(path, 20, 0.95);
+                        is_no_slower(path, 60, if round_trip > 0.04 && link > 2e6 { 0.9 } else { 0.97 });
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_no_slower(path: impl Fn(u64) -> Path, seconds: u64, least: f64) {
+    for seed in 0..2 {
+        let alone = alone(&mut path(seed), seconds);
+        let tuned = run(&mut path(seed), seconds).rate();
+        let Path { link, round_trip, loss, cap, queue, .. } = path(seed);
         assert!(
-            tuned >= 0.85 * alone,
-            "{tuned:.0} after {alone:.0} of one lane: link {link}, round trip {round_trip}, loss {loss}, cap {cap}, queue {queue}"
+            tuned >= least * alone,
+            "{tuned:.0} after {alone:.0} of one lane in {seconds} s: link {link}, round trip {round_trip}, loss {loss}, cap {cap}, queue {queue}"
         );
     }
 }
@@ -127,5 +140,19 @@ fn a_cap_per_connection_on_a_path_is_multiplied_until_it_is_full() {
         let outcome = run(&mut path, 20);
         let share = outcome.rate_after(4.0) / path.link;
         assert!(share >= 0.97, "{share:.3} of the link at {round_trip} s, {} lanes", outcome.lanes);
+    }
+}
+
+/// On a path that loses segments more lanes are taken whenever one of their many losses shows; in a while those that it
+/// does not take are given back. 24 MB/s are 16 lanes of 1.5 MB/s each; a trial of twice
+/// as many falls due now and then.
+#[test]
+fn lanes_that_a_lossy_path_does_not_need_are_given_back() {
+    for seed in 0..16 {
+        let mut path = Path { loss: 0.001, ..Path::new(24e6, 0.04, seed) };
+        let outcome = run(&mut path, 120);
+        let later = outcome.rate_after(5.0) / path.link;
+        assert!(outcome.lanes <= 32, "{} lanes, seed {seed}", outcome.lanes);
+        assert!(later >= 0.98, "{later:.3} of the link later, seed {seed}");
     }
 }
