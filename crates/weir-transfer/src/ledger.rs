@@ -49,7 +49,7 @@ impl Claim {
 pub struct SplitRule {
     /// Neither part of a split is smaller than this, bytes.
     pub min_part: u64,
-    /// Lanes about to join, this one included: the claim is shared so that all end up with equal parts.
+    /// Lanes about to join, this one included: claims are shared so that all end up with equal parts.
     pub joining: u64,
 }
 
@@ -103,9 +103,13 @@ impl Ledger {
     pub fn claim_split(&mut self, lane: LaneId, rule: SplitRule) -> Option<Range<u64>> {
         debug_assert!(!self.claims.contains_key(&lane), "a lane holds one claim at a time");
         self.size?;
+        let all: u64 = self.claims.values().map(Claim::free).sum();
+        let fair = (all / (self.claims.len() as u64 + rule.joining)).max(1);
         let victim = self.claims.values_mut().max_by_key(|claim| claim.free())?;
-        let part = victim.free() / (rule.joining + 1);
-        if part < rule.min_part || victim.free() - part < rule.min_part {
+        // Among as many lanes as the largest claim has work for, of which one stays with it.
+        let shares = ((victim.free() + fair / 2) / fair).max(2);
+        let part = (victim.free() / shares).max(rule.min_part);
+        if victim.free().saturating_sub(part) < rule.min_part {
             return None;
         }
         let range = victim.end - part..victim.end;
@@ -220,6 +224,30 @@ mod tests {
             assert_eq!(range.end - range.start, 100);
         }
         assert_eq!(ledger.claim(0), Some(0..100));
+    }
+
+    #[test]
+    fn as_many_lanes_again_take_half_of_each() {
+        let mut ledger = Ledger::new(Some(3200), RangeSet::default());
+        ledger.claim_gap(0, u64::MAX, u64::MAX);
+        for lane in 1..32 {
+            ledger.claim_split(lane, SplitRule { min_part: 1, joining: 32 - u64::from(lane) });
+        }
+        for lane in 32..64 {
+            let joining = 64 - u64::from(lane);
+            let range = ledger.claim_split(lane, SplitRule { min_part: 40, joining }).expect("a part");
+            assert_eq!(range.end - range.start, 50);
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_shared_by_as_many_as_have_worthwhile_parts() {
+        let mut ledger = Ledger::new(Some(100), RangeSet::default());
+        ledger.claim_gap(0, u64::MAX, u64::MAX);
+        let rule = SplitRule { min_part: 30, joining: 31 };
+        assert_eq!(ledger.claim_split(1, rule), Some(70..100));
+        assert_eq!(ledger.claim_split(2, rule), Some(40..70));
+        assert_eq!(ledger.claim_split(3, rule), None, "the last two would have less");
     }
 
     #[test]

@@ -12,8 +12,11 @@ use crate::ramp::Ramp;
 use crate::sink::{Sink, stream};
 use crate::transfer::Transfer;
 
-/// Parts smaller than this are not worth a connection: at 100 MB/s and 10 ms it is one round trip's bytes.
+/// Parts of this size are always worth a connection: at 100 MB/s and 10 ms it is one round trip's bytes.
 const MIN_PART: u64 = 1 << 20;
+
+/// Parts smaller than this never are: a request and the heads of its answer, some hundred bytes, are to be little beside it.
+const LEAST_PART: u64 = 32 << 10;
 
 /// From this many jobs on, round trips are worth overlapping from the start.
 pub const MANY: usize = 8;
@@ -66,6 +69,8 @@ struct State {
     bulk_lanes: u32,
     small_wanted: u32,
     bulk_wanted: u32,
+    /// Neither part of a split is smaller.
+    min_part: u64,
     ramp: Ramp,
     stopped: bool,
     known_bytes: u64,
@@ -111,6 +116,7 @@ impl Pool {
                 bulk_lanes: 0,
                 small_wanted: if fixed { small } else { ramp.lanes() },
                 bulk_wanted: bulk,
+                min_part: MIN_PART,
                 ramp,
                 stopped: false,
                 known_bytes: 0,
@@ -271,6 +277,11 @@ impl Pool {
         self.announce(&state);
     }
 
+    /// A lane brings `bytes` in the time that makes a request of its own worthwhile; parts are split no further.
+    pub fn split_down_to(&self, bytes: u64) {
+        self.lock().min_part = bytes.clamp(LEAST_PART, MIN_PART);
+    }
+
     /// Ends all work.
     pub fn stop(&self) {
         let mut state = self.lock();
@@ -374,7 +385,9 @@ impl State {
                 (Sink::Part(_), false) if transfer.ranged.load(Relaxed) || ledger.lanes() == 0 => {
                     ledger.claim_gap(lane, u64::MAX, u64::MAX)
                 }
-                (Sink::Part(_), true) => ledger.claim_split(lane, SplitRule { min_part: MIN_PART, joining }),
+                (Sink::Part(_), true) => {
+                    ledger.claim_split(lane, SplitRule { min_part: self.min_part, joining })
+                }
                 _ => None,
             };
             drop(ledger);

@@ -6,14 +6,32 @@
 //! least a quarter of what could be hoped for. Otherwise it goes back and waits longer before it tries again. Where
 //! the verdict names the disk or this machine, it steps down.
 //!
+//! A trial takes from the lanes that were there: a window that was cut grows by a segment a round trip. So the larger the
+//! windows and the longer the round trips, the more care: one lane more instead of three, a second lane that stays where one
+//! would have to grow alone, a pause in proportion to what a failed trial cost. And where many lanes have filled a lossy
+//! path for long, a quarter of them is given back as long as the others bring the same.
+//!
+//! Each round trip of the search is a round trip with too few lanes, so it looks no longer than it must: two windows are
+//! enough where losses without a queue, or a full receive window, show what holds the lanes, and a trial that has brought
+//! all that could be hoped for is judged before its slow start is over. Where an overflowing queue shows that the
+//! link is full, nothing is tried.
+//!
 //! A lane that shares a lossy path is fastest right after its slow start and falls back in the seconds after; so what a
 //! trial found does not hold for ever. The best rate seen is what the path can carry, and when lanes that once brought it
 //! fall below it, more are tried at once.
+
+mod recent;
+#[cfg(test)]
+mod simulator;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
 use weir_model::evidence::Trial;
 use weir_model::limit::Limit;
+
+use self::recent::{Recent, STRETCH, Window, are_local, flow_freely, rate, share, still_growing};
 
 /// What a window showed.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +60,8 @@ pub struct Observation {
     pub round_trip: Option<Duration>,
     /// The lanes' round trips are well above their shortest: a queue stands before a full link.
     pub queue: bool,
+    /// Segments arrived out of order: some were lost, if not by a full queue then by the path.
+    pub disorder: bool,
 }
 
 /// What to do with the lane count.
@@ -59,23 +79,25 @@ pub struct Tuner {
     max: u32,
     lanes: u32,
     state: State,
-    /// The last windows since the lane count changed, newest last.
-    recent: Vec<Window>,
-    /// The best goodput over [`STRETCH`] windows since a trial failed: what server and path can carry.
+    /// The windows since the lane count changed and the lanes had their first byte.
+    recent: Recent,
+    /// The best goodput over a stretch of windows since a trial failed: what server and path can carry.
     best: f64,
     not_before: Duration,
+    /// When losses first showed since the last trial that the link may be full.
+    full_from: Option<Duration>,
+    /// When the last trial was judged.
+    judged: Option<Duration>,
     failures: u32,
+    /// When the lanes are to have back what the last trial took of them.
+    recovered: Duration,
+    /// When fewer lanes may be tried, and how often they were too few.
+    spare_from: Duration,
+    shortages: u32,
     ceiling: u32,
     /// The last trial brought all that was hoped for, or there was none yet: the next step may be larger.
     bold: bool,
     trials: Vec<Trial>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Window {
-    span: Duration,
-    bytes: u64,
-    limit: Limit,
 }
 
 /// More lanes on trial.
@@ -88,6 +110,10 @@ struct Attempt {
     hope: f64,
     /// Lanes that fell below the best rate are to get it back: the gain cannot tell how many of them it takes.
     restores: bool,
+    /// What held the lanes before.
+    limit: Limit,
+    /// The path loses segments without being full: lanes that have not met it yet carry more than they will.
+    lossy: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -97,19 +123,25 @@ enum State {
     Joining {
         attempt: Attempt,
         since: Duration,
-        bytes: u64,
     },
-    /// They have started; what comes after `start` counts.
+    /// They have started; their slow start is over at `settled`.
     Measuring {
         attempt: Attempt,
-        start: Duration,
-        span: Duration,
-        bytes: u64,
+        settled: Duration,
+    },
+    /// Some of `from` lanes were given back; what the others bring counts from `settled` on.
+    Lighter {
+        from: u32,
+        settled: Duration,
     },
 }
 
-/// Slow start of the first lane: ten round trips at 40 ms reach 15 MB in flight, enough for any lane.
+/// Slow start of the first lane: ten round trips at 40 ms reach 15 MB in flight, enough for any lane. Where lost segments
+/// or a full receive window show that it is over, it is not waited for.
 const FIRST_LOOK: Duration = Duration::from_millis(400);
+
+/// Windows that make a rate: 400 ms.
+const LOOKS: usize = 4;
 
 /// A new lane's slow start after its first byte, at least: ten segments double to a window of 200 (280 KiB) in five round
 /// trips (RFC 6928), which are 200 ms at 40 ms.
@@ -129,11 +161,28 @@ const MOST_JOIN: Duration = Duration::from_millis(500);
 /// bottleneck gives to a second flow by chance.
 const WORTH: f64 = 0.25;
 
+/// Where each lane carries its receive window a round trip, the gain counts the lanes that the path still takes: a
+/// sixteenth of them is above the noise of such steady rates (1 to 3 %).
+const WORTH_COUNTED: f64 = 0.06;
+
+/// A lane that has just met a loss gets 1 / 0.7 of what it has back by itself (RFC 9438, section 4.6): on a lossy path
+/// more lanes must bring more than that.
+const WORTH_AFTER_LOSS: f64 = 0.43;
+
 /// Lanes that are to bring back what was lost must bring half of it: the gap is small, and the noise is the same.
 const WORTH_AGAIN: f64 = 0.5;
 
-/// With less than this left a trial cannot pay for itself.
-const WORTHWHILE: Duration = Duration::from_secs(1);
+/// From this share of the hope on nothing that the lanes share was full.
+const PAID: f64 = 0.85;
+
+/// Lanes that were to bring back the best rate and brought so much more show that it was not what the path can carry.
+const RAISED: f64 = 1.15;
+
+/// Below it something was, and the next trial need not hurry.
+const PAID_HALF: f64 = 0.5;
+
+/// With less than this left a trial, which takes most of a second, cannot pay for itself.
+const WORTHWHILE: Duration = Duration::from_secs(2);
 
 /// A lane of this rate and more fills most paths; only slower ones are multiplied by four at once.
 const FAST_LANE: f64 = 32e6;
@@ -141,19 +190,42 @@ const FAST_LANE: f64 = 32e6;
 /// What browsers and CDNs bear from one client without complaint. Beyond it lanes are only doubled.
 const CIVIL: u32 = 16;
 
-/// Windows that make a rate which can be compared with others later: bursts behind a lost segment even out.
-const STRETCH: usize = 8;
-
 /// Lanes that bring less than this share of the best rate do not hold it any more. One lane's rate swings by itself: a
 /// loss takes 30 % of its window (RFC 9438, section 4.6).
 const FALLEN: f64 = 0.94;
 const FALLEN_ALONE: f64 = 0.6;
 
 /// Below this share a few windows are enough to tell.
-const COLLAPSED: f64 = 0.6;
+const COLLAPSED: f64 = 0.8;
 
 /// After so many trials in a row that brought nothing, a fall is no reason to try at once.
 const PATIENT: u32 = 3;
+
+/// A queue that looks like that of a full link may be a server's pauses, which the receiver's round trip takes in: it is
+/// believed this long. So is a trial that brought nothing, and after each further one twice as long: a trial costs a lane
+/// up to half of its window, which takes 6 s to grow again at 40 ms and 300 segments, a tenth of what it brings in 15 s.
+const BELIEF: Duration = Duration::from_secs(15);
+const MOST_DOUBLINGS: u32 = 5;
+
+/// Growing half of a window again leaves a quarter of it unused on the average; six times as long is believed what such a
+/// trial said, so it costs 4 %. CUBIC grows half of 1000 segments again in 11 s (RFC 9438, section 4.2).
+const MOST_PAUSE: Duration = Duration::from_secs(60);
+
+/// From so many seconds on trials are begun with care: a quarter of it is what a trial takes anyway.
+const DEAR: f64 = 5.0;
+
+/// From so many seconds on a lane that lost something is left alone at first: it would feel a trial for longer than twice
+/// [`BELIEF`].
+const ENDLESS: f64 = 30.0;
+
+/// An Ethernet frame's payload with time stamps.
+const SEGMENT: f64 = 1448.0;
+
+/// Lanes that carry this share of the best rate carry what the path can; the noise of a stretch is 1 to 3 %.
+const ENOUGH: f64 = 0.97;
+
+/// Lanes that shared a link with those of a failed trial need this long for their windows to grow again.
+const RECOVERY: Duration = Duration::from_secs(1);
 
 impl Tuner {
     /// A tuner that uses at most `max` lanes.
@@ -162,10 +234,15 @@ impl Tuner {
             max,
             lanes: 1,
             state: State::Steady,
-            recent: Vec::new(),
+            recent: Recent::default(),
             best: 0.0,
-            not_before: FIRST_LOOK,
+            not_before: Duration::ZERO,
+            full_from: None,
+            judged: None,
             failures: 0,
+            recovered: Duration::ZERO,
+            spare_from: BELIEF,
+            shortages: 0,
             ceiling: max,
             bold: true,
             trials: Vec::new(),
@@ -184,115 +261,216 @@ impl Tuner {
 
     /// Takes a window in and says what to change.
     pub fn observe(&mut self, seen: &Observation) -> Advice {
-        self.remember(seen);
+        self.recent.push(seen);
+        if self.recent.is_full() {
+            self.best = self.best.max(rate(self.recent.all()));
+        }
+        let newest = seen.bytes as f64 / seen.span.as_secs_f64().max(1e-3);
+        let endless = self.lanes == 1 && regrowth(newest, seen) > ENDLESS;
+        if seen.disorder && (seen.queue || endless) {
+            self.full_from.get_or_insert(seen.now);
+        }
         if seen.refused && self.lanes > 1 {
             return self.refused(seen);
         }
         match self.state {
             State::Steady => self.steady(seen),
-            State::Joining { attempt, since, bytes } => {
-                self.joining(seen, attempt, since, bytes + seen.bytes)
-            }
-            State::Measuring { attempt, start, span, bytes } => {
-                self.measuring(seen, attempt, start, span, bytes)
-            }
-        }
-    }
-
-    fn remember(&mut self, seen: &Observation) {
-        if self.recent.len() == STRETCH {
-            self.recent.remove(0);
-        }
-        self.recent.push(Window { span: seen.span, bytes: seen.bytes, limit: seen.limit });
-        if self.recent.len() == STRETCH {
-            self.best = self.best.max(rate(&self.recent));
+            State::Joining { attempt, since } => self.joining(seen, attempt, since),
+            State::Measuring { attempt, settled } => self.measuring(seen, attempt, settled),
+            State::Lighter { from, settled } => self.lighter(seen, from, settled),
         }
     }
 
     fn steady(&mut self, seen: &Observation) -> Advice {
-        let Some(last) = self.recent.last_chunk::<4>() else { return Advice::Hold };
-        if self.lanes > 1 && last.iter().all(|window| is_local(window.limit)) {
+        if self.lanes > 1 && self.recent.last(LOOKS).is_some_and(are_local) {
             let why = format!("{} is the limit, more lanes only disturb it", seen.limit);
             self.wait(seen.now, 2);
-            return self.set(self.lanes / 2, why);
+            return self.go_back(self.lanes / 2, why);
         }
-        let rate = rate(last);
-        let worthwhile = seen.left.is_some_and(|left| left as f64 > rate * WORTHWHILE.as_secs_f64());
-        let hopeful = last.iter().filter(|window| may_help(window.limit, seen)).count() * 2 > last.len();
-        if !worthwhile || !hopeful || rate <= 0.0 || still_growing(last) {
-            return Advice::Hold;
+        if self.has_lanes_to_spare(seen.now) {
+            return self.give_back(seen);
         }
         let fallen = self.has_fallen(seen);
-        if seen.now < self.not_before && !fallen {
+        let Some(rate) = self.hopeful(seen, fallen) else { return Advice::Hold };
+        let worthwhile = seen.left.is_some_and(|left| left as f64 > rate * WORTHWHILE.as_secs_f64());
+        if !worthwhile || seen.now < self.not_before && !fallen || self.is_full(seen.now, fallen) {
             return Advice::Hold;
         }
-        let (to, attempt) = self.next(rate, fallen);
+        let (to, attempt) = self.next(seen, rate, fallen);
         if to <= self.lanes {
             return Advice::Hold;
         }
-        self.state = State::Joining { attempt, since: seen.now, bytes: 0 };
+        self.state = State::Joining { attempt, since: seen.now };
         self.lanes = to;
         Advice::Lanes(to, format!("{} at {}; trying {to} lanes", seen.limit, show(rate)))
+    }
+
+    /// The present rate, where more lanes may raise it.
+    fn hopeful(&self, seen: &Observation, fallen: bool) -> Option<f64> {
+        let few = few(seen);
+        let sure = self.recent.last(few).filter(|last| flow_freely(last) && self.is_sure(last, seen));
+        let last = match sure {
+            Some(last) => last,
+            None if seen.now < FIRST_LOOK => return None,
+            None => self.recent.last(if fallen { few } else { LOOKS })?,
+        };
+        let hopeful = sure.is_some() || share(last, |limit| may_help(limit, seen)) > 0.5;
+        if self.recent.is_lossy() && !self.recent.has_faded() {
+            return None;
+        }
+        // What losses have just taken comes back slowly: the last window tells what is left.
+        let now = if self.recent.is_lossy() { rate(&last[last.len() - 1..]) } else { f64::INFINITY };
+        let rate = rate(last).min(now);
+        (hopeful && rate > 0.0 && !still_growing(last)).then_some(rate)
+    }
+
+    /// It takes no long look to know what holds these lanes: each is at the end of its receive window, the path loses
+    /// segments, or the last trial showed that nothing they share is full.
+    fn is_sure(&self, last: &[Window], seen: &Observation) -> bool {
+        let held = share(last, |limit| matches!(limit, Limit::ReceiveWindow | Limit::PathLoss)) >= 0.5;
+        let after_loss = |limit| may_help(limit, seen) || limit == Limit::Latency;
+        // One lane's few losses may be those of a queue that its slow start has filled.
+        let lossy = self.recent.is_lossy() && !self.is_risky(rate(&last[last.len() - 1..]), seen);
+        let lost = lossy && share(last, after_loss) == 1.0;
+        let paid = self.bold && self.judged.is_some() && share(last, |limit| may_help(limit, seen)) == 1.0;
+        (held && may_help(seen.limit, seen)) || lost || paid
     }
 
     /// The present lanes have lost what they, or as many, once brought.
     fn has_fallen(&self, seen: &Observation) -> bool {
         let below = |windows: &[Window], share: f64| rate(windows) < share * self.best;
-        let share = if self.lanes > 1 { FALLEN } else { FALLEN_ALONE };
+        let often = self.recent.loses_often();
+        let (fallen, collapsed) = match (self.lanes, self.failures) {
+            (2.., _) if often => (FALLEN, COLLAPSED),
+            (_, 0) => (FALLEN_ALONE, FALLEN_ALONE),
+            // The faster half of the lanes of a trial had half of what all brought.
+            _ => (FALLEN / 2.0, FALLEN / 2.0),
+        };
+        let Some(last) = self.recent.last(few(seen)) else { return false };
+        let slowly = self.recent.is_full() && below(self.recent.all(), fallen) && below(last, fallen);
+        let suddenly = below(last, collapsed);
+        // Lanes that took part in a trial come back to what they had in a while.
+        let recovers = self.failures > 0 && seen.now < self.recovered;
         // Before a full link more lanes would only take from others.
-        let slowly = !seen.queue && self.recent.len() == STRETCH && below(&self.recent, share);
-        let suddenly = self.recent.last_chunk::<4>().is_some_and(|last| below(last, COLLAPSED));
-        self.failures < PATIENT && (slowly || suddenly)
+        !seen.queue && !recovers && (slowly || suddenly)
+    }
+
+    /// The present lanes bring all that the path can carry, losses or not: fewer may as well.
+    fn has_lanes_to_spare(&self, now: Duration) -> bool {
+        let fills = self.recent.is_full() && rate(self.recent.all()) >= ENOUGH * self.best;
+        self.lanes > 2 && now >= self.spare_from && fills && self.recent.loses()
+    }
+
+    /// Gives a quarter of the lanes back, to see whether the others bring the same.
+    fn give_back(&mut self, seen: &Observation) -> Advice {
+        let from = self.lanes;
+        let lanes = from - (from / 4).max(1);
+        let advice = self.go_back(lanes, format!("{from} lanes carry what the path can; trying {lanes}"));
+        self.state = State::Lighter { from, settled: seen.now + RECOVERY };
+        advice
+    }
+
+    fn lighter(&mut self, seen: &Observation, from: u32, settled: Duration) -> Advice {
+        if seen.now <= settled {
+            self.recent.clear();
+        }
+        if !self.recent.is_full() {
+            return Advice::Hold;
+        }
+        let after = rate(self.recent.all());
+        if after >= ENOUGH * self.best {
+            self.state = State::Steady;
+            self.wait(seen.now, BELIEF.as_secs());
+            return Advice::Hold;
+        }
+        self.spare_from = seen.now + BELIEF * (1 << self.shortages.min(MOST_DOUBLINGS));
+        self.shortages += 1;
+        self.wait(seen.now, BELIEF.as_secs());
+        let why = format!("{} lanes bring only {}; back to {from}", self.lanes, show(after));
+        self.go_back(from, why)
+    }
+
+    /// The queue may have taken what one lane lost, and a trial that fails costs it much.
+    fn is_risky(&self, rate: f64, seen: &Observation) -> bool {
+        let shown = self.recent.loses_often() || self.recent.has_collapsed();
+        self.lanes == 1 && regrowth(rate, seen) > DEAR && !shown
+    }
+
+    /// The link is full, as far as can be told from here.
+    fn is_full(&self, now: Duration, fallen: bool) -> bool {
+        let judged = self.judged.unwrap_or_default();
+        let overflowed = self.full_from.is_some_and(|from| now < from + BELIEF);
+        let refuted = fallen || self.recent.loses_often() || self.recent.has_collapsed();
+        self.recent.is_link_full() && now < judged + BELIEF || overflowed && !refuted
     }
 
     /// How many lanes to try from `rate`, and what to hope for.
-    fn next(&self, rate: f64, fallen: bool) -> (u32, Attempt) {
+    fn next(&self, seen: &Observation, rate: f64, fallen: bool) -> (u32, Attempt) {
         let from = self.lanes;
         let is_slow = rate < FAST_LANE * f64::from(from);
+        let lossy = self.recent.is_lossy();
+        // Lanes that lose segments one by one bring what they bring whatever their number, until the link is full.
+        let careful = lossy && self.is_risky(rate, seen);
+        let bold = self.bold || lossy && from < CIVIL && self.failures == 0;
+        let bold = if bold && is_slow && !careful { 4.0 } else { 2.0 };
         let step = if fallen {
             // As many as bring the best rate at what each brings now, and some for what it will lose yet.
             (self.best / rate * 1.25).min(4.0)
-        } else if self.bold && is_slow {
-            4.0
         } else {
-            2.0
+            bold
         };
+        // A loss comes back on lanes that have just been spared it.
+        let step = if lossy && from < CIVIL { step.max(bold) } else { step };
         let to = (f64::from(from) * step).ceil() as u32;
         // Beyond what anybody bears only by doubling.
         let to = to.min(CIVIL.max(from * 2)).min(self.max).min(self.ceiling);
         let gain = f64::from(to) / f64::from(from) - 1.0;
         let hope = if fallen { gain.min(self.best / rate - 1.0) } else { gain };
-        (to, Attempt { from, before: rate, hope, restores: fallen })
+        (to, Attempt { from, before: rate, hope, restores: fallen, limit: seen.limit, lossy })
     }
 
-    fn joining(&mut self, seen: &Observation, attempt: Attempt, since: Duration, bytes: u64) -> Advice {
-        self.state = State::Joining { attempt, since, bytes };
-        let waited = seen.now - since;
+    fn joining(&mut self, seen: &Observation, attempt: Attempt, since: Duration) -> Advice {
+        let waited = seen.now.saturating_sub(since);
         let new = self.lanes - attempt.from;
         let joined = seen.started.saturating_sub(attempt.from);
         if joined >= new || waited >= MOST_JOIN && joined * 4 >= new * 3 {
             let settle = SETTLE.max(seen.round_trip.unwrap_or_default() * SETTLE_ROUND_TRIPS);
-            let start = seen.now + settle.min(JOIN);
-            self.state = State::Measuring { attempt, start, span: Duration::ZERO, bytes: 0 };
+            self.recent.clear();
+            self.state = State::Measuring { attempt, settled: seen.now + settle.min(JOIN) };
             return Advice::Hold;
         }
         if waited < JOIN {
             return Advice::Hold;
         }
-        if joined > 0 {
-            // Some were served: judge those.
-            self.ceiling = seen.started;
-            let hope = f64::from(seen.started) / f64::from(attempt.from) - 1.0;
-            let attempt = Attempt { hope: attempt.hope.min(hope), ..attempt };
-            self.state = State::Measuring { attempt, start: seen.now, span: Duration::ZERO, bytes: 0 };
-            self.lanes = seen.started;
-            return Advice::Lanes(
-                self.lanes,
-                format!("the server serves {} connections at once", seen.started),
-            );
+        let unserved = seen.lanes.saturating_sub(seen.started);
+        match (joined, unserved) {
+            (0, 0) => {
+                self.wait(seen.now, 4);
+                self.go_back(attempt.from, format!("nothing was left to ask for; back to {}", attempt.from))
+            }
+            (0, _) => self.unserved(seen, attempt),
+            _ => {
+                // Some were served: judge those.
+                self.lanes = seen.started;
+                let hope = f64::from(self.lanes) / f64::from(attempt.from) - 1.0;
+                let attempt = Attempt { hope: attempt.hope.min(hope), ..attempt };
+                self.recent.clear();
+                self.state = State::Measuring { attempt, settled: seen.now };
+                let why = if unserved > 0 {
+                    self.ceiling = seen.started;
+                    format!("the server serves {} connections at once", seen.started)
+                } else {
+                    format!("nothing was left to ask for beyond {} lanes", seen.started)
+                };
+                Advice::Lanes(self.lanes, why)
+            }
         }
-        let after = bytes as f64 / waited.as_secs_f64().max(1e-3);
-        match self.conclude(seen, attempt, after.min(attempt.before)) {
+    }
+
+    /// None of the new lanes has had a byte of the answer it asked for, while the others went on.
+    fn unserved(&mut self, seen: &Observation, attempt: Attempt) -> Advice {
+        let after = rate(self.recent.all()).min(attempt.before);
+        match self.conclude(seen, attempt, after) {
             Advice::Lanes(lanes, _) => {
                 let why = format!("the server serves only {} at once; back to {lanes}", attempt.from);
                 Advice::Lanes(lanes, why)
@@ -301,37 +479,52 @@ impl Tuner {
         }
     }
 
-    fn measuring(
-        &mut self,
-        seen: &Observation,
-        attempt: Attempt,
-        start: Duration,
-        mut span: Duration,
-        mut bytes: u64,
-    ) -> Advice {
-        if seen.now > start {
-            span += seen.span;
-            bytes += seen.bytes;
+    fn measuring(&mut self, seen: &Observation, attempt: Attempt, settled: Duration) -> Advice {
+        // All that could be hoped for before slow start is over: there is no more to wait for.
+        if let Some(last) = self.recent.last(few(seen)) {
+            let share = if self.are_window_bound(seen) { PAID_HALF } else { PAID };
+            let least = attempt.before * (1.0 + share * attempt.hope);
+            let after = rate(last);
+            if after.min(rate(&last[last.len() - 1..])) >= least {
+                return self.conclude(seen, attempt, after);
+            }
         }
-        if span < MEASURE {
-            self.state = State::Measuring { attempt, start, span, bytes };
-            return Advice::Hold;
+        match self.recent.last(LOOKS) {
+            Some(last) if seen.now >= settled + MEASURE => {
+                let after = rate(last);
+                self.conclude(seen, attempt, after)
+            }
+            _ => Advice::Hold,
         }
-        self.conclude(seen, attempt, bytes as f64 / span.as_secs_f64())
     }
 
     fn conclude(&mut self, seen: &Observation, attempt: Attempt, after: f64) -> Advice {
-        let Attempt { from, before, hope, restores } = attempt;
+        let Attempt { from, before, hope, restores, .. } = attempt;
         let gained = after / before.max(1.0) - 1.0;
+        let counted = attempt.limit == Limit::ReceiveWindow;
+        let full = self.recent.is_link_full();
+        if attempt.lossy && !full && gained < -WORTH_COUNTED {
+            return self.without_verdict(seen, after);
+        }
         // Of many lanes at once as many as pay are kept, so the first doubling is what they have to pay for.
-        let worth = if restores { WORTH_AGAIN } else { WORTH };
+        let worth = if counted {
+            WORTH_COUNTED
+        } else if restores {
+            WORTH_AGAIN
+        } else if attempt.lossy {
+            WORTH.max(WORTH_AFTER_LOSS / f64::from(from))
+        } else {
+            WORTH
+        };
         let kept = gained >= worth * hope.min(1.0);
-        self.bold = gained >= 0.85 * hope;
-        if self.recent.iter().filter(|window| is_local(window.limit)).count() * 2 > self.recent.len() {
+        self.bold = !restores && (gained >= PAID * hope || kept && self.are_window_bound(seen));
+        if self.recent.is_local() {
             // This side became the limit meanwhile: the two rates are of different limits and compare nothing.
             self.wait(seen.now, 4);
-            return self.set(from, format!("{} came in between; back to {from}", seen.limit));
+            return self.go_back(from, format!("{} came in between; back to {from}", seen.limit));
         }
+        self.judged = Some(seen.now);
+        self.full_from = None;
         self.trials.push(Trial {
             at: seen.now.as_secs_f64(),
             lanes_before: from,
@@ -342,37 +535,81 @@ impl Tuner {
         });
         let text = format!("{} lanes brought {} after {}", self.lanes, show(after), show(before));
         if !kept {
-            self.failures += 1;
-            self.wait(seen.now, 4 << self.failures.min(6));
-            self.best = before.max(after);
-            return self.set(from, format!("{text}; back to {from}"));
+            return self.failed(seen, &attempt, after, &text);
         }
+        self.spare_from = self.spare_from.max(seen.now + BELIEF * 2);
         self.failures = 0;
-        if restores {
-            // What the path can carry is known already.
-            self.wait(seen.now, 4);
-        } else {
-            self.not_before = seen.now;
+        // Slow starts filled the link: what it can carry is known, and more lanes are due when these fall below it.
+        let is_known = match restores {
+            true => after < RAISED * self.best,
+            false => attempt.lossy && gained < PAID_HALF * hope,
+        };
+        let patience = match (is_known, gained < PAID_HALF * hope) {
+            (false, false) => 0,
+            _ => BELIEF.as_secs(),
+        };
+        self.wait(seen.now, patience);
+        self.state = State::Steady;
+        self.lanes =
+            if self.bold || restores || attempt.lossy { self.lanes } else { self.paid(&attempt, gained) };
+        let kept = format!("{text}; keeping {}", self.lanes);
+        match self.steady(seen) {
+            Advice::Lanes(lanes, why) => Advice::Lanes(lanes, format!("{kept}; {why}")),
+            Advice::Hold => Advice::Lanes(self.lanes, kept),
         }
-        let lanes = if self.bold || restores { self.lanes } else { self.paid(from, gained, seen.limit) };
-        self.set(lanes, format!("{text}; keeping {lanes}"))
+    }
+
+    /// Goes back, and believes what the trial said for as long as it was dear.
+    fn failed(&mut self, seen: &Observation, attempt: &Attempt, after: f64, text: &str) -> Advice {
+        self.failures += 1;
+        self.best = attempt.before.max(after);
+        // One lane whose window the trial has cut takes seconds to grow it again; two take half of them, if they are served.
+        let lost = self.recent.loses();
+        let second = if lost { seen.started.min(2) } else { 1 };
+        let back = attempt.from.max(second);
+        let price = if lost { regrowth(after / f64::from(back), seen) * 6.0 } else { 0.0 };
+        let pause = price.clamp(BELIEF.as_secs_f64(), MOST_PAUSE.as_secs_f64()) as u64;
+        self.recovered = seen.now
+            + match self.failures {
+                PATIENT.. => BELIEF,
+                _ if back < self.lanes => RECOVERY,
+                _ => Duration::ZERO,
+            };
+        self.wait(seen.now, pause << (self.failures - 1).min(MOST_DOUBLINGS));
+        self.go_back(back, format!("{text}; back to {back}"))
+    }
+
+    /// The old lanes lost more to the path than the new ones brought, though nothing they share is full: what was compared
+    /// was the end of a slow start. Goes on with all of them, and judges the next trial by what they hold.
+    fn without_verdict(&mut self, seen: &Observation, after: f64) -> Advice {
+        self.state = State::Steady;
+        self.judged = Some(seen.now);
+        Advice::Lanes(self.lanes, format!("{} lanes at {} after losses; going on", self.lanes, show(after)))
+    }
+
+    /// Each lane is still at the end of its receive window, and no queue stands: nothing they share is full.
+    fn are_window_bound(&self, seen: &Observation) -> bool {
+        let bound =
+            |last: &[Window]| flow_freely(last) && share(last, |limit| limit == Limit::ReceiveWindow) >= 0.5;
+        self.recent.last(few(seen)).is_some_and(bound)
     }
 
     /// As many lanes as a gain pays for. Twice as many where it may be loss that limits: new lanes have not met it yet.
-    fn paid(&self, from: u32, gained: f64, limit: Limit) -> u32 {
-        let reserve = if matches!(limit, Limit::ReceiveWindow | Limit::RateLimit) { 1.0 } else { 2.0 };
-        let paid = f64::from(from) * (1.0 + gained) * reserve;
-        (paid.round() as u32).clamp(from + 1, self.lanes)
+    fn paid(&self, attempt: &Attempt, gained: f64) -> u32 {
+        let reserve =
+            if matches!(attempt.limit, Limit::ReceiveWindow | Limit::RateLimit) { 1.0 } else { 2.0 };
+        let paid = f64::from(attempt.from) * (1.0 + gained) * reserve;
+        (paid.round() as u32).clamp(attempt.from + 1, self.lanes)
     }
 
     fn refused(&mut self, seen: &Observation) -> Advice {
         self.ceiling = (self.lanes / 2).max(1);
         self.wait(seen.now, 10);
-        self.set(self.ceiling, "the server refused more connections".to_owned())
+        self.go_back(self.ceiling, "the server refused more connections".to_owned())
     }
 
     /// Goes on steadily with `lanes`.
-    fn set(&mut self, lanes: u32, why: String) -> Advice {
+    fn go_back(&mut self, lanes: u32, why: String) -> Advice {
         self.lanes = lanes.max(1);
         self.state = State::Steady;
         self.recent.clear();
@@ -384,9 +621,16 @@ impl Tuner {
     }
 }
 
-/// This side holds the transfer after the bytes have come.
-fn is_local(limit: Limit) -> bool {
-    matches!(limit, Limit::DirtyThrottle | Limit::Disk | Limit::Reader | Limit::Verify)
+/// Seconds that a lane of this rate takes to grow half of its window again: a segment each round trip (RFC 5681).
+fn regrowth(rate: f64, seen: &Observation) -> f64 {
+    let round_trip = seen.round_trip.unwrap_or_default().as_secs_f64();
+    rate * round_trip / SEGMENT / 2.0 * round_trip
+}
+
+/// Windows that cover two and a half round trips, and two at least: data come in bursts of a round trip.
+fn few(seen: &Observation) -> usize {
+    let spans = seen.round_trip.unwrap_or_default().as_secs_f64() * 2.5 / seen.span.as_secs_f64().max(1e-3);
+    (spans.ceil() as usize).clamp(2, STRETCH)
 }
 
 /// More connections can lift this limit, or trying them is the only way to know.
@@ -402,207 +646,6 @@ fn may_help(limit: Limit, seen: &Observation) -> bool {
     }
 }
 
-fn rate(windows: &[Window]) -> f64 {
-    let span: Duration = windows.iter().map(|window| window.span).sum();
-    windows.iter().map(|window| window.bytes).sum::<u64>() as f64 / span.as_secs_f64().max(1e-3)
-}
-
-/// The newest window is a quarter above the mean of those before it: slow start is not over.
-fn still_growing(windows: &[Window]) -> bool {
-    let (before, newest) = windows.split_at(windows.len() - 1);
-    rate(newest) > rate(before) * 1.25
-}
-
 fn show(rate: f64) -> weir_units::Rate {
     weir_units::Rate(rate)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A server and path: goodput of `lanes`, and which limit the judge would name.
-    struct World {
-        rate: fn(u32) -> f64,
-        limit: Limit,
-        served: u32,
-        free_cpus: f64,
-    }
-
-    /// The `tick`th window of 100 ms.
-    fn seen(tick: u64, bytes: u64, lanes: u32, started: u32, limit: Limit, free_cpus: f64) -> Observation {
-        Observation {
-            now: Duration::from_millis(tick * 100),
-            span: Duration::from_millis(100),
-            bytes,
-            lanes,
-            started,
-            limit,
-            free_cpus,
-            own_cpu: 1.0,
-            left: Some(u64::MAX),
-            refused: false,
-            round_trip: None,
-            queue: false,
-        }
-    }
-
-    /// Runs the tuner against `world` for `seconds`; returns the lanes it ends with and the most it ever used.
-    fn run(world: &World, seconds: u64) -> (u32, u32) {
-        let mut tuner = Tuner::new(64);
-        let (mut lanes, mut most) = (1, 1);
-        for tick in 1..seconds * 10 {
-            let started = lanes.min(world.served);
-            let bytes = ((world.rate)(started) / 10.0) as u64;
-            let seen = seen(tick, bytes, lanes, started, world.limit, world.free_cpus);
-            if let Advice::Lanes(wanted, _) = tuner.observe(&seen) {
-                lanes = wanted;
-                most = most.max(wanted);
-            }
-        }
-        (lanes, most)
-    }
-
-    fn world(rate: fn(u32) -> f64, limit: Limit) -> World {
-        World { rate, limit, served: 64, free_cpus: 1.0 }
-    }
-
-    #[test]
-    fn a_cap_per_connection_is_multiplied_by_all_lanes() {
-        assert_eq!(run(&world(|lanes| 8e6 * f64::from(lanes), Limit::SenderOrPath), 10), (64, 64));
-    }
-
-    #[test]
-    fn a_full_path_stays_with_one_lane_and_is_rarely_tried() {
-        assert_eq!(run(&world(|_| 1e8, Limit::SenderOrPath), 30), (1, 2));
-    }
-
-    #[test]
-    fn the_disk_is_never_given_a_second_lane() {
-        assert_eq!(run(&world(|lanes| 3e7 / f64::from(lanes), Limit::DirtyThrottle), 30), (1, 1));
-    }
-
-    #[test]
-    fn lanes_end_where_the_gain_ends() {
-        let (lanes, _) = run(&world(|lanes| 1e7 * f64::from(lanes.min(4)), Limit::ReceiveWindow), 20);
-        assert_eq!(lanes, 4);
-    }
-
-    #[test]
-    fn a_server_that_serves_one_at_a_time_keeps_one() {
-        let one = World { served: 1, ..world(|_| 1e8, Limit::SenderOrPath) };
-        assert_eq!(run(&one, 30).0, 1);
-    }
-
-    #[test]
-    fn a_full_core_without_a_free_one_is_left_alone() {
-        let busy = World { free_cpus: 0.0, ..world(|_| 2e9, Limit::CpuCore) };
-        assert_eq!(run(&busy, 10), (1, 1));
-        let free = World { free_cpus: 3.0, ..world(|lanes| 2e9 * f64::from(lanes.min(4)), Limit::CpuCore) };
-        assert_eq!(run(&free, 20).0, 4);
-    }
-
-    /// A path that loses segments at random, by turns of 10 ms: each lane's window grows as Reno's does and halves at a
-    /// loss (RFC 5681); what does not fit the link waits in its queue or, beyond that, is lost.
-    struct LossyPath {
-        /// Bytes per second, and of the queue.
-        link: f64,
-        queue: f64,
-        loss: f64,
-        /// Of each lane: window in segments, slow start is over.
-        windows: Vec<(f64, bool)>,
-        queued: f64,
-        random: fastrand::Rng,
-        /// Segments that a receiver takes.
-        receive_window: f64,
-        limit: Limit,
-    }
-
-    impl LossyPath {
-        const SEGMENT: f64 = 1448.0;
-        const ROUND_TRIP: f64 = 0.04;
-        const TURN: f64 = 0.01;
-
-        fn new(link: f64, loss: f64, seed: u64) -> LossyPath {
-            let random = fastrand::Rng::with_seed(seed);
-            let (windows, receive_window, limit) = (Vec::new(), f64::INFINITY, Limit::SenderOrPath);
-            LossyPath { link, queue: link * 0.04, loss, windows, queued: 0.0, random, receive_window, limit }
-        }
-
-        /// Bytes that arrive at `lanes` lanes in one turn.
-        fn turn(&mut self, lanes: u32) -> f64 {
-            self.windows.resize(lanes as usize, (10.0, false));
-            let round_trip = Self::ROUND_TRIP + self.queued / self.link;
-            let sent: f64 =
-                self.windows.iter().map(|lane| lane.0).sum::<f64>() * Self::SEGMENT * Self::TURN / round_trip;
-            let passed = (self.queued + sent).min(self.link * Self::TURN);
-            let left = self.queued + sent - passed;
-            let dropped = (left - self.queue).max(0.0) / sent;
-            self.queued = left.min(self.queue);
-            for (window, steady) in &mut self.windows {
-                let segments = *window * Self::TURN / round_trip;
-                if self.random.f64() < 1.0 - (1.0 - self.loss - dropped).max(0.0).powf(segments) {
-                    *window = (*window * 0.7).max(4.0);
-                    *steady = true;
-                } else if *steady {
-                    *window += Self::TURN / round_trip;
-                } else {
-                    *window *= 2f64.powf(Self::TURN / round_trip);
-                }
-                *window = window.min(self.receive_window);
-            }
-            passed
-        }
-
-        /// The tuner's lanes after `seconds`, and the share of the link that was used from `from` on.
-        fn run(&mut self, from: u64, seconds: u64) -> (u32, f64) {
-            let mut tuner = Tuner::new(64);
-            let mut used = 0.0;
-            for tick in 1..=seconds * 10 {
-                let lanes = tuner.lanes();
-                let bytes: f64 = (0..10).map(|_| self.turn(lanes)).sum();
-                used += if tick > from * 10 { bytes } else { 0.0 };
-                let seen = Observation {
-                    queue: self.queued > 0.3 * self.link * Self::ROUND_TRIP,
-                    ..seen(tick, bytes as u64, lanes, lanes, self.limit, 1.0)
-                };
-                if let Advice::Lanes(_, why) = tuner.observe(&seen) {
-                    println!("{:.1} s: {why}", tick as f64 / 10.0);
-                }
-            }
-            (tuner.lanes(), used / (self.link * (seconds - from) as f64))
-        }
-    }
-
-    /// A lane carries the most right after its slow start and a fifth of that later: what a trial found must not be
-    /// taken to hold for ever.
-    #[test]
-    fn a_path_that_loses_segments_is_filled() {
-        for seed in 0..8 {
-            let (lanes, share) = LossyPath::new(24e6, 0.001, seed).run(0, 40);
-            assert!(share >= 0.95 && lanes <= 64, "{lanes} lanes used {share:.3} of the link, seed {seed}");
-            let (lanes, share) = LossyPath::new(24e6, 0.001, seed).run(5, 40);
-            assert!(
-                share >= 0.98,
-                "{lanes} lanes used {share:.3} of the link after their start, seed {seed}"
-            );
-        }
-    }
-
-    /// 64 KiB a round trip are 1.6 MB/s on each lane: the path takes 15 of them.
-    #[test]
-    fn a_small_receive_window_is_multiplied_until_the_path_is_full() {
-        let mut path =
-            LossyPath { receive_window: 45.0, limit: Limit::ReceiveWindow, ..LossyPath::new(24e6, 0.0, 1) };
-        let (lanes, share) = path.run(5, 40);
-        assert!(share >= 0.95 && (15..=24).contains(&lanes), "{lanes} lanes used {share:.3} of the link");
-    }
-
-    #[test]
-    fn a_path_without_loss_is_left_to_few_lanes() {
-        for seed in 0..8 {
-            let (lanes, _) = LossyPath::new(24e6, 0.0, seed).run(0, 60);
-            assert!(lanes <= 2, "{lanes} lanes, seed {seed}");
-        }
-    }
 }

@@ -29,6 +29,8 @@ pub(super) struct Seen {
     /// Of the last window: time the server asked for, bytes written.
     pub(super) backoff: Duration,
     pub(super) wrote: u64,
+    /// Bytes received in a window, each window counting half as much as the one after it.
+    pub(super) pace: u64,
     /// The lane had ended when its last window was taken.
     last: bool,
 }
@@ -49,6 +51,7 @@ impl Seen {
             cpu: Duration::ZERO,
             backoff: Duration::ZERO,
             wrote: 0,
+            pace: 0,
             last: false,
         }
     }
@@ -92,6 +95,7 @@ impl Seen {
         let written = state.written.load(Relaxed);
         self.wrote = written - std::mem::replace(&mut self.written, written);
         let got = received - std::mem::replace(&mut self.received, received);
+        self.pace = (self.pace + got) / 2;
         if got > 0 || !state.bulk.load(Relaxed) {
             self.moved = now;
         }

@@ -1,6 +1,7 @@
 //! The watch: looks at every lane each 20 ms, closes a window of evidence each 100 ms, asks the judge, and lets the tuner
 //! act on its word.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -36,6 +37,11 @@ const MOST_WINDOWS: usize = 6000;
 
 /// A lane without a byte for this long, while others move, is replaced.
 const STALLED: Duration = Duration::from_secs(3);
+
+/// A part is worth a request of its own where it takes a lane this long: twice the two round trips that a fresh connection
+/// waits for its first byte, and some milliseconds of this machine's work.
+const WORTHWHILE_ROUND_TRIPS: u32 = 4;
+const WORTHWHILE: Duration = Duration::from_millis(10);
 
 /// The watch over one run.
 pub(super) struct Watch<'a> {
@@ -186,6 +192,7 @@ impl<'a> Watch<'a> {
         let limit = judge_window(&window, &Context::live(&self.evidence)).limit;
         self.limit = Some(limit);
         self.tune(&window, limit, now);
+        self.size_parts(&window);
         self.replace_stragglers(now);
         self.evidence.push(window, MOST_WINDOWS);
     }
@@ -232,7 +239,8 @@ impl<'a> Watch<'a> {
             left: left(&census, &self.run.pool.active()),
             refused,
             queue: has_queue(window),
-            round_trip: window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max(),
+            disorder: window.lanes.iter().filter_map(|lane| lane.tcp.value()).any(|tcp| tcp.out_of_order > 0),
+            round_trip: shortest_round_trip(window),
         };
         if let Advice::Lanes(lanes, why) = tuner.observe(&seen) {
             tracing::info!("lanes: {why}");
@@ -242,10 +250,20 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Breaks off the lanes that have not started, then the youngest, until only `wanted` work on bulk objects.
+    /// Slow lanes share what is left in smaller parts, or the last of them would hold the end up for seconds.
+    fn size_parts(&self, window: &Window) {
+        let lanes = window.lanes.iter().filter(|lane| lane.received > 0).count();
+        let Some(round_trip) = shortest_round_trip(window).filter(|_| lanes > 0) else { return };
+        let worthwhile = (round_trip * WORTHWHILE_ROUND_TRIPS).max(WORTHWHILE);
+        let share = worthwhile.as_secs_f64() / window.span.as_secs_f64().max(1e-3) / lanes as f64;
+        self.run.pool.split_down_to((window.received as f64 * share) as u64);
+    }
+
+    /// Breaks off the lanes that have not started, then the slowest, until only `wanted` work on bulk objects: those that
+    /// stay have the windows which took longest to grow.
     fn dismiss(&self, wanted: u32) {
         let mut working: Vec<_> = self.seen.iter().filter(|seen| seen.state.is_replaceable()).collect();
-        working.sort_by_key(|seen| (!seen.state.started.load(Relaxed), seen.state.id));
+        working.sort_by_key(|seen| (!seen.state.started.load(Relaxed), Reverse(seen.pace), seen.state.id));
         for seen in working.iter().skip(wanted as usize) {
             seen.state.kick.store(true, Relaxed);
             seen.state.cut();
@@ -320,6 +338,11 @@ impl<'a> Watch<'a> {
             interrupted,
         }
     }
+}
+
+/// The longest of the lanes' shortest round trips.
+fn shortest_round_trip(window: &Window) -> Option<Duration> {
+    window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max()
 }
 
 /// Most lanes' round trips are a third above their shortest.
