@@ -47,6 +47,7 @@ impl Tuning {
             refused: false,
             queue: has_queue(window),
             round_trip: window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max(),
+            disorder: window.lanes.iter().filter_map(|lane| lane.tcp.value()).any(|tcp| tcp.out_of_order > 0),
         };
         match self.tuner.observe(&seen) {
             Advice::Lanes(lanes, why) => {
