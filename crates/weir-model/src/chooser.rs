@@ -57,7 +57,10 @@ use trial::{Held, Trials};
 const PROBE_SHARE: f64 = 0.01;
 
 /// Share of idle processors' time that may go there while blocks wait for lanes: it costs no rate.
-const PROBE_IDLE: f64 = 0.1;
+const PROBE_IDLE: f64 = 0.2;
+
+/// Processors that idle, from here on.
+const IDLE: f64 = 0.5;
 
 /// Probe time that may be saved up, seconds: one block at the slowest level, or on the slowest link.
 const PROBE_SAVED: f64 = 0.5;
@@ -65,6 +68,9 @@ const PROBE_SAVED: f64 = 0.5;
 /// The law is asked for a link faster than the estimate by this much, so that blocks wait for lanes rather than lanes for
 /// blocks: an empty queue wastes the link, and hides its rate.
 const HEADROOM: f64 = 1.03;
+
+/// Seconds from which on a block is a good part of the time between two reports.
+const SLOW: f64 = 0.02;
 
 /// A link is full in the law's eyes from this share on.
 const FULL: f64 = 0.93;
@@ -147,6 +153,8 @@ pub struct Chooser {
     ramp: Option<Ramp>,
     /// How much of a block the new choice is owed on the way.
     ramped: f64,
+    /// A block that may still be at work takes long.
+    slow_until: Duration,
 }
 
 /// The way from a quick choice to a slow one. Were all workers to begin slow blocks at once, the lanes would run dry before the
@@ -199,6 +207,7 @@ impl Chooser {
             probes: Probes::default(),
             ramp: None,
             ramped: 0.0,
+            slow_until: Duration::ZERO,
         }
     }
 
@@ -231,19 +240,19 @@ impl Chooser {
             // About the last 16 blocks.
             self.dead += (f64::from(dead) - self.dead) / 16.0;
             if dead {
-                return self.choice(self.estimates.none(), false);
+                return self.choice(now, self.estimates.none(), false);
             }
         }
         if let Some(probe) = self.probe(now) {
-            return self.choice(probe, true);
+            return self.choice(now, probe, true);
         }
         let mix = self.mix_for(now);
         self.owed += mix.share;
         if self.owed >= 1.0 {
             self.owed -= 1.0;
-            return self.choice(mix.second, false);
+            return self.choice(now, mix.second, false);
         }
-        self.choice(mix.first, false)
+        self.choice(now, mix.first, false)
     }
 
     /// What the link carries, as far as is known: exact while blocks wait for lanes. `None` before the first report.
@@ -267,7 +276,12 @@ impl Chooser {
         self.mix.rate
     }
 
-    fn choice(&self, index: usize, probe: bool) -> Choice {
+    fn choice(&mut self, now: Duration, index: usize, probe: bool) -> Choice {
+        let block = self.estimates.points(0.0)[index].cost * BLOCK;
+        if block > SLOW {
+            // It may begin late, and take twice as long.
+            self.slow_until = self.slow_until.max(now + Duration::from_secs_f64(0.2 + 2.0 * block.min(10.0)));
+        }
         let Candidate { codec, level } = self.estimates.candidate(index);
         Choice { codec, level, probe }
     }
@@ -278,10 +292,10 @@ impl Chooser {
         let window = std::mem::replace(&mut self.window, Window { since: link.now, ..Window::default() });
         let Some(busy) = link.busy.filter(|busy| busy.is_finite() && span > 0.0) else { return };
         self.probes.idle = if link.backlog { (self.cores - busy).max(0.0) } else { 0.0 };
-        // A block's time is told when it is done, and lies partly before. Beside slow codecs the rest cannot be seen, nor does it
+        // A block's time is told when it is done, and lies partly before. Beside slow blocks the rest cannot be seen, nor does it
         // matter there.
-        let (all, blocks) = (busy * span, window.raw / BLOCK);
-        if window.cpu < 0.25 * span * blocks && window.cpu < 0.75 * all {
+        let all = busy * span;
+        if link.now > self.slow_until && window.raw >= 4.0 * BLOCK && window.cpu < 0.75 * all {
             self.others.learn(window.raw, link.rate.max(0.0) * span, all - window.cpu);
         }
     }
@@ -339,7 +353,7 @@ impl Chooser {
         let link = (link + span * PROBE_SHARE).min(PROBE_SAVED);
         self.probes = Probes { cpu, link, idle, at: at.max(now) };
 
-        let index = self.estimates.probe(now, [self.mix.first, self.mix.second])?;
+        let index = self.estimates.probe(now, [self.mix.first, self.mix.second], idle > IDLE)?;
         let point = self.estimates.points(0.0)[index];
         let busy = point.cost * BLOCK;
         // More bytes than the choice of the law would put on a link that is full.

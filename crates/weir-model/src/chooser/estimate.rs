@@ -18,9 +18,14 @@ const PRIOR: f64 = 2.0;
 /// How far blocks are off before any was seen: a tenth.
 const SPREAD: f64 = 0.01;
 
-/// A codec is tried again after this long, times one more than the blocks that it was tried with, and at most after the other.
+/// A codec is tried again after this long, times one more than the blocks that it was tried with, and at most after the other;
+/// where processors idle, in a fraction of it.
 const AGAIN: Duration = Duration::from_millis(500);
 const STALE: Duration = Duration::from_secs(5);
+const IDLE: u32 = 5;
+
+/// Blocks after which a codec's estimate is its own, and what is off says something of the data.
+const SETTLED: u32 = 6;
 
 /// A block this far off the estimate (a factor of 1.35) is the data changing, once the next one agrees.
 const CHANGE: f64 = 0.3;
@@ -119,9 +124,10 @@ impl Estimates {
         let cost = block.cpu.as_secs_f64() / block.raw as f64;
         let log_ratio = (block.packed.max(1) as f64 / block.raw as f64).ln().min(0.0);
         let known = &self.all[index];
-        let (first, was) = (known.blocks == 0, known.clone());
+        let (settled, was) = (known.blocks >= SETTLED, known.clone());
         let off = log_ratio - was.log_ratio;
-        let agrees = off.abs() > CHANGE && was.off.abs() > CHANGE && off.signum() == was.off.signum();
+        let agrees =
+            settled && off.abs() > CHANGE && was.off.abs() > CHANGE && off.signum() == was.off.signum();
         // The very first block replaces what was assumed; later ones are averaged, the faster the fewer there were.
         let nothing_known =
             self.all.iter().enumerate().all(|(other, known)| other == self.none || known.blocks == 0);
@@ -136,7 +142,7 @@ impl Estimates {
         } else {
             1.0 / (count + PRIOR).min(BLOCKS)
         };
-        self.move_ratios(index, weight * off, first && !nothing_known);
+        self.move_ratios(index, weight * off, settled || nothing_known);
         self.move_cost(index, cost, if agrees { 1.0 / count.min(BLOCKS) } else { weight });
         let known = &mut self.all[index];
         known.blocks = known.blocks.saturating_add(1);
@@ -144,13 +150,13 @@ impl Estimates {
         known.off = off;
     }
 
-    fn move_ratios(&mut self, index: usize, step: f64, first: bool) {
+    fn move_ratios(&mut self, index: usize, step: f64, news: bool) {
         let strength = self.all[index].prior.log_ratio;
         for (other, estimate) in self.all.iter_mut().enumerate() {
             if other == index {
                 estimate.log_ratio = (estimate.log_ratio + step).min(0.0);
-            } else if estimate.blocks == 0 || !first {
-                // A codec's first block says how it differs from the others; it is no news of the data.
+            } else if estimate.blocks == 0 || news {
+                // A codec's first blocks say how it differs from the others; they are no news of the data.
                 let share = if strength < 0.0 { estimate.prior.log_ratio / strength } else { 0.0 };
                 estimate.log_ratio = (estimate.log_ratio + step * share).min(0.0);
             }
@@ -180,12 +186,13 @@ impl Estimates {
     }
 
     /// The neighbour of what is in use that was not tried for longest.
-    pub(super) fn probe(&self, now: Duration, used: [usize; 2]) -> Option<usize> {
+    pub(super) fn probe(&self, now: Duration, used: [usize; 2], idle: bool) -> Option<usize> {
+        let sooner = if idle { IDLE } else { 1 };
         let (low, high) = (used[0].min(used[1]), used[0].max(used[1]));
         let near = low.saturating_sub(2)..=(high + 2).min(self.all.len() - 1);
         let due = |index: &usize| {
             let estimate = &self.all[*index];
-            let wait = (AGAIN * (estimate.blocks.min(100) + 1)).min(STALE);
+            let wait = (AGAIN * (estimate.blocks.min(100) + 1)).min(STALE) / sooner;
             *index != self.none && !used.contains(index) && now >= estimate.at + wait
         };
         near.filter(due).min_by_key(|index| self.all[*index].at)

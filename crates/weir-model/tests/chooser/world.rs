@@ -85,7 +85,11 @@ impl Decider for Chooser {
     }
 
     fn note(&self) -> String {
-        format!("link {:8.1} expects {:8.1}", self.link_rate().unwrap_or(0.0) / 1e6, self.expected() / 1e6)
+        format!(
+            "link {:8.1} expects {:8.1} {self:?}",
+            self.link_rate().unwrap_or(0.0) / 1e6,
+            self.expected() / 1e6
+        )
     }
 }
 
