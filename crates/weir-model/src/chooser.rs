@@ -353,17 +353,20 @@ impl Chooser {
         let link = (link + span * PROBE_SHARE).min(PROBE_SAVED);
         self.probes = Probes { cpu, link, idle, at: at.max(now) };
 
-        let index = self.estimates.probe(now, [self.mix.first, self.mix.second], idle > IDLE)?;
-        let point = self.estimates.points(0.0)[index];
-        let busy = point.cost * BLOCK;
-        // More bytes than the choice of the law would put on a link that is full.
+        let due = self.estimates.due(now, [self.mix.first, self.mix.second], idle > IDLE);
+        let points = self.estimates.points(0.0);
+        let ratio = self.mix_ratio(self.mix);
         let full = self.link.rate().filter(|_| self.offered().full);
-        let wire = full.map_or(0.0, |rate| (point.ratio - self.mix_ratio(self.mix)).max(0.0) * BLOCK / rate);
-        if busy > cpu || busy > self.longest() || wire > link {
-            return None;
+        for index in due {
+            let busy = points[index].cost * BLOCK;
+            // More bytes than the choice of the law would put on a link that is full.
+            let wire = full.map_or(0.0, |rate| (points[index].ratio - ratio).max(0.0) * BLOCK / rate);
+            if busy <= cpu && busy <= self.longest() && wire <= link {
+                (self.probes.cpu, self.probes.link) = (cpu - busy, link - wire);
+                self.estimates.asked(index, now);
+                return Some(index);
+            }
         }
-        (self.probes.cpu, self.probes.link) = (cpu - busy, link - wire);
-        self.estimates.asked(index, now);
-        Some(index)
+        None
     }
 }

@@ -185,8 +185,8 @@ impl Estimates {
         }
     }
 
-    /// The neighbour of what is in use that was not tried for longest.
-    pub(super) fn probe(&self, now: Duration, used: [usize; 2], idle: bool) -> Option<usize> {
+    /// The neighbours of what is in use that are due to be tried, the one not tried for longest first.
+    pub(super) fn due(&self, now: Duration, used: [usize; 2], idle: bool) -> Vec<usize> {
         let sooner = if idle { IDLE } else { 1 };
         let (low, high) = (used[0].min(used[1]), used[0].max(used[1]));
         let near = low.saturating_sub(2)..=(high + 2).min(self.all.len() - 1);
@@ -195,7 +195,9 @@ impl Estimates {
             let wait = (AGAIN * (estimate.blocks.min(100) + 1)).min(STALE) / sooner;
             *index != self.none && !used.contains(index) && now >= estimate.at + wait
         };
-        near.filter(due).min_by_key(|index| self.all[*index].at)
+        let mut due: Vec<usize> = near.filter(due).collect();
+        due.sort_by_key(|index| self.all[*index].at);
+        due
     }
 
     /// A block was given to this one; another need not be before its result is there.
