@@ -283,7 +283,10 @@ impl Walk {
                 Ok(name) => name,
                 Err(error) => return Some(Step::Failed(around.clone(), error.into())),
             };
-            let Some(directory) = level.directory().cloned() else { continue };
+            let Some(directory) = level.directory().cloned() else {
+                let error = Error::of("read", &name, Errno::BADF);
+                return Some(Step::Failed(name, error));
+            };
             if let Some(step) = self.meet(&directory, base, name, true) {
                 return Some(step);
             }

@@ -66,9 +66,10 @@ impl Level {
         self.closed
     }
 
-    /// Gives the handle back until [`Level::reopen`].
+    /// Gives the handle back until [`Level::reopen`]. A second time changes nothing: the walk comes this far below again for
+    /// each folder beside the first.
     pub fn close(&mut self) {
-        self.closed = self.directory.take().is_some();
+        self.closed |= self.directory.take().is_some();
     }
 
     /// Opens the directory again, `path` below `root`, and goes on where it was.
