@@ -105,7 +105,7 @@ impl Estimates {
         for (index, (point, estimate)) in points.iter_mut().zip(&self.all).enumerate() {
             if index != self.none && !used.contains(&index) {
                 let count = (f64::from(estimate.blocks) + PRIOR).min(2.0 * BLOCKS);
-                let live = (point.ratio - dead) * (self.spread / count).sqrt().exp();
+                let live = (point.ratio - dead) * (0.25 * (self.spread / count).sqrt()).exp();
                 point.ratio = (dead + live).min(1.0);
             }
         }

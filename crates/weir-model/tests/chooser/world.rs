@@ -7,10 +7,6 @@ use weir_model::chooser::{CANDIDATES, Candidate, Choice, Chooser, Link, Packed};
 
 use crate::data::{self, Data};
 
-thread_local! {
-    static TRACE: bool = std::env::var("TRACE").is_ok();
-}
-
 /// Seconds of a step.
 const STEP: f64 = 1e-3;
 
@@ -53,9 +49,6 @@ pub(crate) trait Decider {
     }
     fn packed(&mut self, _: &Packed) {}
     fn link(&mut self, _: &Link) {}
-    fn note(&self) -> String {
-        String::new()
-    }
 }
 
 /// Always the same.
@@ -83,14 +76,6 @@ impl Decider for Chooser {
     fn link(&mut self, link: &Link) {
         Chooser::link(self, link);
     }
-
-    fn note(&self) -> String {
-        format!(
-            "link {:8.1} expects {:8.1} {self:?}",
-            self.link_rate().unwrap_or(0.0) / 1e6,
-            self.expected() / 1e6
-        )
-    }
 }
 
 /// A tenth of a second.
@@ -101,7 +86,6 @@ pub(crate) struct Moment {
     pub(crate) payload: f64,
     /// Blocks for each candidate.
     pub(crate) chosen: [u32; CANDIDATES.len()],
-    pub(crate) note: String,
 }
 
 impl Moment {
@@ -316,16 +300,6 @@ impl<'a> State<'a> {
         let rate = self.wire / 0.1 * self.off(self.world.jitter);
         let busy = self.world.told_busy.then_some(self.busy / 0.1);
         decider.link(&Link { now: Duration::from_secs_f64(at), rate, backlog: self.empties < 10, busy });
-        if TRACE.with(|trace| *trace) {
-            self.run.moments.last_mut().unwrap().note = format!(
-                "wire {:6.1} {} {} busy {:.2} {}",
-                rate / 1e6,
-                self.empties < 10,
-                self.empties,
-                self.busy / 0.1,
-                decider.note()
-            );
-        }
         (self.wire, self.busy, self.empties) = (0.0, 0.0, 0);
     }
 
