@@ -86,9 +86,14 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
             "read the source from a faster disk, or ahead of need (larger reads, several at once)",
             None,
         )],
-        Limit::Compress => {
-            vec![Advice::new("choose a lighter codec, or leave the choice to weir (no --codec)", None)]
-        }
+        Limit::Compress => vec![Advice::new(
+            if held.evidence.facts.codec_fixed {
+                "choose a lighter codec, or leave the choice to weir (drop --codec)"
+            } else {
+                "give the sender more or faster processors: what compresses is chosen by what they and the link can do"
+            },
+            None,
+        )],
         Limit::Decompress => vec![Advice::new("choose a codec that decompresses faster (lz4, zstd)", None)],
         Limit::Encrypt => vec![Advice::new(
             "processors with AES instructions on both ends; on a network that is nobody else's --plain",

@@ -69,6 +69,8 @@ pub struct Facts {
     pub rate_cap: Option<f64>,
     /// The lane count the user fixed (`-c`, `-j`).
     pub lanes_fixed: Option<u32>,
+    /// The user fixed the codec (`--codec`).
+    pub codec_fixed: bool,
     /// The SO_RCVBUF the user asked for (`--recv-buffer`), bytes; `None` leaves the kernel's autotuning on.
     pub receive_buffer: Option<u64>,
     /// `net.ipv4.tcp_rmem`'s third number, bytes.

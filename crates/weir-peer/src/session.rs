@@ -225,6 +225,7 @@ impl<'a> Session<'a> {
         self.far.end();
         let trials = self.tuning.as_ref().map(Tuning::trials).unwrap_or_default();
         report.evidence = self.joiner.into_evidence(trials);
+        report.evidence.facts.codec_fixed = self.job.options.codec.is_some();
         outcome
     }
 
