@@ -14,9 +14,13 @@ use crate::path::SEGMENT;
 /// fits into both together.
 const TURN: f64 = 0.5;
 
-/// The share of the time that a stage takes over such a turn, where it takes half or more, so that it is the larger part.
-/// `share` is what the stage takes of one window.
+/// The share of the time that a stage takes over such a turn, where it takes half or more, so that it is the larger part, and
+/// some of that lies before: what comes ahead of the first stall is no aftermath. `share` is what the stage takes of one
+/// window.
 pub(crate) fn takes(window: &Window, context: &Context<'_>, share: impl Fn(&Window) -> f64) -> Option<f64> {
+    if !context.recent(TURN).any(|window| share(window) > 0.0) {
+        return None;
+    }
     let (mut taken, mut time) = (0.0, 0.0);
     for window in turn(window, context) {
         taken += share(window) * window.span.as_secs_f64();
