@@ -53,7 +53,11 @@ pub fn serve(mut input: impl Read + Send + 'static, mut output: File, version: &
         }
     };
     let (reader, reader_events) = (end.clone(), events_to.clone());
-    spawn("control", move || listen_to(input, &reader, &reader_events));
+    spawn("control", move || {
+        listen_to(input, &reader, &reader_events);
+        // However the control connection ended, nobody is left to serve.
+        reader_events.send(Event::Closed);
+    });
     loop {
         match events.recv() {
             Ok(Event::Closed) | Err(_) => break,

@@ -74,13 +74,14 @@ fn kill_and_resume(sshd: &Sshd, bytes: &[u8], run: u64, dice: &mut Dice) -> u64 
     second.succeeds();
     assert!(sandbox.read("b") == bytes, "{context}: the bytes differ");
     assert_eq!(sandbox.names(), ["a", "b"], "{context}");
+    wait_for(&format!("{context}, no far end is left behind"), || peers(sshd).is_empty());
     if whole { 0 } else { second.json()["resumed"].as_u64().unwrap_or(0) }
 }
 
 fn wait_for(context: &str, done: impl Fn() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < PATIENCE, "{context}: it never began");
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {context}");
         std::thread::yield_now();
     }
 }
