@@ -25,6 +25,7 @@ mod recent;
 mod simulator;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 use std::time::Duration;
 
@@ -143,44 +144,6 @@ const FIRST_LOOK: Duration = Duration::from_millis(400);
 /// Windows that make a rate: 400 ms.
 const LOOKS: usize = 4;
 
-/// A new lane's slow start after its first byte, at least: ten segments double to a window of 200 (280 KiB) in five round
-/// trips (RFC 6928), which are 200 ms at 40 ms.
-const SETTLE: Duration = Duration::from_millis(200);
-const SETTLE_ROUND_TRIPS: u32 = 5;
-
-/// Long enough for four windows, short against any transfer that is worth a trial.
-const MEASURE: Duration = Duration::from_millis(400);
-
-/// A lane that has no first byte after this long counts as not served.
-const JOIN: Duration = Duration::from_millis(1500);
-
-/// After this long a few that are missing are not waited for: a lost SYN comes again after one second (RFC 6298).
-const MOST_JOIN: Duration = Duration::from_millis(500);
-
-/// A trial must bring a quarter of what can be hoped for: above the noise of two 400 ms readings, below what a shared
-/// bottleneck gives to a second flow by chance.
-const WORTH: f64 = 0.25;
-
-/// Where each lane carries its receive window a round trip, the gain counts the lanes that the path still takes: a
-/// sixteenth of them is above the noise of such steady rates (1 to 3 %).
-const WORTH_COUNTED: f64 = 0.06;
-
-/// A lane that has just met a loss gets 1 / 0.7 of what it has back by itself (RFC 9438, section 4.6): on a lossy path
-/// more lanes must bring more than that.
-const WORTH_AFTER_LOSS: f64 = 0.43;
-
-/// Lanes that are to bring back what was lost must bring half of it: the gap is small, and the noise is the same.
-const WORTH_AGAIN: f64 = 0.5;
-
-/// From this share of the hope on nothing that the lanes share was full.
-const PAID: f64 = 0.85;
-
-/// Lanes that were to bring back the best rate and brought so much more show that it was not what the path can carry.
-const RAISED: f64 = 1.15;
-
-/// Below it something was, and the next trial need not hurry.
-const PAID_HALF: f64 = 0.5;
-
 /// With less than this left a trial, which takes most of a second, cannot pay for itself.
 const WORTHWHILE: Duration = Duration::from_secs(2);
 
@@ -206,10 +169,6 @@ const PATIENT: u32 = 3;
 /// up to half of its window, which takes 6 s to grow again at 40 ms and 300 segments, a tenth of what it brings in 15 s.
 const BELIEF: Duration = Duration::from_secs(15);
 const MOST_DOUBLINGS: u32 = 5;
-
-/// Growing half of a window again leaves a quarter of it unused on the average; six times as long is believed what such a
-/// trial said, so it costs 4 %. CUBIC grows half of 1000 segments again in 11 s (RFC 9438, section 4.2).
-const MOST_PAUSE: Duration = Duration::from_secs(60);
 
 /// From so many seconds on trials are begun with care: a quarter of it is what a trial takes anyway.
 const DEAR: f64 = 5.0;
@@ -427,179 +386,6 @@ impl Tuner {
         let gain = f64::from(to) / f64::from(from) - 1.0;
         let hope = if fallen { gain.min(self.best / rate - 1.0) } else { gain };
         (to, Attempt { from, before: rate, hope, restores: fallen, limit: seen.limit, lossy })
-    }
-
-    fn joining(&mut self, seen: &Observation, attempt: Attempt, since: Duration) -> Advice {
-        let waited = seen.now.saturating_sub(since);
-        let new = self.lanes - attempt.from;
-        let joined = seen.started.saturating_sub(attempt.from);
-        if joined >= new || waited >= MOST_JOIN && joined * 4 >= new * 3 {
-            let settle = SETTLE.max(seen.round_trip.unwrap_or_default() * SETTLE_ROUND_TRIPS);
-            self.recent.clear();
-            self.state = State::Measuring { attempt, settled: seen.now + settle.min(JOIN) };
-            return Advice::Hold;
-        }
-        if waited < JOIN {
-            return Advice::Hold;
-        }
-        let unserved = seen.lanes.saturating_sub(seen.started);
-        match (joined, unserved) {
-            (0, 0) => {
-                self.wait(seen.now, 4);
-                self.go_back(attempt.from, format!("nothing was left to ask for; back to {}", attempt.from))
-            }
-            (0, _) => self.unserved(seen, attempt),
-            _ => {
-                // Some were served: judge those.
-                self.lanes = seen.started;
-                let hope = f64::from(self.lanes) / f64::from(attempt.from) - 1.0;
-                let attempt = Attempt { hope: attempt.hope.min(hope), ..attempt };
-                self.recent.clear();
-                self.state = State::Measuring { attempt, settled: seen.now };
-                let why = if unserved > 0 {
-                    self.ceiling = seen.started;
-                    format!("the server serves {} connections at once", seen.started)
-                } else {
-                    format!("nothing was left to ask for beyond {} lanes", seen.started)
-                };
-                Advice::Lanes(self.lanes, why)
-            }
-        }
-    }
-
-    /// None of the new lanes has had a byte of the answer it asked for, while the others went on.
-    fn unserved(&mut self, seen: &Observation, attempt: Attempt) -> Advice {
-        let after = rate(self.recent.all()).min(attempt.before);
-        match self.conclude(seen, attempt, after) {
-            Advice::Lanes(lanes, _) => {
-                let why = format!("the server serves only {} at once; back to {lanes}", attempt.from);
-                Advice::Lanes(lanes, why)
-            }
-            Advice::Hold => Advice::Hold,
-        }
-    }
-
-    fn measuring(&mut self, seen: &Observation, attempt: Attempt, settled: Duration) -> Advice {
-        // All that could be hoped for before slow start is over: there is no more to wait for.
-        if let Some(last) = self.recent.last(few(seen)) {
-            let share = if self.are_window_bound(seen) { PAID_HALF } else { PAID };
-            let least = attempt.before * (1.0 + share * attempt.hope);
-            let after = rate(last);
-            if after.min(rate(&last[last.len() - 1..])) >= least {
-                return self.conclude(seen, attempt, after);
-            }
-        }
-        match self.recent.last(LOOKS) {
-            Some(last) if seen.now >= settled + MEASURE => {
-                let after = rate(last);
-                self.conclude(seen, attempt, after)
-            }
-            _ => Advice::Hold,
-        }
-    }
-
-    fn conclude(&mut self, seen: &Observation, attempt: Attempt, after: f64) -> Advice {
-        let Attempt { from, before, hope, restores, .. } = attempt;
-        let gained = after / before.max(1.0) - 1.0;
-        let counted = attempt.limit == Limit::ReceiveWindow;
-        let full = self.recent.is_link_full();
-        if attempt.lossy && !full && gained < -WORTH_COUNTED {
-            return self.without_verdict(seen, after);
-        }
-        // Of many lanes at once as many as pay are kept, so the first doubling is what they have to pay for.
-        let worth = if counted {
-            WORTH_COUNTED
-        } else if restores {
-            WORTH_AGAIN
-        } else if attempt.lossy {
-            WORTH.max(WORTH_AFTER_LOSS / f64::from(from))
-        } else {
-            WORTH
-        };
-        let kept = gained >= worth * hope.min(1.0);
-        self.bold = !restores && (gained >= PAID * hope || kept && self.are_window_bound(seen));
-        if self.recent.is_local() {
-            // This side became the limit meanwhile: the two rates are of different limits and compare nothing.
-            self.wait(seen.now, 4);
-            return self.go_back(from, format!("{} came in between; back to {from}", seen.limit));
-        }
-        self.judged = Some(seen.now);
-        self.full_from = None;
-        self.trials.push(Trial {
-            at: seen.now.as_secs_f64(),
-            lanes_before: from,
-            lanes_after: self.lanes,
-            rate_before: before,
-            rate_after: after,
-            kept,
-        });
-        let text = format!("{} lanes brought {} after {}", self.lanes, show(after), show(before));
-        if !kept {
-            return self.failed(seen, &attempt, after, &text);
-        }
-        self.spare_from = self.spare_from.max(seen.now + BELIEF * 2);
-        self.failures = 0;
-        // Slow starts filled the link: what it can carry is known, and more lanes are due when these fall below it.
-        let is_known = match restores {
-            true => after < RAISED * self.best,
-            false => attempt.lossy && gained < PAID_HALF * hope,
-        };
-        let patience = match (is_known, gained < PAID_HALF * hope) {
-            (false, false) => 0,
-            _ => BELIEF.as_secs(),
-        };
-        self.wait(seen.now, patience);
-        self.state = State::Steady;
-        self.lanes =
-            if self.bold || restores || attempt.lossy { self.lanes } else { self.paid(&attempt, gained) };
-        let kept = format!("{text}; keeping {}", self.lanes);
-        match self.steady(seen) {
-            Advice::Lanes(lanes, why) => Advice::Lanes(lanes, format!("{kept}; {why}")),
-            Advice::Hold => Advice::Lanes(self.lanes, kept),
-        }
-    }
-
-    /// Goes back, and believes what the trial said for as long as it was dear.
-    fn failed(&mut self, seen: &Observation, attempt: &Attempt, after: f64, text: &str) -> Advice {
-        self.failures += 1;
-        self.best = attempt.before.max(after);
-        // One lane whose window the trial has cut takes seconds to grow it again; two take half of them, if they are served.
-        let lost = self.recent.loses();
-        let second = if lost { seen.started.min(2) } else { 1 };
-        let back = attempt.from.max(second);
-        let price = if lost { regrowth(after / f64::from(back), seen) * 6.0 } else { 0.0 };
-        let pause = price.clamp(BELIEF.as_secs_f64(), MOST_PAUSE.as_secs_f64()) as u64;
-        self.recovered = seen.now
-            + match self.failures {
-                PATIENT.. => BELIEF,
-                _ if back < self.lanes => RECOVERY,
-                _ => Duration::ZERO,
-            };
-        self.wait(seen.now, pause << (self.failures - 1).min(MOST_DOUBLINGS));
-        self.go_back(back, format!("{text}; back to {back}"))
-    }
-
-    /// The old lanes lost more to the path than the new ones brought, though nothing they share is full: what was compared
-    /// was the end of a slow start. Goes on with all of them, and judges the next trial by what they hold.
-    fn without_verdict(&mut self, seen: &Observation, after: f64) -> Advice {
-        self.state = State::Steady;
-        self.judged = Some(seen.now);
-        Advice::Lanes(self.lanes, format!("{} lanes at {} after losses; going on", self.lanes, show(after)))
-    }
-
-    /// Each lane is still at the end of its receive window, and no queue stands: nothing they share is full.
-    fn are_window_bound(&self, seen: &Observation) -> bool {
-        let bound =
-            |last: &[Window]| flow_freely(last) && share(last, |limit| limit == Limit::ReceiveWindow) >= 0.5;
-        self.recent.last(few(seen)).is_some_and(bound)
-    }
-
-    /// As many lanes as a gain pays for. Twice as many where it may be loss that limits: new lanes have not met it yet.
-    fn paid(&self, attempt: &Attempt, gained: f64) -> u32 {
-        let reserve =
-            if matches!(attempt.limit, Limit::ReceiveWindow | Limit::RateLimit) { 1.0 } else { 2.0 };
-        let paid = f64::from(attempt.from) * (1.0 + gained) * reserve;
-        (paid.round() as u32).clamp(attempt.from + 1, self.lanes)
     }
 
     fn refused(&mut self, seen: &Observation) -> Advice {
