@@ -11,6 +11,7 @@
 
 pub mod addresses;
 pub mod control;
+mod counts;
 pub mod end;
 pub mod error;
 pub mod evidence;

@@ -9,7 +9,7 @@ mod landing;
 mod store;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use weir_transfer::stage_clock::{Stage, StageClock};
 use weir_tree::{Name, Target};
 
 use crate::control::Control;
+use crate::counts::Counts;
 use crate::end::{Event, Events};
 use crate::error::{Error, LaneError};
 use crate::lane::{Lane, LaneReceiver};
@@ -76,19 +77,6 @@ struct Place {
     target: Target,
     /// What the sources are called there: nothing else may come.
     roots: Vec<Name>,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    files: AtomicU64,
-    unchanged: AtomicU64,
-    others: AtomicU64,
-    deleted: AtomicU64,
-    /// Bytes that are in their place, for progress.
-    bytes: AtomicU64,
-    kept: AtomicU64,
-    /// Bytes as they came over lanes.
-    packed: AtomicU64,
 }
 
 impl Receiver {
@@ -236,16 +224,7 @@ impl Receiver {
 
     /// What was done so far.
     pub fn totals(&self) -> Totals {
-        let of = |count: &AtomicU64| count.load(Relaxed);
-        Totals {
-            files: of(&self.counts.files),
-            unchanged: of(&self.counts.unchanged),
-            others: of(&self.counts.others),
-            deleted: of(&self.counts.deleted),
-            bytes: of(&self.counts.bytes),
-            kept: of(&self.counts.kept),
-            packed: of(&self.counts.packed),
-        }
+        self.counts.totals()
     }
 
     /// Takes records from a lane until it ends.

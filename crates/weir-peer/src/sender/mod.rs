@@ -27,6 +27,7 @@ use weir_tree::{Entry, Name, Source};
 use weir_units::Rate;
 
 use crate::control::Control;
+use crate::counts::Counts;
 use crate::end::{Event, Events};
 use crate::error::Error;
 use crate::lane::{Lane, LaneSender};
@@ -100,17 +101,6 @@ pub struct CodecShare {
     pub raw: u64,
     /// Bytes after.
     pub packed: u64,
-}
-
-/// What was done so far.
-#[derive(Debug, Default)]
-struct Counts {
-    files: AtomicU64,
-    unchanged: AtomicU64,
-    others: AtomicU64,
-    bytes: AtomicU64,
-    kept: AtomicU64,
-    packed: AtomicU64,
 }
 
 impl Sender {
@@ -250,16 +240,7 @@ impl Sender {
 
     /// What was done so far.
     pub fn totals(&self) -> Totals {
-        let of = |count: &AtomicU64| count.load(Relaxed);
-        Totals {
-            files: of(&self.counts.files),
-            unchanged: of(&self.counts.unchanged),
-            others: of(&self.counts.others),
-            deleted: 0,
-            bytes: of(&self.counts.bytes),
-            kept: of(&self.counts.kept),
-            packed: of(&self.counts.packed),
-        }
+        self.counts.totals()
     }
 
     /// Bytes of all files, once the walk has found them all.

@@ -1,0 +1,34 @@
+//! What an end has done so far, counted by all of its threads.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::wire::message::Totals;
+
+/// The counters behind [`Totals`].
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) files: AtomicU64,
+    pub(crate) unchanged: AtomicU64,
+    pub(crate) others: AtomicU64,
+    /// A receiver's alone.
+    pub(crate) deleted: AtomicU64,
+    /// At a receiver those that are in their place.
+    pub(crate) bytes: AtomicU64,
+    pub(crate) kept: AtomicU64,
+    /// As they go over lanes.
+    pub(crate) packed: AtomicU64,
+}
+
+impl Counts {
+    pub(crate) fn totals(&self) -> Totals {
+        Totals {
+            files: self.files.load(Relaxed),
+            unchanged: self.unchanged.load(Relaxed),
+            others: self.others.load(Relaxed),
+            deleted: self.deleted.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            kept: self.kept.load(Relaxed),
+            packed: self.packed.load(Relaxed),
+        }
+    }
+}
