@@ -5,36 +5,19 @@
 
 mod support;
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{MIB, PATIENCE, Sandbox, Sshd, pattern};
+use support::{Dice, MIB, PATIENCE, Sandbox, Sshd, pattern};
 
 /// The size of the file, and how fast the first attempt moves: it would take half a second.
 const SIZE: usize = 24 * MIB;
 const RATE: &str = "48Mi";
 
-/// Numbers from a seed (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % below
-    }
-}
-
 #[test]
 fn killed_at_either_end_and_resumed() {
     let Some(sshd) = Sshd::start() else { return };
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let runs = number("WEIR_SOAK").unwrap_or(20);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let seed = number("WEIR_SEED").unwrap_or(now) | 1;
-    println!("WEIR_SEED={seed} repeats these {runs} runs");
-    let mut dice = Dice(seed);
+    let (mut dice, runs) = Dice::for_runs();
     let bytes = pattern(SIZE, 1);
     let mut kept = 0;
     for run in 0..runs {
@@ -53,13 +36,13 @@ fn kill_and_resume(sshd: &Sshd, bytes: &[u8], run: u64, dice: &mut Dice) -> u64 
     let paths =
         if there { ["a".to_owned(), far] } else { [format!("far:{}", sandbox.path("a").display()), near] };
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let kills_far = dice.roll(2) == 0;
+    let kills_far = dice.roll(0..2) == 0;
     let context = format!("run {run}: there {there}, kills the far end {kills_far}");
     let running = sshd.cp(&sandbox, &["-q", "--limit-rate", RATE]).args(&paths).spawn();
     let part = sandbox.path(".b.weir-part");
     wait_for(&context, || part.exists());
     // Not a wait for something: a random moment is the point.
-    std::thread::sleep(Duration::from_millis(dice.roll(400)));
+    std::thread::sleep(Duration::from_millis(dice.roll(0..400)));
     if kills_far {
         for peer in peers(sshd) {
             let _ = kill_process(peer, Signal::KILL);

@@ -5,30 +5,16 @@
 
 mod support;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
-use support::{MIB, Object, Request, Sandbox, Server};
+use support::{Dice, MIB, Object, Request, Sandbox, Server};
 use weir_transfer::journal::Journal;
 use weir_transfer::ranges::RangeSet;
 
 /// The first attempt would take about this long if nobody killed it: a few journals' worth.
 const SECONDS: f64 = 1.0;
-
-/// Numbers from a seed (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, range: Range<u64>) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        range.start + self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % (range.end - range.start)
-    }
-}
 
 /// What one run was.
 #[derive(Debug, Default)]
@@ -40,12 +26,7 @@ struct Tally {
 
 #[test]
 fn killed_at_any_moment_and_resumed() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let runs = number("WEIR_SOAK").unwrap_or(20);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let seed = number("WEIR_SEED").unwrap_or(now) | 1;
-    println!("WEIR_SEED={seed} repeats these {runs} runs");
-    let mut dice = Dice(seed);
+    let (mut dice, runs) = Dice::for_runs();
     let mut tally = Tally::default();
     for run in 0..runs {
         let lanes = [&["-c", "1"][..], &["-c", "4"], &[]][(run % 3) as usize];

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 #![allow(unused_imports, reason = "each test binary uses a part")]
 
+mod dice;
 mod expect;
 mod object;
 mod relay;
@@ -13,6 +14,7 @@ mod sshd;
 use std::io;
 use std::time::Duration;
 
+pub(crate) use dice::Dice;
 pub(crate) use expect::{brings, never_brings_another, refuses};
 pub(crate) use object::{Object, pattern};
 pub(crate) use relay::Relay;
