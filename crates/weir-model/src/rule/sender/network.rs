@@ -10,14 +10,16 @@ use crate::words::percent;
 /// Whether the network holds this connection; if not, why.
 ///
 /// 1. Data wait to be sent or the congestion window is filled; or a queue stands on the path, which a filled send buffer
-///    then merely feeds;
+///    then merely feeds. A pipe that was found empty is not fed: who writes bursts and rests in between fills its buffer
+///    and queues behind itself for a moment, and leaves the link idle for the rest;
 /// 2. the peer's reader does not take its window away, and in flight does not fill it. With a round trip that has grown the
 ///    window must have room all the time: else a receiver that holds back its acknowledgements looks like a queue, unless
 ///    that end was watched and had read all;
 /// 3. it is past slow start.
 pub(crate) fn holds(flow: &Flow<'_>) -> Result<(), String> {
     let grown = flow.queue_stands() == Some(true);
-    let fed = grown && (flow.window_pinned() || flow.buffer_holds());
+    // A fifth: the kernel's clock of the busy time counts in ticks of up to 10 ms of a window's 100.
+    let fed = grown && flow.rests() < 0.2 && (flow.window_pinned() || flow.buffer_holds());
     if !flow.data_wait() && !flow.cwnd_pinned() && !fed {
         return Err(format!(
             "{} and the congestion window filled in {}",
