@@ -91,7 +91,7 @@ pub(crate) fn expected_in(cell: Cell, truth: Truth, side: Side) -> Expectation {
 pub(crate) fn cannot_know(cell: Cell, truth: Truth, side: Side) -> Option<&'static str> {
     match (truth, side) {
         (Truth::ConnectionCap, Side::Get) => {
-            let in_flight = fetch::CAP * cell.rate().0 * cell.rtt().as_secs_f64();
+            let in_flight = fetch::cap(cell) * cell.rate().0 * cell.rtt().as_secs_f64();
             (in_flight >= INITIAL_WINDOW as f64).then_some(
                 "a capped connection has more in flight than the ten segments with which every sender starts: a small send buffer of the server looks the same from here",
             )

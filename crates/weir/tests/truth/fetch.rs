@@ -28,8 +28,10 @@ use crate::settled::{SETTLED, Settled};
 /// A name on the server of more bytes than any run takes.
 const BULK: &str = "bulk.bin";
 
-/// A server's cap holds each connection to this part of the link: 64 lanes, weir's most, then leave a third of it free.
-pub(crate) const CAP: f64 = 0.01;
+/// A server's cap holds each connection to this part of the link. At 400 Mbit/s weir has 64 lanes after six seconds, its most,
+/// and they must leave a third of the link; at slower rates it opens twenty or so, and less would be no rate at all.
+pub(crate) fn cap(cell: Cell) -> f64 {
+    if cell.mbit >= 400 { 0.01 } else { 0.02 }
 }
 
 /// The share of one core that weir get may use where its core is the cause: a millisecond of each 20, the least that the
@@ -128,7 +130,7 @@ fn server(plan: &Plan, span: Duration) -> Config {
     match plan.writer {
         Writer::Answers { pause, .. } => config.delay = pause,
         Writer::Paced { .. } if plan.cell.cause == Cause::ConnectionCap => {
-            config.limit_rate = Some(Rate(plan.cell.rate().0 * CAP));
+            config.limit_rate = Some(Rate(plan.cell.rate().0 * cap(plan.cell)));
         }
         Writer::Paced { rate } => config.limit_rate = Some(rate),
         Writer::Bulk { .. } | Writer::Computes { .. } => {}
