@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth soak bench fuzz deny install clean
+.PHONY: build help demo test truth plan-check soak bench fuzz deny install clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -32,6 +32,10 @@ test: ## format, lints, all tests; licences where cargo-deny is installed (advis
 truth: ## every cause x path x congestion control, judged from each side (half an hour); WEIR_TRUTH='cause=policer,cc=bbr' for a part
 	@scripts/need test
 	WEIR_TRUTH="$(or $(WEIR_TRUTH),all)" cargo test $(LOCKED) -p weir --test truth -- --nocapture verdicts
+
+plan-check: ## ten copies over shaped links, each planned first: within 15 % in nine (minutes, root; WEIR_PLAN_CASES=N for one)
+	@scripts/need build
+	WEIR_PLAN_CASES="$(or $(WEIR_PLAN_CASES),all)" cargo test --release $(LOCKED) -p weir --test plan_cases -- --nocapture
 
 soak: ## 1000 downloads killed at random points and resumed (test runs 20)
 	@scripts/need build

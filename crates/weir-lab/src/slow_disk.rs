@@ -58,6 +58,11 @@ impl SlowDisk {
         &self.mount.folder
     }
 
+    /// Lets the device give no more than `rate`, while this disk lives.
+    pub fn limit_reads(&self, rate: Rate) -> Result<(), SlowError> {
+        self.write_limit.limit_reads(rate)
+    }
+
     /// Lets what `command` writes fall under the limit.
     pub fn join(&self, command: &mut Command) -> Result<(), SlowError> {
         self.write_limit.join(command)

@@ -102,6 +102,12 @@ impl Corpus {
         Ok(Corpus { name, whole, blocks })
     }
 
+    /// Blocks that somebody else has read, out of `whole` bytes.
+    pub fn of_blocks(name: impl Into<String>, whole: u64, blocks: Vec<Vec<u8>>) -> Corpus {
+        let blocks = blocks.into_iter().filter(|block| !block.is_empty()).collect();
+        Corpus { name: name.into(), whole, blocks }
+    }
+
     /// The same bytes each time, at most [`MOST`] of them.
     pub fn generate(kind: Kind, size: u64) -> Corpus {
         let mut left = size.min(MOST) as usize;

@@ -3,6 +3,7 @@
 //! * [`corpus`]: the bytes that are measured on: a user's files, or generated ones.
 //! * [`repeat`]: when a measurement has been repeated often enough, and what its passes say together.
 //! * [`codec_table`]: ratio and speed of codecs, level by level, and which one wins on which link.
+//! * [`glance`]: the same in a fraction of a second, for a prediction.
 //! * [`cipher_table`]: speed of ciphers by record size.
 //! * [`ssh`]: what ssh's own ciphers reach through a real sshd.
 //!
@@ -24,5 +25,6 @@
 pub mod cipher_table;
 pub mod codec_table;
 pub mod corpus;
+pub mod glance;
 pub mod repeat;
 pub mod ssh;

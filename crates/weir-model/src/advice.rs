@@ -3,6 +3,7 @@
 //! A prediction is made only from measured numbers: a rate per connection that grew with their number, a window that a
 //! round trip turns over, a rate seen before a knee. Where only a ceiling is known, or nothing, there is none.
 
+pub(crate) mod buffers;
 mod far;
 
 use serde::{Deserialize, Serialize};
@@ -289,10 +290,10 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
     let grow = match facts.receive_buffer {
         Some(_) => format!("drop --recv-buffer, so that the kernel sizes it, or give one{at_least}"),
         None => match buffer {
-            Some(buffer) => format!(
-                "allow a larger receive buffer: sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {}\"",
-                (buffer.min(1e12) as u64).next_power_of_two()
-            ),
+            Some(buffer) => {
+                let line = buffers::receive_sysctl((buffer.min(1e12) as u64).next_power_of_two());
+                format!("allow a larger receive buffer: {line}")
+            }
             None => "allow a larger receive buffer (net.ipv4.tcp_rmem)".to_owned(),
         },
     };

@@ -9,6 +9,8 @@
 //! * [`path`]: bandwidth-delay product, slow start, what loss allows.
 //! * [`pipeline`]: the min law: what a codec brings over a path, and which stage says so.
 //! * [`plan`]: that law for every codec, transport and link, and what connections need.
+//! * [`survey`]: what was measured of both ends and the path before a copy, and what the law needs of it.
+//! * [`forecast`]: what a copy will reach, from its first moments.
 //! * [`chooser`]: which codec the next block gets, from what the run itself shows.
 //! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
 //! * [`verdict`]: windows judged, added up to shares over the run.
@@ -31,6 +33,7 @@
 pub mod advice;
 pub mod chooser;
 pub mod evidence;
+pub mod forecast;
 mod knee;
 pub mod limit;
 pub mod merge;
@@ -40,5 +43,6 @@ pub mod plan;
 pub mod rule;
 pub mod sender;
 pub mod stages;
+pub mod survey;
 pub mod verdict;
 mod words;

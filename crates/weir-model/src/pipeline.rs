@@ -23,6 +23,7 @@
 pub mod table;
 mod time;
 mod transport;
+mod work;
 
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ use crate::path::{SEGMENT, bdp, loss_bound, window_rate};
 
 pub use time::Whole;
 pub use transport::{LANES_MOST, SSH_CIPHER, SSH_WINDOW, Transport};
+pub use work::{Cost, Work};
 
 /// What a codec does to some data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,6 +80,8 @@ pub struct Path {
     pub memory: Bytes,
     /// Cores that compress at the near end, and that decompress at the far end.
     pub cores: f64,
+    /// What all stages together ask of the processors, where that was measured.
+    pub work: Option<Work>,
     /// How the bytes travel.
     pub transport: Transport,
 }
@@ -96,6 +100,7 @@ impl Path {
             disk: None,
             memory: Bytes(0),
             cores: 1.0,
+            work: None,
             transport: Transport::tcp(),
         }
     }
@@ -191,7 +196,8 @@ fn ceilings(figure: &Figure, path: &Path) -> Vec<Ceiling> {
         path.verify.map(|one| (Limit::Verify, one)),
         path.disk.map(|rate| (Limit::Disk, rate)),
     ];
-    known.into_iter().flatten().map(|(limit, rate)| Ceiling { limit, rate }).collect()
+    let stages = known.into_iter().flatten().map(|(limit, rate)| Ceiling { limit, rate });
+    stages.chain(path.work.map(|work| work.ceiling(figure))).collect()
 }
 
 /// The figure that carries most over a path, and its prediction; of those within a thousandth of the best, the one that

@@ -109,7 +109,12 @@ pub fn explain(evidence: &Evidence) -> Verdict {
         evidence: run.evidence_lines(&worded, knee),
         innocent: run.innocent(),
         missing,
-        advice: if main.is_some() { run.advice(&worded, knee) } else { Vec::new() },
+        advice: match main {
+            Some(_) => {
+                run.advice(&worded, knee).into_iter().chain(advice::buffers::advise(evidence)).collect()
+            }
+            None => Vec::new(),
+        },
         windows: run.verdicts.iter().map(|verdict| verdict.limit).collect(),
         shares,
     }

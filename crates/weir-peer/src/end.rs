@@ -7,11 +7,13 @@ use std::sync::mpsc::Sender as Mailbox;
 use crate::control::Control;
 use crate::error::Error;
 use crate::lane::Lane;
+use crate::measure::Meter;
 use crate::receiver::Receiver;
 use crate::secure::Keyring;
 use crate::sender::Sender;
 use crate::watch::Sample;
 use crate::wire::frame::{self, Kind};
+use crate::wire::measure::Measure;
 use weir_tree::Name;
 
 use crate::wire::message::{
@@ -59,6 +61,8 @@ pub enum End {
     Sender(Arc<Sender>),
     /// Of the one who receives.
     Receiver(Arc<Receiver>),
+    /// Of either, where nothing is copied.
+    Meter(Arc<Meter>),
 }
 
 impl Events {
@@ -94,6 +98,7 @@ impl End {
         match self {
             End::Sender(_) => Role::Sender,
             End::Receiver(_) => Role::Receiver,
+            End::Meter(meter) => meter.role(),
         }
     }
 
@@ -102,6 +107,7 @@ impl End {
         match self {
             End::Sender(sender) => sender.add_lane(lane),
             End::Receiver(receiver) => receiver.add_lane(lane),
+            End::Meter(meter) => meter.add_lane(lane),
         }
     }
 
@@ -110,6 +116,7 @@ impl End {
         match self {
             End::Sender(sender) => sender.add_ssh_lane(id),
             End::Receiver(receiver) => receiver.add_ssh_lane(id),
+            End::Meter(meter) => meter.add_ssh_lane(id),
         }
     }
 
@@ -118,6 +125,7 @@ impl End {
         match self {
             End::Sender(sender) => sender.stop(),
             End::Receiver(receiver) => receiver.stop(),
+            End::Meter(meter) => meter.stop(),
         }
     }
 
@@ -125,7 +133,7 @@ impl End {
     pub fn total(&self) -> Option<u64> {
         match self {
             End::Sender(sender) => sender.total(),
-            End::Receiver(_) => None,
+            End::Receiver(_) | End::Meter(_) => None,
         }
     }
 
@@ -134,6 +142,7 @@ impl End {
         match self {
             End::Sender(sender) => sender.totals(),
             End::Receiver(receiver) => receiver.totals(),
+            End::Meter(_) => Totals::default(),
         }
     }
 
@@ -153,13 +162,17 @@ impl End {
                 Event::Failed(Error::Interrupted)
             }
             Message::Abort(failure) => Event::Failed(Error::Far(failure)),
-            Message::Hello(_) | Message::Start(_) | Message::Listening(_) => {
+            Message::Hello(_)
+            | Message::Start(_)
+            | Message::Listening(_)
+            | Message::Measure(Measure::Begin(_)) => {
                 return Err(events.out_of_turn("what is said at the start"));
             }
             message => {
                 return match self {
                     End::Sender(sender) => sender.handle(message),
                     End::Receiver(receiver) => receiver.handle(message),
+                    End::Meter(meter) => meter.handle(message),
                 };
             }
         };
@@ -179,6 +192,7 @@ pub fn listen_to(mut control: impl Read, end: &End, events: &Events) {
             }
             Ok(Some(Kind::Record)) => match end {
                 End::Receiver(receiver) => receiver.handle_record(std::mem::take(&mut body)),
+                End::Meter(meter) => meter.handle_record(&body),
                 End::Sender(_) => Err(events.out_of_turn("a record")),
             },
             Ok(None) => return events.send(Event::Closed),

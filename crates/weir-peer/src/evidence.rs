@@ -1,9 +1,11 @@
 //! Both ends' windows as one: what the judge of a copy gets.
 
 use weir_model::evidence::{Evidence, Reading, Trial, Window};
+use weir_model::forecast::{self, Forecast};
 use weir_model::limit::Limit;
 use weir_model::rule::Context;
 use weir_model::verdict::judge_window;
+use weir_units::Rate;
 
 use crate::watch::Sample;
 use crate::wire::message::Role;
@@ -21,6 +23,8 @@ pub struct Joiner {
     sending: Option<Window>,
     limit: Option<Limit>,
     fresh: bool,
+    outlook: Option<Rate>,
+    forecast: Option<Forecast>,
 }
 
 impl Joiner {
@@ -30,7 +34,8 @@ impl Joiner {
         evidence.facts.peer_is_local = peer_is_local;
         evidence.facts.lanes_fixed = lanes_fixed;
         evidence.facts.objects = objects;
-        Joiner { role, evidence, sending: None, limit: None, fresh: false }
+        let (limit, outlook, forecast) = (None, None, None);
+        Joiner { role, evidence, sending: None, limit, fresh: false, outlook, forecast }
     }
 
     /// A window of this end.
@@ -56,6 +61,11 @@ impl Joiner {
         self.limit
     }
 
+    /// What the copy's first moments foretell.
+    pub fn forecast(&self) -> Option<Forecast> {
+        self.forecast
+    }
+
     /// The window that was joined last, if it was not asked for before.
     pub fn latest(&mut self) -> Option<&Window> {
         std::mem::take(&mut self.fresh).then(|| self.evidence.windows.last()).flatten()
@@ -76,11 +86,17 @@ impl Joiner {
                     facts.disk = told.disk;
                     facts.cpus = told.cpus;
                 }
-                Role::Sender => facts.rate_cap = told.rate_cap,
+                Role::Sender => {
+                    facts.rate_cap = told.rate_cap;
+                    facts.tcp_wmem_max = told.tcp_wmem_max;
+                }
             }
         }
         match role {
-            Role::Sender => self.sending = Some(sample.window),
+            Role::Sender => {
+                self.outlook = sample.outlook.map(Rate).or(self.outlook);
+                self.sending = Some(sample.window);
+            }
             Role::Receiver => self.join(sample.window),
         }
     }
@@ -102,5 +118,8 @@ impl Joiner {
         self.limit = Some(judge_window(&window, &Context::live(&self.evidence)).limit);
         self.evidence.push(window, MOST_WINDOWS);
         self.fresh = true;
+        if self.forecast.is_none() {
+            self.forecast = forecast::from_start(&self.evidence, self.outlook);
+        }
     }
 }

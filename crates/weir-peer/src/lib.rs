@@ -5,6 +5,8 @@
 //! opens, decompresses, verifies and writes it; when all blocks are there and their [`subtrees`] join to the sender's digest,
 //! the file gets its name.
 //!
+//! A session that only measures, for a prediction: [`measure`].
+//!
 //! A session: the driver ([`session`]) starts the far end ([`peer`]) through [`ssh`], both say [`hello`], the driver draws a
 //! secret ([`secure`]), and lanes are made ([`maker`]). What is said between them is in [`wire`]; `docs/protocol.md` is the
 //! page to write another end from.
@@ -18,6 +20,7 @@ pub mod evidence;
 pub mod hello;
 pub mod lane;
 pub mod maker;
+pub mod measure;
 pub mod peer;
 pub mod receiver;
 pub mod roots;

@@ -138,6 +138,7 @@ impl LaneMaker {
             match &self.end {
                 End::Sender(sender) => sender.retire(youngest),
                 End::Receiver(_) => self.control.send(&Message::Retire(youngest)),
+                End::Meter(meter) => meter.retire(youngest),
             }
         }
     }
@@ -145,6 +146,11 @@ impl LaneMaker {
     /// Lanes that stand or are being made.
     fn expected(&self) -> u32 {
         self.standing + self.making
+    }
+
+    /// Lanes stand, and none is being made.
+    pub fn is_settled(&self) -> bool {
+        self.standing > 0 && self.making == 0
     }
 
     /// Lanes that stand.

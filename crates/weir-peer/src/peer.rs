@@ -13,11 +13,13 @@ use crate::error::Error;
 use crate::hello;
 use crate::lane::dial::dial;
 use crate::lane::listen::Listener;
+use crate::measure::Meter;
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
 use crate::secure::Keyring;
 use crate::sender::{Sender, spawn};
 use crate::wire::frame::{self, Kind};
+use crate::wire::measure::Measure;
 use crate::wire::message::{Hello, Listening, Message, Role, Start};
 use weir_codec::cipher::Cipher;
 
@@ -38,11 +40,12 @@ pub fn serve(mut input: impl Read + Send + 'static, mut output: File, version: &
         _ => return Err(events_to.out_of_turn("something before hello")),
     };
     hello::check("the driver", &theirs)?;
-    let start = match next(&mut input, &events_to)? {
-        Message::Start(start) => *start,
+    let (start, measures) = match next(&mut input, &events_to)? {
+        Message::Start(start) => (*start, false),
+        Message::Measure(Measure::Begin(start)) => (*start, true),
         _ => return Err(events_to.out_of_turn("something before the start")),
     };
-    let begun = begin(start, (&own, &theirs), &control, &events_to);
+    let begun = begin(start, measures, (&own, &theirs), &control, &events_to);
     let (end, context, _listener) = match begun {
         Ok(begun) => begun,
         Err(error) => {
@@ -78,6 +81,7 @@ pub fn serve(mut input: impl Read + Send + 'static, mut output: File, version: &
 /// Makes the end that the driver asked for, and what accepts its lanes.
 fn begin(
     start: Start,
+    measures: bool,
     (own, theirs): (&Hello, &Hello),
     control: &Arc<Control>,
     events: &Events,
@@ -89,6 +93,10 @@ fn begin(
     let keyring = Keyring::new(&start.secret, cipher);
     let context = Context { keyring: keyring.clone(), role: start.role, events: events.clone() };
     let end = match start.role {
+        role if measures => {
+            let (control, events) = (Arc::clone(control), events.clone());
+            End::Meter(Meter::new(control, events, keyring.clone(), role, start.paths))
+        }
         Role::Sender => {
             let (walks, roots) = roots::look(&start.paths).map_err(Error::Refused)?;
             let sender =

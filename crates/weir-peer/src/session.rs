@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver as Mailbox, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use weir_model::evidence::Evidence;
+use weir_model::forecast::Forecast;
 use weir_model::limit::Limit;
 use weir_tree::Name;
 
@@ -105,6 +106,8 @@ pub struct Report {
     pub cipher: Option<&'static str>,
     /// What went through which codec, where this end sent.
     pub codecs: Vec<CodecShare>,
+    /// What its first moments foretold; `None` of a run that was over before.
+    pub forecast: Option<Forecast>,
     /// What both ends saw.
     pub evidence: Evidence,
 }
@@ -127,6 +130,7 @@ pub fn run(job: &Job, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) ->
         lanes: 0,
         cipher: None,
         codecs: Vec::new(),
+        forecast: None,
         evidence: Evidence::default(),
     };
     report.outcome =
@@ -181,8 +185,7 @@ impl<'a> Session<'a> {
             }
         };
         let same = own.boot == theirs.boot;
-        let two = same && weir_observe::cpu::available_cpus() > 1 && job.options.rate_cap.is_none();
-        let count = job.lanes.count.or(two.then_some(2));
+        let count = lanes_at_first(&job.lanes, same && job.options.rate_cap.is_none());
         let maker = LaneMaker::new(
             LaneOptions { count, ..job.lanes.clone() },
             context,
@@ -224,6 +227,7 @@ impl<'a> Session<'a> {
         self.control.close();
         self.far.end();
         let trials = self.tuning.as_ref().map(Tuning::trials).unwrap_or_default();
+        report.forecast = self.joiner.forecast();
         report.evidence = self.joiner.into_evidence(trials);
         report.evidence.facts.codec_fixed = self.job.options.codec.is_some();
         outcome
@@ -295,6 +299,12 @@ impl<'a> Session<'a> {
     }
 }
 
+/// The lanes to begin with: on one machine two, so that a second processor takes part; `None` for one, and more where they help.
+pub(crate) fn lanes_at_first(lanes: &LaneOptions, same_machine: bool) -> Option<u32> {
+    let two = same_machine && weir_observe::cpu::available_cpus() > 1;
+    lanes.count.or(two.then_some(2))
+}
+
 /// Chooses the cipher and tells the peer what to do.
 fn begin(
     job: &Job,
@@ -302,25 +312,38 @@ fn begin(
     theirs: &Hello,
     control: &Control,
 ) -> Result<(Keyring, Option<&'static str>), Error> {
-    // Where both have the instructions, AES-GCM is the fastest by far; without them ChaCha20 is.
-    let fastest = if own.aes && theirs.aes { Cipher::AES_128_GCM } else { Cipher::CHACHA20_POLY1305 };
-    let cipher = (!job.lanes.plain).then_some(fastest);
-    let secret = Secret::draw()?;
-    let keyring = Keyring::new(&secret, cipher);
     let (role, paths) = match job.role {
         Role::Sender => (Role::Receiver, vec![job.target.clone()]),
         Role::Receiver => (Role::Sender, job.sources.clone()),
     };
-    let listens = job.lanes.transport != Some(Transport::Ssh);
-    control.send(&Message::Start(Box::new(Start {
+    let (start, keyring, cipher) = start(role, paths, &job.lanes, &job.options, (own, theirs))?;
+    control.send(&Message::Start(Box::new(start)));
+    Ok((keyring, cipher))
+}
+
+/// What the peer is to do, the session's keys, and the cipher's name.
+pub(crate) fn start(
+    role: Role,
+    paths: Vec<Vec<u8>>,
+    lanes: &LaneOptions,
+    options: &Options,
+    (own, theirs): (&Hello, &Hello),
+) -> Result<(Start, Keyring, Option<&'static str>), Error> {
+    // Where both have the instructions, AES-GCM is the fastest by far; without them ChaCha20 is.
+    let fastest = if own.aes && theirs.aes { Cipher::AES_128_GCM } else { Cipher::CHACHA20_POLY1305 };
+    let cipher = (!lanes.plain).then_some(fastest);
+    let secret = Secret::draw()?;
+    let keyring = Keyring::new(&secret, cipher);
+    let listens = lanes.transport != Some(Transport::Ssh);
+    let start = Start {
         secret,
         cipher: cipher.map_or(0, |cipher| cipher.id()),
         role,
-        listen: listens.then_some(job.lanes.ports.unwrap_or(Ports { first: 0, last: 0 })),
-        options: job.options.clone(),
+        listen: listens.then_some(lanes.ports.unwrap_or(Ports { first: 0, last: 0 })),
+        options: options.clone(),
         paths,
-    })));
-    Ok((keyring, cipher.map(|cipher| cipher.name())))
+    };
+    Ok((start, keyring, cipher.map(|cipher| cipher.name())))
 }
 
 type Sources = (Vec<weir_tree::walk::Root>, Vec<crate::wire::message::Root>);
@@ -349,7 +372,7 @@ fn make_end(
     })
 }
 
-fn next(from: &mut impl Read, events: &Events) -> Result<Message, Error> {
+pub(crate) fn next(from: &mut impl Read, events: &Events) -> Result<Message, Error> {
     let mut body = Vec::new();
     let kind = frame::read(from, &mut body).map_err(|error| lost(events, &error))?;
     match kind {

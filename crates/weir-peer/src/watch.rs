@@ -31,6 +31,9 @@ pub struct Sample {
     pub window: Window,
     /// What holds all the time: with the first one.
     pub facts: Option<Facts>,
+    /// Payload per second that a sender's choice of codecs expects of the link as it is.
+    #[serde(default)]
+    pub outlook: Option<f64>,
 }
 
 /// A thread that works on records.
@@ -159,7 +162,7 @@ impl Watch {
         self.opened = now;
         let facts = (!std::mem::replace(&mut self.told, true)).then(|| self.facts(rate_cap));
         Some(Closed {
-            sample: Sample { window, facts },
+            sample: Sample { window, facts, outlook: None },
             acked: has_socket.then_some(acked),
             backlog: sending.as_secs_f64() >= 0.9 * room.as_secs_f64(),
             busy,
@@ -212,6 +215,7 @@ impl Watch {
         Facts {
             rate_cap: rate_cap.map(|rate| rate as f64),
             tcp_rmem_max: sysctl::tcp_rmem().ok().map(|rmem| rmem.max),
+            tcp_wmem_max: sysctl::tcp_wmem_max().ok(),
             cpus: cpu::available_cpus(),
             disk: self.sampler.disk_name().value().map(|name| (*name).to_owned()),
             ..Facts::default()

@@ -5,6 +5,7 @@
 //! * [`terminal`]: the summary after a run, twelve lines at most.
 //! * [`progress`]: the line while it runs. Pure text: who prints it, and when, is the caller's.
 //! * [`plan`]: what `weir plan` predicts.
+//! * [`survey`]: what was measured for a copy that is planned.
 //! * [`why`]: connections and threads of another program's transfer.
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
@@ -27,5 +28,6 @@ pub mod json;
 pub mod plan;
 pub mod progress;
 pub mod schema;
+pub mod survey;
 pub mod terminal;
 pub mod why;

@@ -4,6 +4,7 @@ mod bench;
 mod copy;
 mod habits;
 mod plan;
+mod ssh;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
 pub use copy::Cp;
 pub use habits::Habits;
 pub use plan::{By, Plan};
+pub use ssh::Ssh;
 
 /// Version and commit, as `weir --version` shows them.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");

@@ -227,10 +227,10 @@ fn flags_that_cannot_be_right_are_refused() {
 fn files_that_cannot_be_measured_are_named() {
     let sandbox = Sandbox::new();
     sandbox.write("empty", "");
-    plan(&sandbox, &["nothing", "--link", "1M"]).fails(1, &["cannot read nothing", "No such file"]);
+    plan(&sandbox, &["nothing", "--link", "1M"]).fails(1, &["cannot open nothing", "No such file"]);
     plan(&sandbox, &["empty", "--link", "1M"]).fails(2, &["empty is empty"]);
-    plan(&sandbox, &[".", "--link", "1M"]).fails(2, &["is no file"]);
-    plan(&sandbox, &["/dev/null", "--link", "1M"]).fails(2, &["is no file"]);
+    plan(&sandbox, &[".", "--link", "1M"]).fails(2, &["is a directory"]);
+    plan(&sandbox, &["/dev/null", "--link", "1M"]).fails(2, &["is not a regular file"]);
 }
 
 #[test]

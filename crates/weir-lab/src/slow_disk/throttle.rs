@@ -15,6 +15,9 @@ use crate::slow_error::{SlowError, set};
 /// In the root group of version 1: what the flusher threads write for others is charged there.
 const V1_LIMIT: &str = "blkio.throttle.write_bps_device";
 
+/// The same for reads.
+const V1_READ_LIMIT: &str = "blkio.throttle.read_bps_device";
+
 /// The largest share of all dirty pages, per cent: the kernel's default, no limit at all.
 const ANY_SHARE: &str = "100";
 
@@ -41,6 +44,15 @@ impl WriteLimit {
         Ok(WriteLimit { device: device.to_owned(), group: Some(group) })
     }
 
+    /// Lets the device give `rate` as well.
+    pub fn limit_reads(&self, rate: Rate) -> Result<(), SlowError> {
+        let rate = rate.0.round().max(1.0);
+        match &self.group {
+            Some(group) => group.set("io.max", &format!("{} rbps={rate}", self.device)),
+            None => set(&tree("blkio").0.join(V1_READ_LIMIT), &format!("{} {rate}", self.device)),
+        }
+    }
+
     /// Lets what `command` writes fall under the limit.
     pub fn join(&self, command: &mut Command) -> Result<(), SlowError> {
         self.group.as_ref().map_or(Ok(()), |group| group.join(command))
@@ -55,9 +67,11 @@ impl WriteLimit {
 impl Drop for WriteLimit {
     fn drop(&mut self) {
         let lifted = match &self.group {
-            Some(group) => group.set("io.max", &format!("{} wbps=max", self.device)),
+            Some(group) => group.set("io.max", &format!("{} wbps=max rbps=max", self.device)),
             None => match tree("blkio") {
-                (tree, Version::V1) => set(&tree.join(V1_LIMIT), &format!("{} 0", self.device)),
+                (tree, Version::V1) => [V1_LIMIT, V1_READ_LIMIT]
+                    .into_iter()
+                    .try_for_each(|limit| set(&tree.join(limit), &format!("{} 0", self.device))),
                 // The limit goes with its group.
                 (_, Version::V2) => Ok(()),
             },

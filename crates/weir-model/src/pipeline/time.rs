@@ -16,6 +16,8 @@ const NEVER: f64 = 1e12;
 pub struct Whole {
     /// From the first packet to the last byte in the target's memory or on its disk, whichever the path asks for.
     pub time: Duration,
+    /// Of that, before the first byte of payload leaves: handshakes.
+    pub opening: Duration,
     /// Payload over that time.
     pub rate: Rate,
     /// What held it for most of the time: `latency` where round trips did.
@@ -45,7 +47,13 @@ impl Path {
             free.limit
         };
         let time = Duration::from_secs_f64(seconds);
-        Whole { time, rate: Rate(if seconds > 0.0 { bytes.0 as f64 / seconds } else { free.rate.0 }), limit }
+        let opening = Duration::from_secs_f64(opening.min(seconds));
+        Whole {
+            time,
+            opening,
+            rate: Rate(if seconds > 0.0 { bytes.0 as f64 / seconds } else { free.rate.0 }),
+            limit,
+        }
     }
 
     /// Payload that memory takes at the path's rate, and what is left for the disk's. While the disk drains, memory takes

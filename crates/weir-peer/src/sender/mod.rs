@@ -6,7 +6,7 @@
 //! the queue there is.
 
 mod batch;
-mod lanes;
+pub(crate) mod lanes;
 mod packer;
 mod producer;
 mod queue;
@@ -263,11 +263,12 @@ impl Sender {
         while !self.over.load(Relaxed) {
             std::thread::sleep(LOOK);
             watch.look(&self.lanes.sockets(), &self.workers());
-            let Some(closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
+            let Some(mut closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
             let now = self.counts.packed.load(Relaxed);
             let handed =
                 (now - std::mem::replace(&mut packed, now)) as f64 / closed.sample.window.span.as_secs_f64();
             self.packer.link(closed.acked.unwrap_or(handed), closed.backlog, closed.busy);
+            closed.sample.outlook = self.packer.outlook();
             self.events.send(Event::Window(Box::new(closed.sample)));
         }
     }

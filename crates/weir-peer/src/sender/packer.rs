@@ -71,6 +71,12 @@ impl Packer {
         self.chooser.lock().unwrap_or_else(PoisonError::into_inner).link(&Link { now, rate, backlog, busy });
     }
 
+    /// Payload per second that the law expects of the link as it is; `None` where the codec is not chosen, or nothing is known.
+    pub(crate) fn outlook(&self) -> Option<f64> {
+        let chooser = self.chooser.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(chooser.expected()).filter(|rate| self.fixed.is_none() && rate.is_finite())
+    }
+
     /// What went through which codec and level.
     pub(crate) fn shares(&self) -> BTreeMap<(u8, i32), Share> {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner).clone()

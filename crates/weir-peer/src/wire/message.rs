@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_tree::walk::Identity;
 use weir_tree::{Entry, Filter, Name};
 
+use super::measure::Measure;
 use crate::secure::Secret;
 use crate::subtrees::Digest;
 
@@ -73,6 +74,8 @@ pub enum Message {
     Finished(Totals),
     /// The session ends.
     Abort(Failure),
+    /// Of a session that only measures.
+    Measure(Measure),
 }
 
 /// Who speaks.
@@ -279,9 +282,8 @@ impl Message {
                     && hello.version.len() <= 200
                     && hello.boot.len() <= 200
             }
-            Message::Start(start) => {
-                start.paths.len() <= MAX_ROOTS && start.paths.iter().all(|path| path.len() < 4096)
-            }
+            Message::Start(start) => start.is_sound(),
+            Message::Measure(measure) => measure.is_sound(),
             Message::Listening(at) | Message::Dial(at, _) => at.addresses.len() <= MAX_ADDRESSES,
             Message::Roots(roots) => roots.len() <= MAX_ROOTS,
             Message::Placed(names) => names.len() <= MAX_ROOTS,
@@ -295,6 +297,12 @@ impl Message {
             }
             _ => true,
         }
+    }
+}
+
+impl Start {
+    pub(super) fn is_sound(&self) -> bool {
+        self.paths.len() <= MAX_ROOTS && self.paths.iter().all(|path| path.len() < 4096)
     }
 }
 

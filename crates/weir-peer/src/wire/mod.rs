@@ -3,6 +3,7 @@
 
 pub mod batch;
 pub mod frame;
+pub mod measure;
 pub mod message;
 pub mod patch;
 pub mod record;

@@ -1,17 +1,21 @@
 //! `weir plan`'s part of the command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use weir_lab::path::Share;
+use weir_peer::wire::message::Ports;
 use weir_units::{Bytes, Rate};
 
-use super::{Voice, parse_lanes, parse_time};
+use super::copy::parse_ports;
+use super::{Ssh, Voice, parse_lanes, parse_time};
 use crate::cmd::plan::{parse_cores, parse_rate, parse_size};
 
 const EXAMPLES: &str = "\
 Examples:
+  weir plan big.tar user@host:/data/                              what weir cp would reach: measures a few seconds, then predicts
   weir plan data.tar --link 1Gbit --link 100Mbit --rtt 30ms       which codec and transport, measured on the file's own data
   weir plan --codec-table mine.csv --link 100MB/s --link 10MB/s   the bare law, from figures known already
   weir plan --link 100Mbit --rtt 20ms --send-buffer 16KiB --size 22M      no codec: what does this buffer cost?
@@ -25,14 +29,15 @@ Exit code: 2 for a table or a flag that cannot be right, 1 for a file that canno
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Plan {
-    /// Data like that of the transfer: every codec is measured on a sample of it.
-    #[arg(value_name = "FILE", conflicts_with = "codec_table")]
-    pub file: Option<PathBuf>,
+    /// Data like that of the transfer, measured with every codec; or, as for weir cp, sources and last the target: then both
+    /// ends and the path between them are measured.
+    #[arg(value_name = "FILE | SRC... DST", conflicts_with = "codec_table")]
+    pub paths: Vec<OsString>,
     /// Codecs' figures instead; '-' for stdin.
     #[arg(long, value_name = "FILE.csv")]
     pub codec_table: Option<PathBuf>,
     /// What the bottleneck link carries (such as 1Gbit or 100MB/s); several stand side by side.
-    #[arg(long = "link", value_name = "RATE", required = true, value_parser = parse_rate)]
+    #[arg(long = "link", value_name = "RATE", value_parser = parse_rate)]
     pub links: Vec<Rate>,
     /// Round trip of the path.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -73,6 +78,15 @@ pub struct Plan {
     /// Only these ways for the bytes.
     #[arg(long = "transport", value_name = "WAY", value_enum, value_delimiter = ',')]
     pub transports: Vec<By>,
+    /// Of SRC and DST: measure without encryption, for weir cp --plain.
+    #[arg(long)]
+    pub plain: bool,
+    /// Of SRC and DST: listen for data connections on these ports only (such as 5000-5010).
+    #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
+    pub port_range: Option<Ports>,
+    /// How ssh is called.
+    #[command(flatten)]
+    pub ssh_flags: Ssh,
     /// Output.
     #[command(flatten)]
     pub voice: Voice,

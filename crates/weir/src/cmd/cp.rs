@@ -1,5 +1,7 @@
 //! `weir cp`: from arguments to a copy, a record and an exit code.
 
+mod foretold;
+
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -24,15 +26,18 @@ use weir_transfer::job::{Observer, Progress};
 use weir_tree::{Filter, Name};
 use weir_units::{Bytes, Rate};
 
+use self::foretold::Foretold;
 use crate::args::{Cp, VERSION};
 use crate::live::Live;
 use crate::voice::{self, Usage};
 
 /// A path and the host it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
-    host: Option<String>,
-    path: Vec<u8>,
+pub(super) struct Place {
+    /// `[user@]host`; none for this machine.
+    pub(super) host: Option<String>,
+    /// As it was written.
+    pub(super) path: Vec<u8>,
 }
 
 /// Copies what `cp` names. Returns the exit code.
@@ -51,10 +56,12 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
         None => live.progress(&pace.progress(now)),
     });
     live.clear();
-    let record = record(&job, &report);
+    let foretold = Foretold::of(&job, &report);
+    let record = record(&job, &report, foretold.as_ref());
     say(cp, &record)?;
     if !cp.voice.quiet && !cp.voice.json {
         say_how(&report)?;
+        foretold.map_or(Ok(()), |foretold| foretold.say(&record))?;
     }
     Ok(exit_code(&report))
 }
@@ -149,7 +156,7 @@ fn filter(cp: &Cp) -> Result<Filter, Usage> {
 }
 
 /// `[user@]host:path`, as scp reads it: a colon before any slash parts host and path; an IPv6 address is in brackets.
-fn place(text: &OsString) -> Place {
+pub(super) fn place(text: &OsString) -> Place {
     let bytes = text.as_bytes();
     let local = || Place { host: None, path: bytes.to_vec() };
     let start = bytes.iter().position(|byte| *byte == b'[').filter(|at| *at == 0 || bytes[at - 1] == b'@');
@@ -168,7 +175,7 @@ fn place(text: &OsString) -> Place {
 }
 
 /// The record of the run, as `--json` prints it.
-fn record(job: &Job, report: &Report) -> Record {
+fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
     let outcome = match exit_code(report) {
         0 => Outcome::Complete,
         4 | 130 => Outcome::Partial,
@@ -213,6 +220,9 @@ fn record(job: &Job, report: &Report) -> Record {
         "lanes": report.lanes,
     });
     record.extra.insert("cp".to_owned(), cp);
+    if let Some(foretold) = foretold {
+        record.extra.insert("prediction".to_owned(), foretold.to_json(record.rate));
+    }
     record
 }
 

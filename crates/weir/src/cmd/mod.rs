@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod cp;
 pub mod demo;
+pub mod forecast;
 pub mod get;
 pub mod get_jobs;
 pub mod lab;

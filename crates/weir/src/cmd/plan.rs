@@ -1,7 +1,8 @@
 //! `weir plan`: what would a transfer bring, by which codec and transport, and what would hold it?
 //!
-//! This file only gathers what the law needs: from flags, from a table of figures, from a sample of the data.
+//! Sources and a target are measured for ([`copy`]); for the rest this file only gathers what the law needs: from flags, from a table of figures, from a sample of the data.
 
+mod copy;
 mod sample;
 
 use std::io::{Read, Write};
@@ -28,6 +29,14 @@ const TABLE: u64 = 1 << 20;
 /// Predicts and tells. Returns the exit code.
 pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
     voice::start_log(plan.voice.quiet, plan.voice.verbose);
+    if plan.paths.len() > 1 {
+        return copy::run(plan);
+    }
+    if plan.links.is_empty() {
+        return Err(
+            Usage("expected --link RATE, or SRC and DST to measure the path between them".into()).into()
+        );
+    }
     let started = std::time::Instant::now();
     let (inputs, mut notes) = gather(plan)?;
     let result = Plan::of(&inputs);
@@ -48,10 +57,10 @@ pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
 /// Everything that the law needs, and what was assumed for it.
 fn gather(plan: &args::Plan) -> anyhow::Result<(Inputs, Vec<String>)> {
     let mut notes = Vec::new();
-    let (figures, size, measured) = match (&plan.codec_table, &plan.file) {
+    let (figures, size, measured) = match (&plan.codec_table, plan.paths.first()) {
         (Some(table), _) => (figures_of(table)?, None, false),
         (None, Some(file)) => {
-            let sampled = sample::measure(file)?;
+            let sampled = sample::measure(FilePath::new(file))?;
             notes.push(sampled.note());
             (sampled.figures, Some(sampled.size), true)
         }
@@ -79,7 +88,7 @@ fn gather(plan: &args::Plan) -> anyhow::Result<(Inputs, Vec<String>)> {
         links: plan.links.clone(),
         means,
         ssh: plan.ssh_rate.unwrap_or(pipeline::SSH_CIPHER),
-        cipher: plan.cipher_rate.or_else(|| measured.then(sample::cipher)),
+        cipher: plan.cipher_rate.or_else(|| measured.then(weir_measure::glance::cipher)),
         lanes: plan.lanes,
         size: plan.size.or(size).unwrap_or(SIZE),
     };

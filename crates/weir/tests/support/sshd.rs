@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use weir_lab::netns::Namespace;
+
 use super::runner::{Run, Sandbox, WEIR, Weir};
 use super::{PATIENCE, skip};
 
@@ -21,15 +23,20 @@ pub(crate) struct Sshd {
 impl Sshd {
     /// One that lets this user in and has weir on its path; `None` (and a word) where there is no sshd.
     pub(crate) fn start() -> Option<Sshd> {
-        Sshd::with_path(true)
+        Sshd::with_path(true, None)
+    }
+
+    /// One inside a network namespace, at an address of it.
+    pub(crate) fn start_in(namespace: &Namespace, address: &str) -> Option<Sshd> {
+        Sshd::with_path(true, Some((namespace, address)))
     }
 
     /// One whose path has no weir.
     pub(crate) fn without_weir() -> Option<Sshd> {
-        Sshd::with_path(false)
+        Sshd::with_path(false, None)
     }
 
-    fn with_path(has_weir: bool) -> Option<Sshd> {
+    fn with_path(has_weir: bool, place: Option<(&Namespace, &str)>) -> Option<Sshd> {
         let Some(sshd) = SSHD.iter().find(|path| Path::new(path).exists()) else {
             skip("no sshd on this machine");
             return None;
@@ -48,26 +55,32 @@ impl Sshd {
         }
         // Privilege separation wants this folder; whoever runs as root may make it.
         let _ = std::fs::create_dir_all("/run/sshd");
-        let port = free_port();
+        // A namespace of the test's own has no other listener.
+        let port = if place.is_some() { 2222 } else { free_port() };
+        let address = place.map_or("127.0.0.1", |(_, address)| address);
         let here = folder.path().display();
         let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {here}/host_key\nAuthorizedKeysFile {here}/authorized\n\
+            "Port {port}\nListenAddress {address}\nHostKey {here}/host_key\nAuthorizedKeysFile {here}/authorized\n\
              PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
              PermitRootLogin yes\nMaxStartups 200\nLogLevel ERROR\nUseDNS no\n\
              SetEnv XDG_CACHE_HOME={here}/cache PATH={here}/bin:/usr/bin:/bin\n"
         );
         std::fs::write(path("sshd_config"), config).expect("a file");
         let client = format!(
-            "Host far\n HostName 127.0.0.1\n Port {port}\n IdentityFile {here}/key\n IdentitiesOnly yes\n\
+            "Host far\n HostName {address}\n Port {port}\n IdentityFile {here}/key\n IdentitiesOnly yes\n\
              UserKnownHostsFile {here}/known\n StrictHostKeyChecking accept-new\n LogLevel ERROR\n BatchMode yes\n"
         );
         std::fs::write(path("ssh_config"), client).expect("a file");
         let mut command = Command::new(sshd);
         command.args(["-D", "-e", "-f"]).arg(path("sshd_config")).stdin(Stdio::null()).stderr(Stdio::null());
+        if let Some((namespace, _)) = place {
+            namespace.enter(&mut command).expect("a namespace to enter");
+        }
         let child = command.spawn().expect("sshd starts");
         let sshd = Sshd { folder, child };
         let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let listens = || TcpStream::connect((address, port)).is_ok();
+        while !place.map_or_else(listens, |(namespace, _)| namespace.run(listens).expect("a namespace")) {
             assert!(start.elapsed() < PATIENCE, "sshd does not listen");
             std::thread::yield_now();
         }

@@ -1,0 +1,110 @@
+//! What a copy will reach, told from its own first moments, so that at its end both stand side by side.
+//!
+//! Slow start and the first codec are over after about a second. Where the path then is the limit, the codec that the law
+//! wants may still be on its way, and its sender knows what the law expects: that is the forecast. Where something else
+//! holds, what was seen goes on.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_units::Rate;
+
+use crate::evidence::Evidence;
+use crate::limit::Limit;
+use crate::merge::merged;
+use crate::rule::Context;
+use crate::verdict::judge_window;
+
+/// From the first byte on: slow start of 60 MB in flight takes twelve round trips, and the chooser three windows of a full
+/// link.
+const START: Duration = Duration::from_millis(1500);
+
+/// The part of that which counts.
+const SEEN: Duration = Duration::from_millis(700);
+
+/// How far the sender's word may lie from what is seen, before it is taken for a mistake: the strongest codec against the
+/// first one brings no more.
+const LIKELY: std::ops::RangeInclusive<f64> = 0.8..=2.5;
+
+/// What is foretold, and from what.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Forecast {
+    /// Bytes of payload per second.
+    pub rate: Rate,
+    /// How much of the run it was made from, counted from its first byte.
+    pub from: Duration,
+    /// What held the copy then.
+    pub limit: Limit,
+}
+
+/// The forecast, once enough of the run was seen. `outlook` is what the sender's law expects of the link as it is.
+pub fn from_start(evidence: &Evidence, outlook: Option<Rate>) -> Option<Forecast> {
+    let windows = &evidence.windows;
+    let first = windows.iter().position(|window| window.received > 0)?;
+    let mut from: Duration = windows[first..].iter().map(|window| window.span).sum();
+    if from < START {
+        return None;
+    }
+    let mut counted = windows.len();
+    let mut span = Duration::ZERO;
+    while counted > first && span < SEEN {
+        counted -= 1;
+        span += windows[counted].span;
+    }
+    let seen = merged(&windows[counted..]);
+    let rate = Rate::of(seen.received, seen.span);
+    let limit = judge_window(&seen, &Context::alone(evidence)).limit;
+    let by_path = matches!(
+        limit,
+        Limit::PathBandwidth
+            | Limit::PathLoss
+            | Limit::ReceiveWindow
+            | Limit::SendBuffer
+            | Limit::SenderOrPath
+    );
+    let outlook = outlook.filter(|outlook| by_path && LIKELY.contains(&(outlook.0 / rate.0)));
+    from = from.max(span);
+    let rate = outlook.unwrap_or(rate);
+    (rate.0 > 0.0).then_some(Forecast { rate, from, limit })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::Window;
+
+    fn run(millis: u64) -> Evidence {
+        let window = |at: u64| Window {
+            at: at as f64 / 1e3,
+            span: Duration::from_millis(100),
+            // Half a second of nothing, then half a second of slow start.
+            received: if at < 500 {
+                0
+            } else if at < 1000 {
+                100_000
+            } else {
+                1_000_000
+            },
+            ..Window::default()
+        };
+        Evidence { windows: (0..millis / 100).map(|n| window(n * 100)).collect(), ..Evidence::default() }
+    }
+
+    #[test]
+    fn nothing_is_foretold_before_enough_was_seen() {
+        assert_eq!(from_start(&run(1900), None), None);
+        assert_eq!(from_start(&Evidence::default(), Some(Rate(1.0))), None);
+        let forecast = from_start(&run(2000), None).unwrap();
+        assert!((forecast.rate.0 - 1e7).abs() < 1.0, "{forecast:?}");
+        assert_eq!(forecast.from, Duration::from_millis(1500));
+    }
+
+    #[test]
+    fn the_law_counts_where_the_path_holds_and_its_word_is_likely() {
+        // Nothing is known of these windows but their bytes: the path is as likely as the sender.
+        let rate = |outlook: f64| from_start(&run(2000), Some(Rate(outlook))).unwrap().rate.0.round();
+        assert_eq!(rate(1.3e7), 1.3e7);
+        assert_eq!(rate(9e7), 1e7);
+        assert_eq!(rate(f64::INFINITY), 1e7);
+    }
+}

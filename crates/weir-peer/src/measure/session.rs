@@ -1,0 +1,311 @@
+//! The driver of a measuring session: the far end started as for a copy, one question after another, and a survey at the end.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver as Mailbox, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use weir_model::survey::{Burst, Source, Survey, Target};
+use weir_observe::tcp_info;
+
+use super::meter::Meter;
+use crate::control::Control;
+use crate::end::{Context, End, Event, Events, listen_to};
+use crate::error::Error;
+use crate::hello;
+use crate::maker::{LaneMaker, Way};
+use crate::sender::spawn;
+use crate::session::{self, LaneOptions, next};
+use crate::ssh::{Far, Host};
+use crate::wire::measure::{Ask, Bounds, Found, Measure};
+use crate::wire::message::{Message, Options, Role, Transport};
+
+/// For listing, sampling and nine codecs.
+const SOURCE: Bounds = Bounds { bytes: 64 << 20, millis: 1500 };
+
+/// For memory, small files and the disk.
+const TARGET: Bounds = Bounds { bytes: 256 << 20, millis: 1200 };
+
+/// For a burst on a path without a round trip: long against the cycles of BBR's probing (8 round trips) and the ticks of the
+/// kernel's accounting.
+const BURST: Duration = Duration::from_secs(1);
+
+/// Round trips of a burst beside that: slow start to 60 MB in flight.
+const ROUNDS: u32 = 12;
+
+/// Bytes of a burst: half a second at 2 GB/s.
+const BYTES: u64 = 1 << 30;
+
+/// Lanes of the second burst, where the first did not fill the link.
+const MORE: u32 = 4;
+
+/// The slowest link on which ssh's own bounds may show: below it a channel of 2 MiB holds nobody nearer than 80 ms, and what
+/// ssh's buffers take would have to drain for seconds.
+const SSH_LINK: f64 = 25e6;
+
+/// For a burst inside ssh.
+const SSH: Bounds = Bounds { bytes: 256 << 20, millis: 700 };
+
+/// How long an answer may take beyond what was allowed: a disk that syncs, a host that swaps.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Between two looks at what happens.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A copy to be measured for.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The other machine.
+    pub host: Host,
+    /// The paths of the sources.
+    pub sources: Vec<Vec<u8>>,
+    /// The path of the target.
+    pub target: Vec<u8>,
+    /// What this machine would do in the copy.
+    pub role: Role,
+    /// How lanes are to be made.
+    pub lanes: LaneOptions,
+    /// As `weir --version` prints it.
+    pub version: String,
+}
+
+/// What was measured, and how.
+#[derive(Debug, Clone)]
+pub struct Surveyed {
+    /// The figures.
+    pub survey: Survey,
+    /// How lanes were made.
+    pub way: Option<Way>,
+    /// Why the ways that were tried before did not work.
+    pub tried: Vec<String>,
+    /// From the first word to the far end to the last.
+    pub elapsed: Duration,
+}
+
+/// Measures. `stop` is the user's wish to end; `progress` is told what comes next.
+pub fn survey(
+    job: &Job,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&'static str),
+) -> Result<Surveyed, Error> {
+    let start = Instant::now();
+    progress("starting the far end");
+    let mut session = Session::open(job)?;
+    let outcome = session.run(stop, progress);
+    if let Err(error) = &outcome {
+        session.control.send(&Message::Abort(error.to_failure()));
+    }
+    session.meter.stop();
+    session.control.close();
+    session.far.end();
+    let survey = outcome?;
+    let (way, tried) = (session.maker.way(), session.maker.tried().to_vec());
+    Ok(Surveyed { survey, way, tried, elapsed: start.elapsed() })
+}
+
+/// A session that has begun.
+struct Session<'a> {
+    job: &'a Job,
+    far: Far,
+    control: Arc<Control>,
+    meter: Arc<Meter>,
+    events: Mailbox<Event>,
+    maker: LaneMaker,
+    shared: bool,
+}
+
+impl<'a> Session<'a> {
+    fn open(job: &'a Job) -> Result<Session<'a>, Error> {
+        let mut far = job.host.start(&job.version)?;
+        let (mailbox, events) = channel();
+        let to = Events::new(job.host.shown(), mailbox);
+        let gone = || Error::Lost { host: job.host.shown().to_owned(), why: None };
+        let mut output = far.output.take().ok_or_else(gone)?;
+        let control = Arc::new(Control::new(far.input.take().ok_or_else(gone)?));
+        let own = hello::own(&job.version);
+        control.send(&Message::Hello(own.clone()));
+        let Message::Hello(theirs) = next(&mut output, &to)? else {
+            return Err(to.out_of_turn("something before hello"));
+        };
+        hello::check(job.host.shown(), &theirs)?;
+        let (role, paths, own_paths) = match job.role {
+            Role::Sender => (Role::Receiver, vec![job.target.clone()], job.sources.clone()),
+            Role::Receiver => (Role::Sender, job.sources.clone(), vec![job.target.clone()]),
+        };
+        let (start, keyring, _) =
+            session::start(role, paths, &job.lanes, &Options::default(), (&own, &theirs))?;
+        control.send(&Message::Measure(Measure::Begin(Box::new(start))));
+        let context = Context { keyring: keyring.clone(), role: job.role, events: to.clone() };
+        let meter = Meter::new(Arc::clone(&control), to.clone(), keyring, job.role, own_paths);
+        let end = End::Meter(Arc::clone(&meter));
+        let Message::Listening(listening) = next(&mut output, &to)? else {
+            return Err(to.out_of_turn("something else than where it listens"));
+        };
+        let shared = own.boot == theirs.boot;
+        let count = session::lanes_at_first(&job.lanes, shared);
+        let lanes = LaneOptions { count, ..job.lanes.clone() };
+        let maker = LaneMaker::new(lanes, context, end.clone(), Arc::clone(&control), listening, &job.host);
+        spawn("control", move || listen_to(output, &end, &to));
+        Ok(Session { job, far, control, meter, events, maker, shared })
+    }
+
+    fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(&'static str)) -> Result<Survey, Error> {
+        progress("the data: reading, codecs");
+        let source = self.source(stop)?;
+        progress("the target: memory, disk");
+        let target = self.target(stop)?;
+        progress("the path: data connections");
+        self.maker.begin();
+        self.until_lanes_stand(stop)?;
+        let mut survey = Survey { source, target, shared: self.shared, ..Survey::default() };
+        if self.maker.way() == Some(Way::Ssh) {
+            progress("the path: a burst inside ssh");
+            survey.ssh = Some(self.burst(0, SSH, stop)?);
+            return Ok(survey);
+        }
+        progress("the path: a burst");
+        let first = self.burst(self.maker.standing(), self.bounds(), stop)?;
+        let fixed = self.shared || self.job.lanes.count.is_some() || first.fills_the_link();
+        survey.bursts.push(first);
+        if !fixed {
+            progress("the path: a burst over more connections");
+            self.maker.want(MORE);
+            self.until_lanes_stand(stop)?;
+            let more = self.burst(self.maker.standing(), self.bounds(), stop)?;
+            survey.bursts.push(more);
+        }
+        if survey.best().is_some_and(|best| best.received.rate > SSH_LINK) {
+            progress("the path: a burst inside ssh");
+            self.maker.want(0);
+            self.control.send(&Message::Open(0, Transport::Ssh));
+            self.meter.add_ssh_lane(0);
+            survey.ssh = Some(self.burst(0, SSH, stop)?);
+        }
+        Ok(survey)
+    }
+
+    fn source(&mut self, stop: &AtomicBool) -> Result<Source, Error> {
+        match self.ask(Role::Sender, Ask::Source(SOURCE), SOURCE.most_time(), stop)? {
+            Found::Source(source) => Ok(source),
+            other => Err(self.unfit(other)),
+        }
+    }
+
+    fn target(&mut self, stop: &AtomicBool) -> Result<Target, Error> {
+        match self.ask(Role::Receiver, Ask::Target(TARGET), TARGET.most_time(), stop)? {
+            Found::Target(target) => Ok(target),
+            other => Err(self.unfit(other)),
+        }
+    }
+
+    /// One burst over the lanes that stand.
+    fn burst(&mut self, lanes: u32, bounds: Bounds, stop: &AtomicBool) -> Result<Burst, Error> {
+        let sent = match self.ask(Role::Sender, Ask::Send(bounds), bounds.most_time(), stop)? {
+            Found::Sent(sent) => sent,
+            other => return Err(self.unfit(other)),
+        };
+        let received = match self.ask(Role::Receiver, Ask::Received(sent.bytes), PATIENCE, stop)? {
+            Found::Received(received) => received,
+            other => return Err(self.unfit(other)),
+        };
+        if received.rate <= 0.0 {
+            return Err(Context::failure("too little of the burst arrived to tell a rate"));
+        }
+        Ok(Burst { lanes, sent, received })
+    }
+
+    /// As long as slow start on this path takes, and then some.
+    fn bounds(&self) -> Bounds {
+        let sockets = self.meter.sockets();
+        let trips = sockets.iter().filter_map(|socket| tcp_info::read(socket.as_fd()).ok()?.rtt);
+        let time = BURST + trips.min().unwrap_or_default() * ROUNDS;
+        Bounds { bytes: BYTES, millis: time.as_millis().min(3000) as u32 }
+    }
+
+    /// Asks whichever end has this role.
+    fn ask(&mut self, role: Role, ask: Ask, time: Duration, stop: &AtomicBool) -> Result<Found, Error> {
+        if self.job.role == role {
+            let (meter, answer) = (Arc::clone(&self.meter), Arc::new(Answer::default()));
+            let told = Arc::clone(&answer);
+            spawn("measure", move || told.set(meter.answer(ask)));
+            return self.wait(time, stop, |patience| answer.take(patience));
+        }
+        self.meter.ask(ask);
+        let meter = Arc::clone(&self.meter);
+        self.wait(time, stop, |patience| meter.heard(patience))
+    }
+
+    /// Waits for an answer, with an eye on what else happens.
+    fn wait(
+        &mut self,
+        time: Duration,
+        stop: &AtomicBool,
+        mut heard: impl FnMut(Duration) -> Option<Found>,
+    ) -> Result<Found, Error> {
+        let until = Instant::now() + time + PATIENCE;
+        loop {
+            if let Some(found) = heard(LOOK) {
+                return Ok(found);
+            }
+            self.look(stop, Duration::ZERO)?;
+            if Instant::now() > until {
+                let why = Some("it does not answer".to_owned());
+                return Err(Error::Lost { host: self.job.host.shown().to_owned(), why });
+            }
+        }
+    }
+
+    fn until_lanes_stand(&mut self, stop: &AtomicBool) -> Result<(), Error> {
+        let start = Instant::now();
+        while !self.maker.is_settled() {
+            self.look(stop, LOOK)?;
+            if start.elapsed() > PATIENCE {
+                return Err(Context::failure("no data connection stood in time"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in one event.
+    fn look(&mut self, stop: &AtomicBool, patience: Duration) -> Result<(), Error> {
+        if stop.load(Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        match self.events.recv_timeout(patience) {
+            Ok(Event::Failed(error)) => Err(error),
+            Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => {
+                Err(Error::Lost { host: self.job.host.shown().to_owned(), why: None })
+            }
+            Ok(event) => self.maker.handle(event),
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+        }
+    }
+
+    fn unfit(&self, found: Found) -> Error {
+        match found {
+            Found::Refused(failure) => Error::Far(failure),
+            _ => self.maker.events().out_of_turn("an answer to another question"),
+        }
+    }
+}
+
+/// Where a thread of this process puts its answer.
+#[derive(Default)]
+struct Answer {
+    found: std::sync::Mutex<Option<Found>>,
+    told: std::sync::Condvar,
+}
+
+impl Answer {
+    fn set(&self, found: Found) {
+        *self.found.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(found);
+        self.told.notify_all();
+    }
+
+    fn take(&self, patience: Duration) -> Option<Found> {
+        let found = self.found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let waited = self.told.wait_timeout_while(found, patience, |found| found.is_none());
+        waited.unwrap_or_else(std::sync::PoisonError::into_inner).0.take()
+    }
+}

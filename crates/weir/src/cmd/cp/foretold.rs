@@ -1,0 +1,86 @@
+//! What was foretold of a copy, beside what it reached: by a plan for the same source and target, else by its own first moments.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use weir_peer::session::{Job, Report};
+use weir_report::schema::{Outcome, Record};
+use weir_units::{Rate, human_duration};
+
+use crate::cmd::forecast;
+
+/// A forecast and what it was made of.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Foretold {
+    rate: Rate,
+    limit: String,
+    made_of: Made,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Made {
+    /// By `weir plan`, so long ago.
+    Plan(Duration),
+    /// Of so much of the run, from its first byte on.
+    Start(Duration),
+}
+
+impl Foretold {
+    /// Of this run; `None` where it was too short to foretell anything, or did something else than copy it all.
+    pub(super) fn of(job: &Job, report: &Report) -> Option<Foretold> {
+        let options = &job.options;
+        let whole = !(options.update || options.checksum || options.dry_run) && report.totals.kept == 0;
+        // A plan knows nothing of a rate or a codec that the user set.
+        let free = options.rate_cap.is_none() && options.codec.is_none();
+        let plan = forecast::find(&job.host, &job.sources, &job.target).filter(|_| whole && free);
+        let by_plan = plan.map(|plan| Foretold {
+            rate: Rate(plan.rate),
+            limit: plan.limit.clone(),
+            made_of: Made::Plan(plan.age()),
+        });
+        let by_start = || {
+            let start = report.forecast?;
+            let limit = start.limit.name().to_owned();
+            Some(Foretold { rate: start.rate, limit, made_of: Made::Start(start.from) })
+        };
+        by_plan.or_else(by_start)
+    }
+
+    /// The member `prediction` of a record.
+    pub(super) fn to_json(&self, achieved: f64) -> Value {
+        let (from, seconds) = match self.made_of {
+            Made::Plan(age) => ("plan", age),
+            Made::Start(of) => ("start", of),
+        };
+        json!({
+            "rate": self.rate.0,
+            "limit": self.limit,
+            "from": from,
+            "seconds": seconds.as_secs_f64(),
+            "achieved": achieved,
+        })
+    }
+
+    /// In a line.
+    pub(super) fn say(&self, record: &Record) -> anyhow::Result<()> {
+        // What a run that broke off has reached says nothing of a forecast.
+        if record.outcome != Outcome::Complete || record.rate <= 0.0 {
+            return Ok(());
+        }
+        let made = match self.made_of {
+            Made::Plan(age) if age < Duration::from_secs(1) => "by the plan made just before".to_owned(),
+            Made::Plan(age) => format!("by the plan of {} ago", human_duration(age)),
+            Made::Start(of) => format!("from its first {}", human_duration(of)),
+        };
+        let off = 100.0 * (record.rate / self.rate.0 - 1.0);
+        writeln!(
+            std::io::stderr(),
+            "predicted {} ({made}, held by {}), achieved {} ({off:+.0} %)",
+            self.rate,
+            weir_report::escape::escape(&self.limit),
+            Rate(record.rate)
+        )?;
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! What `weir plan` foretold of a copy, kept until `weir cp` makes it, so that both stand side by side at its end.
+//!
+//! A file of a few lines in the cache folder, under the digest of host and paths: it says nothing to others. A copy without a
+//! plan is foretold from its own first moments (weir-model's `forecast`).
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use weir_codec::digest::Algorithm;
+use weir_peer::ssh::Host;
+use weir_report::survey::PredictedRecord;
+
+/// A plan that is older foretells another day's path.
+const FRESH: Duration = Duration::from_secs(24 * 3600);
+
+/// What was foretold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forecast {
+    /// Seconds since 1970.
+    made: u64,
+    /// Bytes of payload per second.
+    pub rate: f64,
+    /// What holds it.
+    pub limit: String,
+    /// The codec.
+    pub codec: String,
+}
+
+impl Forecast {
+    /// As a plan has it.
+    pub fn of(predicted: &PredictedRecord) -> Forecast {
+        let PredictedRecord { rate, limit, codec, .. } = predicted.clone();
+        Forecast { made: now(), rate, limit, codec }
+    }
+
+    /// How old it is.
+    pub fn age(&self) -> Duration {
+        Duration::from_secs(now().saturating_sub(self.made))
+    }
+}
+
+/// Keeps it. Whoever has no cache folder plans all the same.
+pub fn keep(host: &Host, sources: &[Vec<u8>], target: &[u8], forecast: &Forecast) {
+    let kept = path_of(host, sources, target).map(|path| write(&path, forecast));
+    if let Some(Err(error)) = kept {
+        tracing::debug!("the plan is not kept: {error}");
+    }
+}
+
+/// The one for this copy, if it is of late.
+pub fn find(host: &Host, sources: &[Vec<u8>], target: &[u8]) -> Option<Forecast> {
+    let text = fs::read(path_of(host, sources, target)?).ok()?;
+    let forecast: Forecast = serde_json::from_slice(&text).ok()?;
+    (forecast.age() < FRESH && forecast.rate.is_finite() && forecast.rate > 0.0).then_some(forecast)
+}
+
+fn write(path: &Path, forecast: &Forecast) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(&serde_json::to_vec(forecast)?)
+}
+
+/// Where it is kept: a place for each host, sources and target, paths of this machine made absolute.
+fn path_of(host: &Host, sources: &[Vec<u8>], target: &[u8]) -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    let whole = |path: &[u8]| {
+        let path = std::ffi::OsString::from_vec(path.to_vec());
+        // One that is relative on the far host is made absolute here: wrong, but the same each time.
+        std::path::absolute(&path).map_or(path, PathBuf::into_os_string)
+    };
+    let mut key = host.shown().as_bytes().to_vec();
+    for path in sources.iter().map(Vec::as_slice).chain([target]) {
+        key.push(0);
+        key.extend_from_slice(whole(path).as_bytes());
+    }
+    let name = weir_codec::hex::encode(&Algorithm::BLAKE3.of(&key));
+    Some(cache.join("weir/plans").join(&name[..32]))
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

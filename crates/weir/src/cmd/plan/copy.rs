@@ -1,0 +1,153 @@
+//! `weir plan SRC... DST`: measures both ends and the path between them for a few seconds, and predicts what `weir cp` reaches.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use weir_model::plan::Plan;
+use weir_peer::error::Error;
+use weir_peer::maker::Way;
+use weir_peer::measure::{self, Job, Surveyed};
+use weir_peer::session::LaneOptions;
+use weir_peer::ssh::Host;
+use weir_peer::wire::message::{Role, Transport};
+use weir_report::plan::PlanRecord;
+use weir_report::schema::{Outcome, Record};
+use weir_report::survey::{SurveyRecord, buffer_notes};
+use weir_report::{json, plan, survey};
+
+use crate::args::{self, By, VERSION};
+use crate::cmd::cp::{Place, place};
+use crate::cmd::forecast::{self, Forecast};
+use crate::voice::{self, Usage};
+
+/// SIGINT or SIGTERM came.
+const INTERRUPTED: u8 = 130;
+
+/// Measures, predicts and tells. Returns the exit code.
+pub fn run(args: &args::Plan) -> anyhow::Result<u8> {
+    let job = job(args)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    voice::on_interrupt(&stop)?;
+    let mut said = Said::new(args, &job)?;
+    let surveyed = measure::survey(&job, &stop, &mut |what| said.next(what));
+    said.clear();
+    let surveyed = match surveyed {
+        Ok(surveyed) => surveyed,
+        Err(Error::Interrupted) => return Ok(INTERRUPTED),
+        Err(error) => return Err(error.into()),
+    };
+    let inputs = surveyed.survey.inputs();
+    let result = Plan::of(&inputs);
+    let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    let copy = SurveyRecord {
+        host: job.host.shown().to_owned(),
+        sources: job.sources.iter().map(|path| shown(path)).collect(),
+        target: shown(&job.target),
+        ..SurveyRecord::new(&surveyed.survey, &inputs, &result)
+    };
+    forecast::keep(&job.host, &job.sources, &job.target, &Forecast::of(&copy.predicted));
+    let told = PlanRecord::new(&inputs, &result, notes(&job, &surveyed));
+    print(args, &copy, told, surveyed.elapsed.as_secs_f64())?;
+    Ok(0)
+}
+
+fn print(args: &args::Plan, copy: &SurveyRecord, told: PlanRecord, seconds: f64) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    if args.voice.json {
+        let mut record = Record::new("plan", Outcome::Complete, 0, seconds);
+        record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);
+        record.extra.insert("copy".to_owned(), serde_json::to_value(copy)?);
+        json::render(&record, &mut stdout).context("cannot print the record")?;
+    } else if !args.voice.quiet {
+        let printed = survey::render(copy, &mut stdout)
+            .and_then(|()| writeln!(stdout))
+            .and_then(|()| plan::render(&told, &mut stdout));
+        printed.context("cannot print the plan")?;
+    }
+    stdout.flush().context("cannot print the plan")
+}
+
+/// What the far end is started for.
+fn job(args: &args::Plan) -> Result<Job, Usage> {
+    let places: Vec<Place> = args.paths.iter().map(place).collect();
+    let Some((target, sources)) = places.split_last() else { return Err(Usage("nothing to plan".into())) };
+    let from = sources.first().and_then(|first| first.host.clone());
+    if sources.iter().any(|source| source.host != from) {
+        return Err(Usage("sources are on different hosts; plan for one after the other".into()));
+    }
+    let (role, host) = match (from, &target.host) {
+        (None, host) => (Role::Sender, host.clone()),
+        (Some(host), None) => (Role::Receiver, Some(host)),
+        (Some(_), Some(_)) => {
+            return Err(Usage("source and target are both remote; run weir plan on one of them".into()));
+        }
+    };
+    let transport = match args.transports[..] {
+        [By::Ssh] => Some(Transport::Ssh),
+        [By::Weir] => Some(Transport::Tcp),
+        _ => None,
+    };
+    Ok(Job {
+        host: Host { name: host, ssh: args.ssh_flags.words() },
+        sources: sources.iter().map(|source| source.path.clone()).collect(),
+        target: target.path.clone(),
+        role,
+        lanes: LaneOptions { transport, ports: args.port_range, plain: args.plain, count: args.lanes },
+        version: VERSION.to_owned(),
+    })
+}
+
+/// What is worth knowing beside the table.
+fn notes(job: &Job, surveyed: &Surveyed) -> Vec<String> {
+    let here = "this machine";
+    let ends = match job.role {
+        Role::Sender => (here, job.host.shown()),
+        Role::Receiver => (job.host.shown(), here),
+    };
+    let mut notes = buffer_notes(&surveyed.survey, ends);
+    if surveyed.way == Some(Way::Ssh) && !surveyed.tried.is_empty() {
+        notes.push(format!("no data connection passes: {}", surveyed.tried.join("; ")));
+    }
+    if surveyed.survey.ssh.is_none() {
+        notes.push(
+            "ssh was not measured: on a path as slow as this its buffers would take seconds to drain".into(),
+        );
+    }
+    if !surveyed.survey.source.complete {
+        notes.push("the tree is larger than what was listed: times are of the part that was".into());
+    }
+    notes
+}
+
+/// What is said while it measures: one line beforehand, and on a terminal what comes next.
+struct Said {
+    live: bool,
+}
+
+impl Said {
+    fn new(args: &args::Plan, job: &Job) -> anyhow::Result<Said> {
+        let mut stderr = std::io::stderr().lock();
+        if !args.voice.quiet {
+            let host = job.host.shown();
+            writeln!(
+                stderr,
+                "measuring for about 5 s: the data, the target, and bursts over the path to {host}"
+            )?;
+        }
+        Ok(Said { live: !args.voice.quiet && stderr.is_terminal() })
+    }
+
+    fn next(&mut self, what: &str) {
+        if self.live {
+            let _ = write!(std::io::stderr(), "\r\x1b[K{what}");
+        }
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.live) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
