@@ -1,9 +1,12 @@
 //! An end of a session, whichever role it has, and how its threads tell whoever runs it.
+//!
+//! A driver between two far ends is the third kind: it has no role, and hands on what they say to each other.
 
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::mpsc::Sender as Mailbox;
 
+use crate::between::Between;
 use crate::control::Control;
 use crate::error::Error;
 use crate::lane::Lane;
@@ -15,7 +18,7 @@ use crate::wire::frame::{self, Kind};
 use weir_tree::Name;
 
 use crate::wire::message::{
-    Deed, Failure, FailureKind, Listening, Message, Problem, Role, Totals, Transport,
+    Deed, Failure, FailureKind, Found, Listening, Message, Problem, Role, Totals, Transport,
 };
 
 /// Something that whoever runs an end has to know.
@@ -37,8 +40,10 @@ pub enum Event {
     Finished(Totals),
     /// This end's window of evidence.
     Window(Box<Sample>),
-    /// The far end's window of evidence, as JSON.
-    Sample(String),
+    /// The window of evidence of a far end of this role, as JSON.
+    Sample(Role, String),
+    /// The sender wants more names of the list.
+    MoreNames,
     /// The session cannot go on.
     Failed(Error),
     /// The far end closed the connection.
@@ -59,6 +64,8 @@ pub enum End {
     Sender(Arc<Sender>),
     /// Of the one who receives.
     Receiver(Arc<Receiver>),
+    /// Of the one between two others, where it hears the one of this role.
+    Between(Arc<Between>, Role),
 }
 
 impl Events {
@@ -89,11 +96,12 @@ impl Events {
 }
 
 impl End {
-    /// What it does.
-    pub fn role(&self) -> Role {
+    /// What the end does that this one hears.
+    pub fn far(&self) -> Role {
         match self {
-            End::Sender(_) => Role::Sender,
-            End::Receiver(_) => Role::Receiver,
+            End::Sender(_) => Role::Receiver,
+            End::Receiver(_) => Role::Sender,
+            End::Between(_, far) => *far,
         }
     }
 
@@ -102,6 +110,8 @@ impl End {
         match self {
             End::Sender(sender) => sender.add_lane(lane),
             End::Receiver(receiver) => receiver.add_lane(lane),
+            // Its lanes end at the others.
+            End::Between(..) => {}
         }
     }
 
@@ -110,6 +120,7 @@ impl End {
         match self {
             End::Sender(sender) => sender.add_ssh_lane(id),
             End::Receiver(receiver) => receiver.add_ssh_lane(id),
+            End::Between(..) => {}
         }
     }
 
@@ -118,15 +129,23 @@ impl End {
         match self {
             End::Sender(sender) => sender.stop(),
             End::Receiver(receiver) => receiver.stop(),
+            End::Between(between, _) => between.stop(),
         }
     }
 
-    /// Bytes of all files, where this end knows.
-    pub fn total(&self) -> Option<u64> {
+    /// What the sender's walk has found, as far as this end knows.
+    pub fn found(&self) -> Found {
         match self {
-            End::Sender(sender) => sender.total(),
-            End::Receiver(_) => None,
+            End::Sender(sender) => sender.has_found(),
+            End::Receiver(receiver) => receiver.found(),
+            End::Between(between, _) => between.found(),
         }
+    }
+
+    /// Bytes of all files, once all are found.
+    pub fn total(&self) -> Option<u64> {
+        let found = self.found();
+        found.all.then_some(found.bytes)
     }
 
     /// What was done so far.
@@ -134,6 +153,7 @@ impl End {
         match self {
             End::Sender(sender) => sender.totals(),
             End::Receiver(receiver) => receiver.totals(),
+            End::Between(between, _) => between.totals(),
         }
     }
 
@@ -148,7 +168,14 @@ impl End {
             }
             Message::Open(_, Transport::Tcp) => return Ok(()),
             Message::Problem(problem) => Event::Problem(problem),
-            Message::Sample(json) => Event::Sample(json),
+            Message::Sample(json) => Event::Sample(self.far(), json),
+            Message::MoreNames if self.far() == Role::Sender => Event::MoreNames,
+            Message::Tally(_, found) => {
+                if let End::Receiver(receiver) = self {
+                    receiver.told(found);
+                }
+                return Ok(());
+            }
             Message::Abort(failure) if failure.kind == FailureKind::Interrupted => {
                 Event::Failed(Error::Interrupted)
             }
@@ -160,6 +187,7 @@ impl End {
                 return match self {
                     End::Sender(sender) => sender.handle(message),
                     End::Receiver(receiver) => receiver.handle(message),
+                    End::Between(..) => Err(events.out_of_turn("what is said to an end")),
                 };
             }
         };
@@ -173,16 +201,19 @@ impl End {
 pub fn listen_to(mut control: impl Read, end: &End, events: &Events) {
     let mut body = Vec::new();
     let failed = loop {
-        let next = match frame::read(&mut control, &mut body) {
-            Ok(Some(Kind::Message)) => {
+        let next = match (frame::read(&mut control, &mut body), end) {
+            (Ok(Some(kind)), End::Between(between, far)) => between.hear(*far, kind, &body, events),
+            (Ok(Some(Kind::Message)), _) => {
                 read_message(&body, events).and_then(|message| end.handle(message, events))
             }
-            Ok(Some(Kind::Record)) => match end {
-                End::Receiver(receiver) => receiver.handle_record(std::mem::take(&mut body)),
-                End::Sender(_) => Err(events.out_of_turn("a record")),
-            },
-            Ok(None) => return events.send(Event::Closed),
-            Err(error) => Err(lost(events, &error)),
+            (Ok(Some(Kind::Record)), End::Receiver(receiver)) => {
+                receiver.handle_record(std::mem::take(&mut body))
+            }
+            (Ok(Some(Kind::Record)), End::Sender(_)) => Err(events.out_of_turn("a record")),
+            // Of two ends that may close, which one.
+            (Ok(None), End::Between(..)) => Err(Error::Lost { host: events.host().to_owned(), why: None }),
+            (Ok(None), _) => return events.send(Event::Closed),
+            (Err(error), _) => Err(lost(events, &error)),
         };
         if let Err(error) = next {
             break error;

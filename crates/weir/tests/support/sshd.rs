@@ -1,6 +1,6 @@
 //! A real sshd on a free port of this machine, with keys and a configuration of its own.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use super::{PATIENCE, skip};
 /// Where sshd lies on the usual systems: it is not on the path of ordinary users.
 const SSHD: [&str; 3] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd"];
 
-/// A running sshd, and a client's configuration under which it is the host `far`.
+/// A running sshd, and a client's configuration under which it is the host `far`, and the hosts `one` and `two`.
 pub(crate) struct Sshd {
     folder: tempfile::TempDir,
     child: Child,
@@ -21,15 +21,20 @@ pub(crate) struct Sshd {
 impl Sshd {
     /// One that lets this user in and has weir on its path; `None` (and a word) where there is no sshd.
     pub(crate) fn start() -> Option<Sshd> {
-        Sshd::with_path(true)
+        Sshd::with(true, "")
     }
 
     /// One whose path has no weir.
     pub(crate) fn without_weir() -> Option<Sshd> {
-        Sshd::with_path(false)
+        Sshd::with(false, "")
     }
 
-    fn with_path(has_weir: bool) -> Option<Sshd> {
+    /// One that tells what it starts that it is reached at this address, whatever ssh's client did.
+    pub(crate) fn seen_at(address: IpAddr) -> Option<Sshd> {
+        Sshd::with(true, &format!("\"SSH_CONNECTION={address} 1 {address} 22\""))
+    }
+
+    fn with(has_weir: bool, variables: &str) -> Option<Sshd> {
         let Some(sshd) = SSHD.iter().find(|path| Path::new(path).exists()) else {
             skip("no sshd on this machine");
             return None;
@@ -54,11 +59,11 @@ impl Sshd {
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {here}/host_key\nAuthorizedKeysFile {here}/authorized\n\
              PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
              PermitRootLogin yes\nMaxStartups 200\nLogLevel ERROR\nUseDNS no\n\
-             SetEnv XDG_CACHE_HOME={here}/cache PATH={here}/bin:/usr/bin:/bin\n"
+             SetEnv XDG_CACHE_HOME={here}/cache PATH={here}/bin:/usr/bin:/bin {variables}\n"
         );
         std::fs::write(path("sshd_config"), config).expect("a file");
         let client = format!(
-            "Host far\n HostName 127.0.0.1\n Port {port}\n IdentityFile {here}/key\n IdentitiesOnly yes\n\
+            "Host far one two\n HostName 127.0.0.1\n Port {port}\n IdentityFile {here}/key\n IdentitiesOnly yes\n\
              UserKnownHostsFile {here}/known\n StrictHostKeyChecking accept-new\n LogLevel ERROR\n BatchMode yes\n"
         );
         std::fs::write(path("ssh_config"), client).expect("a file");
