@@ -62,7 +62,8 @@ pub struct Placement {
 /// under the target's own name.
 pub fn place(to: &[u8], roots: &[Root], same_machine: bool, options: &Options) -> Result<Placement, Failure> {
     let path = expand(to);
-    let there = fs::metadata(&path).ok();
+    // Without a slash at its end: with one the system finds no file.
+    let there = fs::metadata(path.components().as_path()).ok();
     let is_folder = there.as_ref().is_some_and(fs::Metadata::is_dir);
     let [only] = roots else {
         return into(&path, roots, same_machine, options, is_folder || to.ends_with(b"/"));

@@ -140,8 +140,10 @@ impl Target {
     }
 
     /// Begins or goes on with a file that is kept beside its name (`.NAME.weir-part`) when this run ends early.
+    /// What cannot be replaced at the end is said at the beginning.
     pub fn part(&self, entry: &Entry) -> Result<Pending, Error> {
-        let (directory, _) = self.place_of(&entry.name)?;
+        let (directory, last) = self.place_of(&entry.name)?;
+        place::check(&directory, last, "a file", &entry.name)?;
         let pending = Pending::part(&self.shared, directory, &entry.name)?;
         pending.reserve(entry)?;
         Ok(pending)

@@ -42,7 +42,22 @@ fn a_file_goes_from_one_host_to_the_other_however_the_lanes_are_made() {
         assert_eq!(record["cp"]["from"], "one");
         assert_eq!(record["cp"]["host"], "two");
         assert_eq!(record["cp"]["transport"], transport, "{how:?}");
-        assert!(record["verdict"]["limit"].is_string(), "both ends' evidence is judged");
+    }
+}
+
+#[test]
+fn what_both_ends_saw_is_judged_here() {
+    let Some(sshd) = Sshd::start() else { return };
+    for how in ["-c2", "-3"] {
+        let sandbox = Sandbox::new();
+        sandbox.write("a", pattern(12 * MIB, 1));
+        let (from, to) = (on("one", &sandbox, "a"), on("two", &sandbox, "b"));
+        let run = sshd.copies(&sandbox, &["--json", "--limit-rate", "12Mi", how, &from, &to]);
+        assert_eq!(
+            run.succeeds().json()["verdict"]["limit"],
+            "rate-limit",
+            "a limit that only the sender knows"
+        );
     }
 }
 
@@ -134,4 +149,67 @@ fn a_list_from_here_says_what_goes_between_them() {
     run.fails(1, &["one: ", "none", "no such file"]);
     let there: Vec<String> = sandbox.names().into_iter().filter(|name| name.starts_with("copy")).collect();
     assert_eq!(there, ["copy/", "copy/a", "copy/sub/", "copy/sub/d"]);
+}
+
+/// Two hosts, each on a wire of its own to the one in the middle, which forwards nothing between them; then what is to be run in
+/// the middle.
+const APART: &str = r#"
+set -e
+PATH=$PATH:/usr/sbin:/sbin
+trap 'kill $ends 2>/dev/null' EXIT
+ip link set lo up
+for n in 1 2; do
+    unshare -n sleep 600 &
+    end=$!
+    ends="$ends $end"
+    while [ "$(readlink /proc/$end/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do :; done
+    ip link add wire$n type veth peer name wire netns $end
+    ip addr add 10.91.$n.1/24 dev wire$n
+    ip link set wire$n up
+    nsenter -t $end -n ip link set lo up
+    nsenter -t $end -n ip addr add 10.91.$n.2/24 dev wire
+    nsenter -t $end -n ip link set wire up
+    nsenter -t $end -n "$SSHD" -D -e -f "$CONFIG" &
+    ends="$ends $!"
+    until (exec 3<>/dev/tcp/10.91.$n.2/2222) 2>/dev/null; do kill -0 $!; done
+done
+"$@"
+"#;
+
+#[test]
+fn where_neither_reaches_the_other_the_data_go_through_here() {
+    let Some(sshd) = Sshd::start() else { return };
+    if !rustix::process::geteuid().is_root() {
+        return support::skip("only root makes networks");
+    }
+    let read = |name: &str| std::fs::read_to_string(sshd.path(name)).unwrap();
+    let here = |name: &str| sshd.path(name).display().to_string();
+    let lines = |text: String, without: &[&str]| -> String {
+        let kept = text.lines().filter(|line| !without.iter().any(|word| line.trim().starts_with(word)));
+        kept.map(|line| format!("{line}\n")).collect()
+    };
+    let config = lines(read("sshd_config"), &["Port", "ListenAddress"]) + "Port 2222\n";
+    std::fs::write(sshd.path("apart_sshd"), config).unwrap();
+    let both = lines(read("ssh_config"), &["Host", "Port"]);
+    let client: String = [("one", 1), ("two", 2)]
+        .map(|(name, wire)| format!("Host {name}\n HostName 10.91.{wire}.2\n Port 2222\n{both}"))
+        .concat();
+    std::fs::write(sshd.path("apart_ssh"), client).unwrap();
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(5 * MIB, 1));
+    for (how, transport) in [("tcp", "relay"), ("ssh", "ssh")] {
+        let (from, to) = (on("one", &sandbox, "a"), on("two", &sandbox, transport));
+        let cp = [support::WEIR, "cp", "-F", &here("apart_ssh"), "--json", "--transport", how, &from, &to];
+        let run = sandbox.weir("unshare", ["-n", "bash", "-c", APART, "bash"]).args(&cp);
+        let run = run.env("SSHD", Sshd::program()).env("CONFIG", sshd.path("apart_sshd")).run();
+        let record = run.succeeds().json();
+        same(&sandbox, "a", transport);
+        assert_eq!(record["cp"]["transport"], transport);
+        let tried: Vec<&str> =
+            record["cp"]["tried"].as_array().unwrap().iter().filter_map(|why| why.as_str()).collect();
+        if how == "tcp" {
+            assert!(tried[0].starts_with("from one to two: 10.91.2.2:"), "{tried:?}");
+            assert!(tried[1].starts_with("from two to one: 10.91.1.2:"), "{tried:?}");
+        }
+    }
 }

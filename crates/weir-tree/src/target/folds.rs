@@ -21,9 +21,6 @@ use crate::walk::Identity;
 /// `FS_CASEFOLD_FL` of include/uapi/linux/fs.h: a directory that compares names without case (ext4, f2fs, tmpfs, bcachefs).
 const CASEFOLD: u32 = 0x4000_0000;
 
-/// ext2 to ext4, btrfs, tmpfs, f2fs (include/uapi/linux/magic.h): they compare bytes wherever that flag is not set.
-const EXACT: [i64; 4] = [0xef53, 0x9123_683e, 0x0102_1994, 0xf2f5_2010];
-
 /// Names that are remembered of directories that are finished: about 20 MB.
 const REMEMBERED: usize = 200_000;
 
@@ -35,12 +32,15 @@ pub(super) struct Folds {
     known: Mutex<Known>,
 }
 
+/// What inodes of a directory were called.
+type Inodes = HashMap<u64, Box<[u8]>>;
+
 #[derive(Debug, Default)]
-pub(super) struct Known {
+struct Known {
     /// Whether a file system was seen to fold names.
     devices: HashMap<u64, bool>,
     /// By directory: what each inode in it was called.
-    placed: HashMap<Box<[u8]>, HashMap<u64, Box<[u8]>>>,
+    placed: HashMap<Box<[u8]>, Inodes>,
     count: usize,
 }
 
@@ -174,7 +174,9 @@ fn flagged(directory: &OwnedFd) -> bool {
 /// Whether a file in `directory` is found under another case, or another spelling of an accent. One that cannot be written
 /// there proves nothing.
 fn try_names(directory: &OwnedFd) -> bool {
-    if fstatfs(directory).is_ok_and(|there| EXACT.contains(&(there.f_type as i64))) {
+    // ext2 to ext4, btrfs, tmpfs, f2fs (include/uapi/linux/magic.h) compare bytes wherever that flag is not set.
+    let exact = [0xef53, 0x9123_683e, 0x0102_1994, 0xf2f5_2010];
+    if fstatfs(directory).is_ok_and(|there| exact.contains(&there.f_type)) {
         return false;
     }
     let passing = place::passing_name();

@@ -1,7 +1,7 @@
 //! A real sshd on a free port of this machine, with keys and a configuration of its own.
 
 use std::net::{IpAddr, TcpListener, TcpStream};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -21,20 +21,25 @@ pub(crate) struct Sshd {
 impl Sshd {
     /// One that lets this user in and has weir on its path; `None` (and a word) where there is no sshd.
     pub(crate) fn start() -> Option<Sshd> {
-        Sshd::with(true, "")
+        Sshd::with(true)
     }
 
     /// One whose path has no weir.
     pub(crate) fn without_weir() -> Option<Sshd> {
-        Sshd::with(false, "")
+        Sshd::with(false)
     }
 
-    /// One that tells what it starts that it is reached at this address, whatever ssh's client did.
+    /// One whose weir believes that ssh reached it at this address.
     pub(crate) fn seen_at(address: IpAddr) -> Option<Sshd> {
-        Sshd::with(true, &format!("\"SSH_CONNECTION={address} 1 {address} 22\""))
+        let sshd = Sshd::with(false)?;
+        let script = format!("#!/bin/sh\nSSH_CONNECTION='{address} 1 {address} 22' exec {WEIR} \"$@\"\n");
+        let weir = sshd.path("bin/weir");
+        std::fs::write(&weir, script).expect("a file");
+        std::fs::set_permissions(&weir, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+        Some(sshd)
     }
 
-    fn with(has_weir: bool, variables: &str) -> Option<Sshd> {
+    fn with(has_weir: bool) -> Option<Sshd> {
         let Some(sshd) = SSHD.iter().find(|path| Path::new(path).exists()) else {
             skip("no sshd on this machine");
             return None;
@@ -59,7 +64,7 @@ impl Sshd {
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {here}/host_key\nAuthorizedKeysFile {here}/authorized\n\
              PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
              PermitRootLogin yes\nMaxStartups 200\nLogLevel ERROR\nUseDNS no\n\
-             SetEnv XDG_CACHE_HOME={here}/cache PATH={here}/bin:/usr/bin:/bin {variables}\n"
+             SetEnv XDG_CACHE_HOME={here}/cache PATH={here}/bin:/usr/bin:/bin\n"
         );
         std::fs::write(path("sshd_config"), config).expect("a file");
         let client = format!(
@@ -77,6 +82,11 @@ impl Sshd {
             std::thread::yield_now();
         }
         Some(sshd)
+    }
+
+    /// The program.
+    pub(crate) fn program() -> &'static str {
+        SSHD.into_iter().find(|path| Path::new(path).exists()).unwrap_or("sshd")
     }
 
     /// A path in the folder of keys and configurations.
