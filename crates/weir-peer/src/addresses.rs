@@ -1,6 +1,6 @@
 //! Under which addresses this host may be reached.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// As ssh's server saw its connection (`SSH_CONNECTION`, sshd(8)): the client's address and its own.
 pub fn of_ssh(connection: Option<&str>) -> Option<(IpAddr, IpAddr)> {
@@ -18,6 +18,26 @@ fn parse(text: &str) -> Option<IpAddr> {
 
 /// Where this host is reached when nothing else is known: itself.
 pub const HERE: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+
+/// Stands for the address from which ssh came, which only its server knows.
+pub const WHERE_SSH_CAME_FROM: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// The address from which this host reaches `far`.
+pub fn towards(far: IpAddr) -> Option<IpAddr> {
+    let any: SocketAddr = if far.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    // Connecting a UDP socket sends nothing; it only asks for the route.
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect((far, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// The addresses from which this host reaches the rest of the world.
+pub fn own() -> Vec<IpAddr> {
+    // Of the blocks for documentation (RFC 5737, RFC 3849): routed as any far address is, and nobody's.
+    const FAR: [IpAddr; 2] =
+        [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
+    FAR.into_iter().filter_map(towards).collect()
+}
 
 #[cfg(test)]
 mod tests {

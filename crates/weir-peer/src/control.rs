@@ -1,7 +1,7 @@
 //! The control connection's writing end, shared by all threads of an end.
 
 use std::io::{self, IoSlice, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::wire::frame::{self, Kind};
 use crate::wire::message::Message;
@@ -22,6 +22,11 @@ impl Control {
     /// Over `out`.
     pub fn new(out: impl Write + Send + 'static) -> Control {
         Control { out: Mutex::new(Some(Box::new(out))) }
+    }
+
+    /// Over two others: what is said goes to both, to `first` first.
+    pub fn both(first: Arc<Control>, second: Arc<Control>) -> Control {
+        Control::new(Both(first, second))
     }
 
     /// Sends a message. A connection that broke is noticed by whoever reads from it; nobody else need care.
@@ -69,6 +74,28 @@ impl Control {
 
     fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Write + Send>>> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Two control connections that hear the same. A frame that is written at once stays whole among theirs.
+struct Both(Arc<Control>, Arc<Control>);
+
+impl Write for Both {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let [first, second] = [&self.0, &self.1].map(|control| control.write(|out| out.write_all(bytes)));
+        // One that broke keeps nothing from the other.
+        first.and(second).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Both {
+    fn drop(&mut self) {
+        self.0.close();
+        self.1.close();
     }
 }
 

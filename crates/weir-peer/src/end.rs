@@ -1,9 +1,12 @@
 //! An end of a session, whichever role it has, and how its threads tell whoever runs it.
+//!
+//! A driver between two far ends is the third kind: it has no role, and hands on what they say to each other.
 
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::mpsc::Sender as Mailbox;
 
+use crate::between::Between;
 use crate::control::Control;
 use crate::error::Error;
 use crate::lane::Lane;
@@ -17,7 +20,7 @@ use crate::wire::measure::Measure;
 use weir_tree::Name;
 
 use crate::wire::message::{
-    Deed, Failure, FailureKind, Listening, Message, Problem, Role, Totals, Transport,
+    Deed, Failure, FailureKind, Found, Listening, Message, Problem, Role, Totals, Transport,
 };
 
 /// Something that whoever runs an end has to know.
@@ -39,8 +42,10 @@ pub enum Event {
     Finished(Totals),
     /// This end's window of evidence.
     Window(Box<Sample>),
-    /// The far end's window of evidence, as JSON.
-    Sample(String),
+    /// The window of evidence of a far end of this role, as JSON.
+    Sample(Role, String),
+    /// The sender wants more names of the list.
+    MoreNames,
     /// The session cannot go on.
     Failed(Error),
     /// The far end closed the connection.
@@ -63,6 +68,8 @@ pub enum End {
     Receiver(Arc<Receiver>),
     /// Of either, where nothing is copied.
     Meter(Arc<Meter>),
+    /// Of the one between two others, where it hears the one of this role.
+    Between(Arc<Between>, Role),
 }
 
 impl Events {
@@ -93,12 +100,16 @@ impl Events {
 }
 
 impl End {
-    /// What it does.
-    pub fn role(&self) -> Role {
+    /// What the end does that this one hears.
+    pub fn far(&self) -> Role {
         match self {
-            End::Sender(_) => Role::Sender,
-            End::Receiver(_) => Role::Receiver,
-            End::Meter(meter) => meter.role(),
+            End::Sender(_) => Role::Receiver,
+            End::Receiver(_) => Role::Sender,
+            End::Meter(meter) => match meter.role() {
+                Role::Sender => Role::Receiver,
+                Role::Receiver => Role::Sender,
+            },
+            End::Between(_, far) => *far,
         }
     }
 
@@ -108,6 +119,8 @@ impl End {
             End::Sender(sender) => sender.add_lane(lane),
             End::Receiver(receiver) => receiver.add_lane(lane),
             End::Meter(meter) => meter.add_lane(lane),
+            // Its lanes end at the others.
+            End::Between(..) => {}
         }
     }
 
@@ -117,6 +130,7 @@ impl End {
             End::Sender(sender) => sender.add_ssh_lane(id),
             End::Receiver(receiver) => receiver.add_ssh_lane(id),
             End::Meter(meter) => meter.add_ssh_lane(id),
+            End::Between(..) => {}
         }
     }
 
@@ -126,15 +140,24 @@ impl End {
             End::Sender(sender) => sender.stop(),
             End::Receiver(receiver) => receiver.stop(),
             End::Meter(meter) => meter.stop(),
+            End::Between(between, _) => between.stop(),
         }
     }
 
-    /// Bytes of all files, where this end knows.
-    pub fn total(&self) -> Option<u64> {
+    /// What the sender's walk has found, as far as this end knows.
+    pub fn found(&self) -> Found {
         match self {
-            End::Sender(sender) => sender.total(),
-            End::Receiver(_) | End::Meter(_) => None,
+            End::Sender(sender) => sender.has_found(),
+            End::Receiver(receiver) => receiver.found(),
+            End::Meter(_) => Found::default(),
+            End::Between(between, _) => between.found(),
         }
+    }
+
+    /// Bytes of all files, once all are found.
+    pub fn total(&self) -> Option<u64> {
+        let found = self.found();
+        found.all.then_some(found.bytes)
     }
 
     /// What was done so far.
@@ -143,6 +166,7 @@ impl End {
             End::Sender(sender) => sender.totals(),
             End::Receiver(receiver) => receiver.totals(),
             End::Meter(_) => Totals::default(),
+            End::Between(between, _) => between.totals(),
         }
     }
 
@@ -157,7 +181,14 @@ impl End {
             }
             Message::Open(_, Transport::Tcp) => return Ok(()),
             Message::Problem(problem) => Event::Problem(problem),
-            Message::Sample(json) => Event::Sample(json),
+            Message::Sample(json) => Event::Sample(self.far(), json),
+            Message::MoreNames if self.far() == Role::Sender => Event::MoreNames,
+            Message::Tally(_, found) => {
+                if let End::Receiver(receiver) = self {
+                    receiver.told(found);
+                }
+                return Ok(());
+            }
             Message::Abort(failure) if failure.kind == FailureKind::Interrupted => {
                 Event::Failed(Error::Interrupted)
             }
@@ -173,6 +204,7 @@ impl End {
                     End::Sender(sender) => sender.handle(message),
                     End::Receiver(receiver) => receiver.handle(message),
                     End::Meter(meter) => meter.handle(message),
+                    End::Between(..) => Err(events.out_of_turn("what is said to an end")),
                 };
             }
         };
@@ -186,17 +218,20 @@ impl End {
 pub fn listen_to(mut control: impl Read, end: &End, events: &Events) {
     let mut body = Vec::new();
     let failed = loop {
-        let next = match frame::read(&mut control, &mut body) {
-            Ok(Some(Kind::Message)) => {
+        let next = match (frame::read(&mut control, &mut body), end) {
+            (Ok(Some(kind)), End::Between(between, far)) => between.hear(*far, kind, &body, events),
+            (Ok(Some(Kind::Message)), _) => {
                 read_message(&body, events).and_then(|message| end.handle(message, events))
             }
-            Ok(Some(Kind::Record)) => match end {
-                End::Receiver(receiver) => receiver.handle_record(std::mem::take(&mut body)),
-                End::Meter(meter) => meter.handle_record(&body),
-                End::Sender(_) => Err(events.out_of_turn("a record")),
-            },
-            Ok(None) => return events.send(Event::Closed),
-            Err(error) => Err(lost(events, &error)),
+            (Ok(Some(Kind::Record)), End::Receiver(receiver)) => {
+                receiver.handle_record(std::mem::take(&mut body))
+            }
+            (Ok(Some(Kind::Record)), End::Meter(meter)) => meter.handle_record(&body),
+            (Ok(Some(Kind::Record)), End::Sender(_)) => Err(events.out_of_turn("a record")),
+            // Of two ends that may close, which one.
+            (Ok(None), End::Between(..)) => Err(Error::Lost { host: events.host().to_owned(), why: None }),
+            (Ok(None), _) => return events.send(Event::Closed),
+            (Err(error), _) => Err(lost(events, &error)),
         };
         if let Err(error) = next {
             break error;

@@ -99,6 +99,16 @@ pub enum LaneError {
 }
 
 impl Error {
+    /// The same, said of this host where there are several.
+    pub(crate) fn of(self, host: &str) -> Error {
+        match self {
+            Error::Far(Failure { kind, words }) => {
+                Error::Far(Failure { kind, words: format!("{host}: {words}") })
+            }
+            other => other,
+        }
+    }
+
     /// As the other end is told.
     pub fn to_failure(&self) -> Failure {
         match self {

@@ -43,12 +43,8 @@ impl Joiner {
         self.take(sample, self.role);
     }
 
-    /// A window of the far end, as it told it.
-    pub fn far(&mut self, json: &str) {
-        let role = match self.role {
-            Role::Sender => Role::Receiver,
-            Role::Receiver => Role::Sender,
-        };
+    /// A window of a far end of this role, as it told it.
+    pub fn far(&mut self, role: Role, json: &str) {
         // Evidence is for words only: what cannot be read is missing there.
         match serde_json::from_str::<Sample>(json) {
             Ok(sample) => self.take(sample, role),

@@ -11,7 +11,7 @@ pub fn own(version: &str) -> Hello {
         aes: has_aes(),
         cpus: weir_observe::cpu::available_cpus().min(u16::MAX.into()) as u16,
         boot: weir_transfer::journal::boot_id(),
-        addresses: Vec::new(),
+        addresses: crate::addresses::own(),
     }
 }
 

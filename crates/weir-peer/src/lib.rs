@@ -12,6 +12,7 @@
 //! page to write another end from.
 
 pub mod addresses;
+pub mod between;
 pub mod control;
 mod counts;
 pub mod end;
@@ -19,6 +20,7 @@ pub mod error;
 pub mod evidence;
 pub mod hello;
 pub mod lane;
+pub mod list;
 pub mod maker;
 pub mod measure;
 pub mod peer;

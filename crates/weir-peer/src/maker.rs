@@ -1,6 +1,7 @@
-//! Making lanes: from here to there, else from there to here, else inside ssh.
+//! Making lanes: from here to there, else from there to here, else inside ssh. Between two far ends: from the sender to the
+//! receiver, else from the receiver to the sender, else through here, else through here inside both ssh connections.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ pub enum Way {
     There,
     /// The far end connects to this one.
     Back,
+    /// This one connects to both far ends and hands on what comes.
+    Relay,
     /// Inside ssh.
     Ssh,
 }
@@ -48,6 +51,8 @@ pub struct LaneMaker {
     making: u32,
     /// Those that stand, the youngest last.
     up: Vec<u32>,
+    /// Those that were said to be lost, by one end or both; perhaps before it was said that they stand.
+    gone: HashSet<u32>,
     first: Option<Instant>,
     lost: u32,
     why: Vec<String>,
@@ -65,6 +70,7 @@ impl LaneMaker {
     ) -> LaneMaker {
         let way = match (options.transport, far.port) {
             (Some(Transport::Ssh), _) => Way::Ssh,
+            _ if options.through_here => Way::Relay,
             (_, 0) => Way::Back,
             _ => Way::There,
         };
@@ -81,6 +87,7 @@ impl LaneMaker {
             standing: 0,
             making: 0,
             up: Vec::new(),
+            gone: HashSet::new(),
             first: None,
             lost: 0,
             why: Vec::new(),
@@ -101,9 +108,12 @@ impl LaneMaker {
                 self.making = self.making.saturating_sub(1);
                 self.up.push(id);
                 self.first.get_or_insert_with(Instant::now);
+                if self.gone.remove(&id) {
+                    return self.handle(Event::LaneLost(id, "it broke at once".to_owned()));
+                }
             }
             // One that was let go has ended, as it was to.
-            Event::LaneLost(id, _) if !self.up.contains(&id) => {}
+            Event::LaneLost(id, _) if !self.up.contains(&id) => drop(self.gone.insert(id)),
             Event::LaneLost(id, why) => {
                 self.up.retain(|up| *up != id);
                 tracing::warn!("lane {id} broke: {why}");
@@ -139,6 +149,7 @@ impl LaneMaker {
                 End::Sender(sender) => sender.retire(youngest),
                 End::Receiver(_) => self.control.send(&Message::Retire(youngest)),
                 End::Meter(meter) => meter.retire(youngest),
+                End::Between(between, _) => between.retire(youngest),
             }
         }
     }
@@ -183,8 +194,11 @@ impl LaneMaker {
         let id = self.next_id;
         self.next_id += 1;
         self.making += 1;
+        if let (End::Between(between, _), Way::There | Way::Back | Way::Relay) = (&self.end, self.way) {
+            return between.make(self.way, id, &self.context.events);
+        }
         match self.way {
-            Way::There => self.dial(id),
+            Way::There | Way::Relay => self.dial(id),
             Way::Back => self.call_back(id),
             Way::Ssh => {
                 self.control.send(&Message::Open(0, Transport::Ssh));
@@ -223,29 +237,23 @@ impl LaneMaker {
             }
         }
         let port = self.listener.as_ref().map_or(0, Listener::port);
-        let addresses = if self.local { addresses::HERE.to_vec() } else { self.own_addresses() };
-        self.control.send(&Message::Dial(Listening { port, addresses }, id));
-    }
-
-    /// The addresses from which this host reaches the far one.
-    fn own_addresses(&self) -> Vec<IpAddr> {
-        let towards = |far: &IpAddr| -> Option<IpAddr> {
-            let any: SocketAddr =
-                if far.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-            // Connecting a UDP socket sends nothing; it only asks for the route.
-            let socket = UdpSocket::bind(any).ok()?;
-            socket.connect((*far, 9)).ok()?;
-            Some(socket.local_addr().ok()?.ip())
+        let towards = || self.far.addresses.iter().filter_map(|far| addresses::towards(*far));
+        let addresses = match self.local {
+            true => addresses::HERE.to_vec(),
+            false => towards().chain([addresses::WHERE_SSH_CAME_FROM]).collect(),
         };
-        self.far.addresses.iter().filter_map(towards).collect()
+        self.control.send(&Message::Dial(Listening { port, addresses }, id));
     }
 
     /// The way that was tried does not work.
     fn next_way(&mut self, why: String) -> Result<(), Error> {
-        let (next, tried) = match self.way {
-            Way::There => (Way::Back, "to it"),
-            Way::Back => (Way::Ssh, "from it"),
-            Way::Ssh => return Err(self.no_lane(why)),
+        let (next, tried) = match (&self.end, self.way) {
+            (End::Between(between, _), Way::There) => (Way::Back, between.from_sender()),
+            (End::Between(between, _), Way::Back) => (Way::Relay, between.from_receiver()),
+            (_, Way::There) => (Way::Back, "to it".to_owned()),
+            (_, Way::Back) => (Way::Ssh, "from it".to_owned()),
+            (_, Way::Relay) => (Way::Ssh, "from here to both".to_owned()),
+            (_, Way::Ssh) => return Err(self.no_lane(why)),
         };
         if self.first.is_some() {
             // The way works; one lane more does not, or not now.

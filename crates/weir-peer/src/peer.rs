@@ -23,7 +23,7 @@ use crate::wire::measure::Measure;
 use crate::wire::message::{Hello, Listening, Message, Role, Start};
 use weir_codec::cipher::Cipher;
 
-/// How long the driver's address is tried.
+/// How long the addresses of the other end are tried.
 const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// Serves one session over these streams.
@@ -64,8 +64,11 @@ pub fn serve(mut input: impl Read + Send + 'static, mut output: File, version: &
     loop {
         match events.recv() {
             Ok(Event::Closed) | Err(_) => break,
-            Ok(Event::Dial(at, lane)) => dial_driver(&context, &end, &control, at, lane),
+            Ok(Event::Dial(at, lane)) => dial_there(&context, &end, &control, at, lane),
             Ok(event) => {
+                if let Event::Window(_) = event {
+                    control.send(&Message::Tally(end.totals(), end.found()));
+                }
                 let over = matches!(event, Event::Failed(_));
                 tell(&control, event);
                 if over {
@@ -129,12 +132,15 @@ fn begin(
     Ok((end, context, listener))
 }
 
-/// Connects to the driver, beside all else.
-fn dial_driver(context: &Context, end: &End, control: &Arc<Control>, mut at: Listening, lane: u32) {
+/// Connects to the driver or the other far end, beside all else.
+fn dial_there(context: &Context, end: &End, control: &Arc<Control>, mut at: Listening, lane: u32) {
     let (context, end, control) = (context.clone(), end.clone(), Arc::clone(control));
-    // The driver does not know how it is seen from here; ssh's server does.
-    let connection = std::env::var("SSH_CONNECTION").ok();
-    at.addresses.extend(addresses::of_ssh(connection.as_deref()).map(|(client, _)| client));
+    if at.addresses.contains(&addresses::WHERE_SSH_CAME_FROM) {
+        // The driver does not know how it is seen from here; ssh's server does.
+        at.addresses.retain(|address| *address != addresses::WHERE_SSH_CAME_FROM);
+        let connection = std::env::var("SSH_CONNECTION").ok();
+        at.addresses.extend(addresses::of_ssh(connection.as_deref()).map(|(client, _)| client));
+    }
     spawn("dial", move || {
         let made = dial(&at, lane, &context.keyring, context.role, PATIENCE);
         let why = made.as_ref().err().cloned();

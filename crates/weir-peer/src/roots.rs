@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use weir_tree::Name;
@@ -43,7 +42,7 @@ pub fn look(paths: &[Vec<u8>]) -> Result<(Vec<WalkRoot>, Vec<Root>), Failure> {
         };
         let there = fs::metadata(&path).map_err(failed)?;
         let walk = WalkRoot::from_argument(&path).map_err(Failure::local)?;
-        let identity = Identity { device: there.dev(), inode: there.ino() };
+        let identity = Identity::of_metadata(&there);
         roots.push(Root { name: walk.name.clone(), directory: there.is_dir(), identity });
         walks.push(WalkRoot { follow: true, ..walk });
     }
@@ -63,14 +62,17 @@ pub struct Placement {
 /// under the target's own name.
 pub fn place(to: &[u8], roots: &[Root], same_machine: bool, options: &Options) -> Result<Placement, Failure> {
     let path = expand(to);
-    let there = fs::metadata(&path).ok();
+    // Without a slash at its end: with one the system finds no file.
+    let there = fs::metadata(path.components().as_path()).ok();
     let is_folder = there.as_ref().is_some_and(fs::Metadata::is_dir);
     let [only] = roots else {
         return into(&path, roots, same_machine, options, is_folder || to.ends_with(b"/"));
     };
     if is_folder || to.ends_with(b"/") || only.name.is_root() {
         if there.is_some() && !is_folder {
-            return Err(refused(format!("{} is a file, and a folder is to be copied there", path.display())));
+            let what =
+                if only.directory { "a folder is to be copied there" } else { "it was named as a folder" };
+            return Err(refused(format!("{} is a file, and {what}", path.display())));
         }
         return into(&path, roots, same_machine, options, true);
     }
@@ -84,7 +86,7 @@ pub fn place(to: &[u8], roots: &[Root], same_machine: bool, options: &Options) -
         _ => PathBuf::from("."),
     };
     let target = open(&folder, false, options)?;
-    finish(Placement { target, names: vec![name] }, roots, same_machine)
+    finish(Placement { target, names: vec![name] }, &folder, roots, same_machine, options)
 }
 
 fn into(
@@ -102,11 +104,8 @@ fn into(
         )));
     }
     let target = open(folder, true, options)?;
-    finish(
-        Placement { target, names: roots.iter().map(|root| root.name.clone()).collect() },
-        roots,
-        same_machine,
-    )
+    let names = roots.iter().map(|root| root.name.clone()).collect();
+    finish(Placement { target, names }, folder, roots, same_machine, options)
 }
 
 fn open(folder: &Path, create: bool, options: &Options) -> Result<Target, Failure> {
@@ -115,7 +114,13 @@ fn open(folder: &Path, create: bool, options: &Options) -> Result<Target, Failur
 }
 
 /// What must not be: two sources of one name, a source onto itself.
-fn finish(placement: Placement, roots: &[Root], same_machine: bool) -> Result<Placement, Failure> {
+fn finish(
+    placement: Placement,
+    folder: &Path,
+    roots: &[Root],
+    same_machine: bool,
+    options: &Options,
+) -> Result<Placement, Failure> {
     let mut taken: HashMap<&Name, usize> = HashMap::new();
     for (index, name) in placement.names.iter().enumerate() {
         if !name.is_root() && taken.insert(name, index).is_some() {
@@ -125,21 +130,36 @@ fn finish(placement: Placement, roots: &[Root], same_machine: bool) -> Result<Pl
         }
     }
     if same_machine {
+        let above = around(folder);
         for (root, name) in roots.iter().zip(&placement.names) {
-            not_itself(&placement.target, root, name)?;
+            not_itself(&folder.join(name.as_path()), root)?;
+            if root.directory && above.contains(&root.identity) {
+                return Err(refused(format!(
+                    "{} is in the folder that is to be copied there",
+                    folder.display()
+                )));
+            }
         }
+    }
+    if !options.dry_run {
+        placement.target.learn_names();
     }
     Ok(placement)
 }
 
-fn not_itself(target: &Target, root: &Root, name: &Name) -> Result<(), Failure> {
-    let same = if name.is_root() {
-        target.identity() == root.identity
-    } else {
-        let there = target.open_existing(name).ok().and_then(|file| file.metadata().ok());
-        there.is_some_and(|there| (there.dev(), there.ino()) == (root.identity.device, root.identity.inode))
-    };
-    if same { Err(refused(format!("{name}: source and target are the same"))) } else { Ok(()) }
+/// A folder and those that it is in, up to the root.
+fn around(folder: &Path) -> Vec<Identity> {
+    let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    path.ancestors().filter_map(|path| Some(Identity::of_metadata(&fs::metadata(path).ok()?))).collect()
+}
+
+/// What is at `path` is not the source: neither by its name nor by another, be that a hard or a symbolic link.
+fn not_itself(path: &Path, root: &Root) -> Result<(), Failure> {
+    let there = fs::metadata(path).ok().map(|there| Identity::of_metadata(&there));
+    match there == Some(root.identity) {
+        true => Err(refused(format!("{}: source and target are the same", path.display()))),
+        false => Ok(()),
+    }
 }
 
 fn refused(words: String) -> Failure {

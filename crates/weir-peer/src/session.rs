@@ -1,6 +1,5 @@
 //! The driver: from a command's words to a session with a far end, its lanes, and a report.
 
-use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, RecvTimeoutError, channel};
@@ -11,11 +10,13 @@ use weir_model::forecast::Forecast;
 use weir_model::limit::Limit;
 use weir_tree::Name;
 
+use crate::between::{Between, Side};
 use crate::control::Control;
 use crate::end::{Context, End, Event, Events, listen_to, lost, read_message};
 use crate::error::Error;
 use crate::evidence::Joiner;
 use crate::hello;
+use crate::list::List;
 use crate::maker::{LaneMaker, Way};
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
@@ -25,24 +26,29 @@ use crate::ssh::{Far, Host};
 use crate::tuning::Tuning;
 use crate::wire::frame::{self, Kind};
 use crate::wire::message::{
-    Deed, Failure, FailureKind, Hello, Message, Options, Ports, Problem, Role, Start, Totals, Transport,
+    Deed, Failure, FailureKind, Found, Hello, Listening, Message, Options, Ports, Problem, Role, Root, Start,
+    Totals, Transport,
 };
 use weir_codec::cipher::Cipher;
 
 /// Between two looks at what happens.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A copy between this machine and one other.
+/// A copy between this machine and one other, or between two others.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// The other machine.
+    /// The other machine; of two the one that receives.
     pub host: Host,
+    /// Of two others the one that sends.
+    pub from: Option<Host>,
     /// The paths of the sources.
     pub sources: Vec<Vec<u8>>,
     /// The path of the target.
     pub target: Vec<u8>,
-    /// What this machine does: sends to the other, or receives from it.
+    /// What this machine does: sends to the other, or receives from it. Between two others it does neither.
     pub role: Role,
+    /// Only these are copied of the one source.
+    pub list: Option<List>,
     /// How it is to be done.
     pub options: Options,
     /// How lanes are to be made.
@@ -58,6 +64,8 @@ pub struct LaneOptions {
     pub transport: Option<Transport>,
     /// On these ports.
     pub ports: Option<Ports>,
+    /// Between two others never from one to the other.
+    pub through_here: bool,
     /// Under no cipher.
     pub plain: bool,
     /// This many.
@@ -71,8 +79,8 @@ pub struct Progress {
     pub elapsed: Duration,
     /// What was done so far.
     pub totals: Totals,
-    /// Bytes of all files, once they are known.
-    pub total: Option<u64>,
+    /// What the sender has found so far: the least that all can be.
+    pub found: Found,
     /// Lanes that stand.
     pub lanes: u32,
     /// What holds the copy.
@@ -133,8 +141,11 @@ pub fn run(job: &Job, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) ->
         forecast: None,
         evidence: Evidence::default(),
     };
-    report.outcome =
-        Session::open(job, &mut report).and_then(|session| session.run(stop, start, progress, &mut report));
+    let opened = match &job.from {
+        Some(from) => Session::between(job, from, &mut report),
+        None => Session::open(job, &mut report),
+    };
+    report.outcome = opened.and_then(|session| session.run(stop, start, progress, &mut report));
     report.elapsed = start.elapsed();
     report
 }
@@ -142,7 +153,7 @@ pub fn run(job: &Job, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) ->
 /// A session that has begun.
 struct Session<'a> {
     job: &'a Job,
-    far: Far,
+    fars: Vec<Reached>,
     control: Arc<Control>,
     end: End,
     events: Mailbox<Event>,
@@ -150,6 +161,28 @@ struct Session<'a> {
     joiner: Joiner,
     /// How many lanes; none where the user said, or set a rate.
     tuning: Option<Tuning>,
+    /// Tells the sender the next names of the list.
+    names: Option<std::sync::mpsc::Sender<()>>,
+}
+
+/// A far end, and who hears it.
+struct Reached {
+    far: Far,
+    end: End,
+    events: Events,
+}
+
+/// What a session begins with.
+struct Opened {
+    fars: Vec<Reached>,
+    control: Arc<Control>,
+    end: End,
+    events: Mailbox<Event>,
+    context: Context,
+    listening: Listening,
+    /// Both ends of its lanes are on one machine.
+    same: bool,
+    names: Option<std::sync::mpsc::Sender<()>>,
 }
 
 impl<'a> Session<'a> {
@@ -159,32 +192,91 @@ impl<'a> Session<'a> {
             Role::Sender => Some(roots::look(&job.sources).map_err(Error::Refused)?),
             Role::Receiver => None,
         };
-        let mut far = job.host.start(&job.version)?;
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
-        let gone = || Error::Lost { host: job.host.shown().to_owned(), why: None };
-        let input = far.input.take().ok_or_else(gone)?;
-        let output = far.output.as_mut().ok_or_else(gone)?;
-        let control = Arc::new(Control::new(input));
+        let names = job.list.as_ref().map(|list| list.open(&to)).transpose()?;
+        let (mut far, control) = reach(&job.host, job, &to)?;
         let own = hello::own(&job.version);
         control.send(&Message::Hello(own.clone()));
-        let theirs = match next(output, &to)? {
-            Message::Hello(theirs) => theirs,
-            _ => return Err(to.out_of_turn("something before hello")),
-        };
-        hello::check(job.host.shown(), &theirs)?;
+        let theirs = heard(&mut far, &to)?;
         let (keyring, cipher) = begin(job, &own, &theirs, &control)?;
         report.cipher = cipher;
         let context = Context { keyring, role: job.role, events: to.clone() };
-        let end = make_end(job, &context, &control, local, own.boot == theirs.boot)?;
+        let same = own.boot == theirs.boot;
+        let end = make_end(job, &context, &control, local, same)?;
+        let names = match (&end, names) {
+            (End::Sender(sender), Some(names)) => {
+                sender.take_names(names);
+                None
+            }
+            (_, names) => names.map(|names| names.tell(Arc::clone(&control))),
+        };
         let listening = loop {
-            match next(output, &to)? {
+            match next(&mut far, &to)? {
                 Message::Listening(listening) => break listening,
                 // The peer looks at its sources while it starts to listen.
                 message => end.handle(message, &to)?,
             }
         };
-        let same = own.boot == theirs.boot;
+        let fars = vec![Reached { far, end: end.clone(), events: to }];
+        Ok(Session::new(job, Opened { fars, control, end, events, context, listening, same, names }))
+    }
+
+    /// Between two far ends: each hears the other's hello as if it were the driver's.
+    fn between(job: &'a Job, from: &Host, report: &mut Report) -> Result<Session<'a>, Error> {
+        let (mailbox, events) = channel();
+        let [to_sender, to_receiver] =
+            [from, &job.host].map(|host| Events::new(host.shown(), mailbox.clone()));
+        let list = job.list.as_ref().map(|list| list.open(&to_sender)).transpose()?;
+        let (mut sender, sending) = reach(from, job, &to_sender)?;
+        let (mut receiver, receiving) = reach(&job.host, job, &to_receiver)?;
+        let (sends, receives) = (heard(&mut sender, &to_sender)?, heard(&mut receiver, &to_receiver)?);
+        sending.send(&Message::Hello(receives.clone()));
+        receiving.send(&Message::Hello(sends.clone()));
+        let cipher = cipher(&job.lanes, &sends, &receives);
+        let secret = Secret::draw()?;
+        let keyring = Keyring::new(&secret, cipher);
+        report.cipher = cipher.map(|cipher| cipher.name());
+        sending.send(&start(job, Role::Sender, &secret, cipher));
+        receiving.send(&start(job, Role::Receiver, &secret, cipher));
+        let same = sends.boot == receives.boot;
+        let (roots, at) = sources(job, &mut sender, &to_sender).map_err(|error| error.of(from.shown()))?;
+        let receiving_at =
+            match next(&mut receiver, &to_receiver).map_err(|error| error.of(job.host.shown()))? {
+                Message::Listening(listening) => listening,
+                _ => return Err(to_receiver.out_of_turn("something before where it listens")),
+            };
+        receiving.send(&Message::Roots(roots));
+        let side = |events: &Events, control: &Arc<Control>, hello, at| {
+            let (host, control) = (events.host().to_owned(), Arc::clone(control));
+            Side { host, control, hello, at }
+        };
+        let between = Between::new(
+            side(&to_sender, &sending, sends, at),
+            side(&to_receiver, &receiving, receives, receiving_at.clone()),
+            keyring.clone(),
+        );
+        // Whoever is told of a lane first has to be the one to whom its records come.
+        let control = Arc::new(Control::both(receiving, Arc::clone(&sending)));
+        let both = Events::new(&format!("{} and {}", from.shown(), job.host.shown()), mailbox);
+        let context = Context { keyring, role: job.role, events: both };
+        let [from_sender, from_receiver] =
+            [Role::Sender, Role::Receiver].map(|role| End::Between(Arc::clone(&between), role));
+        let end = from_sender.clone();
+        let fars = vec![
+            Reached { far: sender, end: from_sender, events: to_sender },
+            Reached { far: receiver, end: from_receiver, events: to_receiver },
+        ];
+        let names = list.map(|names| names.tell(sending));
+        Ok(Session::new(
+            job,
+            Opened { fars, control, end, events, context, listening: receiving_at, same, names },
+        ))
+    }
+
+    /// A session whose ends know each other.
+    fn new(job: &'a Job, opened: Opened) -> Session<'a> {
+        let Opened { fars, control, end, events, context, listening, same, names } = opened;
         let count = lanes_at_first(&job.lanes, same && job.options.rate_cap.is_none());
         let maker = LaneMaker::new(
             LaneOptions { count, ..job.lanes.clone() },
@@ -198,7 +290,7 @@ impl<'a> Session<'a> {
         // On one machine there is no round trip to win by more lanes, but two let a second processor take part.
         let fixed = same || job.lanes.count.is_some() || job.options.rate_cap.is_some();
         let tuning = (!fixed).then(Tuning::new);
-        Ok(Session { job, far, control, end, events, maker, joiner, tuning })
+        Session { job, fars, control, end, events, maker, joiner, tuning, names }
     }
 
     fn run(
@@ -208,9 +300,11 @@ impl<'a> Session<'a> {
         progress: &mut dyn FnMut(&Progress),
         report: &mut Report,
     ) -> Result<(), Error> {
-        let (reader, events) = (self.end.clone(), self.maker.events().clone());
-        if let Some(output) = self.far.output.take() {
-            spawn("control", move || listen_to(output, &reader, &events));
+        for Reached { far, end, events } in &mut self.fars {
+            let (end, events) = (end.clone(), events.clone());
+            if let Some(output) = far.output.take() {
+                spawn("control", move || listen_to(output, &end, &events));
+            }
         }
         self.maker.begin();
         let outcome = self.watch(stop, start, progress, report);
@@ -225,7 +319,7 @@ impl<'a> Session<'a> {
         report.moving = self.maker.since_first().unwrap_or_default();
         self.end.stop();
         self.control.close();
-        self.far.end();
+        self.fars.iter_mut().for_each(|reached| reached.far.end());
         let trials = self.tuning.as_ref().map(Tuning::trials).unwrap_or_default();
         report.forecast = self.joiner.forecast();
         report.evidence = self.joiner.into_evidence(trials);
@@ -258,7 +352,11 @@ impl<'a> Session<'a> {
                     progress(&Progress { would: Some((deed, name)), ..self.progress(start) })
                 }
                 Ok(Event::Window(sample)) => self.joiner.own(*sample),
-                Ok(Event::Sample(json)) => self.joiner.far(&json),
+                Ok(Event::Sample(role, json)) => self.joiner.far(role, &json),
+                Ok(Event::MoreNames) => {
+                    // A far end that asks for a list that there is not gets none.
+                    let _ = self.names.as_ref().map(|names| names.send(()));
+                }
                 Ok(Event::Dial(..)) => {}
                 Ok(lane) => self.maker.handle(lane)?,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -291,7 +389,7 @@ impl<'a> Session<'a> {
         Progress {
             elapsed: start.elapsed(),
             totals: self.end.totals(),
-            total: self.end.total(),
+            found: self.end.found(),
             lanes: self.maker.standing(),
             limit: self.joiner.limit(),
             would: None,
@@ -305,6 +403,82 @@ pub(crate) fn lanes_at_first(lanes: &LaneOptions, same_machine: bool) -> Option<
     lanes.count.or(two.then_some(2))
 }
 
+/// Starts a far end; returns it with the way to talk to it.
+fn reach(host: &Host, job: &Job, events: &Events) -> Result<(Far, Arc<Control>), Error> {
+    let mut far = host.start(&job.version)?;
+    let gone = || Error::Lost { host: events.host().to_owned(), why: None };
+    let control = Arc::new(Control::new(far.input.take().ok_or_else(gone)?));
+    Ok((far, control))
+}
+
+/// A far end's first words.
+fn heard(far: &mut Far, events: &Events) -> Result<Hello, Error> {
+    match next(far, events)? {
+        Message::Hello(theirs) => {
+            hello::check(events.host(), &theirs)?;
+            Ok(theirs)
+        }
+        _ => Err(events.out_of_turn("something before hello")),
+    }
+}
+
+/// What a far sender has, under the names that the user gave, and where it listens.
+fn sources(job: &Job, far: &mut Far, events: &Events) -> Result<(Vec<Root>, Listening), Error> {
+    let Message::Roots(mut roots) = next(far, events)? else {
+        return Err(events.out_of_turn("something before its sources"));
+    };
+    let names = names_of(job)?;
+    if names.len() != roots.len() {
+        return Err(events.out_of_turn("sources that were not asked for"));
+    }
+    roots.iter_mut().zip(names).for_each(|(root, name)| root.name = name);
+    match next(far, events)? {
+        Message::Listening(listening) => Ok((roots, listening)),
+        _ => Err(events.out_of_turn("something before where it listens")),
+    }
+}
+
+/// What the sources are called.
+fn names_of(job: &Job) -> Result<Vec<Name>, Error> {
+    let names: Result<Vec<Name>, Failure> = job.sources.iter().map(|path| roots::name_of(path)).collect();
+    names.map_err(Error::Refused)
+}
+
+/// The lanes' cipher.
+pub(crate) fn cipher(lanes: &LaneOptions, one: &Hello, other: &Hello) -> Option<Cipher> {
+    // Where both have the instructions, AES-GCM is the fastest by far; without them ChaCha20 is.
+    let fastest = if one.aes && other.aes { Cipher::AES_128_GCM } else { Cipher::CHACHA20_POLY1305 };
+    (!lanes.plain).then_some(fastest)
+}
+
+/// What tells an end of this role what to copy.
+fn start(job: &Job, role: Role, secret: &Secret, cipher: Option<Cipher>) -> Message {
+    let paths = match role {
+        Role::Receiver => vec![job.target.clone()],
+        Role::Sender => job.sources.clone(),
+    };
+    Message::Start(Box::new(start_of(role, paths, &job.lanes, &job.options, (secret, cipher))))
+}
+
+/// What an end of this role is to do.
+pub(crate) fn start_of(
+    role: Role,
+    paths: Vec<Vec<u8>>,
+    lanes: &LaneOptions,
+    options: &Options,
+    (secret, cipher): (&Secret, Option<Cipher>),
+) -> Start {
+    let listens = lanes.transport != Some(Transport::Ssh);
+    Start {
+        secret: secret.clone(),
+        cipher: cipher.map_or(0, |cipher| cipher.id()),
+        role,
+        listen: listens.then_some(lanes.ports.unwrap_or(Ports { first: 0, last: 0 })),
+        options: options.clone(),
+        paths,
+    }
+}
+
 /// Chooses the cipher and tells the peer what to do.
 fn begin(
     job: &Job,
@@ -312,38 +486,15 @@ fn begin(
     theirs: &Hello,
     control: &Control,
 ) -> Result<(Keyring, Option<&'static str>), Error> {
-    let (role, paths) = match job.role {
-        Role::Sender => (Role::Receiver, vec![job.target.clone()]),
-        Role::Receiver => (Role::Sender, job.sources.clone()),
-    };
-    let (start, keyring, cipher) = start(role, paths, &job.lanes, &job.options, (own, theirs))?;
-    control.send(&Message::Start(Box::new(start)));
-    Ok((keyring, cipher))
-}
-
-/// What the peer is to do, the session's keys, and the cipher's name.
-pub(crate) fn start(
-    role: Role,
-    paths: Vec<Vec<u8>>,
-    lanes: &LaneOptions,
-    options: &Options,
-    (own, theirs): (&Hello, &Hello),
-) -> Result<(Start, Keyring, Option<&'static str>), Error> {
-    // Where both have the instructions, AES-GCM is the fastest by far; without them ChaCha20 is.
-    let fastest = if own.aes && theirs.aes { Cipher::AES_128_GCM } else { Cipher::CHACHA20_POLY1305 };
-    let cipher = (!lanes.plain).then_some(fastest);
+    let cipher = cipher(&job.lanes, own, theirs);
     let secret = Secret::draw()?;
     let keyring = Keyring::new(&secret, cipher);
-    let listens = lanes.transport != Some(Transport::Ssh);
-    let start = Start {
-        secret,
-        cipher: cipher.map_or(0, |cipher| cipher.id()),
-        role,
-        listen: listens.then_some(lanes.ports.unwrap_or(Ports { first: 0, last: 0 })),
-        options: options.clone(),
-        paths,
+    let role = match job.role {
+        Role::Sender => Role::Receiver,
+        Role::Receiver => Role::Sender,
     };
-    Ok((start, keyring, cipher.map(|cipher| cipher.name())))
+    control.send(&start(job, role, &secret, cipher));
+    Ok((keyring, cipher.map(|cipher| cipher.name())))
 }
 
 type Sources = (Vec<weir_tree::walk::Root>, Vec<crate::wire::message::Root>);
@@ -363,16 +514,16 @@ fn make_end(
             End::Sender(sender)
         }
         None => {
-            let names: Result<Vec<Name>, Failure> =
-                job.sources.iter().map(|path| roots::name_of(path)).collect();
-            let names = Some(names.map_err(Error::Refused)?);
+            let names = Some(names_of(job)?);
             let wanted = Wanted { to: job.target.clone(), names, same_machine };
             End::Receiver(Receiver::new(control, events, options, wanted))
         }
     })
 }
 
-pub(crate) fn next(from: &mut impl Read, events: &Events) -> Result<Message, Error> {
+pub(crate) fn next(far: &mut Far, events: &Events) -> Result<Message, Error> {
+    let gone = || Error::Lost { host: events.host().to_owned(), why: None };
+    let from = far.output.as_mut().ok_or_else(gone)?;
     let mut body = Vec::new();
     let kind = frame::read(from, &mut body).map_err(|error| lost(events, &error))?;
     match kind {
@@ -382,6 +533,6 @@ pub(crate) fn next(from: &mut impl Read, events: &Events) -> Result<Message, Err
             message => Ok(message),
         },
         Some(Kind::Record) => Err(events.out_of_turn("a record before the start")),
-        None => Err(Error::Lost { host: events.host().to_owned(), why: None }),
+        None => Err(gone()),
     }
 }

@@ -14,6 +14,8 @@ pub struct Progress {
     pub done: u64,
     /// Bytes in all; `None` when the server did not say.
     pub total: Option<u64>,
+    /// There may be more, of bytes and files: not all has been found.
+    pub at_least: bool,
     /// Files that are there and files in all; `None` for a single one.
     pub files: Option<(u64, u64)>,
     /// The rate of late, bytes per second.
@@ -33,13 +35,14 @@ impl Progress {
 
 /// The line, at most `width` characters, without an end of line. When it is too long, the least needed part goes first.
 pub fn line(progress: &Progress, width: usize) -> String {
+    let least = if progress.at_least { "at least " } else { "" };
     // Each part with its need: the smallest goes first.
     let mut parts = vec![
         (6, percent(progress)),
         (4, amount(progress)),
-        (1, progress.files.map(|(done, all)| format!("{done} of {all} files"))),
+        (1, progress.files.map(|(done, all)| format!("{done} of {least}{all} files"))),
         (5, Some(Rate(progress.rate.max(0.0)).to_string())),
-        (3, progress.left().map(|left| format!("{} left", rounded(left)))),
+        (3, progress.left().map(|left| format!("{least}{} left", rounded(left)))),
         (0, connections(progress.lanes)),
         (2, progress.limit.map(|limit| limit.name().to_owned())),
     ];
@@ -59,7 +62,7 @@ pub fn line(progress: &Progress, width: usize) -> String {
 }
 
 fn percent(progress: &Progress) -> Option<String> {
-    let total = progress.total.filter(|total| *total > 0)?;
+    let total = progress.total.filter(|total| *total > 0 && !progress.at_least)?;
     // Rounded down, and in integers: 100 % means that it is all there.
     let percent = u128::from(progress.done.min(total)) * 100 / u128::from(total);
     Some(format!("{percent:3} %"))
@@ -68,6 +71,7 @@ fn percent(progress: &Progress) -> Option<String> {
 fn amount(progress: &Progress) -> Option<String> {
     let done = Bytes(progress.done);
     Some(match progress.total {
+        Some(total) if progress.at_least => format!("{done} of at least {}", Bytes(total)),
         Some(total) => format!("{done} of {}", Bytes(total)),
         None => done.to_string(),
     })
@@ -97,6 +101,7 @@ mod tests {
     const HALF: Progress = Progress {
         done: 904_000_000,
         total: Some(2_150_000_000),
+        at_least: false,
         files: None,
         rate: 1.99e9,
         lanes: 4,
@@ -125,6 +130,15 @@ mod tests {
         assert_eq!(line(&unknown, 80), "904 MB  0 B/s  4 connections");
         let files = Progress { files: Some((3, 100)), ..unknown };
         assert_eq!(line(&files, 80), "904 MB  3 of 100 files  0 B/s  4 connections");
+    }
+
+    #[test]
+    fn what_may_become_more_is_no_share_of_all() {
+        let growing = Progress { at_least: true, files: Some((3, 100)), limit: None, ..HALF };
+        assert_eq!(
+            line(&growing, 110),
+            "904 MB of at least 2.15 GB  3 of at least 100 files  1.99 GB/s  at least 1 s left  4 connections"
+        );
     }
 
     #[test]

@@ -54,6 +54,16 @@ pub enum Error {
         /// The entry.
         name: Name,
     },
+    /// Another name of this run is the same to the target's file system.
+    #[error(
+        "cannot put {name}: to this file system its name is that of {other}, which is there; rename one of them"
+    )]
+    Collides {
+        /// The entry.
+        name: Name,
+        /// The one that is there.
+        other: Name,
+    },
     /// A name that weir uses itself.
     #[error("cannot put {name}: names like .NAME.weir-part are those of weir's unfinished files; rename it")]
     Reserved {

@@ -7,6 +7,7 @@
 mod attributes;
 mod directories;
 mod extras;
+mod folds;
 mod pending;
 mod place;
 mod words;
@@ -26,6 +27,7 @@ use crate::error::Error;
 use crate::source;
 use crate::walk::Identity;
 use directories::Directories;
+use folds::Folds;
 pub use pending::Pending;
 use words::Words;
 pub use words::{Lack, Word};
@@ -80,6 +82,7 @@ struct Shared {
     words: Words,
     /// This file system has no unnamed files.
     no_unnamed: AtomicBool,
+    folds: Folds,
 }
 
 impl Target {
@@ -102,12 +105,24 @@ impl Target {
         let (umask, words, no_unnamed) = (attributes::umask(), Words::default(), AtomicBool::new(false));
         let directories = Mutex::new(Directories::new(directory));
         directories::check_kernel(&directories)?;
-        Ok(Target { shared: Arc::new(Shared { keep, umask, words, no_unnamed }), directories, identity })
+        Ok(Target {
+            shared: Arc::new(Shared { keep, umask, words, no_unnamed, folds: Folds::default() }),
+            directories,
+            identity,
+        })
     }
 
     /// Which directory it is.
     pub fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// Finds out how this file system compares names, for which a file is made for a moment. Without it names that are one there
+    /// are told apart only from the first that is written on.
+    pub fn learn_names(&self) {
+        if let Ok(root) = self.lock().get(b"") {
+            self.shared.folds.learn(&root);
+        }
     }
 
     /// What could not be kept so far.
@@ -125,8 +140,10 @@ impl Target {
     }
 
     /// Begins or goes on with a file that is kept beside its name (`.NAME.weir-part`) when this run ends early.
+    /// What cannot be replaced at the end is said at the beginning.
     pub fn part(&self, entry: &Entry) -> Result<Pending, Error> {
-        let (directory, _) = self.place_of(&entry.name)?;
+        let (directory, last) = self.place_of(&entry.name)?;
+        place::check(&directory, last, "a file", &entry.name)?;
         let pending = Pending::part(&self.shared, directory, &entry.name)?;
         pending.reserve(entry)?;
         Ok(pending)
@@ -150,7 +167,8 @@ impl Target {
     pub fn symlink(&self, entry: &Entry) -> Result<(), Error> {
         let Kind::Symlink { target } = &entry.kind else { return Ok(()) };
         let (directory, last) = self.place_of(&entry.name)?;
-        place::symlink(&directory, last, target, &entry.name)?;
+        let place = || place::symlink(&directory, last, target, &entry.name);
+        self.shared.folds.place(&directory, &entry.name, place)?;
         attributes::of_link(&self.shared, &directory, last, entry)
     }
 
@@ -160,13 +178,19 @@ impl Target {
         let gone = || Error::of("find the first name of", &entry.name, Errno::NOENT);
         let from = self.directory_of(to)?.ok_or_else(gone)?;
         let (directory, last) = self.place_of(&entry.name)?;
-        place::hard_link((&from, to.last()), (&directory, last), &entry.name)
+        let place = || place::hard_link((&from, to.last()), (&directory, last), &entry.name);
+        self.shared.folds.place(&directory, &entry.name, place)
     }
 
-    /// What is there, without its extended attributes; never a [`Kind::HardLink`]. A link on the way is an error.
+    /// What is there, without its extended attributes; never a [`Kind::HardLink`]. A link on the way is an error, and so is what
+    /// this run has put there under another name.
     pub fn existing(&self, name: &Name) -> Result<Option<Entry>, Error> {
         let Some(directory) = self.directory_of(name)? else { return Ok(None) };
-        match source::stat(&directory, name.last()) {
+        let stat = source::stat(&directory, name.last());
+        if let Ok(stat) = &stat {
+            self.shared.folds.claim_seen(&directory, stat, name)?;
+        }
+        match stat {
             Ok(stat) => Entry::from_statx(name.clone(), &stat, |name| {
                 let target = readlinkat(&directory, name.last(), Vec::new());
                 let target = target.map_err(|errno| Error::of("read", name, errno))?;

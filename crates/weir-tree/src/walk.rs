@@ -9,6 +9,7 @@ mod links;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -68,6 +69,8 @@ pub struct Wanted {
     pub hard_links: bool,
     /// Stay on the root's file system.
     pub one_file_system: bool,
+    /// Of a directory that a list names, all that is in it.
+    pub beneath: bool,
     /// A directory to leave out: the target, where it lies in the source.
     pub avoid: Option<Identity>,
 }
@@ -85,6 +88,13 @@ impl Identity {
     /// Of what is open.
     pub(crate) fn of(file: impl AsFd) -> Result<Identity, Errno> {
         Ok(Identity::from_statx(&source::stat(file, b"")?))
+    }
+
+    /// As the standard library tells it.
+    pub fn of_metadata(there: &std::fs::Metadata) -> Identity {
+        let device =
+            u64::from(rustix::fs::major(there.dev())) << 32 | u64::from(rustix::fs::minor(there.dev()));
+        Identity { device, inode: there.ino() }
     }
 
     pub(crate) fn from_statx(stat: &Statx) -> Identity {
@@ -118,6 +128,8 @@ pub struct Walk {
     scratch: Vec<u8>,
     /// A second thing to say about the entry that was just met.
     next: Option<Step>,
+    /// The depth of a directory that a list names, while all that is in it is met.
+    whole: Option<usize>,
 }
 
 /// What comes when no directory is being read.
@@ -146,21 +158,35 @@ impl Walk {
     }
 
     /// A walk through the names of a list (`--files-from`), relative to `root`: each with the directories on the way
-    /// to it, none with what is beneath it. A list in order meets each directory once; another meets some again.
-    pub fn listed<L>(root: PathBuf, list: L, wanted: Wanted) -> Walk
+    /// to it, and with what is beneath it only where that is wanted. A list in order meets each directory once; another meets
+    /// some again. The filter is asked about the names too, and a name that it leaves out is not met.
+    pub fn listed<L>(root: PathBuf, list: L, filter: Filter, wanted: Wanted) -> Walk
     where
         L: Iterator<Item = Result<Name, Error>> + Send + 'static,
     {
-        Walk::with(
-            Todo::List { root: Some(root), names: Box::new(list), at: None },
-            Filter::default(),
-            wanted,
-        )
+        Walk::with(Todo::List { root: Some(root), names: Box::new(list), at: None }, filter, wanted)
+    }
+
+    /// Roots that the walk has not begun.
+    pub fn roots_left(&self) -> usize {
+        match &self.todo {
+            Todo::Roots(roots) => roots.len(),
+            Todo::List { .. } => 0,
+        }
     }
 
     fn with(todo: Todo, filter: Filter, wanted: Wanted) -> Walk {
         let scratch = Vec::with_capacity(BATCH);
-        Walk { todo, filter, wanted, levels: Vec::new(), links: Links::default(), scratch, next: None }
+        Walk {
+            todo,
+            filter,
+            wanted,
+            levels: Vec::new(),
+            links: Links::default(),
+            scratch,
+            next: None,
+            whole: None,
+        }
     }
 
     /// Meets a root: one of the paths on the command line.
@@ -248,7 +274,7 @@ impl Walk {
             self.levels[far].close();
         }
         let mut level = Level::new(entry, identity, opened.map(Arc::new));
-        if let Todo::List { .. } = self.todo {
+        if matches!(self.todo, Todo::List { .. }) && self.whole.is_none() {
             level.exhaust();
         }
         self.levels.push(level);
@@ -314,8 +340,15 @@ impl Walk {
             let around = &level.entry.name;
             if wanted == *around {
                 *at = None;
+                if self.wanted.beneath {
+                    self.whole = Some(self.levels.len());
+                    self.levels.last_mut()?.renew();
+                    return self.read();
+                }
             } else if wanted.is_within(around) {
-                return Some(self.approach(&wanted));
+                if let Some(step) = self.approach(&wanted) {
+                    return Some(step);
+                }
             } else {
                 return self.leave();
             }
@@ -323,7 +356,8 @@ impl Walk {
     }
 
     /// Meets the next component on the way from the innermost directory to `wanted`.
-    fn approach(&mut self, wanted: &Name) -> Step {
+    /// `None`: the filter leaves it out.
+    fn approach(&mut self, wanted: &Name) -> Option<Step> {
         let arrived = |walk: &mut Walk| {
             if let Todo::List { at, .. } = &mut walk.todo {
                 *at = None;
@@ -335,8 +369,18 @@ impl Walk {
             let name = level.entry.name.join(base).ok()?;
             Some((level.directory().cloned()?, Box::from(base), name))
         });
-        let step = step.and_then(|(directory, base, name)| self.meet(&directory, base, name, false));
-        match step {
+        let Some((directory, base, name)) = step else {
+            arrived(self);
+            return Some(Step::Failed(wanted.clone(), Error::on_the_way(wanted, Errno::NOTDIR)));
+        };
+        // Set before the directory is entered, whose names are to be read then.
+        let depth = self.levels.len() + 1;
+        self.whole = (self.wanted.beneath && name == *wanted).then_some(depth);
+        let step = self.meet(&directory, base, name, true);
+        if self.levels.len() < depth {
+            self.whole = None;
+        }
+        Some(match step {
             Some(Step::Found(entry, source)) if entry.is_directory() || entry.name == *wanted => {
                 if entry.name == *wanted {
                     arrived(self);
@@ -347,11 +391,15 @@ impl Walk {
                 arrived(self);
                 Step::Failed(wanted.clone(), error)
             }
-            _ => {
+            Some(_) => {
                 arrived(self);
                 Step::Failed(wanted.clone(), Error::on_the_way(wanted, Errno::NOTDIR))
             }
-        }
+            None => {
+                arrived(self);
+                return None;
+            }
+        })
     }
 }
 
@@ -363,7 +411,11 @@ impl Iterator for Walk {
             return Some(step);
         }
         match &mut self.todo {
-            Todo::List { .. } => self.follow_list(),
+            Todo::List { .. } if self.whole.is_some_and(|depth| self.levels.len() >= depth) => self.read(),
+            Todo::List { .. } => {
+                self.whole = None;
+                self.follow_list()
+            }
             Todo::Roots(_) if !self.levels.is_empty() => self.read(),
             Todo::Roots(roots) => {
                 let root = roots.next()?;

@@ -273,7 +273,7 @@ fn a_list_brings_its_names_and_the_directories_on_the_way() {
     symlink("a", dir.path().join("way")).unwrap();
     let list = "a/b/x\na/y\nway/z\nnowhere\na/b\n";
     let names = weir_tree::filter::names(list.as_bytes(), "list".into(), false);
-    let walk = Walk::listed(dir.path().to_owned(), names, walk::Wanted::default());
+    let walk = Walk::listed(dir.path().to_owned(), names, Filter::default(), walk::Wanted::default());
     let met: Vec<_> = walk
         .map(|step| match step {
             Step::Found(entry, _) => format!("+{}", entry.name),
@@ -286,6 +286,41 @@ fn a_list_brings_its_names_and_the_directories_on_the_way() {
         "-.",
     ];
     assert_eq!(met, expected);
+}
+
+#[test]
+fn a_list_brings_what_is_beneath_its_directories_if_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("a/b/c")).unwrap();
+    for name in ["a/b/x", "a/b/c/y", "a/z", "w"] {
+        fs::write(dir.path().join(name), "text").unwrap();
+    }
+    let found = |list: &'static str, exclude: Option<&str>| {
+        let names = weir_tree::filter::names(list.as_bytes(), "list".into(), false);
+        let mut filter = Filter::default();
+        exclude.into_iter().for_each(|pattern| filter.exclude(pattern.as_bytes()).unwrap());
+        let wanted = walk::Wanted { beneath: true, ..walk::Wanted::default() };
+        let (mut depth, mut found) = (0, Vec::new());
+        for step in Walk::listed(dir.path().to_owned(), names, filter, wanted) {
+            match step {
+                Step::Found(entry, _) => {
+                    depth += i32::from(entry.is_directory());
+                    found.push(entry.name.to_string());
+                }
+                Step::Leave(_) => depth -= 1,
+                Step::Failed(name, error) => panic!("{name}: {error}"),
+            }
+        }
+        assert_eq!(depth, 0, "every directory is left");
+        found.sort();
+        found.dedup();
+        found.join(" ")
+    };
+    assert_eq!(found("a/b\nw\n", None), ". a a/b a/b/c a/b/c/y a/b/x w");
+    assert_eq!(found("a/b/x\na/b\n", None), ". a a/b a/b/c a/b/c/y a/b/x", "also where the walk is already");
+    assert_eq!(found("a/b/c\na/z\n", Some("y")), ". a a/b a/b/c a/z");
+    assert_eq!(found("a/b\nw\n", Some("b/")), ". a w");
+    assert_eq!(found(".\n", None), ". a a/b a/b/c a/b/c/y a/b/x a/z w");
 }
 
 #[test]

@@ -22,6 +22,16 @@ impl Live {
         Live { shown, files, last: None }
     }
 
+    /// Draws the line, if it is time to.
+    pub fn draw(&mut self, now: &progress::Progress) {
+        if !self.shown || self.last.is_some_and(|last| last.elapsed() < BETWEEN) {
+            return;
+        }
+        self.last = Some(Instant::now());
+        let line = progress::line(now, width());
+        let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
+    }
+
     /// Takes the line away.
     pub fn clear(&mut self) {
         if self.last.take().is_some() {
@@ -33,22 +43,15 @@ impl Live {
 
 impl Observer for Live {
     fn progress(&mut self, now: &Progress) {
-        if !self.shown || self.last.is_some_and(|last| last.elapsed() < BETWEEN) {
-            return;
-        }
-        self.last = Some(Instant::now());
-        let line = progress::line(
-            &progress::Progress {
-                done: now.bytes,
-                total: now.total,
-                files: (self.files > 1).then_some((now.files.0 as u64, now.files.1 as u64)),
-                rate: now.rate.0,
-                lanes: now.lanes,
-                limit: now.limit,
-            },
-            width(),
-        );
-        let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
+        self.draw(&progress::Progress {
+            done: now.bytes,
+            total: now.total,
+            at_least: false,
+            files: (self.files > 1).then_some((now.files.0 as u64, now.files.1 as u64)),
+            rate: now.rate.0,
+            lanes: now.lanes,
+            limit: now.limit,
+        });
     }
 }
 

@@ -6,6 +6,8 @@ pub mod listen;
 
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +16,7 @@ use rustix::net::RecvFlags;
 use crate::control::{Control, write_both};
 use crate::error::LaneError;
 use crate::secure::{Direction, Due, Keyring, Opener, Sealer};
-use crate::wire::message::Role;
+use crate::wire::message::{Role, Wait};
 use crate::wire::record::{Footer, HEADER, Header, Kind, Malformed};
 
 /// A peer that is silent for longer while it owes an acknowledgement is gone: a lane's TCP_USER_TIMEOUT (RFC 5482).
@@ -30,6 +32,8 @@ pub struct Lane {
     sealer: Sealer,
     opener: Opener,
     due: Due,
+    /// Bytes read before the first record after the hello.
+    before: u64,
 }
 
 /// The sending end of a lane.
@@ -55,6 +59,9 @@ pub struct LaneReceiver {
     stream: Arc<TcpStream>,
     due: Mutex<Due>,
     opener: Opener,
+    before: u64,
+    /// A thread waits for bytes.
+    waiting: AtomicBool,
 }
 
 /// Fills `bytes` until then: a stranger who sends one byte now and then gets no longer than one who is silent.
@@ -93,6 +100,7 @@ impl Lane {
             sealer: keyring.sealer(id, out),
             opener: keyring.opener(id, back),
             due: Due::default(),
+            before: 0,
         }
     }
 
@@ -117,6 +125,7 @@ impl Lane {
         }
         let mut sealed = vec![0; self.opener.sealed_len(&header)];
         read_by(&mut self.stream, &mut sealed, until)?;
+        self.before += (HEADER + sealed.len()) as u64;
         let plain = self.opener.open(&header, &mut sealed).map_err(|_| LaneError::Stranger)?;
         let (_, footer) = Footer::split(plain)?;
         let ours = footer.kind == Kind::Hello && footer.file == u64::from(self.id);
@@ -147,6 +156,8 @@ impl Lane {
             stream: Arc::new(self.stream),
             due: Mutex::new(self.due),
             opener: self.opener,
+            before: self.before,
+            waiting: AtomicBool::new(false),
         }
     }
 }
@@ -201,13 +212,27 @@ impl LaneReceiver {
     pub fn read(&self, sealed: &mut Vec<u8>) -> Result<Option<Header>, LaneError> {
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let mut header = [0; HEADER];
-        if !self.fill(&mut header, true)? {
-            return Ok(None);
-        }
-        let header = due.take(&header)?;
+        self.waiting.store(true, Relaxed);
+        let header = match self.fill(&mut header, true) {
+            Ok(true) => due.take(&header)?,
+            Ok(false) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
         sealed.resize(self.opener.sealed_len(&header), 0);
         self.fill(sealed, false)?;
+        self.waiting.store(false, Relaxed);
         Ok(Some(header))
+    }
+
+    /// How far it has come, while a thread waits for more.
+    pub fn wait(&self) -> Option<Wait> {
+        if !self.waiting.load(Relaxed) {
+            return None;
+        }
+        let info = weir_observe::tcp_info::read(self.stream.as_fd()).ok()?;
+        let bytes = info.bytes_received?.saturating_sub(self.before);
+        let rto = info.rto.unwrap_or_default().as_millis();
+        Some(Wait { lane: self.id, bytes, rto: u32::try_from(rto).unwrap_or(u32::MAX) })
     }
 
     /// Opens a record where it lies.

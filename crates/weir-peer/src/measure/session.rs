@@ -15,6 +15,7 @@ use crate::end::{Context, End, Event, Events, listen_to};
 use crate::error::Error;
 use crate::hello;
 use crate::maker::{LaneMaker, Way};
+use crate::secure::{Keyring, Secret};
 use crate::sender::spawn;
 use crate::session::{self, LaneOptions, next};
 use crate::ssh::{Far, Host};
@@ -121,11 +122,10 @@ impl<'a> Session<'a> {
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
         let gone = || Error::Lost { host: job.host.shown().to_owned(), why: None };
-        let mut output = far.output.take().ok_or_else(gone)?;
         let control = Arc::new(Control::new(far.input.take().ok_or_else(gone)?));
         let own = hello::own(&job.version);
         control.send(&Message::Hello(own.clone()));
-        let Message::Hello(theirs) = next(&mut output, &to)? else {
+        let Message::Hello(theirs) = next(&mut far, &to)? else {
             return Err(to.out_of_turn("something before hello"));
         };
         hello::check(job.host.shown(), &theirs)?;
@@ -133,19 +133,22 @@ impl<'a> Session<'a> {
             Role::Sender => (Role::Receiver, vec![job.target.clone()], job.sources.clone()),
             Role::Receiver => (Role::Sender, job.sources.clone(), vec![job.target.clone()]),
         };
-        let (start, keyring, _) =
-            session::start(role, paths, &job.lanes, &Options::default(), (&own, &theirs))?;
+        let cipher = session::cipher(&job.lanes, &own, &theirs);
+        let secret = Secret::draw()?;
+        let keyring = Keyring::new(&secret, cipher);
+        let start = session::start_of(role, paths, &job.lanes, &Options::default(), (&secret, cipher));
         control.send(&Message::Measure(Measure::Begin(Box::new(start))));
         let context = Context { keyring: keyring.clone(), role: job.role, events: to.clone() };
         let meter = Meter::new(Arc::clone(&control), to.clone(), keyring, job.role, own_paths);
         let end = End::Meter(Arc::clone(&meter));
-        let Message::Listening(listening) = next(&mut output, &to)? else {
+        let Message::Listening(listening) = next(&mut far, &to)? else {
             return Err(to.out_of_turn("something else than where it listens"));
         };
         let shared = own.boot == theirs.boot;
         let count = session::lanes_at_first(&job.lanes, shared);
         let lanes = LaneOptions { count, ..job.lanes.clone() };
         let maker = LaneMaker::new(lanes, context, end.clone(), Arc::clone(&control), listening, &job.host);
+        let output = far.output.take().ok_or_else(gone)?;
         spawn("control", move || listen_to(output, &end, &to));
         Ok(Session { job, far, control, meter, events, maker, shared })
     }

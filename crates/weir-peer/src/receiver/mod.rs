@@ -7,6 +7,7 @@ mod incoming;
 pub mod journal;
 mod landing;
 mod store;
+mod waits;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -27,10 +28,11 @@ use crate::roots::{self, Placement};
 use crate::sender::spawn;
 use crate::subtrees::Digest;
 use crate::watch::{LOOK, Watch, Worker};
-use crate::wire::message::{Failure, FailureKind, Message, Options, Problem, Role, Root, Totals};
+use crate::wire::message::{Failure, FailureKind, Found, Message, Options, Problem, Role, Root, Totals};
 use crate::wire::record::{HEADER, Header};
 use incoming::{Incoming, Progress};
 use landing::Landing;
+use waits::Waits;
 
 /// Threads that take turns on a lane.
 const TURNS: usize = 2;
@@ -54,6 +56,8 @@ pub struct Receiver {
     ssh: Mutex<Option<SyncSender<Vec<u8>>>>,
     landing: Landing,
     counts: Counts,
+    /// What the sender's walk has found, as it told it last.
+    found: Mutex<Found>,
     workers: Mutex<Vec<Arc<Worker>>>,
     /// Folders of whose content only a part has been told.
     keeps: Mutex<HashMap<Name, HashSet<Vec<u8>>>>,
@@ -93,6 +97,7 @@ impl Receiver {
             ssh: Mutex::default(),
             landing: Landing::default(),
             counts: Counts::default(),
+            found: Mutex::default(),
             workers: Mutex::default(),
             keeps: Mutex::default(),
             over: AtomicBool::new(false),
@@ -222,6 +227,16 @@ impl Receiver {
         }
     }
 
+    /// What the sender has found so far.
+    pub fn found(&self) -> Found {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sender tells what it has found.
+    pub(crate) fn told(&self, found: Found) {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    }
+
     /// What was done so far.
     pub fn totals(&self) -> Totals {
         self.counts.totals()
@@ -343,11 +358,15 @@ impl Receiver {
     fn observe(&self) {
         let output = roots::expand(&self.wanted.to);
         let mut watch = Watch::new(Role::Receiver, Some(&output));
+        let mut waits = Waits::default();
         while !self.over.load(Relaxed) {
             std::thread::sleep(LOOK);
             let sockets: Vec<_> =
                 self.lanes().values().map(|lane| (lane.id, Some(Arc::clone(lane.stream())))).collect();
             watch.look(&sockets, &self.workers());
+            for wait in waits.look(Instant::now(), self.lanes().values()) {
+                self.control.send(&Message::Waits(wait));
+            }
             if let Some(closed) = watch.close(&self.counts.bytes, None) {
                 self.events.send(Event::Window(Box::new(closed.sample)));
             }

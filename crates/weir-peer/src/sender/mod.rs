@@ -6,15 +6,19 @@
 //! the queue there is.
 
 mod batch;
+mod health;
 pub(crate) mod lanes;
 mod packer;
 mod producer;
 mod queue;
+mod silence;
 mod source;
+mod twice;
 mod worker;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::Sender as Outbox;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -31,15 +35,20 @@ use crate::counts::Counts;
 use crate::end::{Event, Events};
 use crate::error::Error;
 use crate::lane::{Lane, LaneSender};
+use crate::list::Names;
 use crate::secure::Keyring;
 use crate::subtrees::Digest;
 use crate::watch::{LOOK, Watch, Worker};
-use crate::wire::message::{Answer, Failure, FailureKind, Message, Offered, Options, Problem, Role, Totals};
+use crate::wire::message::{
+    Answer, Failure, FailureKind, Found, Message, Offered, Options, Problem, Role, Totals,
+};
 pub(crate) use producer::digest_of_file;
 
+use health::Health;
 use lanes::Lanes;
 use packer::Packer;
 use queue::{Item, Job, Queue};
+use silence::Silence;
 use source::SourceFile;
 
 /// A file of at most this many bytes travels in a batch, without an offer and an answer of its own.
@@ -57,15 +66,22 @@ pub struct Sender {
     keyring: Keyring,
     /// The sources, until it is known what they are to be called.
     roots: Mutex<Vec<Root>>,
+    /// What is to be copied of the one source, where a list says that.
+    names: Mutex<Option<Names>>,
+    /// Where the driver's pieces of the list go.
+    pieces: Mutex<Option<Outbox<Vec<Name>>>>,
     queue: Queue,
     lanes: Lanes,
+    silence: Silence,
     files: Mutex<Files>,
     limiter: Option<Limiter>,
     packer: Packer,
     counts: Counts,
     workers: Mutex<Vec<Arc<Worker>>>,
-    /// Bytes of the files that the walk has found.
+    /// Bytes of the files that the walk has found, without those that are at the target.
     found: AtomicU64,
+    /// Files that it has found.
+    found_files: AtomicU64,
     over: AtomicBool,
 }
 
@@ -115,28 +131,42 @@ impl Sender {
         let start = Instant::now();
         let limiter = options.rate_cap.map(|rate| Limiter::new(Rate(rate as f64)));
         let packer = Packer::new(options.codec, start);
+        let (names, pieces) = match options.listed {
+            true => Some(Names::asked_of(Arc::clone(&control))).unzip(),
+            false => (None, None),
+        };
         Arc::new(Sender {
             control,
             events,
             options,
             keyring,
             roots: Mutex::new(roots),
+            names: Mutex::new(names),
+            pieces: Mutex::new(pieces),
             queue: Queue::new(),
             lanes: Lanes::default(),
+            silence: Silence::default(),
             files: Mutex::default(),
             limiter,
             packer,
             counts: Counts::default(),
             workers: Mutex::default(),
             found: AtomicU64::new(0),
+            found_files: AtomicU64::new(0),
             over: AtomicBool::new(false),
         })
+    }
+
+    /// The names of the list are these: the driver need not be asked.
+    pub(crate) fn take_names(&self, names: Names) {
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
     }
 
     /// Begins to send, under these names: one thread walks, others work.
     fn start(self: &Arc<Self>, names: Vec<Name>) -> Result<(), Error> {
         let mut roots = std::mem::take(&mut *self.roots.lock().unwrap_or_else(PoisonError::into_inner));
-        if roots.is_empty() || roots.len() != names.len() {
+        let listed = self.options.listed;
+        if roots.is_empty() || roots.len() != names.len() || listed && roots.len() > 1 {
             return Err(self.events.out_of_turn("where other sources go"));
         }
         for (root, name) in roots.iter_mut().zip(names) {
@@ -183,6 +213,7 @@ impl Sender {
     /// A lane is over. Tells who manages lanes, once.
     pub fn lane_lost(&self, id: u32, why: &str) {
         let stood = self.lanes.remove(id);
+        self.silence.forget(id);
         // Each time: a worker that had taken the lane may have noted its record only after it was removed.
         self.queue.lane_lost(id);
         if stood {
@@ -223,6 +254,16 @@ impl Sender {
                 self.retire(id);
                 Ok(())
             }
+            Message::Waits(wait) => {
+                self.waited_for(&wait);
+                Ok(())
+            }
+            Message::Names(names) => {
+                // One that does not walk any more wants none.
+                let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+                let _ = pieces.as_ref().map(|pieces| pieces.send(names));
+                Ok(())
+            }
             Message::LaneLost(id, why) => {
                 self.lane_lost(id, &why);
                 Ok(())
@@ -236,6 +277,7 @@ impl Sender {
         self.over.store(true, Relaxed);
         self.queue.stop();
         self.lanes.stop();
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// What was done so far.
@@ -243,9 +285,11 @@ impl Sender {
         self.counts.totals()
     }
 
-    /// Bytes of all files, once the walk has found them all.
-    pub fn total(&self) -> Option<u64> {
-        self.queue.is_exhausted().then(|| self.found.load(Relaxed))
+    /// What the walk has found so far.
+    pub fn has_found(&self) -> Found {
+        // Asked first: what is counted after that is counted all.
+        let all = self.queue.is_exhausted();
+        Found { files: self.found_files.load(Relaxed), bytes: self.found.load(Relaxed), all }
     }
 
     /// What went through which codec: number, level, bytes before and after.
@@ -260,9 +304,11 @@ impl Sender {
     fn observe(&self) {
         let mut watch = Watch::new(Role::Sender, None);
         let mut packed = 0;
+        let mut health = Health::default();
         while !self.over.load(Relaxed) {
             std::thread::sleep(LOOK);
             watch.look(&self.lanes.sockets(), &self.workers());
+            self.look_after_lanes(&mut health, Instant::now());
             let Some(mut closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
             let now = self.counts.packed.load(Relaxed);
             let handed =
@@ -297,6 +343,7 @@ impl Sender {
             }
             Answer::Nothing => {
                 self.counts.unchanged.fetch_add(1, Relaxed);
+                self.found.fetch_sub(waiting.entry.size(), Relaxed);
                 self.count_file(&waiting.entry);
                 self.queue.settle(waiting.number);
             }

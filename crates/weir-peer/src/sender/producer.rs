@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
 
 use super::queue::Item;
+use super::twice::Twice;
 use super::{SMALL, Sender, Waiting};
 use crate::subtrees::Digest;
 use crate::wire::batch::Keep;
@@ -32,12 +34,21 @@ struct Gathered {
 impl Sender {
     pub(super) fn walk(&self, roots: Vec<Root>) {
         let archive = self.options.archive;
-        let wanted = Wanted { xattrs: archive, hard_links: archive, one_file_system: false, avoid: None };
+        let beneath = self.options.recursive;
+        let wanted = Wanted { xattrs: archive, hard_links: archive, beneath, ..Wanted::default() };
         let mut gathered = Gathered::default();
-        for step in Walk::new(roots, self.options.filter.clone(), wanted) {
+        let twice = Twice::of(&roots);
+        let mut walk = self.walk_of(roots, wanted);
+        while let Some(step) = walk.next() {
             let Some(number) = self.queue.number_or(|| self.offer(&mut gathered.offers)) else { return };
             match step {
-                Step::Found(entry, source) => self.found(number, entry, source, &mut gathered),
+                Step::Found(entry, source) => match twice.check(&entry, walk.roots_left()) {
+                    Ok(()) => self.found(number, entry, source, &mut gathered),
+                    Err(failure) => {
+                        self.problem(entry.name, failure);
+                        self.queue.settle(number);
+                    }
+                },
                 Step::Leave(entry) => self.leave(number, entry, &mut gathered),
                 Step::Failed(name, error) => {
                     gathered.failed = true;
@@ -51,8 +62,19 @@ impl Sender {
         self.queue.exhausted();
     }
 
+    /// Through all of the sources, or through what a list names in the only one.
+    fn walk_of(&self, roots: Vec<Root>, wanted: Wanted) -> Walk {
+        let filter = self.options.filter.clone();
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (names, &roots[..]) {
+            (Some(names), [root]) => Walk::listed(root.path.clone(), names.map(Ok), filter, wanted),
+            _ => Walk::new(roots, filter, wanted),
+        }
+    }
+
     fn found(&self, number: u64, entry: Entry, source: Source, gathered: &mut Gathered) {
         self.found.fetch_add(entry.size(), Relaxed);
+        self.found_files.fetch_add(entry.is_file().into(), Relaxed);
         if let Some((folder, names)) = gathered.folders.last_mut()
             && entry.name.parent().as_ref() == Some(folder)
         {

@@ -120,6 +120,7 @@ impl Sender {
         self.counts.packed.fetch_add(plain.len() as u64, Relaxed);
         // Known before it is sent, since the answer may come before this thread runs again.
         self.queue.sent(lane.id, sequence, job);
+        self.silence.sending(lane.id, header.len() + plain.len());
         clock.enter(Stage::Send);
         match lane.send(&header, plain) {
             Ok(()) => self.lanes.give_back(lane),

@@ -19,6 +19,9 @@ pub const MAX_OFFERS: usize = 1024;
 /// Sources on a command line.
 pub const MAX_ROOTS: usize = 16384;
 
+/// Names in one piece of a list.
+pub const MAX_NAMES: usize = 16384;
+
 /// Addresses of a host.
 pub const MAX_ADDRESSES: usize = 64;
 
@@ -34,7 +37,7 @@ pub enum Message {
     Start(Box<Start>),
     /// Where lanes are accepted.
     Listening(Listening),
-    /// Connect to the driver.
+    /// Connect there, to the driver or to the other far end.
     Dial(Listening, u32),
     /// How that went: the lane, and why not.
     Dialled(u32, Option<String>),
@@ -76,6 +79,14 @@ pub enum Message {
     Abort(Failure),
     /// Of a session that only measures.
     Measure(Measure),
+    /// How far this end is.
+    Tally(Totals, Found),
+    /// The next names of the list are wanted.
+    MoreNames,
+    /// The next names of the list; none at its end.
+    Names(Vec<Name>),
+    /// A lane on which nothing comes.
+    Waits(Wait),
 }
 
 /// Who speaks.
@@ -144,7 +155,7 @@ pub struct Ports {
 pub struct Options {
     /// Modes, times, owners, extended attributes, symbolic and hard links (`-a`).
     pub archive: bool,
-    /// Folders are copied too.
+    /// Folders are copied with all that is in them, also those that a list names.
     pub recursive: bool,
     /// Leave files that look the same, send of others what differs.
     pub update: bool,
@@ -162,6 +173,8 @@ pub struct Options {
     pub codec: Option<(u8, i32)>,
     /// Wait for the disk before a file gets its name.
     pub sync: bool,
+    /// Only what a list names is copied, which the driver has (`--files-from`).
+    pub listed: bool,
 }
 
 /// Where lanes are accepted.
@@ -169,7 +182,7 @@ pub struct Options {
 pub struct Listening {
     /// The port; 0 for none.
     pub port: u16,
-    /// Addresses to try, the likeliest first.
+    /// Addresses to try, the likeliest first. The unspecified one (0.0.0.0) stands for that from which ssh came.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -273,6 +286,28 @@ pub struct Totals {
     pub packed: u64,
 }
 
+/// What a sender's walk has found so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Files.
+    pub files: u64,
+    /// Bytes of their content, without files that are at the target already.
+    pub bytes: u64,
+    /// The walk has ended: there are no more.
+    pub all: bool,
+}
+
+/// A lane on which a receiver waits for bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Which.
+    pub lane: u32,
+    /// Bytes of it that have come, from the first record after the hello on.
+    pub bytes: u64,
+    /// The retransmission timeout of its socket, in milliseconds.
+    pub rto: u32,
+}
+
 impl Message {
     /// The caps that a parser of sequences does not know.
     pub(super) fn is_sound(&self) -> bool {
@@ -288,6 +323,7 @@ impl Message {
             Message::Roots(roots) => roots.len() <= MAX_ROOTS,
             Message::Placed(names) => names.len() <= MAX_ROOTS,
             Message::Offer(offers) => offers.len() <= MAX_OFFERS,
+            Message::Names(names) => names.len() <= MAX_NAMES,
             Message::Answer(answers) => {
                 let few = |answer: &Answer| match answer {
                     Answer::Rest(nodes) => nodes.len() <= MAX_SUBTREES,

@@ -112,10 +112,28 @@ impl Directories {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(Error::of("create the directory of", name, errno)),
             }
-            directory = self.get(&path[..end]).map_err(|errno| Error::on_the_way(name, errno))?;
+            let inside = self.get(&path[..end]).map_err(|errno| Error::on_the_way(name, errno))?;
+            shared.folds.claim(&directory, &inside, &Name::new(&path[..end])?)?;
+            directory = inside;
             there = end;
         }
+        if shared.folds.any() {
+            self.check_way(path, name, shared)?;
+        }
         Ok(directory)
+    }
+
+    /// No directory on the way to `path` is another one's under a name that the file system holds for the same.
+    fn check_way(&mut self, path: &[u8], name: &Name, shared: &Shared) -> Result<(), Error> {
+        let failed = |errno| Error::on_the_way(name, errno);
+        let mut around = self.get(b"").map_err(failed)?;
+        let slashes = (0..path.len()).filter(|at| path[*at] == b'/');
+        for end in slashes.chain((!path.is_empty()).then_some(path.len())) {
+            let inside = self.get(&path[..end]).map_err(failed)?;
+            shared.folds.claim(&around, &inside, &Name::new(&path[..end])?)?;
+            around = inside;
+        }
+        Ok(())
     }
 
     /// Closes what is at or beneath `name`.
@@ -180,6 +198,7 @@ impl Target {
             Some(Some(mode)) => Was::Borrowed(mode),
             None => Was::There,
         };
+        self.shared.folds.finished(name);
         attributes::of_file(&self.shared, directory.as_fd(), entry, was)
     }
 

@@ -31,8 +31,8 @@ impl Target {
         let mut extras = Vec::new();
         for (base, is_directory) in list(&open).map_err(|errno| Error::of("read", directory, errno))? {
             let is_part = |parts: &mut Option<HashSet<Vec<u8>>>| {
-                let parts =
-                    parts.get_or_insert_with(|| keep.iter().map(|last| pending::part_name(last)).collect());
+                let parts = parts
+                    .get_or_insert_with(|| keep.iter().flat_map(|last| pending::part_names(last)).collect());
                 parts.contains(&base)
             };
             if keep.contains(&base) || pending::is_part_name(&base) && is_part(&mut parts) {

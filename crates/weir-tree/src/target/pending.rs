@@ -55,13 +55,12 @@ enum Standing {
     Finished,
 }
 
-/// The name of the part of a file: `.NAME.weir-part`, or a digest of NAME where that is too long.
-pub(super) fn part_name(last: &[u8]) -> Vec<u8> {
-    let middle = match last.len() + 1 + PART.len() <= MAX_COMPONENT {
-        true => last.to_vec(),
-        false => blake3::hash(last).to_hex().as_bytes().to_vec(),
-    };
-    [b".", &middle[..], PART].concat()
+/// The names that the part of a file may have: `.NAME.weir-part`, and with a digest of NAME where that is too long, which a
+/// file system may find of shorter names too.
+pub(super) fn part_names(last: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let plain = (last.len() + 1 + PART.len() <= MAX_COMPONENT).then(|| last.to_vec());
+    let short = blake3::hash(last).to_hex().as_bytes().to_vec();
+    plain.into_iter().chain([short]).map(|middle| [b".", &middle[..], PART].concat())
 }
 
 /// Is it the name of a part or of a file in passing?
@@ -71,10 +70,14 @@ pub(super) fn is_part_name(last: &[u8]) -> bool {
 
 /// Removes the part of `name`.
 pub(super) fn discard_part(directory: &OwnedFd, name: &Name) -> Result<(), Error> {
-    match unlinkat(directory, part_name(name.last()), AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(Error::of("remove the part of", name, errno)),
+    for part in part_names(name.last()) {
+        match unlinkat(directory, part, AtFlags::empty()) {
+            Ok(()) => return Ok(()),
+            Err(Errno::NOENT | Errno::NAMETOOLONG) => {}
+            Err(errno) => return Err(Error::of("remove the part of", name, errno)),
+        }
     }
+    Ok(())
 }
 
 impl Pending {
@@ -108,9 +111,11 @@ impl Pending {
 
     /// The part of a file, perhaps of an earlier run; locked against other weirs.
     pub(super) fn part(shared: &Arc<Shared>, directory: Arc<OwnedFd>, name: &Name) -> Result<Pending, Error> {
-        let part = part_name(name.last());
         let failed = |errno| Error::of("open the part of", name, errno);
-        let (file, adopted) = match create(&directory, &part) {
+        let mut tried = part_names(name.last()).map(|part| (create(&directory, &part), part));
+        let first = tried.find(|(made, _)| !matches!(made, Err(Errno::NAMETOOLONG)));
+        let (made, part) = first.ok_or_else(|| failed(Errno::NAMETOOLONG))?;
+        let (file, adopted) = match made {
             Ok(file) => (file, false),
             Err(Errno::EXIST) => match adopt(&directory, &part).map_err(failed)? {
                 Some(file) => (file, true),
@@ -121,6 +126,8 @@ impl Pending {
             },
             Err(errno) => return Err(failed(errno)),
         };
+        // The part of another name of this run, where the two are one.
+        shared.folds.claim(&directory, &file, name)?;
         // Where a file system has no locks (some network ones) it goes on without.
         if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(Error::Locked { name: name.clone() });
@@ -213,15 +220,16 @@ impl Pending {
             }
         };
         attributes::of_file(&self.shared, self.file.as_fd(), entry, was)?;
-        match &self.standing {
-            Standing::Unnamed => place::link(self.file.as_fd(), &self.directory, last, &self.name)?,
+        let place = || match &self.standing {
+            Standing::Unnamed => place::link(self.file.as_fd(), &self.directory, last, &self.name),
             Standing::Passing(passing) | Standing::Part { part: passing, .. } => {
                 place::check(&self.directory, last, "a file", &self.name)?;
                 self.still_there()?;
-                place::rename(&self.directory, passing, last, &self.name)?;
+                place::rename(&self.directory, passing, last, &self.name)
             }
-            Standing::Finished => {}
-        }
+            Standing::Finished => Ok(()),
+        };
+        self.shared.folds.place(&self.directory, &self.name, place)?;
         self.standing = Standing::Finished;
         Ok(())
     }

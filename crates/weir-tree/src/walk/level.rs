@@ -61,6 +61,11 @@ impl Level {
         self.exhausted = true;
     }
 
+    /// It is read from its beginning after all, where it can be: nothing was before.
+    pub fn renew(&mut self) {
+        self.exhausted = self.directory.is_none();
+    }
+
     /// It was open and is to be opened again before it is read on.
     pub fn is_closed(&self) -> bool {
         self.closed

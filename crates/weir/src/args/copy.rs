@@ -14,22 +14,27 @@ Examples:
   weir cp big.iso host:                                 into the home folder there
   weir cp user@host:/data/set ./                        a folder from there, with all in it
   weir cp -a --update src/ host:/backup/src/            what is in src, and only what has changed
+  weir cp one:/data/set two:/data/                      between two others: from one to two, where one reaches the other
+  find . -name '*.c' | weir cp --files-from - ./ host:  what a list names
   weir cp -P 2222 -J gate file host:/tmp/               ssh's flags, as scp has them
 DIR/ means what is in DIR, DIR the folder itself. The same command goes on where an interrupted one stopped
-(.NAME.weir-part at the target holds what came). The far host needs ssh; weir itself is copied to ~/.cache/weir there where it is missing.";
+(.NAME.weir-part at the target holds what came, for as long as the source keeps its size and time; --delete removes the parts of files that
+the source does not have, find DIR -name '.*.weir-part' -delete all of them). Names that the target holds for one, and what two sources have
+under one name, are copied once and told. Between two hosts the data go from one to the other where either can connect, else through
+here: over connections to both, or inside ssh. The far host needs ssh; weir itself is copied to ~/.cache/weir there where it is missing.";
 
 /// `weir cp`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Cp {
-    /// What to copy, one or more, and last where to: paths, [USER@]HOST:PATH on one side.
+    /// What to copy, one or more, and last where to: paths, or [USER@]HOST:PATH on one side or both.
     #[arg(value_name = "SRC... DST", required = true, num_args = 2..)]
     pub paths: Vec<OsString>,
 
     /// Keep owners, extended attributes and hard links too (modes, times and symbolic links always are).
     #[arg(short, long)]
     pub archive: bool,
-    /// Copy folders: always done, here because fingers say it.
+    /// Copy folders with all that is in them: always done, but for folders that --files-from names.
     #[arg(short, long)]
     pub recursive: bool,
     /// Leave files alone that have the same size and time at the target.
@@ -53,6 +58,12 @@ pub struct Cp {
     /// Take what PATTERN matches, though --exclude matches it too.
     #[arg(long, value_name = "PATTERN")]
     pub include: Vec<OsString>,
+    /// Copy only what FILE names (- for standard input), a path relative to SRC on each line; folders on the way come along.
+    #[arg(long, value_name = "FILE")]
+    pub files_from: Option<OsString>,
+    /// The names of --files-from end with NUL (as find -print0 writes them).
+    #[arg(short = '0', long, requires = "files_from")]
+    pub from0: bool,
     /// Compress by this codec alone (none, lz4, zstd, zlib ..., zstd:9 for a level) [default: what suits link and data best].
     #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = parse_codec)]
     pub codec: Option<(u8, i32)>,
@@ -69,6 +80,9 @@ pub struct Cp {
     /// Listen for data connections on these ports only, here or there (such as 5000-5010).
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
     pub port_range: Option<Ports>,
+    /// Between two hosts: send the data through this machine, also where one could reach the other.
+    #[arg(short = '3')]
+    pub through_here: bool,
     /// Use exactly LANES data connections.
     #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub lanes: Option<u32>,

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -14,15 +15,16 @@ use anyhow::Context;
 use weir_codec::codec::Codec;
 use weir_model::verdict;
 use weir_peer::error::Error;
+use weir_peer::list::List;
 use weir_peer::maker::Way;
 use weir_peer::sender::CodecShare;
 use weir_peer::session::{self, Job, LaneOptions, Report};
 use weir_peer::ssh::Host;
 use weir_peer::wire::message::{Deed, FailureKind, Options, Role};
+use weir_report::progress::Progress;
 use weir_report::schema::{FileRecord, Outcome, Record};
 use weir_report::{json, terminal};
 
-use weir_transfer::job::{Observer, Progress};
 use weir_tree::{Filter, Name};
 use weir_units::{Bytes, Rate};
 
@@ -53,14 +55,14 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     let mut pace = Pace::default();
     let report = session::run(&job, &stop, &mut |now| match &now.would {
         Some((deed, name)) => would(&mut live, *deed, name),
-        None => live.progress(&pace.progress(now)),
+        None => live.draw(&pace.progress(now)),
     });
     live.clear();
     let foretold = Foretold::of(&job, &report);
     let record = record(&job, &report, foretold.as_ref());
     say(cp, &record)?;
     if !cp.voice.quiet && !cp.voice.json {
-        say_how(&report)?;
+        say_how(&job, &report)?;
         foretold.map_or(Ok(()), |foretold| foretold.say(&record))?;
     }
     Ok(exit_code(&report))
@@ -90,14 +92,15 @@ impl Pace {
             self.seen.pop_front();
         }
         let (since, before) = self.seen[0];
+        let moved = now.totals.bytes.saturating_sub(before);
         Progress {
-            elapsed: now.elapsed,
-            bytes: now.totals.bytes + now.totals.kept,
-            total: now.total,
-            rate: Rate::of(now.totals.bytes - before, now.elapsed - since),
+            done: now.totals.bytes + now.totals.kept,
+            total: (now.found.files > 0 || now.found.all).then_some(now.found.bytes),
+            at_least: !now.found.all,
+            files: (now.found.files > 1).then_some((now.totals.files, now.found.files)),
+            rate: Rate::of(moved, now.elapsed - since).0,
             lanes: now.lanes,
             limit: now.limit,
-            files: (now.totals.files as usize, 0),
         }
     }
 }
@@ -105,25 +108,25 @@ impl Pace {
 fn job(cp: &Cp) -> Result<Job, Usage> {
     let places: Vec<Place> = cp.paths.iter().map(place).collect();
     let Some((target, sources)) = places.split_last() else { return Err(Usage("nothing to copy".into())) };
+    let list = list(cp, sources.len())?;
     let from = sources.first().and_then(|first| first.host.clone());
     if sources.iter().any(|source| source.host != from) {
         return Err(Usage("sources are on different hosts; copy from one after the other".into()));
     }
-    let (role, host) = match (from, &target.host) {
-        (None, host) => (Role::Sender, host.clone()),
-        (Some(host), None) => (Role::Receiver, Some(host)),
-        (Some(_), Some(_)) => {
-            return Err(Usage("source and target are both remote; run weir on one of them".into()));
-        }
+    let (role, host, from) = match (from, &target.host) {
+        (None, host) => (Role::Sender, host.clone(), None),
+        (Some(host), None) => (Role::Receiver, Some(host), None),
+        (from, to) => (Role::Sender, to.clone(), from),
     };
     Ok(Job {
         host: Host { name: host, ssh: cp.ssh() },
-        sources: sources.iter().map(|source| source.path.clone()).collect(),
+        from: from.map(|name| Host { name: Some(name), ssh: cp.ssh() }),
+        sources: sources.iter().map(|source| source_path(&source.path, list.is_some())).collect(),
         target: target.path.clone(),
         role,
         options: Options {
             archive: cp.archive,
-            recursive: true,
+            recursive: list.is_none() || cp.recursive,
             update: cp.update,
             checksum: cp.checksum,
             delete: cp.delete,
@@ -132,15 +135,39 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
             codec: cp.codec,
             rate_cap: cp.limit_rate.map(|rate| rate.0.max(1.0) as u64),
             sync: cp.sync,
+            listed: list.is_some(),
         },
+        list,
         lanes: LaneOptions {
             transport: cp.transport.map(Into::into),
             ports: cp.port_range,
+            through_here: cp.through_here,
             plain: cp.plain,
             count: cp.lanes,
         },
         version: VERSION.to_owned(),
     })
+}
+
+/// The list of what is copied, if there is one.
+fn list(cp: &Cp, sources: usize) -> Result<Option<List>, Usage> {
+    let Some(file) = &cp.files_from else { return Ok(None) };
+    if sources != 1 {
+        return Err(Usage("--files-from names what is in one folder; there are several sources".into()));
+    }
+    if cp.delete {
+        return Err(Usage(
+            "--delete would remove all that --files-from leaves out; use --exclude instead".into(),
+        ));
+    }
+    let path = (file != "-").then(|| PathBuf::from(file));
+    Ok(Some(List { path, nul: cp.from0 }))
+}
+
+/// What a list names is in the source, whether that was written with a slash at its end or not.
+fn source_path(path: &[u8], listed: bool) -> Vec<u8> {
+    let slash = if listed && !path.is_empty() && !path.ends_with(b"/") { &b"/"[..] } else { b"" };
+    [path, slash].concat()
 }
 
 /// Includes before excludes: the first that matches decides, so this is what both together mean whatever their order.
@@ -201,6 +228,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
         .collect();
     let cp = serde_json::json!({
         "host": job.host.shown(),
+        "from": job.from.as_ref().map(Host::shown),
         "sources": job.sources.iter().map(|path| shown(path)).collect::<Vec<_>>(),
         "target": shown(&job.target),
         "files": report.totals.files,
@@ -213,6 +241,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
         "transport": match report.way {
             Some(Way::There) => Some("tcp"),
             Some(Way::Back) => Some("tcp-back"),
+            Some(Way::Relay) => Some("relay"),
             Some(Way::Ssh) => Some("ssh"),
             None => None,
         },
@@ -227,7 +256,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
 }
 
 /// How the data went: codecs, cipher, transport; what a detour costs.
-fn say_how(report: &Report) -> anyhow::Result<()> {
+fn say_how(job: &Job, report: &Report) -> anyhow::Result<()> {
     let mut stderr = std::io::stderr().lock();
     let raw: u64 = report.codecs.iter().map(|share| share.raw).sum();
     let packed: u64 = report.codecs.iter().map(|share| share.packed).sum();
@@ -237,17 +266,31 @@ fn say_how(report: &Report) -> anyhow::Result<()> {
         let words: Vec<String> = shares.iter().take(3).map(|share| share_in_words(share, raw)).collect();
         writeln!(stderr, "codecs: {} ({} as {})", words.join(", "), Bytes(raw), Bytes(packed))?;
     }
-    if report.way == Some(Way::Ssh) {
+    if let Some(cost) = detour(job, report.way) {
         let tried =
             if report.tried.is_empty() { String::new() } else { format!(" ({})", report.tried.join("; ")) };
-        let cost = "one processor encrypts at each end, and 2 MB a round trip are the most";
-        writeln!(stderr, "the data went inside ssh{}: {cost}", weir_report::escape::escape(&tried))?;
+        writeln!(stderr, "{}{}", cost, weir_report::escape::escape(&tried))?;
     }
     let harmless = report.problems.iter().filter(|problem| problem.harmless);
     for problem in harmless {
         writeln!(stderr, "note: {}", weir_report::escape::escape(&problem.failure.words))?;
     }
     Ok(())
+}
+
+/// What a way costs that is not the first choice.
+fn detour(job: &Job, way: Option<Way>) -> Option<&'static str> {
+    match (way?, &job.from) {
+        (Way::Relay, _) => Some("the data went through this machine: its network carries every byte twice"),
+        (Way::Ssh, Some(_)) => Some(
+            "the data went through this machine inside two ssh connections: for each a processor here and one there encrypts, and 2 MB a \
+             round trip are the most",
+        ),
+        (Way::Ssh, None) => Some(
+            "the data went inside ssh: one processor encrypts at each end, and 2 MB a round trip are the most",
+        ),
+        (Way::There | Way::Back, _) => None,
+    }
 }
 
 fn share_in_words(share: &CodecShare, of: u64) -> String {

@@ -1,7 +1,8 @@
-//! A relay between client and server whose first connection falls silent: what a network that forgets a connection does.
+//! A relay between client and server whose first connection falls silent: what a network that forgets a connection does, or a
+//! box in the middle that hangs.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -15,17 +16,31 @@ impl Relay {
     /// Relays to `server`; of its first connection's answers only `first` bytes, then nothing more, and no end either.
     pub(crate) fn mute_after(first: usize, server: SocketAddr) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Relay::start(listener, server, [usize::MAX, first])
+    }
+
+    /// Relays to the same port of 127.0.0.1, listening at ::1, where a server that listens everywhere finds the port taken in
+    /// IPv6 alone. Of the first connection only `first` bytes go either way, though both go on being read. `None` without IPv6.
+    pub(crate) fn swallow_after(first: usize) -> Option<Relay> {
+        let listener = TcpListener::bind("[::1]:0").ok()?;
+        let port = listener.local_addr().expect("an address").port();
+        Some(Relay::start(listener, (Ipv4Addr::LOCALHOST, port).into(), [first, first]))
+    }
+
+    /// `allowed` are the bytes of the first connection to the server and to the client.
+    fn start(listener: TcpListener, server: SocketAddr, allowed: [usize; 2]) -> Relay {
         let address = listener.local_addr().expect("an address");
         let connections = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&connections);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let allowed = if counter.fetch_add(1, Relaxed) == 0 { first } else { usize::MAX };
+                let is_first = counter.fetch_add(1, Relaxed) == 0;
+                let [out, back] = if is_first { allowed } else { [usize::MAX; 2] };
                 let Ok(server) = TcpStream::connect(server) else { return };
                 let (to_server, to_client) = (server.try_clone(), client.try_clone());
                 let (Ok(to_server), Ok(to_client)) = (to_server, to_client) else { return };
-                std::thread::spawn(move || carry(client, to_server, usize::MAX));
-                std::thread::spawn(move || carry(server, to_client, allowed));
+                std::thread::spawn(move || carry(client, to_server, out));
+                std::thread::spawn(move || carry(server, to_client, back));
             }
         });
         Relay { address, connections }

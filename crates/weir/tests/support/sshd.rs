@@ -1,7 +1,7 @@
 //! A real sshd on a free port of this machine, with keys and a configuration of its own.
 
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::symlink;
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -14,7 +14,7 @@ use super::{PATIENCE, skip};
 /// Where sshd lies on the usual systems: it is not on the path of ordinary users.
 const SSHD: [&str; 3] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd"];
 
-/// A running sshd, and a client's configuration under which it is the host `far`.
+/// A running sshd, and a client's configuration under which it is the host `far`, and the hosts `one` and `two`.
 pub(crate) struct Sshd {
     folder: tempfile::TempDir,
     child: Child,
@@ -23,20 +23,30 @@ pub(crate) struct Sshd {
 impl Sshd {
     /// One that lets this user in and has weir on its path; `None` (and a word) where there is no sshd.
     pub(crate) fn start() -> Option<Sshd> {
-        Sshd::with_path(true, None)
+        Sshd::with(true, None)
     }
 
     /// One inside a network namespace, at an address of it.
     pub(crate) fn start_in(namespace: &Namespace, address: &str) -> Option<Sshd> {
-        Sshd::with_path(true, Some((namespace, address)))
+        Sshd::with(true, Some((namespace, address)))
     }
 
     /// One whose path has no weir.
     pub(crate) fn without_weir() -> Option<Sshd> {
-        Sshd::with_path(false, None)
+        Sshd::with(false, None)
     }
 
-    fn with_path(has_weir: bool, place: Option<(&Namespace, &str)>) -> Option<Sshd> {
+    /// One whose weir believes that ssh reached it at this address.
+    pub(crate) fn seen_at(address: IpAddr) -> Option<Sshd> {
+        let sshd = Sshd::with(false, None)?;
+        let script = format!("#!/bin/sh\nSSH_CONNECTION='{address} 1 {address} 22' exec {WEIR} \"$@\"\n");
+        let weir = sshd.path("bin/weir");
+        std::fs::write(&weir, script).expect("a file");
+        std::fs::set_permissions(&weir, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+        Some(sshd)
+    }
+
+    fn with(has_weir: bool, place: Option<(&Namespace, &str)>) -> Option<Sshd> {
         let Some(sshd) = SSHD.iter().find(|path| Path::new(path).exists()) else {
             skip("no sshd on this machine");
             return None;
@@ -67,7 +77,7 @@ impl Sshd {
         );
         std::fs::write(path("sshd_config"), config).expect("a file");
         let client = format!(
-            "Host far\n HostName {address}\n Port {port}\n IdentityFile {here}/key\n IdentitiesOnly yes\n\
+            "Host far one two\n HostName {address}\n Port {port}\n IdentityFile {here}/key\n IdentitiesOnly yes\n\
              UserKnownHostsFile {here}/known\n StrictHostKeyChecking accept-new\n LogLevel ERROR\n BatchMode yes\n"
         );
         std::fs::write(path("ssh_config"), client).expect("a file");
@@ -85,6 +95,11 @@ impl Sshd {
             std::thread::yield_now();
         }
         Some(sshd)
+    }
+
+    /// The program.
+    pub(crate) fn program() -> &'static str {
+        SSHD.into_iter().find(|path| Path::new(path).exists()).unwrap_or("sshd")
     }
 
     /// A path in the folder of keys and configurations.

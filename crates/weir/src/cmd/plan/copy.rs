@@ -94,7 +94,13 @@ fn job(args: &args::Plan) -> Result<Job, Usage> {
         sources: sources.iter().map(|source| source.path.clone()).collect(),
         target: target.path.clone(),
         role,
-        lanes: LaneOptions { transport, ports: args.port_range, plain: args.plain, count: args.lanes },
+        lanes: LaneOptions {
+            transport,
+            ports: args.port_range,
+            plain: args.plain,
+            count: args.lanes,
+            through_here: false,
+        },
         version: VERSION.to_owned(),
     })
 }

@@ -1,0 +1,248 @@
+//! The driver between two far ends: it gives them the same secret and each other's words, and makes their lanes. What they say to
+//! each other goes on as it came; of it the driver reads what its own report needs, and says the names of the sources itself.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
+
+use crate::control::Control;
+use crate::end::{Event, Events, read_message};
+use crate::error::Error;
+use crate::lane::dial::dial;
+use crate::maker::Way;
+use crate::secure::Keyring;
+use crate::sender::spawn;
+use crate::wire::frame::Kind;
+use crate::wire::message::{Failure, FailureKind, Found, Hello, Listening, Message, Problem, Role, Totals};
+
+/// How long each far end is tried: as [`crate::maker`] tries one.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// What is on its way within this machine, of each lane: a record.
+const PIPE: usize = 1 << 20;
+
+/// The driver's place between two far ends.
+#[derive(Debug)]
+pub struct Between {
+    sender: Side,
+    receiver: Side,
+    keyring: Keyring,
+    progress: Mutex<(Totals, Found)>,
+    /// Both connections of each lane that goes through here.
+    relayed: Mutex<HashMap<u32, [Arc<TcpStream>; 2]>>,
+}
+
+/// One of the two.
+#[derive(Debug)]
+pub struct Side {
+    /// Who it is, for words.
+    pub host: String,
+    /// To it.
+    pub control: Arc<Control>,
+    /// Its first words.
+    pub hello: Hello,
+    /// Where it accepts lanes.
+    pub at: Listening,
+}
+
+impl Between {
+    /// Between these two.
+    pub fn new(sender: Side, receiver: Side, keyring: Keyring) -> Arc<Between> {
+        Arc::new(Between { sender, receiver, keyring, progress: Mutex::default(), relayed: Mutex::default() })
+    }
+
+    /// What was done so far, as the receiver counts it.
+    pub fn totals(&self) -> Totals {
+        self.progress().0
+    }
+
+    /// What the sender's walk has found.
+    pub fn found(&self) -> Found {
+        self.progress().1
+    }
+
+    /// Makes a lane.
+    pub fn make(self: &Arc<Self>, way: Way, id: u32, events: &Events) {
+        match way {
+            Way::There => self.sender.control.send(&Message::Dial(self.receiver.seen_from(&self.sender), id)),
+            Way::Back => {
+                self.receiver.control.send(&Message::Dial(self.sender.seen_from(&self.receiver), id))
+            }
+            Way::Relay | Way::Ssh => self.relay(id, events.clone()),
+        }
+    }
+
+    /// A lane is to take no more records.
+    pub fn retire(&self, id: u32) {
+        self.sender.control.send(&Message::Retire(id));
+    }
+
+    /// What [`Way::There`] is, for words.
+    pub fn from_sender(&self) -> String {
+        format!("from {} to {}", self.sender.host, self.receiver.host)
+    }
+
+    /// What [`Way::Back`] is.
+    pub fn from_receiver(&self) -> String {
+        format!("from {} to {}", self.receiver.host, self.sender.host)
+    }
+
+    /// Ends all lanes that go through here.
+    pub fn stop(&self) {
+        let all: Vec<u32> = self.relayed().keys().copied().collect();
+        all.into_iter().for_each(|id| self.cut(id));
+    }
+
+    /// Acts on a frame from the end of this role.
+    pub fn hear(&self, from: Role, kind: Kind, body: &[u8], events: &Events) -> Result<(), Error> {
+        let other = match from {
+            Role::Sender => &self.receiver,
+            Role::Receiver => &self.sender,
+        };
+        let onwards = match (kind, from) {
+            (Kind::Record, Role::Sender) => true,
+            (Kind::Record, Role::Receiver) => return Err(events.out_of_turn("a record")),
+            (Kind::Message, _) => self.handle(from, read_message(body, events)?, events)?,
+        };
+        if onwards {
+            // A connection that broke is noticed by whoever reads from it.
+            if let Err(error) = other.control.forward(kind, body) {
+                tracing::debug!("{}: {error}", other.host);
+            }
+        }
+        Ok(())
+    }
+
+    /// Acts on a message; true where it is for the other end.
+    fn handle(&self, from: Role, message: Message, events: &Events) -> Result<bool, Error> {
+        let named = |failure: Failure| Failure {
+            words: format!("{}: {}", events.host(), failure.words),
+            kind: failure.kind,
+        };
+        let event = match (from, message) {
+            (Role::Sender, Message::Offer(_) | Message::End(..) | Message::Finish(_))
+            | (Role::Receiver, Message::Placed(_) | Message::Answer(_) | Message::Signature(..))
+            | (Role::Receiver, Message::Stored(..) | Message::Landed(..) | Message::Again(..))
+            | (Role::Receiver, Message::Waits(_)) => return Ok(true),
+            (_, Message::LaneLost(id, why)) => {
+                self.cut(id);
+                events.send(Event::LaneLost(id, why));
+                return Ok(true);
+            }
+            (Role::Sender, Message::Tally(_, found)) => {
+                self.progress().1 = found;
+                return Ok(false);
+            }
+            (Role::Receiver, Message::Tally(totals, _)) => {
+                self.progress().0 = totals;
+                return Ok(false);
+            }
+            (Role::Receiver, Message::Finished(totals)) => {
+                self.progress().0 = totals;
+                Event::Finished(totals)
+            }
+            (Role::Receiver, Message::Would(deed, name)) => Event::Would(deed, name),
+            (Role::Sender, Message::MoreNames) => Event::MoreNames,
+            (_, Message::Dialled(id, None)) => Event::LaneUp(id),
+            (_, Message::Dialled(id, why)) => Event::Dialled(id, why),
+            (_, Message::Sample(json)) => Event::Sample(from, json),
+            (_, Message::Problem(problem)) => {
+                Event::Problem(Problem { failure: named(problem.failure), ..problem })
+            }
+            (_, Message::Abort(failure)) if failure.kind == FailureKind::Interrupted => {
+                Event::Failed(Error::Interrupted)
+            }
+            (_, Message::Abort(failure)) => Event::Failed(Error::Far(named(failure))),
+            _ => return Err(events.out_of_turn("what it may not say now")),
+        };
+        events.send(event);
+        Ok(false)
+    }
+
+    /// A lane through here: connects to both ends and hands on what comes, sealed as it is.
+    fn relay(self: &Arc<Self>, id: u32, events: Events) {
+        let between = Arc::clone(self);
+        spawn("relay", move || {
+            let [from, to] = match between.dial_both(id) {
+                Ok(streams) => streams.map(Arc::new),
+                Err(why) => return events.send(Event::Dialled(id, Some(why))),
+            };
+            between.relayed().insert(id, [Arc::clone(&from), Arc::clone(&to)]);
+            events.send(Event::LaneUp(id));
+            if let Err(error) = carry(&from, &to)
+                && between.relayed().contains_key(&id)
+            {
+                let why = weir_transfer::error::reason(&error);
+                for side in [&between.sender, &between.receiver] {
+                    side.control.send(&Message::LaneLost(id, why.clone()));
+                }
+                events.send(Event::LaneLost(id, why));
+            }
+            between.cut(id);
+        });
+    }
+
+    /// To each end this one is the other. Its hello is the one that the other sends too, byte for byte: the same words under the
+    /// same key and nonce. After it nothing is sealed here.
+    fn dial_both(&self, id: u32) -> Result<[TcpStream; 2], String> {
+        let to = |side: &Side, role: Role| {
+            let made = dial(&side.at, id, &self.keyring, role, PATIENCE);
+            made.map(|lane| lane.stream).map_err(|why| format!("to {}: {why}", side.host))
+        };
+        // The receiver first: the sender may send at once.
+        let receiver = to(&self.receiver, Role::Sender)?;
+        Ok([to(&self.sender, Role::Receiver)?, receiver])
+    }
+
+    /// Ends a lane that goes through here. What has come through is on its way already.
+    fn cut(&self, id: u32) {
+        if let Some(streams) = self.relayed().remove(&id) {
+            for stream in streams {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, (Totals, Found)> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn relayed(&self) -> MutexGuard<'_, HashMap<u32, [Arc<TcpStream>; 2]>> {
+        self.relayed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Side {
+    /// Where the other end may reach it: as ssh does from here, then as it reaches the world.
+    fn seen_from(&self, other: &Side) -> Listening {
+        let same = self.hello.boot == other.hello.boot;
+        let mut addresses: Vec<IpAddr> = Vec::new();
+        for address in self.at.addresses.iter().chain(&self.hello.addresses) {
+            // On another machine these are that machine.
+            let reaches = same || !address.is_loopback();
+            if reaches && !addresses.contains(address) {
+                addresses.push(*address);
+            }
+        }
+        Listening { port: self.at.port, addresses }
+    }
+}
+
+/// Hands on bytes until the first stream ends, without copying them to this program.
+fn carry(from: &TcpStream, to: &TcpStream) -> std::io::Result<()> {
+    let (out, into) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    // Smaller where the user may have no more.
+    let _ = fcntl_setpipe_size(&into, PIPE);
+    loop {
+        let mut came = splice(from, None, &into, None, PIPE, SpliceFlags::MOVE)?;
+        if came == 0 {
+            return Ok(to.shutdown(Shutdown::Write)?);
+        }
+        while came > 0 {
+            came -= splice(&out, None, to, None, came, SpliceFlags::MOVE)?;
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The list of names that are to be copied (`--files-from`): the driver reads it, and a sender elsewhere asks for it piece by
+//! piece, so that neither holds more than a piece.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use weir_tree::{Name, filter};
+
+use crate::control::Control;
+use crate::end::Events;
+use crate::error::Error;
+use crate::sender::spawn;
+use crate::wire::message::{Failure, MAX_NAMES, Message, Problem};
+
+/// Bytes of names in one piece, and one name more: a quarter of what a message takes.
+const PIECE: usize = 256 << 10;
+
+/// A list of names, relative to the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List {
+    /// The file; none for standard input.
+    pub path: Option<PathBuf>,
+    /// Names end with NUL rather than with a line.
+    pub nul: bool,
+}
+
+/// Names to be copied, one after another.
+pub struct Names(Box<dyn Iterator<Item = Name> + Send>);
+
+impl List {
+    /// Its names. What is none is told as a problem, and left out.
+    pub(crate) fn open(&self, events: &Events) -> Result<Names, Error> {
+        let from: Box<dyn BufRead + Send> = match &self.path {
+            None => Box::new(BufReader::new(io::stdin())),
+            Some(path) => {
+                let file = File::open(path).and_then(|file| match file.metadata()?.is_dir() {
+                    true => Err(io::ErrorKind::IsADirectory.into()),
+                    false => Ok(file),
+                });
+                let file = file.map_err(|error| {
+                    let why = weir_transfer::error::reason(&error);
+                    Error::Refused(Failure::local(format_args!("cannot read {}: {why}", path.display())))
+                })?;
+                Box::new(BufReader::new(file))
+            }
+        };
+        let shown = self.path.clone().unwrap_or_else(|| "standard input".into());
+        let (mut names, events) = (filter::names(from, shown, self.nul), events.clone());
+        let mut broken = false;
+        Ok(Names(Box::new(std::iter::from_fn(move || {
+            while !broken {
+                match names.next()? {
+                    Ok(name) => return Some(name),
+                    Err(error) => {
+                        // One that cannot be read will not be read better.
+                        broken = matches!(error, weir_tree::Error::Path { .. });
+                        let failure = Failure::local(error);
+                        events.problem(Problem { name: Name::root(), failure, harmless: false });
+                    }
+                }
+            }
+            None
+        }))))
+    }
+}
+
+impl Names {
+    /// Names that the driver has: each piece is asked for when the one before is used up. The driver's answers come through
+    /// the channel.
+    pub(crate) fn asked_of(control: Arc<Control>) -> (Names, Sender<Vec<Name>>) {
+        let (inbox, answers) = channel::<Vec<Name>>();
+        let mut piece = Vec::new().into_iter();
+        let names = std::iter::from_fn(move || {
+            if let Some(name) = piece.next() {
+                return Some(name);
+            }
+            control.send(&Message::MoreNames);
+            piece = answers.recv().unwrap_or_default().into_iter();
+            piece.next()
+        });
+        // After its end nothing more is asked for.
+        (Names(Box::new(names.fuse())), inbox)
+    }
+
+    /// Tells them to a sender elsewhere, a piece whenever the returned channel says that it asked for one. On a thread of its
+    /// own: standard input may be a person.
+    pub(crate) fn tell(self, to: Arc<Control>) -> Sender<()> {
+        let (asked, asks): (Sender<()>, Receiver<()>) = channel();
+        let mut names = self.0;
+        spawn("list", move || {
+            while asks.recv().is_ok() {
+                let (mut piece, mut size) = (Vec::new(), 0);
+                while size < PIECE
+                    && piece.len() < MAX_NAMES
+                    && let Some(name) = names.next()
+                {
+                    size += name.as_bytes().len();
+                    piece.push(name);
+                }
+                to.send(&Message::Names(piece));
+            }
+        });
+        asked
+    }
+}
+
+impl Iterator for Names {
+    type Item = Name;
+
+    fn next(&mut self) -> Option<Name> {
+        self.0.next()
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Names")
+    }
+}

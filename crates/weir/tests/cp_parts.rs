@@ -1,0 +1,110 @@
+//! What an interrupted `weir cp` leaves, and what becomes of it: taken up, not believed where it is of something else, and removed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use support::{MIB, PATIENCE, Sandbox, Sshd, pattern};
+
+const SIZE: usize = 16 * MIB;
+
+/// The blocks that a part's journal tells of: behind the file's end a head of 128 bytes, then 48 for each.
+fn journalled(part: &Path) -> Vec<u64> {
+    let Ok(part) = std::fs::read(part) else { return Vec::new() };
+    let log = part.get(SIZE + 128..).unwrap_or_default();
+    log.chunks_exact(48).map(|record| u64::from_le_bytes(record[..8].try_into().unwrap())).collect()
+}
+
+/// A copy of `a` that was killed when some of it had come, its first block too.
+fn interrupted(sshd: &Sshd, sandbox: &Sandbox, to: &str) {
+    let running = sshd.cp(sandbox, &["-q", "--limit-rate", "16Mi", "a", to]).spawn();
+    let (start, part) = (Instant::now(), sandbox.path(".b.weir-part"));
+    let enough = |blocks: Vec<u64>| blocks.len() >= 4 && blocks.contains(&0);
+    while !enough(journalled(&part)) {
+        assert!(start.elapsed() < PATIENCE, "no part grows");
+        std::thread::yield_now();
+    }
+    running.signal(Signal::KILL);
+    running.wait();
+}
+
+fn resumed(sshd: &Sshd, sandbox: &Sandbox, to: &str) -> u64 {
+    let record = sshd.copies(sandbox, &["--resume", "--json", "a", to]).succeeds().json();
+    assert_eq!(sandbox.names(), ["a", "b"], "the part is gone");
+    record["resumed"].as_u64().unwrap_or(0)
+}
+
+/// Size and time say which file it is. One that was changed behind their back shows that neither end reads again what the journal
+/// covers.
+#[test]
+fn what_the_journal_covers_is_not_read_again() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    let bytes = pattern(SIZE, 1);
+    sandbox.write("a", &bytes);
+    let to = format!("far:{}", sandbox.path("b").display());
+    interrupted(&sshd, &sandbox, &to);
+    let source = File::options().write(true).open(sandbox.path("a")).unwrap();
+    let time = source.metadata().unwrap().modified().unwrap();
+    source.write_all_at(b"changed", 1000).unwrap();
+    source.set_modified(time).unwrap();
+    assert!(resumed(&sshd, &sandbox, &to) >= 4 * MIB as u64);
+    assert!(sandbox.read("b") == bytes, "as it was when it was read");
+}
+
+#[test]
+fn what_came_of_an_older_version_is_not_believed() {
+    let Some(sshd) = Sshd::start() else { return };
+    for size in [SIZE, SIZE + 1] {
+        let sandbox = Sandbox::new();
+        sandbox.write("a", pattern(SIZE, 1));
+        let to = format!("far:{}", sandbox.path("b").display());
+        interrupted(&sshd, &sandbox, &to);
+        let newer = pattern(size, 2);
+        sandbox.write("a", &newer);
+        let later = std::time::SystemTime::now() + Duration::from_secs(5);
+        File::open(sandbox.path("a")).unwrap().set_modified(later).unwrap();
+        assert_eq!(resumed(&sshd, &sandbox, &to), 0);
+        assert!(sandbox.read("b") == newer);
+    }
+}
+
+#[test]
+fn a_part_of_another_form_is_not_believed() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    let bytes = pattern(SIZE, 1);
+    sandbox.write("a", &bytes);
+    let to = format!("far:{}", sandbox.path("b").display());
+    interrupted(&sshd, &sandbox, &to);
+    let part = File::options().write(true).open(sandbox.path(".b.weir-part")).unwrap();
+    part.write_all_at(b"weir-part-log-0\n", SIZE as u64).unwrap();
+    part.write_all_at(&[0; 4 * MIB], 0).unwrap();
+    assert_eq!(resumed(&sshd, &sandbox, &to), 0);
+    assert!(sandbox.read("b") == bytes);
+}
+
+/// The way that the help names: parts of files that the source does not have any more go with `--delete`, those that may be
+/// taken up stay.
+#[test]
+fn parts_that_nothing_will_take_up_go_with_delete() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("tree")).unwrap();
+    std::fs::create_dir(sandbox.path("copy")).unwrap();
+    sandbox.write("tree/a", "text");
+    for part in ["copy/.a.weir-part", "copy/.gone.weir-part"] {
+        sandbox.write(part, "left");
+    }
+    let to = format!("far:{}", sandbox.path("copy").display());
+    sshd.copies(&sandbox, &["-q", "tree/", &to]).succeeds();
+    assert!(sandbox.path("copy/.gone.weir-part").exists(), "not unasked");
+    sshd.copies(&sandbox, &["-q", "--delete", "tree/", &to]).succeeds();
+    assert_eq!(sandbox.names(), ["copy/", "copy/.a.weir-part", "copy/a", "tree/", "tree/a"]);
+}
