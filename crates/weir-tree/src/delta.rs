@@ -2,7 +2,8 @@
 //!
 //! Both sides cut their version into chunks where the content says so (FastCDC), so that an insertion moves the cuts
 //! with the bytes. The side with the old version sends its [`Signature`]: lengths and digests of its chunks. The side with
-//! the new version answers with a [`Recipe`]: what to copy from the old version, and which bytes are to come.
+//! the new version answers with a [`Recipe`]: what to copy from the old version, and which bytes are to come. It takes the old
+//! chunks in their order as long as their digests agree, and cuts by itself only where they do not.
 //!
 //! What it costs. A change of E bytes somewhere makes literal the chunks that it touches and those until both versions
 //! fall into step again: E and about 1.5 chunks (measured on random data). With N changes in a file of S bytes, chunks of

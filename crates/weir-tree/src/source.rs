@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Statx, StatxFlags, openat, seek, statx};
-use rustix::io::Errno;
+use rustix::io::{Errno, read};
 
-use crate::entry::{self, Entry, Time};
+use crate::entry::{self, Entry, Name, Time};
 use crate::error::Error;
 use crate::walk::Identity;
 
@@ -28,19 +28,49 @@ impl Source {
     /// Opens the file for reading. An error if it is no longer the file that the walk saw: a symbolic link that was
     /// swapped in is never followed, a pipe never waited for.
     pub fn open(&self, entry: &Entry) -> Result<File, Error> {
-        let name = &entry.name;
+        let file = self.open_any(&entry.name)?;
+        let stat = stat(&file, b"").map_err(|errno| Error::of("open", &entry.name, errno))?;
+        self.check(entry, &stat)?;
+        Ok(File::from(file))
+    }
+
+    /// Appends all of a small file to `content`. Returns it open, and whether it still is what the walk saw, by size and
+    /// time, after the last byte was read. What is no longer the same file is an error, and what was read is not to be used.
+    pub fn read_small(&self, entry: &Entry, content: &mut Vec<u8>) -> Result<(File, bool), Error> {
+        let failed = |errno| Error::of("read", &entry.name, errno);
+        let file = self.open_any(&entry.name)?;
+        let start = content.len();
+        content.resize(start + entry.size() as usize, 0);
+        let mut end = start;
+        while end < content.len() {
+            match read(&file, &mut content[end..]) {
+                Ok(0) => break,
+                Ok(more) => end += more,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        let is_whole = end == content.len();
+        content.truncate(end);
+        let stat = stat(&file, b"").map_err(failed)?;
+        self.check(entry, &stat)?;
+        Ok((File::from(file), is_whole && is_unchanged(&stat, entry)))
+    }
+
+    fn open_any(&self, name: &Name) -> Result<OwnedFd, Error> {
         // O_NONBLOCK: opening a pipe would wait for a writer (open(2)); regular files do not care.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file =
-            openat(&self.directory, &*self.base, flags, Mode::empty()).map_err(|errno| match errno {
-                Errno::LOOP => Error::Replaced { name: name.clone() },
-                errno => Error::of("open", name, errno),
-            })?;
-        let stat = stat(&file, b"").map_err(|errno| Error::of("open", name, errno))?;
-        if !entry::file_type(&stat).is_file() || Identity::from_statx(&stat) != self.identity {
-            return Err(Error::Replaced { name: name.clone() });
+        openat(&self.directory, &*self.base, flags, Mode::empty()).map_err(|errno| match errno {
+            Errno::LOOP => Error::Replaced { name: name.clone() },
+            errno => Error::of("open", name, errno),
+        })
+    }
+
+    fn check(&self, entry: &Entry, stat: &Statx) -> Result<(), Error> {
+        if !entry::file_type(stat).is_file() || Identity::from_statx(stat) != self.identity {
+            return Err(Error::Replaced { name: entry.name.clone() });
         }
-        Ok(File::from(file))
+        Ok(())
     }
 
     /// Which file it is.
@@ -52,8 +82,12 @@ impl Source {
 /// Is the open file still what the walk saw, by size and time? To be asked after reading it.
 pub fn unchanged(file: &File, entry: &Entry) -> Result<bool, Error> {
     let stat = stat(file, b"").map_err(|errno| Error::of("read", &entry.name, errno))?;
+    Ok(is_unchanged(&stat, entry))
+}
+
+fn is_unchanged(stat: &Statx, entry: &Entry) -> bool {
     let time = Time::new(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec);
-    Ok(stat.stx_size == entry.size() && time == Some(entry.mtime))
+    stat.stx_size == entry.size() && time == Some(entry.mtime)
 }
 
 /// The ranges of `file` that hold data, in order, between its holes (SEEK_DATA and SEEK_HOLE), up to the size that

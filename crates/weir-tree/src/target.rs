@@ -22,10 +22,12 @@ use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::compare;
 use crate::entry::{self, Entry, Kind, LinkTarget, Name};
 use crate::error::Error;
 use crate::source;
 use crate::walk::Identity;
+use crate::xattr;
 use directories::Directories;
 use folds::Folds;
 pub use pending::Pending;
@@ -134,7 +136,7 @@ impl Target {
     /// Space is reserved unless it is sparse.
     pub fn create(&self, entry: &Entry) -> Result<Pending, Error> {
         let (directory, _) = self.place_of(&entry.name)?;
-        let pending = Pending::temporary(&self.shared, directory, &entry.name)?;
+        let pending = Pending::temporary(&self.shared, directory, entry)?;
         pending.reserve(entry)?;
         Ok(pending)
     }
@@ -158,7 +160,7 @@ impl Target {
     /// A whole small file at once, attributes and all.
     pub fn small(&self, entry: &Entry, content: &[u8]) -> Result<(), Error> {
         let (directory, _) = self.place_of(&entry.name)?;
-        let pending = Pending::temporary(&self.shared, directory, &entry.name)?;
+        let pending = Pending::temporary(&self.shared, directory, entry)?;
         pending.write_at(0, content)?;
         pending.publish(entry)
     }
@@ -214,10 +216,20 @@ impl Target {
         }
     }
 
-    /// Gives an unchanged file the attributes of `entry` where they may differ.
-    pub fn mend(&self, entry: &Entry) -> Result<(), Error> {
+    /// Gives an unchanged file, which is `there` as [`Target::existing`] found it, the attributes of `entry` where they
+    /// differ. A file that needs nothing is not opened.
+    pub fn mend(&self, entry: &Entry, there: &Entry) -> Result<(), Error> {
         let failed = |errno| Error::of("set the attributes of", &entry.name, errno);
+        let keep = self.shared.keep;
+        let is_same = compare::same_attributes(entry, there, Keep { xattrs: false, ..keep });
+        if is_same && !keep.xattrs {
+            return Ok(());
+        }
         let directory = self.directory_of(&entry.name)?.ok_or_else(|| failed(Errno::NOENT))?;
+        let xattrs = || xattr::read(xattr::At::name(directory.as_fd(), entry.name.last()));
+        if is_same && xattrs().is_ok_and(|xattrs| xattrs == entry.xattrs) {
+            return Ok(());
+        }
         if let Kind::Symlink { .. } = entry.kind {
             return attributes::of_link(&self.shared, &directory, entry.name.last(), entry);
         }

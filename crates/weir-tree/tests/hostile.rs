@@ -69,7 +69,7 @@ fn no_step_goes_over_a_link() {
         target.existing(&inside).err(),
         target.open_existing(&inside).err(),
         target.open_existing(&"way".parse().unwrap()).err(),
-        target.mend(&file("way/precious")).err(),
+        target.mend(&file("way/precious"), &Entry { mode: 0o600, ..file("way/precious") }).err(),
         target.remove(&inside).err(),
         target.extras(&"way".parse().unwrap(), &HashSet::new(), &Filter::default()).err(),
     ] {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FallocateFlags, fallocate};
 use weir_tree::{Entry, Kind, Pending, Target};
 
+use super::desk::Permit;
 use super::journal::Journal;
 use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of, extent};
 use crate::wire::message::{Failure, FailureKind};
@@ -24,6 +25,8 @@ pub(crate) struct Incoming {
     pub(crate) entry: Entry,
     /// What is in its place until it is finished: where patches copy from.
     pub(crate) old: Option<File>,
+    /// For the signature of that, which the sender has.
+    pub(super) permit: Option<Permit>,
     pending: RwLock<Option<Pending>>,
     journal: Option<Journal>,
     state: Mutex<State>,
@@ -69,7 +72,7 @@ impl Incoming {
             });
         }
         let state = Mutex::new(State { there, expected: None });
-        Ok(Incoming { entry, old: None, pending: RwLock::new(Some(pending)), journal, state })
+        Ok(Incoming { entry, old: None, permit: None, pending: RwLock::new(Some(pending)), journal, state })
     }
 
     /// The subtrees that are there.

@@ -3,6 +3,7 @@
 //! Two threads take turns on a lane: while one opens and writes its record the other reads the next.
 
 mod answer;
+mod desk;
 mod incoming;
 pub mod journal;
 mod landing;
@@ -30,6 +31,7 @@ use crate::subtrees::Digest;
 use crate::watch::{LOOK, Watch, Worker};
 use crate::wire::message::{Failure, FailureKind, Found, Message, Options, Problem, Role, Root, Totals};
 use crate::wire::record::{HEADER, Header};
+use desk::Desk;
 use incoming::{Incoming, Progress};
 use landing::Landing;
 use waits::Waits;
@@ -55,6 +57,7 @@ pub struct Receiver {
     lanes: Mutex<HashMap<u32, Arc<LaneReceiver>>>,
     ssh: Mutex<Option<SyncSender<Vec<u8>>>>,
     landing: Landing,
+    desk: Desk,
     counts: Counts,
     /// What the sender's walk has found, as it told it last.
     found: Mutex<Found>,
@@ -96,6 +99,7 @@ impl Receiver {
             lanes: Mutex::default(),
             ssh: Mutex::default(),
             landing: Landing::default(),
+            desk: Desk::default(),
             counts: Counts::default(),
             found: Mutex::default(),
             workers: Mutex::default(),
@@ -117,6 +121,7 @@ impl Receiver {
         if self.place.set(Place { target, roots: names.clone() }).is_err() {
             return Err(self.events.out_of_turn("its sources twice"));
         }
+        self.begin_to_answer();
         self.control.send(&Message::Placed(names));
         let teller = Arc::clone(self);
         spawn("tell", move || {
@@ -189,8 +194,11 @@ impl Receiver {
         match message {
             Message::Roots(roots) => self.start(roots),
             Message::Offer(offers) => {
-                let place = self.place()?;
-                self.answer_all(place, offers);
+                if self.place.get().is_none() {
+                    return Err(self.events.out_of_turn("an offer before its place"));
+                }
+                // Once the desk is closed nobody waits for an answer.
+                self.desk.hand_in(offers);
                 Ok(())
             }
             Message::End(id, outcome) => {
@@ -216,6 +224,7 @@ impl Receiver {
     pub fn stop(&self) {
         self.over.store(true, Relaxed);
         self.landing.stop();
+        self.desk.close();
         self.ssh.lock().unwrap_or_else(PoisonError::into_inner).take();
         for lane in std::mem::take(&mut *self.lanes()).into_values() {
             lane.close();
@@ -375,10 +384,6 @@ impl Receiver {
 
     fn workers(&self) -> MutexGuard<'_, Vec<Arc<Worker>>> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn place(&self) -> Result<&Place, Error> {
-        self.place.get().ok_or_else(|| self.events.out_of_turn("an offer before its place"))
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<u64, Arc<Incoming>>> {

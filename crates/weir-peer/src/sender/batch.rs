@@ -1,9 +1,6 @@
 //! Making a batch's bytes: the entries, then the contents of its files.
 
-use std::fs::File;
-use std::io::Read;
-
-use weir_tree::{Entry, source};
+use weir_tree::Entry;
 
 use super::queue::{Batch, Item};
 use super::source::refresh;
@@ -42,17 +39,14 @@ fn member(item: &Item, content: &mut Vec<u8>) -> Result<Entry, Failure> {
     let start = content.len();
     for _ in 0..ATTEMPTS {
         content.truncate(start);
-        let mut file = from.open(&entry).map_err(|error| {
+        let (file, unchanged) = from.read_small(&entry, content).map_err(|error| {
             let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
             Failure::new(kind, error.to_string())
         })?;
-        let size = entry.size();
-        read(&mut file, size, content)
-            .map_err(|error| Failure::local(format_args!("cannot read {}: {error}", entry.name)))?;
-        let whole = (content.len() - start) as u64 == size;
-        if whole && source::unchanged(&file, &entry).map_err(Failure::local)? {
+        if unchanged {
             return Ok(entry);
         }
+        let size = entry.size();
         refresh(&mut entry, &file).map_err(Failure::local)?;
         // It has grown beyond its place in the batch.
         if entry.size() > size {
@@ -61,9 +55,4 @@ fn member(item: &Item, content: &mut Vec<u8>) -> Result<Entry, Failure> {
     }
     let words = format!("{} changed while it was read; copy it when it rests", item.entry.name);
     Err(Failure::new(FailureKind::Changed, words))
-}
-
-fn read(file: &mut File, size: u64, content: &mut Vec<u8>) -> std::io::Result<()> {
-    content.reserve(size as usize);
-    file.take(size).read_to_end(content).map(|_| ())
 }

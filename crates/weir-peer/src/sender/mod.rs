@@ -230,7 +230,12 @@ impl Sender {
                 Ok(())
             }
             Message::Answer(answers) => {
-                answers.into_iter().try_for_each(|(id, answer)| self.answered(id, answer))
+                let mut settled = Vec::new();
+                for (id, answer) in answers {
+                    settled.extend(self.answered(id, answer)?);
+                }
+                self.queue.settle(&settled);
+                Ok(())
             }
             Message::Signature(id, piece) => self.take_signature(id, &piece),
             Message::Would(deed, name) => {
@@ -323,7 +328,8 @@ impl Sender {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answered(&self, id: u64, answer: Answer) -> Result<(), Error> {
+    /// Does what the receiver wants. Returns the entry's number where that is nothing.
+    fn answered(&self, id: u64, answer: Answer) -> Result<Option<u64>, Error> {
         let waiting = self.files().offered.remove(&id);
         let Some(waiting) = waiting else {
             return Err(self.events.out_of_turn("an answer to no offer"));
@@ -345,14 +351,14 @@ impl Sender {
                 self.counts.unchanged.fetch_add(1, Relaxed);
                 self.found.fetch_sub(waiting.entry.size(), Relaxed);
                 self.count_file(&waiting.entry);
-                self.queue.settle(waiting.number);
+                return Ok(Some(waiting.number));
             }
             Answer::Refused(failure) => {
                 self.problem(waiting.entry.name, failure);
-                self.queue.settle(waiting.number);
+                return Ok(Some(waiting.number));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The next piece of a signature: of a file that was offered, within bounds.
@@ -407,7 +413,7 @@ impl Sender {
             }
             None => {
                 self.problem(file.entry.name.clone(), failure);
-                self.queue.settle(file.number);
+                self.queue.settle(&[file.number]);
             }
         }
     }
@@ -419,7 +425,7 @@ impl Sender {
             Ok(_) => self.count_file(&file.entry),
             Err(failure) => self.problem(file.entry.name.clone(), failure),
         }
-        self.queue.settle(file.number);
+        self.queue.settle(&[file.number]);
     }
 
     fn landed(&self, lane: u32, through: u64) {

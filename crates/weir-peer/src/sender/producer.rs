@@ -54,7 +54,7 @@ impl Sender {
                     gathered.failed = true;
                     let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
                     self.problem(name, Failure::new(kind, error.to_string()));
-                    self.queue.settle(number);
+                    self.queue.settle(&[number]);
                 }
             }
         }
@@ -97,7 +97,7 @@ impl Sender {
                 let words = format!("{} is {} and is not copied", entry.name, special.words());
                 let failure = Failure::new(FailureKind::Local, words);
                 self.events.problem(Problem { name: entry.name, failure, harmless: true });
-                self.queue.settle(number);
+                self.queue.settle(&[number]);
             }
         }
     }

@@ -21,8 +21,18 @@ const READY: usize = 32;
 /// in flight of small files (12 MB of 1 KiB).
 const UNSETTLED: usize = 16384;
 
+/// Where it was full there is room from here on: a walk that is woken for each entry costs more than the walking.
+const ROOMY: usize = UNSETTLED / 4 * 3;
+
 /// Entries in a batch.
 const BATCH: usize = 1024;
+
+/// Entries from which on a batch is worth sending while others are under way (after Nagle, RFC 896): a record costs about
+/// as much as three small files, so that this leaves a twentieth for records.
+const WORTHWHILE: usize = 64;
+
+/// The same in bytes: what is read, digested and sealed in ten times the time that a record costs by itself.
+const WORTHWHILE_BYTES: usize = 256 << 10;
 
 /// Something to be made into one record.
 #[derive(Debug, Clone)]
@@ -92,6 +102,8 @@ struct State {
     /// A batch of deferred ones is on its way: the next waits for it.
     finishing: bool,
     in_flight: HashMap<u32, VecDeque<(u64, Job)>>,
+    /// Batches that are claimed and have not landed.
+    under_way: usize,
     unsettled: BTreeSet<u64>,
     next_number: u64,
     next_batch: u64,
@@ -142,7 +154,9 @@ impl Queue {
         }
         state.filling.size += size;
         state.filling.items.push(item);
-        self.work.notify_one();
+        if state.has_batch() {
+            self.work.notify_one();
+        }
     }
 
     /// An entry that has to come after all that came before it.
@@ -151,7 +165,7 @@ impl Queue {
         let number = item.number;
         // It waits for those before it, and is none of them.
         state.deferred.push_back((number, item));
-        self.work.notify_one();
+        self.wake(state);
     }
 
     /// A file's blocks that are to be sent.
@@ -205,6 +219,7 @@ impl Queue {
         }
         for job in &done {
             if let Job::Batch(batch) = job {
+                state.under_way -= 1;
                 batch.items.iter().for_each(|item| state.settle(item.number));
                 state.finishing &= !batch.items.iter().any(|item| item.is_deferred());
             }
@@ -219,7 +234,7 @@ impl Queue {
         let flight = state.in_flight.get_mut(&lane);
         let at = flight.as_ref().and_then(|flight| flight.iter().position(|(at, _)| *at == sequence));
         let job = flight.zip(at).and_then(|(flight, at)| flight.remove(at)).map(|(_, job)| job);
-        state.again.extend(job.map(|job| match job {
+        state.extend_again(job.map(|job| match job {
             Job::Block { file, index, .. } => Job::Block { file, index, plain: true },
             batch => batch,
         }));
@@ -230,14 +245,14 @@ impl Queue {
     pub(crate) fn lane_lost(&self, lane: u32) {
         let mut state = self.lock();
         let lost = state.in_flight.remove(&lane).unwrap_or_default();
-        state.again.extend(lost.into_iter().rev().map(|(_, job)| job));
+        state.extend_again(lost.into_iter().rev().map(|(_, job)| job));
         self.wake(state);
     }
 
-    /// An entry is done with.
-    pub(crate) fn settle(&self, number: u64) {
+    /// Entries are done with.
+    pub(crate) fn settle(&self, numbers: &[u64]) {
         let mut state = self.lock();
-        state.settle(number);
+        numbers.iter().for_each(|number| state.settle(*number));
         self.wake(state);
     }
 
@@ -257,11 +272,19 @@ impl Queue {
         !state.over
     }
 
+    /// Wakes those who wait for what is there. Not for less: a hundred thousand answers would each wake all workers.
     fn wake(&self, mut state: MutexGuard<'_, State>) {
         state.release_deferred();
+        let is_settled = state.is_settled();
+        let has_work = !state.again.is_empty() || !state.ready.is_empty() || state.has_batch();
+        let has_room = state.ready.len() < READY && state.unsettled.len() <= ROOMY;
         drop(state);
-        self.work.notify_all();
-        self.room.notify_all();
+        if has_work || is_settled {
+            self.work.notify_all();
+        }
+        if has_room || is_settled {
+            self.room.notify_all();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -271,6 +294,27 @@ impl Queue {
 
 impl State {
     fn claim(&mut self) -> Option<Job> {
+        let job = self.next_job()?;
+        self.under_way += usize::from(matches!(job, Job::Batch(_)));
+        Some(job)
+    }
+
+    /// Jobs that were claimed are to be claimed once more.
+    fn extend_again(&mut self, jobs: impl IntoIterator<Item = Job>) {
+        for job in jobs {
+            self.under_way -= usize::from(matches!(job, Job::Batch(_)));
+            self.again.push(job);
+        }
+    }
+
+    /// Is there a batch to claim, or one worth closing? Alone on its way a small one is better than an idle worker.
+    fn has_batch(&self) -> bool {
+        let Batch { items, size, .. } = &self.filling;
+        let is_alone = self.under_way == 0 || self.exhausted;
+        items.len() >= WORTHWHILE || *size >= WORTHWHILE_BYTES || is_alone && !items.is_empty()
+    }
+
+    fn next_job(&mut self) -> Option<Job> {
         if let Some(job) = self.again.pop() {
             return Some(job);
         }
@@ -294,8 +338,9 @@ impl State {
             }
         }
         self.release_deferred();
-        // Better a small batch than an idle worker.
-        self.close_batch();
+        if self.ready.is_empty() && self.has_batch() {
+            self.close_batch();
+        }
         match self.ready.pop_front()? {
             Ready::Batch(batch) => Some(Job::Batch(batch)),
             Ready::File(..) => None,
@@ -371,5 +416,91 @@ fn take_first(runs: &mut VecDeque<Range<u64>>) -> Option<u64> {
             return Some(index);
         }
         runs.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_tree::entry::Time;
+
+    fn item(number: u64, last: bool) -> Item {
+        let kind = if last { Kind::Directory } else { Kind::File { size: 0, sparse: false } };
+        let (name, mtime) = (number.to_string().parse().unwrap(), Time::new(0, 0).unwrap());
+        let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
+        Item { number, entry, source: None, last, keep: None }
+    }
+
+    fn push(queue: &Queue, last: bool) {
+        let number = queue.number_or(|| {}).unwrap();
+        if last { queue.defer(item(number, true)) } else { queue.push_item(item(number, false)) }
+    }
+
+    fn numbers(job: Option<Job>) -> Option<Vec<u64>> {
+        let Job::Batch(batch) = job? else { return None };
+        Some(batch.items.iter().map(|item| item.number).collect())
+    }
+
+    #[test]
+    fn a_small_batch_goes_alone_or_not_yet() {
+        let queue = Queue::new();
+        push(&queue, false);
+        let first = queue.lock().claim();
+        queue.sent(1, 1, first.clone().unwrap());
+        assert_eq!(numbers(first), Some(vec![0]));
+        push(&queue, false);
+        push(&queue, false);
+        assert!(queue.lock().claim().is_none(), "the first is still under way");
+        queue.landed(1, 1);
+        assert_eq!(numbers(queue.lock().claim()), Some(vec![1, 2]));
+        (0..WORTHWHILE).for_each(|_| push(&queue, false));
+        assert_eq!(numbers(queue.lock().claim()).map(|numbers| numbers.len()), Some(WORTHWHILE));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20))]
+        /// However lanes land or break: each entry settles once, a deferred one after all before it, and what is held
+        /// stays within its bound.
+        #[test]
+        fn all_settle_in_turn_within_bounds(
+            dice in prop::collection::vec(any::<u8>(), 1..200), count in 1..3 * UNSETTLED,
+        ) {
+            let queue = Arc::new(Queue::new());
+            let walk = Arc::clone(&queue);
+            let is_deferred = |number: usize| number % 7 == 6;
+            let walker = std::thread::spawn(move || {
+                (0..count).for_each(|number| push(&walk, is_deferred(number)));
+                walk.exhausted();
+            });
+            let mut dice = dice.into_iter().cycle().map(u64::from);
+            let mut settled = vec![false; count];
+            let (mut below, mut sent) = (0, [0; 3]);
+            while !queue.lock().is_settled() {
+                let job = queue.lock().claim();
+                let is_idle = job.is_none();
+                let lane = dice.next().unwrap() as usize % 3;
+                if let Some(job) = job {
+                    sent[lane] += 1;
+                    queue.sent(lane as u32, sent[lane], job);
+                }
+                if dice.next().unwrap().is_multiple_of(16) {
+                    queue.lane_lost(lane as u32);
+                }
+                for lane in 0..3 {
+                    let behind = if is_idle { 0 } else { dice.next().unwrap() % 4 };
+                    let landed = queue.landed(lane as u32, sent[lane].saturating_sub(behind));
+                    for number in landed.into_iter().filter_map(|job| numbers(Some(job))).flatten() {
+                        let number = number as usize;
+                        below += settled[below..].iter().take_while(|settled| **settled).count();
+                        prop_assert!(!settled[number] && (!is_deferred(number) || below >= number));
+                        settled[number] = true;
+                    }
+                }
+                prop_assert!(queue.lock().unsettled.len() <= UNSETTLED);
+            }
+            walker.join().unwrap();
+            prop_assert!(settled.iter().all(|settled| *settled));
+        }
     }
 }

@@ -32,8 +32,8 @@ pub(crate) struct SourceFile {
     source: Source,
     file: OnceLock<File>,
     subtrees: Mutex<Subtrees>,
-    /// What the other end has in its place.
-    old: Option<Signature>,
+    /// What the other end has in its place: up to 16 MiB, until the recipe is made of it.
+    old: Mutex<Option<Signature>>,
     /// How the file comes from that; found out when the first block is wanted.
     recipe: OnceLock<Option<Recipe>>,
     /// Where there are data, of a file with holes.
@@ -54,7 +54,7 @@ impl SourceFile {
             source: offered.source,
             file: OnceLock::new(),
             subtrees,
-            old,
+            old: Mutex::new(old),
             recipe: OnceLock::new(),
             data: OnceLock::new(),
             ended: AtomicBool::new(false),
@@ -115,8 +115,9 @@ impl SourceFile {
     /// How a block comes from what the other end has, if that saves a tenth or more.
     pub(crate) fn instructions(&self, index: u64) -> Option<Vec<Step>> {
         let recipe = self.recipe.get_or_init(|| {
+            let old = self.old.lock().unwrap_or_else(PoisonError::into_inner).take()?;
             let file = self.source.open(&self.entry).ok()?;
-            delta::missing(&file, &self.entry.name, self.old.as_ref()?).ok()
+            delta::missing(&file, &self.entry.name, &old).ok()
         });
         let Range { start, end } = self.extent(index);
         let steps = patch::steps(recipe.as_ref()?.ops(), start..end);

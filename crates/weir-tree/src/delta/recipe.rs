@@ -4,7 +4,7 @@ use std::fs::File;
 
 use serde::{Deserialize, Serialize};
 
-use super::chunks::{self, Chunk};
+use super::chunks::{Chunk, Cutter, Reader};
 use super::signature::Signature;
 use crate::error::Error;
 use crate::name::Name;
@@ -51,31 +51,46 @@ pub enum Op {
 
 /// Reads all of `file`, the new version, and says which pieces the old one holds. `name` is for errors.
 pub fn missing(file: &File, name: &Name, old: &Signature) -> Result<Recipe, Error> {
-    let index = Index::new(&old.chunks);
+    let mut reader = Reader::new(file, name, u64::MAX);
+    let mut cutter = Cutter::new(old.bits);
     let mut recipe = Recipe::default();
-    // The old chunk after the last one that was found: nearly always the one that comes next.
-    let mut next = 0;
-    chunks::read(file, name, old.bits, |chunk| {
-        let found = index.find(&chunk, next).filter(|_| recipe.pieces.len() < MAX_PIECES - 1);
+    let mut index = None;
+    let mut at = 0;
+    // The old chunk after the last one that was found, and where it begins: nearly always the one that comes next.
+    let mut next = Some((0, 0));
+    loop {
+        // 1. Its digest is looked for without looking for a cut: where nothing changed this is all there is to do.
+        if let Some((number, from)) = next
+            && let Some(chunk) = old.chunks.get(number)
+            && recipe.has_room()
+            && reader.digest(at, chunk.length, old.seed)? == Some(chunk.digest)
+        {
+            let length = chunk.length.into();
+            recipe.push(Piece::Copy { from, length });
+            at += length;
+            next = Some((number + 1, from + length));
+            continue;
+        }
+        // 2. Where something did, this version is cut by its own content, until a chunk is one of the old ones.
+        let Some(chunk) = reader.cut(at, &mut cutter, old.seed)? else { return Ok(recipe) };
         let length = u64::from(chunk.length);
+        let index = index.get_or_insert_with(|| Index::new(&old.chunks));
+        let found = index.find(&chunk).filter(|_| recipe.has_room());
         recipe.push(match found {
-            Some(found) => {
-                next = found + 1;
-                Piece::Copy { from: index.starts[found], length }
-            }
+            Some((_, from)) => Piece::Copy { from, length },
             None => Piece::Literal { length },
         });
-        true
-    })?;
-    Ok(recipe)
+        next = found.map(|(number, from)| (number + 1, from + length));
+        at += length;
+    }
 }
 
-/// The old chunks by their digests: 12 bytes a chunk beside the signature.
+/// The old chunks by their digests: 16 bytes a chunk beside the signature.
 struct Index<'a> {
     chunks: &'a [Chunk],
     starts: Vec<u64>,
-    /// Numbers of chunks in the order of their digests.
-    order: Vec<u32>,
+    /// The first bytes of each chunk's digest and its number, in order.
+    order: Vec<(u32, u32)>,
 }
 
 impl<'a> Index<'a> {
@@ -87,22 +102,35 @@ impl<'a> Index<'a> {
             start
         };
         let starts = chunks.iter().map(start).collect();
-        let mut order: Vec<u32> = (0..chunks.len() as u32).collect();
-        order.sort_unstable_by_key(|number| chunks[*number as usize].digest);
+        let numbered = chunks.iter().zip(0..);
+        let mut order: Vec<(u32, u32)> = numbered.map(|(chunk, number)| (prefix(chunk), number)).collect();
+        order.sort_unstable();
         Index { chunks, starts, order }
     }
 
-    fn find(&self, wanted: &Chunk, next: usize) -> Option<usize> {
-        if self.chunks.get(next) == Some(wanted) {
-            return Some(next);
-        }
-        let place = self.order.partition_point(|number| self.chunks[*number as usize].digest < wanted.digest);
-        let number = *self.order.get(place)? as usize;
-        (self.chunks[number] == *wanted).then_some(number)
+    /// The number of the first such chunk, and where it begins.
+    fn find(&self, wanted: &Chunk) -> Option<(usize, u64)> {
+        let prefix = prefix(wanted);
+        let place = self.order.partition_point(|(other, _)| *other < prefix);
+        // Different chunks share four bytes by accident hardly ever; many that do were made to cost time.
+        let alike = self.order[place..].iter().take_while(|(other, _)| *other == prefix).take(64);
+        let mut numbers = alike.map(|(_, number)| *number as usize);
+        let number = numbers.find(|number| self.chunks[*number] == *wanted)?;
+        Some((number, self.starts[number]))
     }
 }
 
+fn prefix(chunk: &Chunk) -> u32 {
+    let [a, b, c, d, ..] = chunk.digest;
+    u32::from_le_bytes([a, b, c, d])
+}
+
 impl Recipe {
+    /// A copy more, and what may follow it, do not make it too long.
+    fn has_room(&self) -> bool {
+        self.pieces.len() < MAX_PIECES - 1
+    }
+
     /// Adds a piece, to the last one where it goes on with it.
     fn push(&mut self, piece: Piece) {
         self.size += piece.length();

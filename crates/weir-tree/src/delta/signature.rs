@@ -1,10 +1,12 @@
 //! What the side that has an old version says of it.
 
 use std::fs::File;
+use std::ops::Range;
+use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use super::chunks::{self, Chunk, DIGEST};
+use super::chunks::{self, Chunk, Cutter, DIGEST, Reader};
 use crate::error::Error;
 use crate::name::Name;
 
@@ -22,46 +24,51 @@ pub const MAX_CHUNKS: usize = 750_000;
 /// much shorter makes the length double.
 const AIMED_CHUNKS: u64 = 600_000;
 
+/// Threads that read one file, and the least that each gets: a thread is worth starting for some milliseconds of work.
+const THREADS: u64 = 4;
+const SHARE: u64 = 8 << 20;
+
+/// Bytes of a chunk on the wire at most: its length, its digest.
+const WIRE: u64 = 5 + DIGEST as u64;
+
 /// What the side that has an old version says of it: the chunks it consists of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Wire", into = "Wire")]
 pub struct Signature {
     /// log2 of the normal length.
     pub(super) bits: u32,
+    /// Of the digests.
+    pub(super) seed: u64,
     pub(super) chunks: Vec<Chunk>,
     size: u64,
 }
 
 impl Signature {
-    /// Reads all of `file`. `name` is for errors.
+    /// Reads all of `file`, each part by a thread of its own. `name` is for errors.
     pub fn of(file: &File, name: &Name) -> Result<Signature, Error> {
         let size = file
             .metadata()
             .map_err(|source| Error::Entry { action: "read", name: name.clone(), source })?
             .len();
+        let seed = fastrand::u64(..);
         let mut bits = bits_for(size);
         loop {
-            match Signature::with(file, name, bits)? {
-                Some(signature) => return Ok(signature),
-                // Chunks much shorter than normal, or a file that grew.
-                None if bits < LARGEST_BITS => bits += 1,
-                None => return Ok(Signature { bits, chunks: Vec::new(), size: 0 }),
+            let chunks = read(file, name, size, bits, seed)?;
+            if chunks.len() <= MAX_CHUNKS {
+                let size = chunks.iter().map(|chunk| u64::from(chunk.length)).sum();
+                return Ok(Signature { bits, seed, chunks, size });
             }
+            if bits == LARGEST_BITS {
+                return Ok(Signature { bits, seed, chunks: Vec::new(), size: 0 });
+            }
+            // Chunks much shorter than normal.
+            bits += 1;
         }
     }
 
-    /// With one normal length; `None` where that makes too many chunks.
-    fn with(file: &File, name: &Name, bits: u32) -> Result<Option<Signature>, Error> {
-        let mut chunks = Vec::new();
-        let mut fits = true;
-        let size = chunks::read(file, name, bits, |chunk| {
-            fits = chunks.len() < MAX_CHUNKS;
-            if fits {
-                chunks.push(chunk);
-            }
-            fits
-        })?;
-        Ok(fits.then_some(Signature { bits, chunks, size }))
+    /// Bytes on the wire, about, of the signature of a file of this size.
+    pub fn expected_len(size: u64) -> u64 {
+        (size >> bits_for(size)) * WIRE
     }
 
     /// Length of the file it was made of.
@@ -75,20 +82,64 @@ fn bits_for(size: u64) -> u32 {
     (SMALLEST_BITS..LARGEST_BITS).find(|bits| size >> bits <= AIMED_CHUNKS).unwrap_or(LARGEST_BITS)
 }
 
-/// As it goes over the wire: log2 of the normal length, and (length, digest) of each chunk.
+/// The chunks of all parts, in order; more than [`MAX_CHUNKS`] where there are too many. A cut is made where a part ends:
+/// the other side follows the lengths that it is told, and cuts by itself only what has changed.
+fn read(file: &File, name: &Name, size: u64, bits: u32, seed: u64) -> Result<Vec<Chunk>, Error> {
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let parts = (size / SHARE).clamp(1, cores.min(THREADS));
+    let share = size.div_ceil(parts);
+    let most = MAX_CHUNKS / parts as usize;
+    let part = |number: u64| number * share..size.min((number + 1) * share);
+    let read = |number| read_part(file, name, part(number), (bits, seed, most));
+    let mut chunks = Vec::new();
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..parts).map(|number| scope.spawn(move || read(number))).collect();
+        chunks = read(0)?;
+        for other in others {
+            let more = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            chunks.extend(more);
+        }
+        Ok(chunks)
+    })
+}
+
+/// The chunks of a part; after more than `most` enough is known.
+fn read_part(
+    file: &File,
+    name: &Name,
+    part: Range<u64>,
+    (bits, seed, most): (u32, u64, usize),
+) -> Result<Vec<Chunk>, Error> {
+    let mut reader = Reader::new(file, name, part.end);
+    let mut cutter = Cutter::new(bits);
+    let mut chunks = Vec::new();
+    let mut at = part.start;
+    while let Some(chunk) = reader.cut(at, &mut cutter, seed)? {
+        at += u64::from(chunk.length);
+        chunks.push(chunk);
+        if chunks.len() > most {
+            chunks.resize(MAX_CHUNKS + 1, chunk);
+            break;
+        }
+    }
+    Ok(chunks)
+}
+
+/// As it goes over the wire: log2 of the normal length, the seed, and (length, digest) of each chunk.
 #[derive(Serialize, Deserialize)]
-struct Wire(u32, Vec<(u32, [u8; DIGEST])>);
+struct Wire(u32, u64, Vec<(u32, [u8; DIGEST])>);
 
 impl From<Signature> for Wire {
     fn from(signature: Signature) -> Wire {
-        Wire(signature.bits, signature.chunks.iter().map(|chunk| (chunk.length, chunk.digest)).collect())
+        let chunks = signature.chunks.iter().map(|chunk| (chunk.length, chunk.digest)).collect();
+        Wire(signature.bits, signature.seed, chunks)
     }
 }
 
 impl TryFrom<Wire> for Signature {
     type Error = &'static str;
 
-    fn try_from(Wire(bits, wire): Wire) -> Result<Signature, &'static str> {
+    fn try_from(Wire(bits, seed, wire): Wire) -> Result<Signature, &'static str> {
         if !(SMALLEST_BITS..=LARGEST_BITS).contains(&bits) {
             return Err("a signature with a normal length that is not used");
         }
@@ -101,7 +152,7 @@ impl TryFrom<Wire> for Signature {
         }
         let size = wire.iter().map(|(length, _)| u64::from(*length)).sum();
         let chunks = wire.into_iter().map(|(length, digest)| Chunk { length, digest }).collect();
-        Ok(Signature { bits, chunks, size })
+        Ok(Signature { bits, seed, chunks, size })
     }
 }
 

@@ -34,13 +34,18 @@ pub(super) fn umask() -> u32 {
     field.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(USUAL)
 }
 
-/// Sets the attributes of what is open. What cannot be kept is a word.
+/// Sets the attributes of what is open, as far as they differ: each call is a transaction of the file system's journal,
+/// and looking costs a tenth of one. What cannot be kept is a word.
 pub(super) fn of_file(shared: &Shared, file: BorrowedFd<'_>, entry: &Entry, was: Was) -> Result<(), Error> {
     let (keep, name) = (shared.keep, &entry.name);
     let note = |lack, outcome| shared.words.note(lack, name, outcome);
+    let has = source::stat(file, b"").map_err(|errno| Error::of("look at", name, errno))?;
     // 1. The owner: chown(2) clears set-user-id bits and capabilities.
-    if keep.owners {
-        note(Lack::Owner, fchown(file, owner(entry), Some(Gid::from_raw(entry.gid))));
+    let user = owner(entry);
+    let is_owned = user.is_none_or(|user| has.stx_uid == user.as_raw()) && has.stx_gid == entry.gid;
+    let chowned = keep.owners && !is_owned;
+    if chowned {
+        note(Lack::Owner, fchown(file, user, Some(Gid::from_raw(entry.gid))));
     }
     // 2. Extended attributes: `user.*` need the permission to write, which the mode may take.
     if keep.xattrs && (was != Was::Made || !entry.xattrs.is_empty()) {
@@ -53,10 +58,12 @@ pub(super) fn of_file(shared: &Shared, file: BorrowedFd<'_>, entry: &Entry, was:
         Was::Borrowed(mode) => Some(mode),
         Was::There => None,
     };
-    if let Some(mode) = mode {
+    if let Some(mode) = mode
+        && (chowned || u32::from(has.stx_mode) & 0o7777 != mode)
+    {
         note(Lack::Mode, fchmod(file, Mode::from_raw_mode(mode)));
     }
-    // 4. The times, which everything before may have touched.
+    // 4. The times: of what was written they always differ.
     if keep.times {
         note(Lack::Times, futimens(file, &timestamps(entry.mtime)));
     }

@@ -24,7 +24,7 @@ use crate::walk::Identity;
 /// Below this a reservation costs more than the early word about a full disk is worth.
 const RESERVED: u64 = 1 << 20;
 
-/// Until a file has its own mode only its owner reads it.
+/// Until a file that has a name has its own mode, only its owner reads it.
 const WRITING: Mode = Mode::from_raw_mode(0o600);
 
 /// Bytes copied at a time, so that a kill is heard.
@@ -90,10 +90,11 @@ impl Pending {
     pub(super) fn temporary(
         shared: &Arc<Shared>,
         directory: Arc<OwnedFd>,
-        name: &Name,
+        entry: &Entry,
     ) -> Result<Pending, Error> {
+        let name = &entry.name;
         let failed = |errno| Error::of("create", name, errno);
-        let (file, standing) = match unnamed(shared, &directory).map_err(failed)? {
+        let (file, standing) = match unnamed(shared, &directory, entry).map_err(failed)? {
             Some(file) => (file, Standing::Unnamed),
             None => {
                 let passing = place::passing_name();
@@ -260,12 +261,14 @@ fn create(directory: &OwnedFd, last: &[u8]) -> Result<OwnedFd, Errno> {
     openat(directory, last, flags, WRITING)
 }
 
-/// A file without a name; `None` where the file system has none (overlay on old kernels, NFS, FUSE).
-fn unnamed(shared: &Shared, directory: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
+/// A file without a name; `None` where the file system has none (overlay on old kernels, NFS, FUSE). Nobody else can open
+/// it, so it has its mode from the start, unless attributes are to be set, which takes the permission to write.
+fn unnamed(shared: &Shared, directory: &OwnedFd, entry: &Entry) -> Result<Option<OwnedFd>, Errno> {
     if shared.no_unnamed.load(Relaxed) {
         return Ok(None);
     }
-    match openat(directory, ".", OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, WRITING) {
+    let mode = if entry.xattrs.is_empty() { Mode::from_raw_mode(entry.mode & 0o777) } else { WRITING };
+    match openat(directory, ".", OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
         Ok(file) => Ok(Some(file)),
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
             shared.no_unnamed.store(true, Relaxed);

@@ -1,0 +1,116 @@
+//! Where offers wait for the threads that answer them, so that looking at many files, or reading a large one for its
+//! signature, holds up nothing else that the sender says.
+
+use std::sync::mpsc::{Receiver as Mailbox, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::wire::message::Offered;
+
+/// Messages of offers that wait: a sender that offers faster than it gets answers is made to wait on its connection.
+const WAITING: usize = 8;
+
+/// Bytes of signatures that the sender may hold for files that are not finished: one of the largest, many of small files.
+const SIGNATURES: u64 = 16 << 20;
+
+/// Offers on their way to whoever answers them.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    hand_in: Mutex<Option<SyncSender<Vec<Offered>>>>,
+    /// Held while a signature is told: the sender puts together one at a time.
+    telling: Mutex<()>,
+    budget: Arc<Budget>,
+}
+
+/// What of [`SIGNATURES`] is taken.
+#[derive(Debug, Default)]
+struct Budget {
+    state: Mutex<Taken>,
+    freed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    bytes: u64,
+    over: bool,
+}
+
+/// The right to have a signature of so many bytes at the sender.
+#[derive(Debug)]
+pub(super) struct Permit {
+    bytes: u64,
+    budget: Arc<Budget>,
+}
+
+impl Desk {
+    /// Opens it: what is handed in from now on comes out of the mailbox.
+    pub(super) fn open(&self) -> Mailbox<Vec<Offered>> {
+        let (hand_in, mailbox) = sync_channel(WAITING);
+        *lock(&self.hand_in) = Some(hand_in);
+        mailbox
+    }
+
+    /// Hands offers in; waits while too many do. False where the desk is closed.
+    pub(super) fn hand_in(&self, offers: Vec<Offered>) -> bool {
+        let hand_in = lock(&self.hand_in).clone();
+        hand_in.is_some_and(|hand_in| hand_in.send(offers).is_ok())
+    }
+
+    /// Nobody wants an answer any more.
+    pub(super) fn close(&self) {
+        lock(&self.hand_in).take();
+        lock(&self.budget.state).over = true;
+        self.budget.freed.notify_all();
+    }
+
+    /// Waits until the sender may hold a signature of so many bytes more; `None` where the desk is closed.
+    pub(super) fn permit(&self, bytes: u64) -> Option<Permit> {
+        let mut taken = lock(&self.budget.state);
+        while !taken.over && taken.bytes > 0 && taken.bytes + bytes > SIGNATURES {
+            taken = self.budget.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        if taken.over {
+            return None;
+        }
+        taken.bytes += bytes;
+        Some(Permit { bytes, budget: Arc::clone(&self.budget) })
+    }
+
+    /// Waits for the turn to tell a signature.
+    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
+        lock(&self.telling)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        lock(&self.budget.state).bytes -= self.bytes;
+        self.budget.freed.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_stay_within_their_budget_and_one_always_fits() {
+        let desk = Arc::new(Desk::default());
+        let large = desk.permit(2 * SIGNATURES).expect("the first is let in whatever its size");
+        let other = Arc::clone(&desk);
+        let waiting = std::thread::spawn(move || other.permit(1).map(|permit| permit.bytes));
+        assert_eq!(lock(&desk.budget.state).bytes, 2 * SIGNATURES);
+        drop(large);
+        assert_eq!(waiting.join().expect("it was let in"), Some(1));
+        assert_eq!(lock(&desk.budget.state).bytes, 0);
+        let _small = desk.permit(SIGNATURES).expect("there is room");
+        let other = Arc::clone(&desk);
+        let waiting = std::thread::spawn(move || other.permit(1).is_none());
+        desk.close();
+        assert!(waiting.join().expect("it was told"), "a closed desk lets nobody wait");
+        assert!(!desk.hand_in(Vec::new()));
+    }
+}
