@@ -2,11 +2,14 @@
 
 use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Sender as Mailbox;
+use std::time::Duration;
 
 use crate::control::Control;
 use crate::error::Error;
 use crate::lane::Lane;
+use crate::patience::{self, Ended};
 use crate::receiver::Receiver;
 use crate::secure::Keyring;
 use crate::sender::Sender;
@@ -15,7 +18,7 @@ use crate::wire::frame::{self, Kind};
 use weir_tree::Name;
 
 use crate::wire::message::{
-    Deed, Failure, FailureKind, Listening, Message, Problem, Role, Totals, Transport,
+    Deed, Failure, FailureKind, Listening, MAX_SAMPLE, Message, Problem, Role, Totals, Transport,
 };
 
 /// Something that whoever runs an end has to know.
@@ -50,7 +53,13 @@ pub enum Event {
 pub struct Events {
     host: String,
     to: Mailbox<Event>,
+    /// Bytes of what was told and not yet taken, about.
+    waiting: Arc<AtomicUsize>,
 }
+
+/// Bytes of events that may wait to be taken: whoever has more to tell waits too, since a terminal that was stopped, or a far end
+/// that talks without end, must not fill the memory.
+const WAITING: usize = 4 << 20;
 
 /// One end.
 #[derive(Debug, Clone)]
@@ -61,10 +70,22 @@ pub enum End {
     Receiver(Arc<Receiver>),
 }
 
+impl Event {
+    /// What it holds in memory, of the kinds that may come in any number; 0 of others.
+    fn weight(&self) -> usize {
+        match self {
+            Event::Problem(problem) => 64 + problem.name.as_bytes().len() + problem.failure.words.len(),
+            Event::Would(_, name) => 64 + name.as_bytes().len(),
+            Event::Sample(json) => 64 + json.len(),
+            _ => 0,
+        }
+    }
+}
+
 impl Events {
     /// Events of a session with `host`.
     pub fn new(host: &str, to: Mailbox<Event>) -> Events {
-        Events { host: host.to_owned(), to }
+        Events { host: host.to_owned(), to, waiting: Arc::default() }
     }
 
     /// The other end, for words.
@@ -73,8 +94,24 @@ impl Events {
     }
 
     /// Tells it. Nobody hears it once the session is over, and nobody needs to.
+    /// Of those that may come in any number the teller waits until there is room; evidence that nobody takes is dropped.
     pub fn send(&self, event: Event) {
-        let _ = self.to.send(event);
+        let weight = event.weight();
+        while weight > 0 && self.waiting.load(Relaxed) > WAITING {
+            if let Event::Sample(_) = event {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.waiting.fetch_add(weight, Relaxed);
+        if self.to.send(event).is_err() {
+            self.waiting.fetch_sub(weight, Relaxed);
+        }
+    }
+
+    /// An event was taken out of the mailbox.
+    pub fn taken(&self, event: &Event) {
+        self.waiting.fetch_sub(event.weight(), Relaxed);
     }
 
     /// A path that could not be read or written.
@@ -149,6 +186,7 @@ impl End {
             Message::Open(_, Transport::Tcp) => return Ok(()),
             Message::Problem(problem) => Event::Problem(problem),
             Message::Sample(json) => Event::Sample(json),
+            Message::Alive => return Ok(()),
             Message::Abort(failure) if failure.kind == FailureKind::Interrupted => {
                 Event::Failed(Error::Interrupted)
             }
@@ -199,6 +237,11 @@ pub fn read_message(body: &[u8], events: &Events) -> Result<Message, Error> {
 /// A control connection that broke.
 pub fn lost(events: &Events, error: &std::io::Error) -> Error {
     let host = events.host().to_owned();
+    match patience::ended(error) {
+        Some(Ended::Interrupted) => return Error::Interrupted,
+        Some(silent) => return Error::Lost { host, why: Some(silent.to_string()) },
+        None => {}
+    }
     match error.get_ref().and_then(|inner| inner.downcast_ref::<frame::Malformed>()) {
         Some(what) => Error::Frame { host, what: *what },
         None => Error::Lost { host, why: Some(weir_transfer::error::reason(error)) },
@@ -213,7 +256,8 @@ pub fn tell(control: &Control, event: Event) {
         Event::LaneLost(lane, why) => control.send(&Message::LaneLost(lane, why)),
         Event::Failed(error) => control.send(&Message::Abort(error.to_failure())),
         Event::Window(sample) => match serde_json::to_string(&sample) {
-            Ok(json) => control.send(&Message::Sample(json)),
+            Ok(json) if json.len() <= MAX_SAMPLE => control.send(&Message::Sample(json)),
+            Ok(json) => tracing::debug!("a window of evidence of {} bytes is not told", json.len()),
             Err(error) => tracing::debug!("a window of evidence: {error}"),
         },
         _ => {}

@@ -12,12 +12,14 @@
 pub mod addresses;
 pub mod control;
 mod counts;
+mod descriptors;
 pub mod end;
 pub mod error;
 pub mod evidence;
 pub mod hello;
 pub mod lane;
 pub mod maker;
+pub mod patience;
 pub mod peer;
 pub mod receiver;
 pub mod roots;

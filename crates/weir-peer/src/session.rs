@@ -11,11 +11,13 @@ use weir_model::limit::Limit;
 use weir_tree::Name;
 
 use crate::control::Control;
+use crate::descriptors;
 use crate::end::{Context, End, Event, Events, listen_to, lost, read_message};
 use crate::error::Error;
 use crate::evidence::Joiner;
 use crate::hello;
 use crate::maker::{LaneMaker, Way};
+use crate::patience::ALIVE;
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
 use crate::secure::{Keyring, Secret};
@@ -113,7 +115,7 @@ pub struct Report {
 const PROBLEMS: usize = 100;
 
 /// Copies. `stop` is the user's wish to end.
-pub fn run(job: &Job, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Report {
+pub fn run(job: &Job, stop: &Arc<AtomicBool>, progress: &mut dyn FnMut(&Progress)) -> Report {
     let start = Instant::now();
     let mut report = Report {
         totals: Totals::default(),
@@ -129,8 +131,9 @@ pub fn run(job: &Job, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) ->
         codecs: Vec::new(),
         evidence: Evidence::default(),
     };
-    report.outcome =
-        Session::open(job, &mut report).and_then(|session| session.run(stop, start, progress, &mut report));
+    descriptors::raise();
+    report.outcome = Session::open(job, stop, &mut report)
+        .and_then(|session| session.run(stop, start, progress, &mut report));
     report.elapsed = start.elapsed();
     report
 }
@@ -149,13 +152,13 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn open(job: &'a Job, report: &mut Report) -> Result<Session<'a>, Error> {
+    fn open(job: &'a Job, stop: &Arc<AtomicBool>, report: &mut Report) -> Result<Session<'a>, Error> {
         // What cannot be read here needs no far end.
         let local = match job.role {
             Role::Sender => Some(roots::look(&job.sources).map_err(Error::Refused)?),
             Role::Receiver => None,
         };
-        let mut far = job.host.start(&job.version)?;
+        let mut far = job.host.start(&job.version, stop)?;
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
         let gone = || Error::Lost { host: job.host.shown().to_owned(), why: None };
@@ -177,7 +180,8 @@ impl<'a> Session<'a> {
             match next(output, &to)? {
                 Message::Listening(listening) => break listening,
                 // The peer looks at its sources while it starts to listen.
-                message => end.handle(message, &to)?,
+                roots @ Message::Roots(_) => end.handle(roots, &to)?,
+                _ => return Err(to.out_of_turn("something before where it listens")),
             }
         };
         let same = own.boot == theirs.boot;
@@ -209,11 +213,15 @@ impl<'a> Session<'a> {
         if let Some(output) = self.far.output.take() {
             spawn("control", move || listen_to(output, &reader, &events));
         }
+        let alive = Arc::downgrade(&self.control);
+        spawn("alive", move || {
+            while alive.upgrade().is_some_and(|control| control.try_send(&Message::Alive).is_ok()) {
+                std::thread::sleep(ALIVE);
+            }
+        });
         self.maker.begin();
         let outcome = self.watch(stop, start, progress, report);
-        if let Err(error) = &outcome {
-            self.control.send(&Message::Abort(error.to_failure()));
-        }
+        self.part(outcome.as_ref().err());
         report.totals = self.end.totals();
         report.tried = self.maker.tried().to_vec();
         if let End::Sender(sender) = &self.end {
@@ -221,12 +229,23 @@ impl<'a> Session<'a> {
         }
         report.moving = self.maker.since_first().unwrap_or_default();
         self.end.stop();
-        self.control.close();
         self.far.end();
         let trials = self.tuning.as_ref().map(Tuning::trials).unwrap_or_default();
         report.evidence = self.joiner.into_evidence(trials);
         report.evidence.facts.codec_fixed = self.job.options.codec.is_some();
         outcome
+    }
+
+    /// The last word to the far end, and the end of its input. On a thread of its own: a far end that does not read would hold
+    /// it, until ssh is ended.
+    fn part(&self, error: Option<&Error>) {
+        let (control, last) = (Arc::clone(&self.control), error.map(Error::to_failure));
+        spawn("part", move || {
+            if let Some(failure) = last {
+                control.send(&Message::Abort(failure));
+            }
+            control.close();
+        });
     }
 
     fn watch(
@@ -240,7 +259,9 @@ impl<'a> Session<'a> {
             if stop.load(Relaxed) {
                 return Err(Error::Interrupted);
             }
-            match self.events.recv_timeout(LOOK) {
+            let event = self.events.recv_timeout(LOOK);
+            event.iter().for_each(|event| self.maker.events().taken(event));
+            match event {
                 Ok(Event::Finished(_)) => return Ok(()),
                 Ok(Event::Failed(error)) => return Err(error),
                 Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => {
@@ -254,11 +275,12 @@ impl<'a> Session<'a> {
                     progress(&Progress { would: Some((deed, name)), ..self.progress(start) })
                 }
                 Ok(Event::Window(sample)) => self.joiner.own(*sample),
-                Ok(Event::Sample(json)) => self.joiner.far(&json),
+                Ok(Event::Sample(json)) => self.joiner.far(&json, self.maker.made()),
                 Ok(Event::Dial(..)) => {}
                 Ok(lane) => self.maker.handle(lane)?,
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            self.maker.look()?;
             self.tune();
             report.way = self.maker.way();
             report.lanes = report.lanes.max(self.maker.standing());
@@ -353,7 +375,9 @@ fn next(from: &mut impl Read, events: &Events) -> Result<Message, Error> {
     let mut body = Vec::new();
     let kind = frame::read(from, &mut body).map_err(|error| lost(events, &error))?;
     match kind {
-        Some(Kind::Message) => match read_message(&body, events)? {
+        Some(Kind::Message) => match read_message(&body, events)
+            .map_err(|error| hello::of_another(events.host(), &body).unwrap_or(error))?
+        {
             Message::Abort(failure) if failure.kind == FailureKind::Interrupted => Err(Error::Interrupted),
             Message::Abort(failure) => Err(Error::Far(failure)),
             message => Ok(message),

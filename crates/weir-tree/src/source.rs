@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Statx, StatxFlags, openat, seek, statx};
 use rustix::io::Errno;
@@ -41,6 +41,11 @@ impl Source {
             return Err(Error::Replaced { name: name.clone() });
         }
         Ok(File::from(file))
+    }
+
+    /// The folder that it holds open, without holding it: for whoever counts them.
+    pub fn folder(&self) -> Weak<OwnedFd> {
+        Arc::downgrade(&self.directory)
     }
 
     /// Which file it is.

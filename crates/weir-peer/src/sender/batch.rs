@@ -2,11 +2,14 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 
-use weir_tree::{Entry, source};
+use weir_tree::{Entry, Kind, source};
 
+use super::SMALL;
 use super::queue::{Batch, Item};
 use super::source::refresh;
+use crate::subtrees::BLOCK;
 use crate::wire::batch::{self, Member};
 use crate::wire::message::{Failure, FailureKind};
 
@@ -21,10 +24,11 @@ pub(super) fn fill(
     mut failed: impl FnMut(&Item, Failure),
 ) {
     content.clear();
+    let mut room = (BLOCK as usize).saturating_sub(batch.size);
     let mut members = Vec::with_capacity(batch.items.len());
     for item in &batch.items {
         let start = content.len();
-        match member(item, content) {
+        match member(item, content, &mut room) {
             Ok(entry) => members.push(Member { entry, last: item.last, keep: item.keep.clone() }),
             Err(failure) => {
                 content.truncate(start);
@@ -35,8 +39,9 @@ pub(super) fn fill(
     batch::write(&members, content, raw);
 }
 
-/// Reads the item's content, if it has one. Returns the entry as it was when it was read.
-fn member(item: &Item, content: &mut Vec<u8>) -> Result<Entry, Failure> {
+/// Reads the item's content, if it has one. Returns the entry as it was when it was read. `room` is what the batch may hold
+/// beyond what the sizes of its files say.
+fn member(item: &Item, content: &mut Vec<u8>, room: &mut usize) -> Result<Entry, Failure> {
     let mut entry = item.entry.clone();
     let Some(from) = item.source.as_ref().filter(|_| entry.is_file()) else { return Ok(entry) };
     let start = content.len();
@@ -47,11 +52,18 @@ fn member(item: &Item, content: &mut Vec<u8>) -> Result<Entry, Failure> {
             Failure::new(kind, error.to_string())
         })?;
         let size = entry.size();
-        read(&mut file, size, content)
+        // A file that says it is empty may have more: one byte beyond the room tells that it does not fit.
+        let most = if size == 0 { *room + 1 } else { size as usize };
+        read(&mut file, most, content)
             .map_err(|error| Failure::local(format_args!("cannot read {}: {error}", entry.name)))?;
-        let whole = (content.len() - start) as u64 == size;
-        if whole && source::unchanged(&file, &entry).map_err(Failure::local)? {
-            return Ok(entry);
+        let found = (content.len() - start) as u64;
+        if source::unchanged(&file, &entry).map_err(Failure::local)? {
+            if found == size {
+                return Ok(entry);
+            }
+            if is_made_up(&file, size, found) {
+                return made_up(entry, found, room);
+            }
         }
         refresh(&mut entry, &file).map_err(Failure::local)?;
         // It has grown beyond its place in the batch.
@@ -63,7 +75,27 @@ fn member(item: &Item, content: &mut Vec<u8>) -> Result<Entry, Failure> {
     Err(Failure::new(FailureKind::Changed, words))
 }
 
-fn read(file: &mut File, size: u64, content: &mut Vec<u8>) -> std::io::Result<()> {
-    content.reserve(size as usize);
-    file.take(size).read_to_end(content).map(|_| ())
+/// Whether a file that rests has another length than it says because its file system makes it up when it is read, as /proc
+/// (size 0) and /sys (size 4096) do: such files take no room on any disk.
+fn is_made_up(file: &File, size: u64, found: u64) -> bool {
+    let blocks = file.metadata().map_or(1, |now| now.blocks());
+    blocks == 0 && if size == 0 { found > 0 } else { found < size }
+}
+
+/// The entry of such a file: as long as what was read.
+fn made_up(mut entry: Entry, found: u64, room: &mut usize) -> Result<Entry, Failure> {
+    let beyond = (found as usize).saturating_sub(entry.size() as usize);
+    if beyond > *room {
+        let words =
+            format!("{} says that it is empty and has more than fits; copy what cat makes of it", entry.name);
+        return Err(Failure::new(FailureKind::Local, words));
+    }
+    *room -= beyond;
+    entry.kind = Kind::File { size: found, sparse: false };
+    Ok(entry)
+}
+
+fn read(file: &mut File, most: usize, content: &mut Vec<u8>) -> std::io::Result<()> {
+    content.reserve(most.min(SMALL as usize));
+    file.take(most as u64).read_to_end(content).map(|_| ())
 }

@@ -15,7 +15,7 @@ mod worker;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use weir_observe::thread::current_tid;
@@ -60,6 +60,8 @@ pub struct Sender {
     queue: Queue,
     lanes: Lanes,
     files: Mutex<Files>,
+    /// A file that travels in blocks is stored, or given up.
+    freed: Condvar,
     limiter: Option<Limiter>,
     packer: Packer,
     counts: Counts,
@@ -76,6 +78,8 @@ struct Files {
     under_way: HashMap<u64, Arc<SourceFile>>,
     /// Pieces so far.
     signatures: HashMap<u64, Vec<u8>>,
+    /// Those of them that travel in blocks, if the other end wants them.
+    large: usize,
     next_id: u64,
 }
 
@@ -124,6 +128,7 @@ impl Sender {
             queue: Queue::new(),
             lanes: Lanes::default(),
             files: Mutex::default(),
+            freed: Condvar::new(),
             limiter,
             packer,
             counts: Counts::default(),
@@ -194,6 +199,9 @@ impl Sender {
     pub fn handle(self: &Arc<Self>, message: Message) -> Result<(), Error> {
         match message {
             Message::Placed(names) => self.start(names),
+            Message::Finished(_) if !self.queue.is_settled() => {
+                Err(self.events.out_of_turn("that all is stored before all was sent"))
+            }
             Message::Finished(totals) => {
                 self.events.send(Event::Finished(totals));
                 Ok(())
@@ -236,6 +244,7 @@ impl Sender {
         self.over.store(true, Relaxed);
         self.queue.stop();
         self.lanes.stop();
+        self.freed.notify_all();
     }
 
     /// What was done so far.
@@ -297,9 +306,11 @@ impl Sender {
             Answer::Nothing => {
                 self.counts.unchanged.fetch_add(1, Relaxed);
                 self.count_file(&waiting.entry);
+                self.free(&waiting.entry);
                 self.queue.settle(waiting.number);
             }
             Answer::Refused(failure) => {
+                self.free(&waiting.entry);
                 self.problem(waiting.entry.name, failure);
                 self.queue.settle(waiting.number);
             }
@@ -352,23 +363,42 @@ impl Sender {
         self.files().under_way.remove(&file.id);
         match file.again().filter(|_| failure.kind == FailureKind::Changed) {
             Some(next) => {
+                if next.entry.size() <= SMALL {
+                    self.free(&file.entry);
+                }
                 let id = self.next_id();
                 let offer = Offered { id, entry: next.entry.clone(), digest: None };
                 self.files().offered.insert(id, next);
                 self.control.send(&Message::Offer(vec![offer]));
             }
             None => {
+                self.free(&file.entry);
                 self.problem(file.entry.name.clone(), failure);
                 self.queue.settle(file.number);
             }
         }
     }
 
+    /// A file that was offered is done with.
+    fn free(&self, entry: &Entry) {
+        if entry.size() > SMALL {
+            self.files().large -= 1;
+            self.freed.notify_all();
+        }
+    }
+
     fn stored(&self, id: u64, outcome: Result<Digest, Failure>) {
         let Some(file) = self.files().under_way.remove(&id) else { return };
         file.end();
+        self.free(&file.entry);
+        let outcome = outcome.and_then(|stored| {
+            let other =
+                format!("{} was stored as another file: the digests differ; copy it again", file.entry.name);
+            let same = file.root() == Some(stored);
+            if same { Ok(()) } else { Err(Failure::new(FailureKind::Verification, other)) }
+        });
         match outcome {
-            Ok(_) => self.count_file(&file.entry),
+            Ok(()) => self.count_file(&file.entry),
             Err(failure) => self.problem(file.entry.name.clone(), failure),
         }
         self.queue.settle(file.number);

@@ -16,20 +16,39 @@ const SSHD: [&str; 3] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd"]
 pub(crate) struct Sshd {
     folder: tempfile::TempDir,
     child: Child,
+    port: u16,
+    /// In a network of its own.
+    apart: bool,
+}
+
+/// An sshd that is not as usual.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Special<'a> {
+    /// Its path has no weir.
+    pub(crate) without_weir: bool,
+    /// Lines of its configuration, before the usual ones: the first of a kind counts.
+    pub(crate) config: &'a str,
+    /// Namespaces of its own (as unshare's flags: `-m`, `-n`), and what a shell does in them first. `$CACHE` is its cache folder.
+    pub(crate) within: Option<(&'a str, &'a str)>,
 }
 
 impl Sshd {
     /// One that lets this user in and has weir on its path; `None` (and a word) where there is no sshd.
     pub(crate) fn start() -> Option<Sshd> {
-        Sshd::with_path(true)
+        Sshd::special(Special::default())
     }
 
     /// One whose path has no weir.
     pub(crate) fn without_weir() -> Option<Sshd> {
-        Sshd::with_path(false)
+        Sshd::special(Special { without_weir: true, ..Special::default() })
     }
 
-    fn with_path(has_weir: bool) -> Option<Sshd> {
+    /// One that is not as usual.
+    pub(crate) fn special(special: Special<'_>) -> Option<Sshd> {
+        if special.within.is_some() && !rustix::process::geteuid().is_root() {
+            skip("only root makes such namespaces");
+            return None;
+        }
         let Some(sshd) = SSHD.iter().find(|path| Path::new(path).exists()) else {
             skip("no sshd on this machine");
             return None;
@@ -43,15 +62,16 @@ impl Sshd {
         }
         std::fs::copy(path("key.pub"), path("authorized")).expect("a key");
         std::fs::create_dir(path("bin")).expect("a folder");
-        if has_weir {
+        if !special.without_weir {
             symlink(WEIR, path("bin/weir")).expect("a link");
         }
         // Privilege separation wants this folder; whoever runs as root may make it.
         let _ = std::fs::create_dir_all("/run/sshd");
         let port = free_port();
         let here = folder.path().display();
+        let lines = special.config;
         let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {here}/host_key\nAuthorizedKeysFile {here}/authorized\n\
+            "{lines}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {here}/host_key\nAuthorizedKeysFile {here}/authorized\n\
              PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
              PermitRootLogin yes\nMaxStartups 200\nLogLevel ERROR\nUseDNS no\n\
              SetEnv XDG_CACHE_HOME={here}/cache PATH={here}/bin:/usr/bin:/bin\n"
@@ -62,16 +82,56 @@ impl Sshd {
              UserKnownHostsFile {here}/known\n StrictHostKeyChecking accept-new\n LogLevel ERROR\n BatchMode yes\n"
         );
         std::fs::write(path("ssh_config"), client).expect("a file");
-        let mut command = Command::new(sshd);
-        command.args(["-D", "-e", "-f"]).arg(path("sshd_config")).stdin(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().expect("sshd starts");
-        let sshd = Sshd { folder, child };
+        std::fs::create_dir(path("cache")).expect("a folder");
+        let mut command = match special.within {
+            None => Command::new(sshd),
+            Some((flags, script)) => {
+                let mut command = Command::new("unshare");
+                let script = format!("set -e; PATH=$PATH:/usr/sbin:/sbin; {script}; exec \"$@\"");
+                command.args([flags, "sh", "-c", &script, "sh", sshd]).env("CACHE", path("cache"));
+                command
+            }
+        };
+        command.args(["-D", "-e", "-f"]).arg(path("sshd_config")).stdin(Stdio::null());
+        let log = std::fs::File::create(path("log")).expect("a file");
+        let child = command.stderr(log).spawn().expect("sshd starts");
+        let apart = special.within.is_some_and(|(flags, _)| flags.contains('n'));
+        let mut sshd = Sshd { folder, child, port, apart };
         let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(start.elapsed() < PATIENCE, "sshd does not listen");
+        while !sshd.listens() {
+            let log = || std::fs::read_to_string(sshd.folder.path().join("log")).unwrap_or_default();
+            assert!(start.elapsed() < PATIENCE, "sshd does not listen: {}", log());
+            assert!(matches!(sshd.child.try_wait(), Ok(None)), "sshd does not run: {}", log());
             std::thread::yield_now();
         }
         Some(sshd)
+    }
+
+    fn listens(&self) -> bool {
+        if !self.apart {
+            return TcpStream::connect(("127.0.0.1", self.port)).is_ok();
+        }
+        let port = self.port;
+        let mut connect = Command::new("nsenter");
+        connect.args(["-t", &self.child.id().to_string(), "-n", "bash", "-c"]);
+        connect.arg(format!("</dev/tcp/127.0.0.1/{port}")).stderr(Stdio::null());
+        connect.status().is_ok_and(|status| status.success())
+    }
+
+    /// Where it listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A path as this sshd and what it starts see it.
+    pub(crate) fn seen(&self, path: &Path) -> PathBuf {
+        let inside = path.strip_prefix("/").expect("an absolute path");
+        PathBuf::from(format!("/proc/{}/root", self.child.id())).join(inside)
     }
 
     /// A path in the folder of keys and configurations.
@@ -82,6 +142,10 @@ impl Sshd {
     /// `weir cp` that knows this host as `far`, to be run in `sandbox`.
     pub(crate) fn cp(&self, sandbox: &Sandbox, args: &[&str]) -> Weir {
         let config = self.path("ssh_config").display().to_string();
+        if self.apart {
+            let pid = self.child.id().to_string();
+            return sandbox.weir("nsenter", ["-t", &pid, "-n", WEIR, "cp", "-F", &config]).args(args);
+        }
         sandbox.weir(WEIR, ["cp", "-F", &config]).args(args)
     }
 
