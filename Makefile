@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth plan-check soak bench fuzz deny install clean
+.PHONY: build help demo test truth plan-check soak soak-cp bench fuzz deny install clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -41,6 +41,13 @@ soak: ## 1000 downloads killed at random points and resumed (test runs 20)
 	@scripts/need build
 	WEIR_SOAK=1000 cargo test --release $(LOCKED) -p weir --test kill -- --nocapture
 
+soak-cp: ## cp: 10,000 bits flipped, 200 kills, ends that fall silent, 20 GB and 200,000 files in bounded memory (about an hour)
+	@scripts/need test
+	WEIR_SOAK=10000 cargo test --release $(LOCKED) -p weir-peer --test pair -- --nocapture flipped
+	WEIR_SOAK=200 cargo test --release $(LOCKED) -p weir --test cp_kill -- --nocapture
+	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp_strangers -- --nocapture silence
+	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp_memory -- --nocapture --test-threads 1
+
 bench: ## weir and its peers against nginx; RUNS=5, results under bench/results/
 	@scripts/need bench
 	@$(MAKE) --no-print-directory build
@@ -48,9 +55,10 @@ bench: ## weir and its peers against nginx; RUNS=5, results under bench/results/
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
 	@scripts/need fuzz
+	cargo run $(LOCKED) -q -p weir-peer --example fuzz_seeds fuzz/seeds
 	@set -e; for target in $$(cargo +nightly fuzz list); do \
-	  echo "fuzz $$target, $(FUZZ_SECONDS) s"; \
-	  cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS); \
+	  echo "fuzz $$target, $(FUZZ_SECONDS) s"; mkdir -p fuzz/corpus/$$target fuzz/seeds/$$target; \
+	  cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); \
 	done
 
 deny: ## licences, advisories and sources of every dependency
@@ -76,4 +84,4 @@ install: ## binary, man pages and completions below PREFIX=/usr/local (DESTDIR i
 
 clean: ## what was compiled, and the benchmark's files (its results stay)
 	cargo clean
-	rm -rf bench/work fuzz/target
+	rm -rf bench/work fuzz/target fuzz/seeds

@@ -67,9 +67,15 @@ impl Control {
 
     fn write(&self, action: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let mut out = self.lock();
-        let out = out.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-        action(out)?;
-        out.flush()
+        let written = match out.as_mut() {
+            Some(out) => action(out).and_then(|()| out.flush()),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        // What was cut off in the middle of a frame cannot be gone on with, and nobody else is to wait for it.
+        if written.is_err() {
+            *out = None;
+        }
+        written
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Write + Send>>> {

@@ -4,13 +4,16 @@
 
 use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Sender as Mailbox;
+use std::time::Duration;
 
 use crate::between::Between;
 use crate::control::Control;
 use crate::error::Error;
 use crate::lane::Lane;
 use crate::measure::Meter;
+use crate::patience::{self, Ended};
 use crate::receiver::Receiver;
 use crate::secure::Keyring;
 use crate::sender::Sender;
@@ -20,7 +23,7 @@ use crate::wire::measure::Measure;
 use weir_tree::Name;
 
 use crate::wire::message::{
-    Deed, Failure, FailureKind, Found, Listening, Message, Problem, Role, Totals, Transport,
+    Deed, Failure, FailureKind, Found, Listening, MAX_SAMPLE, Message, Problem, Role, Totals, Transport,
 };
 
 /// Something that whoever runs an end has to know.
@@ -57,7 +60,13 @@ pub enum Event {
 pub struct Events {
     host: String,
     to: Mailbox<Event>,
+    /// Bytes of what was told and not yet taken, about.
+    waiting: Arc<AtomicUsize>,
 }
+
+/// Bytes of events that may wait to be taken: whoever has more to tell waits too, since a terminal that was stopped, or a far end
+/// that talks without end, must not fill the memory.
+const WAITING: usize = 4 << 20;
 
 /// One end.
 #[derive(Debug, Clone)]
@@ -72,10 +81,27 @@ pub enum End {
     Between(Arc<Between>, Role),
 }
 
+impl Event {
+    /// What it holds in memory, of the kinds that may come in any number; 0 of others.
+    fn weight(&self) -> usize {
+        match self {
+            Event::Problem(problem) => 64 + problem.name.as_bytes().len() + problem.failure.words.len(),
+            Event::Would(_, name) => 64 + name.as_bytes().len(),
+            Event::Sample(_, json) => 64 + json.len(),
+            _ => 0,
+        }
+    }
+}
+
 impl Events {
     /// Events of a session with `host`.
     pub fn new(host: &str, to: Mailbox<Event>) -> Events {
-        Events { host: host.to_owned(), to }
+        Events { host: host.to_owned(), to, waiting: Arc::default() }
+    }
+
+    /// The same under another name: what waits counts for both.
+    pub fn named(&self, host: &str) -> Events {
+        Events { host: host.to_owned(), ..self.clone() }
     }
 
     /// The other end, for words.
@@ -84,8 +110,24 @@ impl Events {
     }
 
     /// Tells it. Nobody hears it once the session is over, and nobody needs to.
+    /// Of those that may come in any number the teller waits until there is room; evidence that nobody takes is dropped.
     pub fn send(&self, event: Event) {
-        let _ = self.to.send(event);
+        let weight = event.weight();
+        while weight > 0 && self.waiting.load(Relaxed) > WAITING {
+            if let Event::Sample(..) = event {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.waiting.fetch_add(weight, Relaxed);
+        if self.to.send(event).is_err() {
+            self.waiting.fetch_sub(weight, Relaxed);
+        }
+    }
+
+    /// An event was taken out of the mailbox.
+    pub fn taken(&self, event: &Event) {
+        self.waiting.fetch_sub(event.weight(), Relaxed);
     }
 
     /// A path that could not be read or written.
@@ -182,6 +224,7 @@ impl End {
             Message::Open(_, Transport::Tcp) => return Ok(()),
             Message::Problem(problem) => Event::Problem(problem),
             Message::Sample(json) => Event::Sample(self.far(), json),
+            Message::Alive => return Ok(()),
             Message::MoreNames if self.far() == Role::Sender => Event::MoreNames,
             Message::Tally(_, found) => {
                 if let End::Receiver(receiver) = self {
@@ -248,6 +291,11 @@ pub fn read_message(body: &[u8], events: &Events) -> Result<Message, Error> {
 /// A control connection that broke.
 pub fn lost(events: &Events, error: &std::io::Error) -> Error {
     let host = events.host().to_owned();
+    match patience::ended(error) {
+        Some(Ended::Interrupted) => return Error::Interrupted,
+        Some(silent) => return Error::Lost { host, why: Some(silent.to_string()) },
+        None => {}
+    }
     match error.get_ref().and_then(|inner| inner.downcast_ref::<frame::Malformed>()) {
         Some(what) => Error::Frame { host, what: *what },
         None => Error::Lost { host, why: Some(weir_transfer::error::reason(error)) },
@@ -262,7 +310,8 @@ pub fn tell(control: &Control, event: Event) {
         Event::LaneLost(lane, why) => control.send(&Message::LaneLost(lane, why)),
         Event::Failed(error) => control.send(&Message::Abort(error.to_failure())),
         Event::Window(sample) => match serde_json::to_string(&sample) {
-            Ok(json) => control.send(&Message::Sample(json)),
+            Ok(json) if json.len() <= MAX_SAMPLE => control.send(&Message::Sample(json)),
+            Ok(json) => tracing::debug!("a window of evidence of {} bytes is not told", json.len()),
             Err(error) => tracing::debug!("a window of evidence: {error}"),
         },
         _ => {}

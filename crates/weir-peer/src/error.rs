@@ -12,7 +12,7 @@ pub enum Error {
     #[error("cannot draw a secret: the system gives no random numbers")]
     Random,
     /// ssh could not be started.
-    #[error("cannot start {program}: {}", weir_transfer::error::reason(.source))]
+    #[error("cannot start {program}: {}{}", weir_transfer::error::reason(.source), install(.source))]
     Ssh {
         /// The program.
         program: String,
@@ -82,6 +82,14 @@ pub enum Error {
         /// What was tried.
         why: String,
     },
+}
+
+/// What helps where there is no ssh.
+fn install(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; install OpenSSH's client, or name another with -S",
+        _ => "",
+    }
 }
 
 /// Why a lane is over.

@@ -10,8 +10,15 @@ use weir_units::Rate;
 use crate::watch::Sample;
 use crate::wire::message::Role;
 
-/// Windows kept: ten minutes at full grain.
-const MOST_WINDOWS: usize = 6000;
+/// Windows kept where there are few lanes: eight minutes at full grain.
+const MOST_WINDOWS: usize = 4800;
+
+/// Windows of one lane kept, about 1 KiB each: of sixteen lanes those of two minutes at full grain.
+const MOST_LANE_WINDOWS: usize = 24_000;
+
+/// JSON of a window itself, and of each lane in it: twice what they take. Words fill the rest of what a far end that lies may send.
+const WINDOW_JSON: usize = 8 << 10;
+const LANE_JSON: usize = 3 << 10;
 
 /// Joins the windows of both ends as they come.
 #[derive(Debug)]
@@ -43,11 +50,19 @@ impl Joiner {
         self.take(sample, self.role);
     }
 
-    /// A window of a far end of this role, as it told it.
-    pub fn far(&mut self, role: Role, json: &str) {
+    /// A window of a far end of this role, as it told it, when as many lanes as `made` had been begun.
+    pub fn far(&mut self, role: Role, json: &str, made: u32) {
         // Evidence is for words only: what cannot be read is missing there.
         match serde_json::from_str::<Sample>(json) {
-            Ok(sample) => self.take(sample, role),
+            Ok(mut sample) => {
+                let lanes = &mut sample.window.lanes;
+                lanes.retain(|lane| lane.lane < made);
+                lanes.sort_by_key(|lane| lane.lane);
+                lanes.dedup_by_key(|lane| lane.lane);
+                if json.len() <= WINDOW_JSON + LANE_JSON * lanes.len() {
+                    self.take(sample, role);
+                }
+            }
             Err(error) => tracing::debug!("the far end's sample: {error}"),
         }
     }
@@ -112,7 +127,8 @@ impl Joiner {
             }
         }
         self.limit = Some(judge_window(&window, &Context::live(&self.evidence)).limit);
-        self.evidence.push(window, MOST_WINDOWS);
+        let most = MOST_WINDOWS.min(MOST_LANE_WINDOWS / window.lanes.len().max(1));
+        self.evidence.push(window, most);
         self.fresh = true;
         if self.forecast.is_none() {
             self.forecast = forecast::from_start(&self.evidence, self.outlook);

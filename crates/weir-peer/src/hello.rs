@@ -28,6 +28,21 @@ pub fn check(host: &str, theirs: &Hello) -> Result<(), Error> {
     })
 }
 
+/// Whether these bytes, which are no message of this protocol, are another one's first words: number and version stand at
+/// their beginning in every protocol.
+pub fn of_another(host: &str, body: &[u8]) -> Option<Error> {
+    let (hello, theirs, version) = postcard::take_from_bytes::<(u32, u16, String)>(body).ok()?.0;
+    (hello == 0 && theirs != PROTOCOL).then(|| Error::Protocol {
+        host: host.to_owned(),
+        theirs,
+        version: version.chars().take(SHOWN).collect(),
+        ours: PROTOCOL,
+    })
+}
+
+/// Of a stranger's version, what an error shows.
+const SHOWN: usize = 40;
+
 /// Whether the processor has instructions for AES and for GCM's multiplication. Without them ChaCha20 is several times
 /// faster.
 fn has_aes() -> bool {

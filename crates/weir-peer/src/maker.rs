@@ -19,8 +19,15 @@ use crate::wire::message::{Listening, Message, Ports, Transport};
 /// How long one direction is tried: a lost SYN is sent again after a second (RFC 6298), so this survives one.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
+/// How long the far end is waited for that was asked to connect: its own patience (2.5 s), and ssh's way there and back.
+const ANSWER: Duration = Duration::from_secs(10);
+
 /// Lanes that break one after another without a byte between them.
 const HOPELESS: u32 = 8;
+
+/// Before the second of them is followed by another; each further time twice as long. All together are 13 s: what a router or a firewall
+/// takes to start again.
+const REST: Duration = Duration::from_millis(100);
 
 /// How a lane is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +61,15 @@ pub struct LaneMaker {
     /// Those that were said to be lost, by one end or both; perhaps before it was said that they stand.
     gone: HashSet<u32>,
     first: Option<Instant>,
+    /// When the far end was asked to connect.
+    asked: Option<Instant>,
+    /// The first lane of the way that is tried: what is said of those before it does not count.
+    since: u32,
     lost: u32,
+    /// When lanes are to be made in place of those that broke, and how many.
+    due: Option<(Instant, u32)>,
+    /// What had been moved when a lane broke last.
+    moved: u64,
     why: Vec<String>,
 }
 
@@ -89,7 +104,11 @@ impl LaneMaker {
             up: Vec::new(),
             gone: HashSet::new(),
             first: None,
+            asked: None,
+            since: 1,
             lost: 0,
+            due: None,
+            moved: 0,
             why: Vec::new(),
         }
     }
@@ -118,13 +137,16 @@ impl LaneMaker {
                 self.up.retain(|up| *up != id);
                 tracing::warn!("lane {id} broke: {why}");
                 self.standing = self.standing.saturating_sub(1);
-                self.lost += 1;
+                let moved = self.end.totals().bytes;
+                self.lost = if moved > self.moved { 1 } else { self.lost + 1 };
+                self.moved = moved;
                 if self.lost > HOPELESS {
                     return Err(self.no_lane(format!("lanes break again and again: {why}")));
                 }
-                self.make();
+                self.make_soon();
             }
             Event::Dialled(_, None) => {}
+            Event::Dialled(id, _) if id < self.since => {}
             Event::Dialled(_, Some(why)) => {
                 self.making = self.making.saturating_sub(1);
                 // Of several that were tried at once the last one tells.
@@ -135,6 +157,15 @@ impl LaneMaker {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Makes what is due, and looks whether the far end has connected as it was asked to.
+    pub fn look(&mut self) -> Result<(), Error> {
+        if let Some((_, count)) = self.due.take_if(|(at, _)| *at <= Instant::now()) {
+            (0..count).for_each(|_| self.make());
+        }
+        let late = self.first.is_none() && self.asked.is_some_and(|asked| asked.elapsed() > ANSWER);
+        if late { self.next_way("it did not say that it tried".to_owned()) } else { Ok(()) }
     }
 
     /// Makes lanes, or lets the youngest end, until there are this many.
@@ -156,7 +187,12 @@ impl LaneMaker {
 
     /// Lanes that stand or are being made.
     fn expected(&self) -> u32 {
-        self.standing + self.making
+        self.standing + self.making + self.due.map_or(0, |(_, count)| count)
+    }
+
+    /// Above the number of every lane that was begun.
+    pub fn made(&self) -> u32 {
+        self.next_id
     }
 
     /// Lanes stand, and none is being made.
@@ -237,6 +273,7 @@ impl LaneMaker {
             }
         }
         let port = self.listener.as_ref().map_or(0, Listener::port);
+        self.asked.get_or_insert_with(Instant::now);
         let towards = || self.far.addresses.iter().filter_map(|far| addresses::towards(*far));
         let addresses = match self.local {
             true => addresses::HERE.to_vec(),
@@ -266,7 +303,10 @@ impl LaneMaker {
             return Err(self.no_lane(self.why.join("; ")));
         }
         self.way = next;
-        self.make();
+        self.asked = None;
+        self.since = self.next_id;
+        self.making = 0;
+        self.begin();
         Ok(())
     }
 
@@ -276,8 +316,18 @@ impl LaneMaker {
         if self.lost > HOPELESS {
             return Err(self.no_lane(why));
         }
-        self.make();
+        self.make_soon();
         Ok(())
+    }
+
+    /// A lane in place of one that broke: at once the first time, after a rest where that did not help.
+    fn make_soon(&mut self) {
+        let rest = match self.lost {
+            0 | 1 => return self.make(),
+            lost => REST * 2u32.saturating_pow(lost - 2),
+        };
+        let (at, count) = self.due.unwrap_or((Instant::now() + rest, 0));
+        self.due = Some((at, count + 1));
     }
 
     fn no_lane(&self, why: String) -> Error {

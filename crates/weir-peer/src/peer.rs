@@ -1,19 +1,21 @@
 //! The far end: what `weir peer` does between the first word on its stdin and the last on its stdout.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::addresses;
 use crate::control::Control;
+use crate::descriptors;
 use crate::end::{Context, End, Event, Events, listen_to, lost, read_message, tell};
 use crate::error::Error;
 use crate::hello;
 use crate::lane::dial::dial;
 use crate::lane::listen::Listener;
 use crate::measure::Meter;
+use crate::patience::{Patience, SILENCE};
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
 use crate::secure::Keyring;
@@ -27,10 +29,15 @@ use weir_codec::cipher::Cipher;
 const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// Serves one session over these streams.
-pub fn serve(mut input: impl Read + Send + 'static, mut output: File, version: &str) -> Result<(), Error> {
+pub fn serve(input: File, output: File, version: &str) -> Result<(), Error> {
+    descriptors::raise();
     let (mailbox, events) = channel();
     let events_to = Events::new("the other end", mailbox);
     let io = |error: std::io::Error| lost(&events_to, &error);
+    let patience = Patience::new(Arc::default());
+    let (mut input, mut output) = (patience.with(input).map_err(io)?, patience.with(output).map_err(io)?);
+    (input.limit, output.limit) = (Some(SILENCE), Some(SILENCE));
+    let mut input = BufReader::with_capacity(1 << 16, input);
     output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
     let control = Arc::new(Control::new(output));
     let own = hello::own(version);
@@ -62,7 +69,9 @@ pub fn serve(mut input: impl Read + Send + 'static, mut output: File, version: &
         reader_events.send(Event::Closed);
     });
     loop {
-        match events.recv() {
+        let event = events.recv();
+        event.iter().for_each(|event| events_to.taken(event));
+        match event {
             Ok(Event::Closed) | Err(_) => break,
             Ok(Event::Dial(at, lane)) => dial_there(&context, &end, &control, at, lane),
             Ok(event) => {
@@ -154,7 +163,8 @@ fn dial_there(context: &Context, end: &End, control: &Arc<Control>, mut at: List
 fn next(input: &mut impl Read, events: &Events) -> Result<Message, Error> {
     let mut body = Vec::new();
     match frame::read(input, &mut body).map_err(|error| lost(events, &error))? {
-        Some(Kind::Message) => read_message(&body, events),
+        Some(Kind::Message) => read_message(&body, events)
+            .map_err(|error| hello::of_another(events.host(), &body).unwrap_or(error)),
         Some(Kind::Record) => Err(events.out_of_turn("a record before the start")),
         None => Err(Error::Lost { host: events.host().to_owned(), why: None }),
     }

@@ -12,12 +12,14 @@ use weir_tree::Name;
 
 use crate::between::{Between, Side};
 use crate::control::Control;
+use crate::descriptors;
 use crate::end::{Context, End, Event, Events, listen_to, lost, read_message};
 use crate::error::Error;
 use crate::evidence::Joiner;
 use crate::hello;
 use crate::list::List;
 use crate::maker::{LaneMaker, Way};
+use crate::patience::ALIVE;
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
 use crate::secure::{Keyring, Secret};
@@ -124,7 +126,7 @@ pub struct Report {
 const PROBLEMS: usize = 100;
 
 /// Copies. `stop` is the user's wish to end.
-pub fn run(job: &Job, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Report {
+pub fn run(job: &Job, stop: &Arc<AtomicBool>, progress: &mut dyn FnMut(&Progress)) -> Report {
     let start = Instant::now();
     let mut report = Report {
         totals: Totals::default(),
@@ -141,9 +143,10 @@ pub fn run(job: &Job, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) ->
         forecast: None,
         evidence: Evidence::default(),
     };
+    descriptors::raise();
     let opened = match &job.from {
-        Some(from) => Session::between(job, from, &mut report),
-        None => Session::open(job, &mut report),
+        Some(from) => Session::between(job, from, stop, &mut report),
+        None => Session::open(job, stop, &mut report),
     };
     report.outcome = opened.and_then(|session| session.run(stop, start, progress, &mut report));
     report.elapsed = start.elapsed();
@@ -186,7 +189,7 @@ struct Opened {
 }
 
 impl<'a> Session<'a> {
-    fn open(job: &'a Job, report: &mut Report) -> Result<Session<'a>, Error> {
+    fn open(job: &'a Job, stop: &Arc<AtomicBool>, report: &mut Report) -> Result<Session<'a>, Error> {
         // What cannot be read here needs no far end.
         let local = match job.role {
             Role::Sender => Some(roots::look(&job.sources).map_err(Error::Refused)?),
@@ -195,7 +198,7 @@ impl<'a> Session<'a> {
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
         let names = job.list.as_ref().map(|list| list.open(&to)).transpose()?;
-        let (mut far, control) = reach(&job.host, job, &to)?;
+        let (mut far, control) = reach(&job.host, job, stop, &to)?;
         let own = hello::own(&job.version);
         control.send(&Message::Hello(own.clone()));
         let theirs = heard(&mut far, &to)?;
@@ -215,7 +218,8 @@ impl<'a> Session<'a> {
             match next(&mut far, &to)? {
                 Message::Listening(listening) => break listening,
                 // The peer looks at its sources while it starts to listen.
-                message => end.handle(message, &to)?,
+                roots @ Message::Roots(_) => end.handle(roots, &to)?,
+                _ => return Err(to.out_of_turn("something before where it listens")),
             }
         };
         let fars = vec![Reached { far, end: end.clone(), events: to }];
@@ -223,13 +227,18 @@ impl<'a> Session<'a> {
     }
 
     /// Between two far ends: each hears the other's hello as if it were the driver's.
-    fn between(job: &'a Job, from: &Host, report: &mut Report) -> Result<Session<'a>, Error> {
+    fn between(
+        job: &'a Job,
+        from: &Host,
+        stop: &Arc<AtomicBool>,
+        report: &mut Report,
+    ) -> Result<Session<'a>, Error> {
         let (mailbox, events) = channel();
-        let [to_sender, to_receiver] =
-            [from, &job.host].map(|host| Events::new(host.shown(), mailbox.clone()));
+        let to_sender = Events::new(from.shown(), mailbox);
+        let to_receiver = to_sender.named(job.host.shown());
         let list = job.list.as_ref().map(|list| list.open(&to_sender)).transpose()?;
-        let (mut sender, sending) = reach(from, job, &to_sender)?;
-        let (mut receiver, receiving) = reach(&job.host, job, &to_receiver)?;
+        let (mut sender, sending) = reach(from, job, stop, &to_sender)?;
+        let (mut receiver, receiving) = reach(&job.host, job, stop, &to_receiver)?;
         let (sends, receives) = (heard(&mut sender, &to_sender)?, heard(&mut receiver, &to_receiver)?);
         sending.send(&Message::Hello(receives.clone()));
         receiving.send(&Message::Hello(sends.clone()));
@@ -258,7 +267,7 @@ impl<'a> Session<'a> {
         );
         // Whoever is told of a lane first has to be the one to whom its records come.
         let control = Arc::new(Control::both(receiving, Arc::clone(&sending)));
-        let both = Events::new(&format!("{} and {}", from.shown(), job.host.shown()), mailbox);
+        let both = to_sender.named(&format!("{} and {}", from.shown(), job.host.shown()));
         let context = Context { keyring, role: job.role, events: both };
         let [from_sender, from_receiver] =
             [Role::Sender, Role::Receiver].map(|role| End::Between(Arc::clone(&between), role));
@@ -306,11 +315,15 @@ impl<'a> Session<'a> {
                 spawn("control", move || listen_to(output, &end, &events));
             }
         }
+        let alive = Arc::downgrade(&self.control);
+        spawn("alive", move || {
+            while alive.upgrade().is_some_and(|control| control.try_send(&Message::Alive).is_ok()) {
+                std::thread::sleep(ALIVE);
+            }
+        });
         self.maker.begin();
         let outcome = self.watch(stop, start, progress, report);
-        if let Err(error) = &outcome {
-            self.control.send(&Message::Abort(error.to_failure()));
-        }
+        self.part(outcome.as_ref().err());
         report.totals = self.end.totals();
         report.tried = self.maker.tried().to_vec();
         if let End::Sender(sender) = &self.end {
@@ -318,13 +331,24 @@ impl<'a> Session<'a> {
         }
         report.moving = self.maker.since_first().unwrap_or_default();
         self.end.stop();
-        self.control.close();
         self.fars.iter_mut().for_each(|reached| reached.far.end());
         let trials = self.tuning.as_ref().map(Tuning::trials).unwrap_or_default();
         report.forecast = self.joiner.forecast();
         report.evidence = self.joiner.into_evidence(trials);
         report.evidence.facts.codec_fixed = self.job.options.codec.is_some();
         outcome
+    }
+
+    /// The last word to the far end, and the end of its input. On a thread of its own: a far end that does not read would hold
+    /// it, until ssh is ended.
+    fn part(&self, error: Option<&Error>) {
+        let (control, last) = (Arc::clone(&self.control), error.map(Error::to_failure));
+        spawn("part", move || {
+            if let Some(failure) = last {
+                control.send(&Message::Abort(failure));
+            }
+            control.close();
+        });
     }
 
     fn watch(
@@ -338,7 +362,9 @@ impl<'a> Session<'a> {
             if stop.load(Relaxed) {
                 return Err(Error::Interrupted);
             }
-            match self.events.recv_timeout(LOOK) {
+            let event = self.events.recv_timeout(LOOK);
+            event.iter().for_each(|event| self.maker.events().taken(event));
+            match event {
                 Ok(Event::Finished(_)) => return Ok(()),
                 Ok(Event::Failed(error)) => return Err(error),
                 Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => {
@@ -352,7 +378,7 @@ impl<'a> Session<'a> {
                     progress(&Progress { would: Some((deed, name)), ..self.progress(start) })
                 }
                 Ok(Event::Window(sample)) => self.joiner.own(*sample),
-                Ok(Event::Sample(role, json)) => self.joiner.far(role, &json),
+                Ok(Event::Sample(role, json)) => self.joiner.far(role, &json, self.maker.made()),
                 Ok(Event::MoreNames) => {
                     // A far end that asks for a list that there is not gets none.
                     let _ = self.names.as_ref().map(|names| names.send(()));
@@ -361,6 +387,7 @@ impl<'a> Session<'a> {
                 Ok(lane) => self.maker.handle(lane)?,
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            self.maker.look()?;
             self.tune();
             report.way = self.maker.way();
             report.lanes = report.lanes.max(self.maker.standing());
@@ -404,8 +431,13 @@ pub(crate) fn lanes_at_first(lanes: &LaneOptions, same_machine: bool) -> Option<
 }
 
 /// Starts a far end; returns it with the way to talk to it.
-fn reach(host: &Host, job: &Job, events: &Events) -> Result<(Far, Arc<Control>), Error> {
-    let mut far = host.start(&job.version)?;
+fn reach(
+    host: &Host,
+    job: &Job,
+    stop: &Arc<AtomicBool>,
+    events: &Events,
+) -> Result<(Far, Arc<Control>), Error> {
+    let mut far = host.start(&job.version, stop)?;
     let gone = || Error::Lost { host: events.host().to_owned(), why: None };
     let control = Arc::new(Control::new(far.input.take().ok_or_else(gone)?));
     Ok((far, control))
@@ -527,7 +559,9 @@ pub(crate) fn next(far: &mut Far, events: &Events) -> Result<Message, Error> {
     let mut body = Vec::new();
     let kind = frame::read(from, &mut body).map_err(|error| lost(events, &error))?;
     match kind {
-        Some(Kind::Message) => match read_message(&body, events)? {
+        Some(Kind::Message) => match read_message(&body, events)
+            .map_err(|error| hello::of_another(events.host(), &body).unwrap_or(error))?
+        {
             Message::Abort(failure) if failure.kind == FailureKind::Interrupted => Err(Error::Interrupted),
             Message::Abort(failure) => Err(Error::Far(failure)),
             message => Ok(message),

@@ -6,16 +6,29 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use weir_codec::hex;
 
 use crate::error::Error;
+use crate::patience::{Ended, Patience, Patient, SILENCE};
 
 /// What the far program prints before the protocol begins.
 pub const READY: &str = "weir-peer";
 
 /// What a login script may print before that.
-const NOISE: u64 = 64 << 10;
+const NOISE: usize = 64 << 10;
+
+/// What helps where the cache folder is of no use. In the far shell's words: no quotes.
+const WAY_OUT: &str = "set XDG_CACHE_HOME there to another folder or install weir";
+
+/// When it is worth a word that the far host says none: people type passwords in less.
+const WORD: Duration = Duration::from_secs(30);
+
+/// Of its last line, what an error repeats.
+const REPEATED: usize = 200;
 
 /// How to reach a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,20 +55,29 @@ pub struct Program {
 pub struct Far {
     child: Child,
     /// To it.
-    pub input: Option<ChildStdin>,
+    pub input: Option<Patient<ChildStdin>>,
     /// From it.
-    pub output: Option<BufReader<ChildStdout>>,
+    pub output: Option<BufReader<Patient<ChildStdout>>>,
+    /// The last line that was not meant for weir.
+    said: Option<String>,
+    /// How long the first line may take without a word to the user.
+    word: Option<Duration>,
 }
 
 impl Host {
+    fn unreachable(&self, why: String) -> Error {
+        Error::Unreachable { host: self.shown().to_owned(), why }
+    }
+
     /// For words.
     pub fn shown(&self) -> &str {
         self.name.as_deref().unwrap_or("this machine")
     }
 
     /// Starts the far end and waits until it is ready to talk; copies this program there where it is missing.
-    pub fn start(&self, version: &str) -> Result<Far, Error> {
-        let Some(host) = &self.name else { return self.start_here() };
+    /// Ends early when `stop` is set.
+    pub fn start(&self, version: &str, stop: &Arc<AtomicBool>) -> Result<Far, Error> {
+        let Some(host) = &self.name else { return self.start_here(stop) };
         let program =
             Program::own(version).map_err(|source| Error::Ssh { program: "weir".into(), source })?;
         let mut command = Command::new(&self.ssh[0]);
@@ -63,22 +85,21 @@ impl Host {
         command.args(["-x", "-T", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes"]);
         command.args(["-oRemoteCommand=none", "-oRequestTTY=no", "-oForwardAgent=no"]);
         command.args(&self.ssh[1..]).arg("--").arg(host).arg(program.script());
-        let mut far = Far::spawn(command)?;
-        match far.greeting(self)? {
-            Greeting::Ready => Ok(far),
-            Greeting::Absent(machine) => {
-                program.send(&mut far, &machine, self)?;
-                Ok(far)
-            }
+        let mut far = Far::spawn(command, stop)?;
+        if let Greeting::Absent(machine) = far.greeting(self)? {
+            program.send(&mut far, &machine, self)?;
         }
+        far.limit();
+        Ok(far)
     }
 
-    fn start_here(&self) -> Result<Far, Error> {
+    fn start_here(&self, stop: &Arc<AtomicBool>) -> Result<Far, Error> {
         let own = std::env::current_exe().map_err(|source| Error::Ssh { program: "weir".into(), source })?;
         let mut command = Command::new(own);
         command.arg("peer");
-        let mut far = Far::spawn(command)?;
+        let mut far = Far::spawn(command, stop)?;
         far.greeting(self)?;
+        far.limit();
         Ok(far)
     }
 }
@@ -90,8 +111,38 @@ enum Greeting {
     Absent(String),
 }
 
+/// A line that the far host prints before the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// Weir runs there.
+    Ready,
+    /// There is no weir of this version; its system and machine.
+    Absent(&'a str),
+    /// It could not be copied there, and why.
+    Failed(&'a str),
+    /// It was.
+    Stored,
+    /// Nothing that is meant for weir, such as a login script's words.
+    Noise(&'a str),
+}
+
+impl Line<'_> {
+    /// What a line, without its end, says.
+    pub fn parse(line: &str) -> Line<'_> {
+        let prefixed = |prefix| line.strip_prefix(prefix);
+        match line {
+            READY => Line::Ready,
+            "weir-stored" => Line::Stored,
+            _ => None
+                .or_else(|| prefixed("weir-absent ").map(Line::Absent))
+                .or_else(|| prefixed("weir-failed ").map(Line::Failed))
+                .unwrap_or(Line::Noise(line)),
+        }
+    }
+}
+
 impl Far {
-    fn spawn(mut command: Command) -> Result<Far, Error> {
+    fn spawn(mut command: Command, stop: &Arc<AtomicBool>) -> Result<Far, Error> {
         let program = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|source| Error::Ssh { program, source })?;
@@ -101,42 +152,73 @@ impl Far {
         // Pipes of 1 MiB where the kernel allows: data may go this way.
         let _ = rustix::pipe::fcntl_setpipe_size(&input, 1 << 20);
         let _ = rustix::pipe::fcntl_setpipe_size(&output, 1 << 20);
-        Ok(Far { child, input: Some(input), output: Some(BufReader::with_capacity(1 << 16, output)) })
+        let patience = Patience::new(Arc::clone(stop));
+        let patient = patience.with(input).and_then(|input| Ok((input, patience.with(output)?)));
+        let (input, output) = patient.map_err(|source| Error::Ssh { program: "ssh".into(), source })?;
+        let output = BufReader::with_capacity(1 << 16, output);
+        Ok(Far { child, input: Some(input), output: Some(output), said: None, word: Some(WORD) })
     }
 
-    fn greeting(&mut self, host: &Host) -> Result<Greeting, Error> {
-        loop {
-            let line = self.line(host)?;
-            if line == READY {
-                return Ok(Greeting::Ready);
-            }
-            if let Some(machine) = line.strip_prefix("weir-absent ") {
-                return Ok(Greeting::Absent(machine.to_owned()));
-            }
-            if let Some(why) = line.strip_prefix("weir-failed ") {
-                let why = format!("weir could not be copied there: {why}");
-                return Err(Error::Unreachable { host: host.shown().to_owned(), why });
-            }
-            tracing::debug!("{}: {line}", host.shown());
+    /// Weir runs there, and nobody is asked for anything any more: from here on it has to say something now and then.
+    fn limit(&mut self) {
+        if let (Some(input), Some(output)) = (&mut self.input, &mut self.output) {
+            input.limit = Some(SILENCE);
+            output.get_mut().limit = Some(SILENCE);
         }
     }
 
-    /// The next line of what the far host prints before the protocol.
-    fn line(&mut self, host: &Host) -> Result<String, Error> {
+    fn greeting(&mut self, host: &Host) -> Result<Greeting, Error> {
+        let mut room = NOISE;
+        loop {
+            let line = self.line(host, &mut room)?;
+            match Line::parse(&line) {
+                Line::Ready => return Ok(Greeting::Ready),
+                Line::Absent(machine) => return Ok(Greeting::Absent(machine.to_owned())),
+                Line::Failed(why) => {
+                    return Err(host.unreachable(format!("weir could not be copied there: {why}")));
+                }
+                Line::Stored | Line::Noise("") => {}
+                Line::Noise(words) => {
+                    tracing::debug!("{}: {words}", host.shown());
+                    self.said = Some(words.chars().take(REPEATED).collect());
+                }
+            }
+        }
+    }
+
+    /// The next line of what the far host prints before the protocol; `room` is what it may still print.
+    fn line(&mut self, host: &Host, room: &mut usize) -> Result<String, Error> {
         let mut line = Vec::new();
-        let read = match &mut self.output {
-            Some(output) => output.take(NOISE).read_until(b'\n', &mut line),
-            None => Ok(0),
-        };
+        let mut read = self.read_line(*room, &mut line);
+        if read.as_ref().is_err_and(|error| matches!(crate::patience::ended(error), Some(Ended::Silent(_)))) {
+            tracing::warn!(
+                "{}: no word yet; is ssh asking for something, or may the account only use sftp?",
+                host.shown()
+            );
+            read = self.read_line(*room, &mut line);
+        }
+        *room = room.saturating_sub(line.len());
         let ended = match read {
             Ok(_) if line.ends_with(b"\n") => {
                 return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
             }
-            Ok(0) => self.why_it_ended(),
-            Ok(_) => "it printed no line that weir understands".to_owned(),
+            Ok(_) if *room == 0 => {
+                format!("it printed more than {} KiB before weir ran; look at its login scripts", NOISE >> 10)
+            }
+            Ok(_) => self.why_it_ended(),
+            Err(error) if crate::patience::ended(&error) == Some(Ended::Interrupted) => {
+                return Err(Error::Interrupted);
+            }
             Err(error) => weir_transfer::error::reason(&error),
         };
-        Err(Error::Unreachable { host: host.shown().to_owned(), why: ended })
+        Err(host.unreachable(ended))
+    }
+
+    /// Reads on to the end of a line. The first time with a limit, for a word to the user.
+    fn read_line(&mut self, room: usize, line: &mut Vec<u8>) -> io::Result<usize> {
+        let Some(output) = &mut self.output else { return Ok(0) };
+        output.get_mut().limit = self.word.take();
+        output.take(room as u64).read_until(b'\n', line)
     }
 
     /// ssh's exit codes: 255 is its own, others are the far shell's.
@@ -147,10 +229,20 @@ impl Far {
                 "ssh could not connect or log in, its words are above; try the same by hand: ssh HOST true"
                     .into()
             }
-            Some(126 | 127) => "no shell ran there; the account needs one (sh) to start weir".into(),
-            Some(code) => format!("the far shell ended with code {code} before weir ran there"),
+            Some(126 | 127) => {
+                format!("no shell ran there{}; the account needs one (sh) to start weir", self.words())
+            }
+            Some(code) => format!(
+                "the far shell ended with code {code} before weir ran there{}; the account must be allowed to run programs",
+                self.words()
+            ),
             None => "ssh was ended by a signal".into(),
         }
+    }
+
+    /// What it said last.
+    fn words(&self) -> String {
+        self.said.as_ref().map_or_else(String::new, |said| format!(" and said: {said}"))
     }
 
     /// No more words to it, and its end.
@@ -161,7 +253,7 @@ impl Far {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -200,44 +292,49 @@ impl Program {
             version.chars().filter(|c| c.is_ascii_alphanumeric() || ".-".contains(*c)).collect();
         let short = &sha256[..16];
         let script = format!(
-            "c=${{XDG_CACHE_HOME:-$HOME/.cache}}/weir/{safe}-{short}; \
-             if [ -x \"$c/weir\" ]; then exec \"$c/weir\" peer; fi; \
+            "c=${{XDG_CACHE_HOME:-$HOME/.cache}}/weir/{safe}-{short}; w=$c/weir; t=$w.$$; u=$(umask); \
+             fail() {{ rm -f \"$t\"; echo \"weir-failed $1\"; exit 1; }}; \
+             runs() {{ [ -x \"$w\" ] && \"$w\" --version >/dev/null 2>&1; }}; \
+             runs && exec \"$w\" peer; \
              if [ \"$(weir --version 2>/dev/null)\" = \"weir {version}\" ]; then exec weir peer; fi; \
              echo \"weir-absent $(uname -sm)\"; \
              read -r go && [ \"$go\" = send ] || exit 0; \
-             umask 077; t=$c/weir.$$; \
-             mkdir -p \"$c\" && head -c {size} >\"$t\" || {{ echo \"weir-failed cannot write $c\"; exit 1; }}; \
+             umask 077; \
+             mkdir -p \"$c\" || fail \"cannot create $c, {WAY_OUT}\"; \
+             head -c {size} >\"$t\" || fail \"cannot write $c, {WAY_OUT}\"; \
              case \"$(sha256sum <\"$t\")\" in {sha256}*) ;; \
-             *) rm -f \"$t\"; echo \"weir-failed the copy in $c does not have its digest\"; exit 1;; esac; \
-             chmod 700 \"$t\" && mv \"$t\" \"$c/weir\" || {{ echo \"weir-failed cannot write $c\"; exit 1; }}; \
-             echo weir-stored; exec \"$c/weir\" peer"
+             *) fail \"the copy in $c does not have its digest, try again\";; esac; \
+             chmod 700 \"$t\" && mv \"$t\" \"$w\" || fail \"cannot write $c, {WAY_OUT}\"; \
+             umask \"$u\"; runs || fail \"programs in $c do not run (mounted noexec?), {WAY_OUT}\"; \
+             echo weir-stored; exec \"$w\" peer"
         );
         format!("exec sh -c '{script}'")
     }
 
     /// Copies this program there, and waits until it runs.
     fn send(&self, far: &mut Far, machine: &str, host: &Host) -> Result<(), Error> {
-        let unreachable = |why: String| Error::Unreachable { host: host.shown().to_owned(), why };
         let own = rustix::system::uname();
         let own = format!("{} {}", own.sysname().to_string_lossy(), own.machine().to_string_lossy());
         if own != machine {
-            let why = format!(
+            return Err(host.unreachable(format!(
                 "it has no weir {}, and this one is for {own} while it is {machine}; install weir there",
                 self.version
-            );
-            return Err(unreachable(why));
+            )));
         }
         tracing::info!("copying weir to {}", host.shown());
-        let input = far.input.as_mut().ok_or_else(|| unreachable("ssh closed its input".into()))?;
+        let input = far.input.as_mut().ok_or_else(|| host.unreachable("ssh closed its input".into()))?;
         let sent = input.write_all(b"send\n").and_then(|()| {
             let mut file = File::open(Path::new("/proc/self/exe"))?.take(self.size);
             io::copy(&mut file, input)?;
             input.flush()
         });
+        if sent.as_ref().is_err_and(|error| crate::patience::ended(error).is_some()) {
+            return Err(Error::Interrupted);
+        }
         // If it broke off, the far side has said why.
         match far.greeting(host)? {
-            Greeting::Ready => sent.map_err(|error| unreachable(weir_transfer::error::reason(&error))),
-            Greeting::Absent(_) => Err(unreachable("weir could not be copied there".into())),
+            Greeting::Ready => sent.map_err(|error| host.unreachable(weir_transfer::error::reason(&error))),
+            Greeting::Absent(_) => Err(host.unreachable("weir could not be copied there".into())),
         }
     }
 }

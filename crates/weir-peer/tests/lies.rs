@@ -21,10 +21,10 @@ use weir_peer::subtrees::digest_of;
 use weir_peer::wire::batch::{self, Keep, Member};
 use weir_peer::wire::frame;
 use weir_peer::wire::message::{
-    Answer, FailureKind, Listening, Message, Offered, Options, Ports, Role, Root,
+    Answer, FailureKind, Listening, MAX_UNDER_WAY, Message, Offered, Options, Ports, Role, Root,
 };
 use weir_peer::wire::record::{Footer, Kind};
-use weir_tree::entry::{LinkTarget, Time};
+use weir_tree::entry::{LinkTarget, Special, Time};
 use weir_tree::walk::Identity;
 use weir_tree::{Entry, Kind as Is, Name};
 
@@ -156,6 +156,14 @@ fn member(name: &str, kind: Is) -> Member {
 
 fn file(size: usize) -> Is {
     Is::File { size: size as u64, sparse: false }
+}
+
+fn wait_for(done: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain");
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -297,5 +305,119 @@ fn a_broken_control_connection_ends_the_session() {
             matches!(&said, Event::Failed(error) if error.to_string().contains("it is broken, or no weir")),
             "{said:?}"
         );
+    }
+}
+
+/// Small records that would become large: each codec stops at the length that was announced.
+#[test]
+fn bombs_do_not_unpack() {
+    let mut liar = Liar::new();
+    let offer = Offered { id: 1, entry: entry("wanted", file(64 * MIB)), digest: None };
+    liar.control.send(&Message::Offer(vec![offer]));
+    liar.answer();
+    let bomb = vec![0; 16 * MIB];
+    let (mut packed, mut sent) = (Vec::new(), 0);
+    for codec in Codec::all().filter(|codec| codec.id() != 0) {
+        codec.compress(codec.default_level(), &bomb, &mut packed).unwrap();
+        if packed.len() > MIB {
+            continue;
+        }
+        for kind in [Kind::Block, Kind::Batch, Kind::Patch] {
+            let raw = MIB as u32;
+            liar.send(&packed, Footer { kind, codec: codec.id(), raw, file: 1, offset: 0, digest: [0; 32] });
+            sent += 1;
+        }
+    }
+    assert!(sent >= 9, "{sent} bombs are too few");
+    let mut again = 0;
+    while again < sent {
+        match liar.answer() {
+            Message::Again(1, ..) => again += 1,
+            Message::Landed(..) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(!liar.path("to/wanted").exists());
+}
+
+#[test]
+fn what_is_no_data_is_not_made() {
+    let mut liar = Liar::new();
+    let specials = [Special::Fifo, Special::Socket, Special::BlockDevice, Special::CharacterDevice];
+    for special in specials {
+        liar.members(&[member("wanted/x", Is::Special(special))], b"");
+        assert!(liar.problem().contains("is not written"));
+    }
+    assert!(!liar.path("to/wanted").exists());
+}
+
+/// A link is made first, then files are to be written through it: small, in blocks, and as second names.
+#[test]
+fn a_link_made_first_leads_nowhere() {
+    let mut liar = Liar::new();
+    let outside = liar.path("outside");
+    let target = LinkTarget::new(outside.to_string_lossy().as_bytes()).unwrap();
+    liar.members(&[member("wanted", Is::Directory), member("wanted/link", Is::Symlink { target })], b"");
+    let link = liar.path("to/wanted/link");
+    wait_for(|| link.is_symlink());
+    for (id, size) in [(1, MIB), (2, 5 * MIB)] {
+        let offer = Offered { id, entry: entry("wanted/link/file", file(size)), digest: None };
+        liar.control.send(&Message::Offer(vec![offer]));
+        loop {
+            match liar.answer() {
+                Message::Answer(answers) => {
+                    assert!(matches!(&answers[..], [(_, Answer::Refused(_))]), "{answers:?}");
+                    break;
+                }
+                Message::Landed(..) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    // A file in the link's place replaces the link, not what it leads to.
+    std::fs::write(outside.join("precious"), "text").unwrap();
+    let target = LinkTarget::new(outside.join("precious").to_string_lossy().as_bytes()).unwrap();
+    liar.members(
+        &[
+            member("wanted/other", Is::Symlink { target }),
+            member("wanted/other", file(4)),
+            member("wanted/sign", file(0)),
+        ],
+        b"evil",
+    );
+    let sign = liar.path("to/wanted/sign");
+    wait_for(|| sign.exists());
+    assert_eq!(std::fs::read(outside.join("precious")).unwrap(), b"text");
+    assert_eq!(std::fs::read_dir(outside).unwrap().count(), 1);
+    assert_eq!(std::fs::read(liar.path("to/wanted/other")).unwrap(), b"evil");
+}
+
+/// More files than an honest sender ever has under way take no descriptors.
+#[test]
+fn too_many_offers_are_refused() {
+    let mut liar = Liar::new();
+    let offers = |first: u64| -> Vec<Offered> {
+        let one = |id: u64| Offered { id, entry: entry(&format!("wanted/{id}"), file(MIB)), digest: None };
+        (first..first + 1000).map(one).collect()
+    };
+    let (mut taken, mut refused) = (0, 0);
+    for round in 0..5 {
+        liar.control.send(&Message::Offer(offers(round * 1000)));
+        let Message::Answer(answers) = liar.answer() else { panic!("no answer") };
+        taken += answers.iter().filter(|(_, answer)| *answer == Answer::All).count();
+        refused += answers.iter().filter(|(_, answer)| matches!(answer, Answer::Refused(_))).count();
+    }
+    assert_eq!((taken, refused), (MAX_UNDER_WAY, 5000 - MAX_UNDER_WAY));
+}
+
+/// Names of a folder, part by part, without end and without having been asked: none of them is kept.
+#[test]
+fn names_to_keep_are_heard_only_where_asked_for() {
+    let mut liar = Liar::new();
+    for _ in 0..3 {
+        let keep =
+            Some(Keep { names: (0..1000u32).map(|at| at.to_le_bytes().to_vec()).collect(), more: true });
+        liar.members(&[Member { entry: entry("wanted", Is::Directory), last: true, keep }], b"");
+        assert!(liar.problem().contains("was not asked for"));
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Statx, StatxFlags, openat, seek, statx};
 use rustix::io::{Errno, read};
@@ -24,6 +24,9 @@ pub struct Source {
     pub(crate) identity: Identity,
 }
 
+/// Bytes that are looked for in a file that says it has none: a page, the least that /proc hands out.
+const PEEK: usize = 4096;
+
 impl Source {
     /// Opens the file for reading. An error if it is no longer the file that the walk saw: a symbolic link that was
     /// swapped in is never followed, a pipe never waited for.
@@ -34,15 +37,24 @@ impl Source {
         Ok(File::from(file))
     }
 
-    /// Appends all of a small file to `content`. Returns it open, and whether it still is what the walk saw, by size and
-    /// time, after the last byte was read. What is no longer the same file is an error, and what was read is not to be used.
-    pub fn read_small(&self, entry: &Entry, content: &mut Vec<u8>) -> Result<(File, bool), Error> {
+    /// Appends a small file to `content`, `most` bytes of it at most. Returns it open, and whether it still is what the walk
+    /// saw, by size and time, after the last byte was read. What is no longer the same file is an error, and what was read is
+    /// not to be used.
+    pub fn read_small(
+        &self,
+        entry: &Entry,
+        most: usize,
+        content: &mut Vec<u8>,
+    ) -> Result<(File, bool), Error> {
         let failed = |errno| Error::of("read", &entry.name, errno);
         let file = self.open_any(&entry.name)?;
-        let start = content.len();
-        content.resize(start + entry.size() as usize, 0);
-        let mut end = start;
-        while end < content.len() {
+        let limit = content.len() + most;
+        let mut end = content.len();
+        content.resize(limit.min(end + (entry.size() as usize).max(PEEK)), 0);
+        while end < limit {
+            if end == content.len() {
+                content.resize(limit.min(2 * end), 0);
+            }
             match read(&file, &mut content[end..]) {
                 Ok(0) => break,
                 Ok(more) => end += more,
@@ -50,11 +62,10 @@ impl Source {
                 Err(errno) => return Err(failed(errno)),
             }
         }
-        let is_whole = end == content.len();
         content.truncate(end);
         let stat = stat(&file, b"").map_err(failed)?;
         self.check(entry, &stat)?;
-        Ok((File::from(file), is_whole && is_unchanged(&stat, entry)))
+        Ok((File::from(file), is_unchanged(&stat, entry)))
     }
 
     fn open_any(&self, name: &Name) -> Result<OwnedFd, Error> {
@@ -71,6 +82,11 @@ impl Source {
             return Err(Error::Replaced { name: entry.name.clone() });
         }
         Ok(())
+    }
+
+    /// The folder that it holds open, without holding it: for whoever counts them.
+    pub fn folder(&self) -> Weak<OwnedFd> {
+        Arc::downgrade(&self.directory)
     }
 
     /// Which file it is.

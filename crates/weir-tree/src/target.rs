@@ -146,8 +146,14 @@ impl Target {
     pub fn part(&self, entry: &Entry) -> Result<Pending, Error> {
         let (directory, last) = self.place_of(&entry.name)?;
         place::check(&directory, last, "a file", &entry.name)?;
-        let pending = Pending::part(&self.shared, directory, &entry.name)?;
-        pending.reserve(entry)?;
+        let pending = Pending::part(&self.shared, Arc::clone(&directory), &entry.name)?;
+        if let Err(error) = pending.reserve(entry) {
+            // Nothing came yet: nothing of it is to stay.
+            if !pending.adopted() {
+                let _ = pending::discard_part(&directory, &entry.name);
+            }
+            return Err(error);
+        }
         Ok(pending)
     }
 

@@ -87,12 +87,12 @@ pub struct Surveyed {
 /// Measures. `stop` is the user's wish to end; `progress` is told what comes next.
 pub fn survey(
     job: &Job,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     progress: &mut dyn FnMut(&'static str),
 ) -> Result<Surveyed, Error> {
     let start = Instant::now();
     progress("starting the far end");
-    let mut session = Session::open(job)?;
+    let mut session = Session::open(job, stop)?;
     let outcome = session.run(stop, progress);
     if let Err(error) = &outcome {
         session.control.send(&Message::Abort(error.to_failure()));
@@ -117,8 +117,8 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn open(job: &'a Job) -> Result<Session<'a>, Error> {
-        let mut far = job.host.start(&job.version)?;
+    fn open(job: &'a Job, stop: &Arc<AtomicBool>) -> Result<Session<'a>, Error> {
+        let mut far = job.host.start(&job.version, stop)?;
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
         let gone = || Error::Lost { host: job.host.shown().to_owned(), why: None };

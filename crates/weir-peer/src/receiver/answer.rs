@@ -10,7 +10,9 @@ use super::incoming::Incoming;
 use super::{Place, Receiver};
 use crate::end::Event;
 use crate::sender::{SMALL, digest_of_file, spawn};
-use crate::wire::message::{Answer, Deed, MAX_SUBTREES, Message, Offered};
+use crate::wire::message::{
+    Answer, Deed, Failure, FailureKind, MAX_SUBTREES, MAX_UNDER_WAY, Message, Offered,
+};
 
 /// Below this a changed file is sent again rather than compared: a signature costs a round trip and reading both files.
 const WORTH_A_SIGNATURE: u64 = 1 << 20;
@@ -89,6 +91,10 @@ impl Receiver {
         }
         if entry.size() <= SMALL {
             return Said::Now(Answer::All);
+        }
+        if self.files().len() >= MAX_UNDER_WAY {
+            let failure = Failure::new(FailureKind::Session, "too many files were offered at once");
+            return Said::Now(Answer::Refused(failure));
         }
         let old = there.filter(|there| there.is_file() && there.size() >= WORTH_A_SIGNATURE);
         match Incoming::begin(&place.target, entry) {

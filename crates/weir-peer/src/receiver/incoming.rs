@@ -10,6 +10,7 @@ use weir_tree::{Entry, Kind, Pending, Target};
 
 use super::desk::Permit;
 use super::journal::Journal;
+use crate::patience::SILENCE;
 use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of, extent};
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
@@ -199,12 +200,19 @@ impl Incoming {
 }
 
 /// The part of a file. One that another weir holds is waited for: the end of a run that was killed a moment ago takes as
-/// long as ssh needs to notice.
+/// long as ssh needs to notice, and where the network was cut as long as that end waits for a sign of life.
 fn part(target: &Target, entry: &Entry) -> Result<Pending, weir_tree::Error> {
     let start = Instant::now();
+    let mut told = false;
     loop {
         match target.part(entry) {
             Err(weir_tree::Error::Locked { .. }) if start.elapsed() < RELEASE => {
+                if start.elapsed() > WORD && !std::mem::replace(&mut told, true) {
+                    tracing::warn!(
+                        "another weir still holds the part of {}: waiting for its end",
+                        entry.name
+                    );
+                }
                 std::thread::sleep(Duration::from_millis(20));
             }
             other => return other,
@@ -212,8 +220,11 @@ fn part(target: &Target, entry: &Entry) -> Result<Pending, weir_tree::Error> {
     }
 }
 
-/// How long a part that is held is waited for.
-const RELEASE: Duration = Duration::from_secs(5);
+/// How long a part that is held is waited for: until an end that lost its driver has ended, and a little.
+const RELEASE: Duration = SILENCE.saturating_add(Duration::from_secs(5));
+
+/// When the wait is worth a word.
+const WORD: Duration = Duration::from_secs(2);
 
 /// Pages of zeros become holes: of the file as it is, which may have other bytes there from an earlier run.
 fn write_around_holes(pending: &Pending, offset: u64, block: &[u8]) -> Result<(), weir_tree::Error> {

@@ -210,6 +210,7 @@ impl Receiver {
                 Ok(())
             }
             Message::Finish(_) => {
+                self.say_missing();
                 self.say_words();
                 let totals = self.totals();
                 self.control.send(&Message::Finished(totals));
@@ -330,6 +331,16 @@ impl Receiver {
             }
         }
         self.control.send(&Message::Stored(id, stored));
+    }
+
+    /// What was begun and never ended, which an honest sender does not leave.
+    fn say_missing(&self) {
+        let files: Vec<_> = self.files().values().cloned().collect();
+        for file in files {
+            let words =
+                format!("{} was not sent to its end: the other end lies, or is broken", file.entry.name);
+            self.problem(file.entry.name.clone(), Failure::new(FailureKind::Session, words), false);
+        }
     }
 
     /// What could not be kept, at the end.

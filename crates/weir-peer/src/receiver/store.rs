@@ -168,13 +168,6 @@ impl Receiver {
 
     /// Removes what the source does not have in this folder, once all that it has is told.
     fn remove_others(&self, place: &Place, folder: &Name, keep: &Keep) -> Result<(), Failure> {
-        let mut keeps = self.keeps.lock().unwrap_or_else(PoisonError::into_inner);
-        keeps.entry(folder.clone()).or_default().extend(keep.names.iter().cloned());
-        if keep.more {
-            return Ok(());
-        }
-        let names = keeps.remove(folder).unwrap_or_default();
-        drop(keeps);
         // Only ever asked for by the user: a sender that deletes unasked is refused.
         if !self.options.delete {
             return Err(Failure::new(
@@ -182,6 +175,13 @@ impl Receiver {
                 "the other end wants to delete, which was not asked for",
             ));
         }
+        let mut keeps = self.keeps.lock().unwrap_or_else(PoisonError::into_inner);
+        keeps.entry(folder.clone()).or_default().extend(keep.names.iter().cloned());
+        if keep.more {
+            return Ok(());
+        }
+        let names = keeps.remove(folder).unwrap_or_default();
+        drop(keeps);
         for extra in place.target.extras(folder, &names, &self.options.filter).map_err(Failure::local)? {
             if self.options.dry_run {
                 self.events.send(Event::Would(Deed::Delete, extra));

@@ -19,7 +19,7 @@ mod worker;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender as Outbox;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use weir_observe::thread::current_tid;
@@ -74,6 +74,8 @@ pub struct Sender {
     lanes: Lanes,
     silence: Silence,
     files: Mutex<Files>,
+    /// A file that travels in blocks is stored, or given up.
+    freed: Condvar,
     limiter: Option<Limiter>,
     packer: Packer,
     counts: Counts,
@@ -92,6 +94,8 @@ struct Files {
     under_way: HashMap<u64, Arc<SourceFile>>,
     /// Pieces so far.
     signatures: HashMap<u64, Vec<u8>>,
+    /// Those of them that travel in blocks, if the other end wants them.
+    large: usize,
     next_id: u64,
 }
 
@@ -147,6 +151,7 @@ impl Sender {
             lanes: Lanes::default(),
             silence: Silence::default(),
             files: Mutex::default(),
+            freed: Condvar::new(),
             limiter,
             packer,
             counts: Counts::default(),
@@ -225,6 +230,9 @@ impl Sender {
     pub fn handle(self: &Arc<Self>, message: Message) -> Result<(), Error> {
         match message {
             Message::Placed(names) => self.start(names),
+            Message::Finished(_) if !self.queue.is_settled() => {
+                Err(self.events.out_of_turn("that all is stored before all was sent"))
+            }
             Message::Finished(totals) => {
                 self.events.send(Event::Finished(totals));
                 Ok(())
@@ -283,6 +291,7 @@ impl Sender {
         self.queue.stop();
         self.lanes.stop();
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.freed.notify_all();
     }
 
     /// What was done so far.
@@ -351,9 +360,11 @@ impl Sender {
                 self.counts.unchanged.fetch_add(1, Relaxed);
                 self.found.fetch_sub(waiting.entry.size(), Relaxed);
                 self.count_file(&waiting.entry);
+                self.free(&waiting.entry);
                 return Ok(Some(waiting.number));
             }
             Answer::Refused(failure) => {
+                self.free(&waiting.entry);
                 self.problem(waiting.entry.name, failure);
                 return Ok(Some(waiting.number));
             }
@@ -406,23 +417,42 @@ impl Sender {
         self.files().under_way.remove(&file.id);
         match file.again().filter(|_| failure.kind == FailureKind::Changed) {
             Some(next) => {
+                if next.entry.size() <= SMALL {
+                    self.free(&file.entry);
+                }
                 let id = self.next_id();
                 let offer = Offered { id, entry: next.entry.clone(), digest: None };
                 self.files().offered.insert(id, next);
                 self.control.send(&Message::Offer(vec![offer]));
             }
             None => {
+                self.free(&file.entry);
                 self.problem(file.entry.name.clone(), failure);
                 self.queue.settle(&[file.number]);
             }
         }
     }
 
+    /// A file that was offered is done with.
+    fn free(&self, entry: &Entry) {
+        if entry.size() > SMALL {
+            self.files().large -= 1;
+            self.freed.notify_all();
+        }
+    }
+
     fn stored(&self, id: u64, outcome: Result<Digest, Failure>) {
         let Some(file) = self.files().under_way.remove(&id) else { return };
         file.end();
+        self.free(&file.entry);
+        let outcome = outcome.and_then(|stored| {
+            let other =
+                format!("{} was stored as another file: the digests differ; copy it again", file.entry.name);
+            let same = file.root() == Some(stored);
+            if same { Ok(()) } else { Err(Failure::new(FailureKind::Verification, other)) }
+        });
         match outcome {
-            Ok(_) => self.count_file(&file.entry),
+            Ok(()) => self.count_file(&file.entry),
             Err(failure) => self.problem(file.entry.name.clone(), failure),
         }
         self.queue.settle(&[file.number]);

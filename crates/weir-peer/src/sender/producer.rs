@@ -1,9 +1,12 @@
 //! The walk: from entries of a tree to batches and offers.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
-use std::sync::PoisonError;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{PoisonError, Weak};
+use std::time::Duration;
 
 use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
@@ -11,9 +14,10 @@ use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
 use super::queue::Item;
 use super::twice::Twice;
 use super::{SMALL, Sender, Waiting};
+use crate::descriptors;
 use crate::subtrees::Digest;
 use crate::wire::batch::Keep;
-use crate::wire::message::{Failure, FailureKind, Message, Offered, Problem};
+use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY, Message, Offered, Problem};
 
 /// Offers that go into one message: their answers come back while the next are found.
 const OFFERS: usize = 256;
@@ -21,12 +25,17 @@ const OFFERS: usize = 256;
 /// Bytes of names in one part of what a folder holds.
 const KEEP: usize = 256 << 10;
 
+/// The longest that a walk waits without looking whether it is over.
+pub(super) const REST: Duration = Duration::from_millis(100);
+
 /// What a walk gathers on its way.
 #[derive(Default)]
 struct Gathered {
     offers: Vec<Offered>,
     /// With `--delete`: the folders on the way down, each with the names in it.
     folders: Vec<(Name, Vec<Vec<u8>>)>,
+    /// The folders of what was found, as far as files that wait to be read keep them open.
+    open: VecDeque<Weak<OwnedFd>>,
     /// Something could not be read: nothing is deleted then, since it may only be hidden.
     failed: bool,
 }
@@ -38,15 +47,19 @@ impl Sender {
         let wanted = Wanted { xattrs: archive, hard_links: archive, beneath, ..Wanted::default() };
         let mut gathered = Gathered::default();
         let twice = Twice::of(&roots);
+        let folders = descriptors::for_folders();
         let mut walk = self.walk_of(roots, wanted);
         while let Some(step) = walk.next() {
             let Some(number) = self.queue.number_or(|| self.offer(&mut gathered.offers)) else { return };
             match step {
+                Step::Found(entry, source) if !self.may_hold(&source, folders, &mut gathered) => {
+                    return drop(entry);
+                }
                 Step::Found(entry, source) => match twice.check(&entry, walk.roots_left()) {
                     Ok(()) => self.found(number, entry, source, &mut gathered),
                     Err(failure) => {
                         self.problem(entry.name, failure);
-                        self.queue.settle(number);
+                        self.queue.settle(&[number]);
                     }
                 },
                 Step::Leave(entry) => self.leave(number, entry, &mut gathered),
@@ -70,6 +83,23 @@ impl Sender {
             (Some(names), [root]) => Walk::listed(root.path.clone(), names.map(Ok), filter, wanted),
             _ => Walk::new(roots, filter, wanted),
         }
+    }
+
+    /// Waits while files that are not read yet keep too many folders open; false when it is over.
+    fn may_hold(&self, source: &Source, folders: usize, gathered: &mut Gathered) -> bool {
+        let folder = source.folder();
+        if gathered.open.back().is_some_and(|last| last.ptr_eq(&folder)) {
+            return true;
+        }
+        if gathered.open.len() >= folders {
+            self.offer(&mut gathered.offers);
+            gathered.open.retain(|open| open.strong_count() > 0);
+            while gathered.open.len() >= folders && self.queue.rest() {
+                gathered.open.retain(|open| open.strong_count() > 0);
+            }
+        }
+        gathered.open.push_back(folder);
+        !self.over.load(Relaxed)
     }
 
     fn found(&self, number: u64, entry: Entry, source: Source, gathered: &mut Gathered) {
@@ -103,6 +133,9 @@ impl Sender {
     }
 
     fn offer_file(&self, number: u64, entry: Entry, source: Source, offers: &mut Vec<Offered>) {
+        if entry.size() > SMALL && !self.may_offer(offers) {
+            return;
+        }
         let id = self.next_id();
         let digest = if self.options.checksum { digest(&source, &entry) } else { None };
         offers.push(Offered { id, entry: entry.clone(), digest });
@@ -110,6 +143,24 @@ impl Sender {
         if offers.len() >= OFFERS || !self.asks_first() {
             self.offer(offers);
         }
+    }
+
+    /// Waits while too many files that travel in blocks are under way; false when it is over.
+    fn may_offer(&self, offers: &mut Vec<Offered>) -> bool {
+        let mut files = self.files();
+        while files.large >= MAX_UNDER_WAY / 2 && !self.over.load(Relaxed) {
+            drop(files);
+            // What was not offered is never answered.
+            self.offer(offers);
+            files = self.files();
+            if files.large >= MAX_UNDER_WAY / 2 {
+                // A while at most: what ends the session may come just before this waits.
+                let waited = self.freed.wait_timeout(files, REST);
+                files = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        files.large += 1;
+        !self.over.load(Relaxed)
     }
 
     /// A folder's attributes come after all that is in it; with `--delete` what else is there goes then.

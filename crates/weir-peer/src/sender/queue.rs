@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use weir_tree::{Entry, Kind, Source};
 
+use super::producer::REST;
 use super::source::SourceFile;
 use crate::subtrees::BLOCK;
 use crate::wire::batch::Keep;
@@ -65,7 +66,7 @@ pub(crate) struct Batch {
     /// What they are.
     pub(crate) items: Vec<Item>,
     /// Bytes of content, and about as many as the entries take.
-    size: usize,
+    pub(super) size: usize,
 }
 
 /// An entry of a batch.
@@ -143,6 +144,12 @@ impl Queue {
         state.next_number += 1;
         state.unsettled.insert(number);
         Some(number)
+    }
+
+    /// Waits until something was claimed or settled, or for a while; false when it is over.
+    pub(crate) fn rest(&self) -> bool {
+        let waited = self.room.wait_timeout(self.lock(), REST);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.over
     }
 
     /// An entry for a batch.
@@ -261,6 +268,11 @@ impl Queue {
         self.lock().over = true;
         self.work.notify_all();
         self.room.notify_all();
+    }
+
+    /// Whether all is settled.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.lock().is_settled()
     }
 
     /// Waits until all is settled; false when it was stopped before.

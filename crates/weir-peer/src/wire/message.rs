@@ -25,6 +25,13 @@ pub const MAX_NAMES: usize = 16384;
 /// Addresses of a host.
 pub const MAX_ADDRESSES: usize = 64;
 
+/// Files that travel in blocks and are not stored yet: each costs the receiver up to two descriptors. At 1 Gbit/s and a round trip of 100
+/// ms 48 of the smallest (256 KiB) are in flight. Half of that is what a sender offers by itself; what changed under it comes on top.
+pub const MAX_UNDER_WAY: usize = 512;
+
+/// Bytes of a sample: sixteen lanes and as many threads take under 32 KiB.
+pub const MAX_SAMPLE: usize = 64 << 10;
+
 /// Subtrees that an answer may name; a journal with more gaps than that starts again.
 pub const MAX_SUBTREES: usize = 4096;
 
@@ -87,6 +94,8 @@ pub enum Message {
     Names(Vec<Name>),
     /// A lane on which nothing comes.
     Waits(Wait),
+    /// The driver is there.
+    Alive,
 }
 
 /// Who speaks.
@@ -324,6 +333,7 @@ impl Message {
             Message::Placed(names) => names.len() <= MAX_ROOTS,
             Message::Offer(offers) => offers.len() <= MAX_OFFERS,
             Message::Names(names) => names.len() <= MAX_NAMES,
+            Message::Sample(json) => json.len() <= MAX_SAMPLE,
             Message::Answer(answers) => {
                 let few = |answer: &Answer| match answer {
                     Answer::Rest(nodes) => nodes.len() <= MAX_SUBTREES,

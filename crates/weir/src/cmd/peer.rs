@@ -14,9 +14,8 @@ pub fn run() -> anyhow::Result<u8> {
     // Duplicates without the standard library's locks and buffers: a thread reads while others write.
     let input = std::io::stdin().as_fd().try_clone_to_owned().context("cannot use stdin")?;
     let output = std::io::stdout().as_fd().try_clone_to_owned().context("cannot use stdout")?;
-    let input = std::io::BufReader::with_capacity(1 << 16, File::from(input));
     // What went wrong was told to the driver, who says it to the user.
-    match weir_peer::peer::serve(input, File::from(output), args::VERSION) {
+    match weir_peer::peer::serve(File::from(input), File::from(output), args::VERSION) {
         Ok(()) => Ok(0),
         Err(_) => Ok(1),
     }

@@ -10,6 +10,7 @@ mod runner;
 mod scenario;
 mod server;
 mod sshd;
+pub(crate) mod strange;
 
 use std::io;
 use std::time::Duration;
@@ -21,7 +22,7 @@ pub(crate) use relay::Relay;
 pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir};
 pub(crate) use scenario::QUICK;
 pub(crate) use server::{Fields, Request, Seen, Server, Wire};
-pub(crate) use sshd::Sshd;
+pub(crate) use sshd::{Special, Sshd};
 
 /// A test that waits this long for anything has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,6 +34,21 @@ pub(crate) const MIB: usize = 1 << 20;
 pub(crate) fn skip(why: &str) {
     assert!(std::env::var("CI").as_deref() != Ok("true"), "skipped in CI: {why}");
     println!("skipped: {why}");
+}
+
+/// Entries below a folder that are no folders.
+pub(crate) fn count(root: &std::path::Path) -> u64 {
+    let mut found = 0;
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a readable folder").flatten() {
+            match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true => folders.push(entry.path()),
+                false => found += 1,
+            }
+        }
+    }
+    found
 }
 
 /// Standard base64 with padding (RFC 4648 section 4).

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -178,13 +179,18 @@ impl Running {
     }
 
     /// Waits for its end; a test that waits too long fails.
-    pub(crate) fn wait(mut self) -> Run {
+    pub(crate) fn wait(self) -> Run {
+        self.wait_for(PATIENCE)
+    }
+
+    /// The same, for what may take longer.
+    pub(crate) fn wait_for(mut self, patience: Duration) -> Run {
         // weir has no children: its pipes close when it ends.
-        let streams = [&self.stdout, &self.stderr].map(|stream| stream.recv_timeout(PATIENCE));
+        let streams = [&self.stdout, &self.stderr].map(|stream| stream.recv_timeout(patience));
         let [Ok(stdout), Ok(stderr)] = streams else {
             let _ = self.child.kill();
             let said = self.stderr.recv().unwrap_or_default();
-            panic!("{} did not end in {PATIENCE:?}; it said: {}", self.shown, String::from_utf8_lossy(&said));
+            panic!("{} did not end in {patience:?}; it said: {}", self.shown, String::from_utf8_lossy(&said));
         };
         let status = self.child.wait().expect("a child to wait for");
         let stderr = String::from_utf8_lossy(&stderr).into_owned();

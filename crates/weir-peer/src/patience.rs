@@ -1,0 +1,161 @@
+//! Reading from and writing to an end that may say nothing, or hear nothing, for ever; or while the user wants to stop.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio};
+
+/// An end that says or hears nothing for so long is gone. Each of them says something ten times ([`ALIVE`]) in that time, and a lane
+/// whose connection is dead has ended three times over (20 s, its TCP_USER_TIMEOUT).
+pub const SILENCE: Duration = Duration::from_secs(60);
+
+/// Between two signs of life of a driver, which has nothing else to say while all goes well.
+pub const ALIVE: Duration = Duration::from_secs(6);
+
+/// Between two looks at whether the user wants to stop.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// How long both directions of one connection are waited for.
+#[derive(Debug, Clone)]
+pub struct Patience {
+    stop: Arc<AtomicBool>,
+    /// The other end does not hear: then what it says is of no use either.
+    deaf: Arc<AtomicBool>,
+}
+
+/// A direction that is not waited for without end.
+#[derive(Debug)]
+pub struct Patient<T> {
+    stream: T,
+    patience: Patience,
+    /// How long a read or write may wait; none while a person may be asked for a password.
+    pub limit: Option<Duration>,
+}
+
+/// Why nobody waits any longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Ended {
+    /// Nothing came.
+    #[error("it said nothing for {} s", .0.as_secs())]
+    Silent(Duration),
+    /// Nothing went.
+    #[error("it took nothing for a minute")]
+    Deaf,
+    /// The user.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Whether an error of a read or write is one of these.
+pub fn ended(error: &io::Error) -> Option<Ended> {
+    error.get_ref()?.downcast_ref().copied()
+}
+
+impl Patience {
+    /// Until `stop` is set, or a limit is reached.
+    pub fn new(stop: Arc<AtomicBool>) -> Patience {
+        Patience { stop, deaf: Arc::default() }
+    }
+
+    /// One direction of the connection, without a limit at first. From here on `stream` does not block.
+    pub fn with<T: AsFd>(&self, stream: T) -> io::Result<Patient<T>> {
+        ioctl_fionbio(&stream, true)?;
+        Ok(Patient { stream, patience: self.clone(), limit: None })
+    }
+}
+
+impl<T: AsFd> Patient<T> {
+    /// Waits a little for the stream; an error when that was long enough.
+    fn wait(&self, flags: PollFlags, since: Instant) -> io::Result<()> {
+        match poll(&mut [PollFd::new(&self.stream, flags)], Some(&LOOK)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        let ended = if self.patience.stop.load(Relaxed) {
+            Ended::Interrupted
+        } else if self.patience.deaf.load(Relaxed) {
+            Ended::Deaf
+        } else {
+            match self.limit.filter(|limit| since.elapsed() >= *limit) {
+                Some(limit) => Ended::Silent(limit),
+                None => return Ok(()),
+            }
+        };
+        Err(io::Error::other(ended))
+    }
+}
+
+impl<R: Read + AsFd> Read for Patient<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let start = Instant::now();
+        loop {
+            match self.stream.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(PollFlags::IN, start)?,
+                other => return other,
+            }
+        }
+    }
+}
+
+impl<W: Write + AsFd> Write for Patient<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let start = Instant::now();
+        loop {
+            match self.stream.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(PollFlags::OUT, start)
+                        .inspect_err(|_| self.patience.deaf.store(true, Relaxed))?;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended<T>(outcome: io::Result<T>) -> Option<Ended> {
+        super::ended(&outcome.err()?)
+    }
+
+    #[test]
+    fn what_comes_is_read_and_silence_ends() {
+        let (from, mut to) = io::pipe().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut patient = Patience::new(Arc::clone(&stop)).with(from).unwrap();
+        let mut buffer = [0; 8];
+        to.write_all(b"word").unwrap();
+        assert_eq!(patient.read(&mut buffer).unwrap(), 4);
+        let limit = Duration::from_millis(1);
+        patient.limit = Some(limit);
+        assert_eq!(ended(patient.read(&mut buffer)), Some(Ended::Silent(limit)));
+        patient.limit = None;
+        stop.store(true, Relaxed);
+        assert_eq!(ended(patient.read(&mut buffer)), Some(Ended::Interrupted));
+        drop(to);
+        assert_eq!(patient.read(&mut buffer).unwrap(), 0, "an end is an end");
+    }
+
+    /// A pipe that nobody empties fills, and then nothing is read from the other end any more.
+    #[test]
+    fn what_is_not_taken_ends_both_directions() {
+        let (_kept, to) = io::pipe().unwrap();
+        let (from, _silent) = io::pipe().unwrap();
+        let patience = Patience::new(Arc::default());
+        let (mut out, mut back) = (patience.with(to).unwrap(), patience.with(from).unwrap());
+        out.limit = Some(Duration::from_millis(1));
+        assert!(matches!(ended(out.write_all(&vec![0; 2 << 20])), Some(Ended::Silent(_))));
+        assert_eq!(ended(back.read(&mut [0; 8])), Some(Ended::Deaf));
+    }
+}

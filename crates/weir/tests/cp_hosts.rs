@@ -1,0 +1,214 @@
+//! Hosts that `weir cp` cannot reach, that ask for something first, or that cannot hold or run a weir: each is said, with a way out.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use support::{MIB, Run, Sandbox, Special, Sshd, pattern, skip};
+
+/// `weir cp a far:.../b` with these flags.
+fn copies(sshd: &Sshd, sandbox: &Sandbox, flags: &[&str]) -> Run {
+    sandbox.write("a", pattern(MIB, 1));
+    let to = format!("far:{}", sandbox.path("b").display());
+    sshd.cp(sandbox, flags).args(&["a", &to]).run()
+}
+
+fn program(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_said() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    copies(&sshd, &sandbox, &["-P", &closed])
+        .fails(1, &["Connection refused", "cannot reach far", "ssh could not connect", "ssh HOST true"]);
+    copies(&sshd, &sandbox, &["-o", "HostName=nowhere.invalid"])
+        .fails(1, &["nowhere.invalid", "cannot reach far"]);
+    // A name that ssh might take for a flag.
+    sshd.cp(&sandbox, &["--", "a", "-oProxyCommand=touch evil:b"]).run().fails(1, &["cannot reach"]);
+    assert_eq!(sandbox.names(), ["a"]);
+    // In a network without any other host.
+    let config = sshd.path("ssh_config").display().to_string();
+    let args = ["-rn", support::WEIR, "cp", "-F", &config, "a", "far:b"];
+    let run = sandbox.weir("unshare", args).run();
+    if run.stderr.contains("unshare") {
+        return skip("no network of its own can be made here");
+    }
+    run.fails(1, &["unreachable", "cannot reach far"]);
+}
+
+#[test]
+fn a_host_with_another_key_is_left_alone() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    let key = std::fs::read_to_string(sshd.path("key.pub")).unwrap();
+    std::fs::write(sshd.path("known"), format!("[127.0.0.1]:{} {key}", sshd.port())).unwrap();
+    copies(&sshd, &sandbox, &[])
+        .fails(1, &["REMOTE HOST IDENTIFICATION HAS CHANGED", "cannot reach far", "ssh could not"]);
+    assert_eq!(sandbox.names(), ["a"]);
+}
+
+#[test]
+fn without_ssh_it_says_what_is_missing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", "text");
+    let run = sandbox.weir(support::WEIR, ["cp", "a", "far:b"]).env("PATH", "/nonexistent").run();
+    run.fails(1, &["cannot start ssh: no such file", "install OpenSSH's client, or name another with -S"]);
+}
+
+/// An sshd that only lets in who knows the words of a key.
+fn sshd_with_a_locked_key(words: &str) -> Option<(Sshd, String)> {
+    let sshd = Sshd::start()?;
+    let key = sshd.path("locked").display().to_string();
+    let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", words, "-f", &key]).status();
+    assert!(made.unwrap().success());
+    std::fs::copy(format!("{key}.pub"), sshd.path("authorized")).unwrap();
+    Some((sshd, key))
+}
+
+#[test]
+fn ssh_may_ask_on_the_terminal() {
+    let Some((sshd, key)) = sshd_with_a_locked_key("open sesame") else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(MIB, 1));
+    let to = format!("far:{}", sandbox.path("b").display());
+    let config = sshd.path("ssh_config").display().to_string();
+    let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&near).unwrap();
+    unlockpt(&near).unwrap();
+    let name = ptsname(&near, Vec::new()).unwrap();
+    let terminal = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    // setsid makes its stdin the controlling terminal, on which ssh asks.
+    let args = ["-c", "-w", support::WEIR, "cp", "-F", &config, "-o", "BatchMode=no", "-i", &key, "a", &to];
+    let mut command = sandbox.weir("setsid", args).command;
+    command.env_remove("SSH_ASKPASS").env_remove("SSH_AUTH_SOCK");
+    command.stdin(terminal.try_clone().unwrap()).stdout(terminal.try_clone().unwrap()).stderr(terminal);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut near = std::fs::File::from(near);
+    let mut seen = Vec::new();
+    let mut answered = false;
+    let mut buffer = [0; 4096];
+    // Ends with EIO when the last of them has closed the terminal.
+    while let Ok(read @ 1..) = near.read(&mut buffer) {
+        seen.extend_from_slice(&buffer[..read]);
+        let asked = String::from_utf8_lossy(&seen).contains("Enter passphrase for key");
+        if asked && !std::mem::replace(&mut answered, true) {
+            near.write_all(b"open sesame\n").unwrap();
+        }
+    }
+    let seen = String::from_utf8_lossy(&seen);
+    assert!(child.wait().unwrap().success(), "{seen}");
+    assert!(answered && !seen.contains("sesame"), "{seen}");
+    assert_eq!(sandbox.read("a"), sandbox.read("b"));
+}
+
+#[test]
+fn ssh_may_ask_by_its_helper() {
+    let Some((sshd, key)) = sshd_with_a_locked_key("open sesame") else { return };
+    let sandbox = Sandbox::new();
+    let helper = sshd.path("askpass");
+    program(&helper, "#!/bin/sh\necho open sesame\n");
+    sandbox.write("a", pattern(MIB, 1));
+    let to = format!("far:{}", sandbox.path("b").display());
+    let ask = |helper: &Path| {
+        let cp = sshd.cp(&sandbox, &["-o", "BatchMode=no", "-i", &key, "a", &to]);
+        cp.env("SSH_ASKPASS", helper).env("SSH_ASKPASS_REQUIRE", "force").env("DISPLAY", ":0").run()
+    };
+    ask(&helper).succeeds();
+    assert_eq!(sandbox.read("a"), sandbox.read("b"));
+    program(&helper, "#!/bin/sh\necho wrong\n");
+    ask(&helper).fails(1, &["cannot reach far", "ssh could not connect or log in"]);
+}
+
+#[test]
+fn an_account_that_runs_nothing_is_said() {
+    let sandbox = Sandbox::new();
+    let refuses = |config: &str, texts: &[&str]| {
+        if let Some(sshd) = Sshd::special(Special { config, ..Special::default() }) {
+            copies(&sshd, &sandbox, &[]).fails(1, texts);
+        }
+    };
+    refuses(
+        "ForceCommand echo This account is currently not available.; exit 1",
+        &["the far shell ended with code 1", "and said: This account is currently not available."],
+    );
+    refuses("ForceCommand /nonexistent/shell", &["no shell ran there", "needs one (sh)"]);
+    assert_eq!(sandbox.names(), ["a"]);
+}
+
+/// Files in the cache folder as the far side sees it, but for the folders of versions.
+fn cached(sshd: &Sshd) -> Vec<String> {
+    let versions =
+        std::fs::read_dir(sshd.seen(&sshd.path("cache")).join("weir")).into_iter().flatten().flatten();
+    let files = versions.flat_map(|version| std::fs::read_dir(version.path()).unwrap().flatten());
+    files.map(|file| file.file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_cache_folder_of_no_use_is_said() {
+    let cases: [(&str, &str, &[&str]); 3] = [
+        // As a home of the usual small quota, one that is mounted without programs, and one that cannot be written.
+        (
+            "-o size=1m,mode=700",
+            "",
+            &["cannot write", "set XDG_CACHE_HOME there to another folder or install weir"],
+        ),
+        ("-o size=900m,mode=700,noexec", "weir", &["do not run (mounted noexec?)", "install weir"]),
+        ("-o ro", "", &["cannot create", "install weir"]),
+    ];
+    for (options, left, texts) in cases {
+        let script = format!("mount -t tmpfs {options} none \"$CACHE\"");
+        let within = Some(("-m", script.as_str()));
+        let Some(sshd) = Sshd::special(Special { without_weir: true, within, ..Special::default() }) else {
+            return;
+        };
+        let sandbox = Sandbox::new();
+        let run = copies(&sshd, &sandbox, &[]);
+        run.fails(1, &["cannot reach far: weir could not be copied there"]).says(texts);
+        assert_eq!(cached(&sshd).join(" "), left, "half a program is not left behind");
+        assert_eq!(sandbox.names(), ["a"]);
+    }
+}
+
+#[test]
+fn a_program_in_the_cache_that_does_not_run_is_replaced() {
+    let Some(sshd) = Sshd::without_weir() else { return };
+    let sandbox = Sandbox::new();
+    copies(&sshd, &sandbox, &[]).succeeds();
+    let cache =
+        std::fs::read_dir(sshd.path("cache/weir")).unwrap().next().unwrap().unwrap().path().join("weir");
+    let whole = std::fs::metadata(&cache).unwrap().len();
+    std::fs::remove_file(&cache).unwrap();
+    program(&cache, "no program");
+    copies(&sshd, &sandbox, &[]).succeeds();
+    assert_eq!(std::fs::metadata(&cache).unwrap().len(), whole);
+    assert_eq!(cached(&sshd), ["weir"]);
+}
+
+#[test]
+fn what_a_far_weir_is_not_fit_for_is_said() {
+    let Some(sshd) = Sshd::without_weir() else { return };
+    let sandbox = Sandbox::new();
+    // Another version: it is left alone, and one of this version runs from the cache.
+    program(&sshd.path("bin/weir"), "#!/bin/sh\necho weir 0.0.1\n");
+    copies(&sshd, &sandbox, &[]).succeeds();
+    assert_eq!(sandbox.read("a"), sandbox.read("b"));
+    // Another architecture.
+    std::fs::remove_dir_all(sshd.path("cache/weir")).unwrap();
+    program(&sshd.path("bin/uname"), "#!/bin/sh\necho Plan9 vax\n");
+    copies(&sshd, &sandbox, &[]).fails(
+        1,
+        &["it has no weir", "this one is for Linux", "while it is Plan9 vax", "install weir there"],
+    );
+    assert!(!sshd.path("cache/weir").exists());
+}

@@ -1,0 +1,141 @@
+//! A far end of `weir cp` that the test plays itself, and a near end for `weir peer`: both speak the protocol by hand, and may lie.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+
+use weir_peer::wire::frame::{self, Kind};
+use weir_peer::wire::message::{Hello, Listening, Message, PROTOCOL, Start};
+use weir_peer::wire::record::{Footer, Header};
+
+use super::{Sandbox, WEIR};
+
+/// One end of a control connection.
+pub(crate) struct Talk {
+    from: Box<dyn Read + Send>,
+    to: Box<dyn Write + Send>,
+    /// Records sent.
+    sequence: u64,
+    /// Records heard, and whether they are acknowledged.
+    heard: u64,
+    pub(crate) acknowledges: bool,
+}
+
+/// What a stranger says first.
+pub(crate) fn hello() -> Hello {
+    Hello {
+        protocol: PROTOCOL,
+        version: "0.0.0".into(),
+        aes: false,
+        cpus: 1,
+        boot: "of another machine".into(),
+        addresses: Vec::new(),
+    }
+}
+
+impl Talk {
+    /// Says bytes as they are. An end that has gone does not hear them.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> bool {
+        self.to.write_all(bytes).and_then(|()| self.to.flush()).is_ok()
+    }
+
+    /// Says a message.
+    pub(crate) fn say(&mut self, message: &Message) -> bool {
+        self.bytes(&frame::to_frame(message))
+    }
+
+    /// Hears the next message that is no sign of life; `None` at the end.
+    pub(crate) fn hear(&mut self) -> Option<Message> {
+        let mut body = Vec::new();
+        loop {
+            match frame::read(&mut self.from, &mut body) {
+                Ok(Some(Kind::Message)) => match frame::parse_message(&body).expect("a message") {
+                    Message::Alive | Message::Sample(_) => {}
+                    message => return Some(message),
+                },
+                Ok(Some(Kind::Record)) => {
+                    self.heard += 1;
+                    let _ = self.acknowledges && self.say(&Message::Landed(0, self.heard - 1));
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    fn new(from: impl Read + Send + 'static, to: impl Write + Send + 'static) -> Talk {
+        Talk { from: Box::new(from), to: Box::new(to), sequence: 0, heard: 0, acknowledges: false }
+    }
+
+    /// As a receiver: takes all records, and says that all is done when the sender does.
+    pub(crate) fn take_all(&mut self) {
+        self.acknowledges = true;
+        while let Some(message) = self.hear() {
+            if let Message::Finish(totals) = message {
+                self.say(&Message::Finished(totals));
+            }
+        }
+    }
+
+    /// Hears everything up to the end.
+    pub(crate) fn hear_out(&mut self) {
+        while self.hear().is_some() {}
+    }
+
+    /// Plays a far end up to where the driver's own work begins; returns what it is to do.
+    pub(crate) fn begin(&mut self) -> Start {
+        self.bytes(b"weir-peer\n");
+        self.say(&Message::Hello(hello()));
+        assert!(matches!(self.hear(), Some(Message::Hello(_))));
+        let Some(Message::Start(start)) = self.hear() else { panic!("no start") };
+        *start
+    }
+
+    /// Tells that no lane is accepted here.
+    pub(crate) fn listens_nowhere(&mut self) {
+        self.say(&Message::Listening(Listening { port: 0, addresses: Vec::new() }));
+    }
+
+    /// Sends a record inside the control connection.
+    pub(crate) fn record(&mut self, payload: &[u8], footer: Footer) -> bool {
+        let mut plain = payload.to_vec();
+        footer.push_to(&mut plain);
+        let header = Header { length: plain.len(), sequence: self.sequence }.to_bytes();
+        self.sequence += 1;
+        let head = frame::head(Kind::Record, header.len() + plain.len());
+        self.bytes(&head) && self.bytes(&header) && self.bytes(&plain)
+    }
+}
+
+/// A program to be given as `-S`, in place of ssh: it leads to `play`, which is the far end, on a thread of its own.
+pub(crate) fn far(sandbox: &Sandbox, play: impl FnOnce(&mut Talk) + Send + 'static) -> String {
+    let folder = sandbox.path("ssh.strange");
+    std::fs::create_dir(&folder).expect("a folder");
+    let (heard, said) = (folder.join("heard"), folder.join("said"));
+    let made = Command::new("mkfifo").args([&heard, &said]).status();
+    assert!(made.expect("mkfifo runs").success());
+    let program = folder.join("ssh");
+    let (h, s) = (heard.display(), said.display());
+    std::fs::write(&program, format!("#!/bin/sh\ncat '{s}' 2>/dev/null &\nexec cat >'{h}' 2>/dev/null\n"))
+        .expect("a file");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).expect("a program");
+    std::thread::spawn(move || {
+        // As the program opens them: each waits for the other side.
+        let to = File::options().write(true).open(said).expect("a pipe");
+        let from = File::open(heard).expect("a pipe");
+        play(&mut Talk::new(from, to));
+    });
+    program.display().to_string()
+}
+
+/// `weir peer`, and the test as its driver.
+pub(crate) fn peer() -> (Child, Talk) {
+    let mut command = Command::new(WEIR);
+    command.arg("peer").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("weir peer starts");
+    let (to, mut from) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+    let mut ready = [0; 10];
+    from.read_exact(&mut ready).expect("its first word");
+    assert_eq!(&ready, b"weir-peer\n");
+    (child, Talk::new(from, to))
+}

@@ -1,0 +1,30 @@
+//! A lane's bytes from its greeting on, as somebody without the keys may send them: nothing of them opens.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir_codec::cipher::Cipher;
+use weir_peer::secure::{Direction, Due, Keyring, Secret};
+use weir_peer::wire::record::{self, Footer, HEADER, MAX_PLAIN};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((greeting, mut rest)) = bytes.split_first_chunk() else { return };
+    let lane = record::parse_greeting(greeting).unwrap_or(1);
+    let secret = Secret::draw().expect("random numbers");
+    let locked = Keyring::new(&secret, Some(Cipher::AES_128_GCM)).opener(lane, Direction::Forward);
+    let open = Keyring::new(&secret, None).opener(lane, Direction::Forward);
+    let mut due = Due::default();
+    while let Some((header, more)) = rest.split_first_chunk::<HEADER>() {
+        let Ok(header) = due.take(header) else { return };
+        assert!(header.length <= MAX_PLAIN);
+        let Some((record, more)) = more.split_at_checked(open.sealed_len(&header)) else { return };
+        if let Some((sealed, _)) = rest[HEADER..].split_at_checked(locked.sealed_len(&header)) {
+            assert!(locked.open(&header, &mut sealed.to_vec()).is_err(), "a forged record");
+        }
+        let mut record = record.to_vec();
+        let plain = open.open(&header, &mut record).expect("a record without a seal");
+        if let Ok((payload, footer)) = Footer::split(plain) {
+            assert!(payload.len() <= footer.raw as usize && footer.raw <= 1 << 20);
+        }
+        rest = more;
+    }
+});
