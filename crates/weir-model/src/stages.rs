@@ -47,6 +47,8 @@ pub struct Stages {
     pub limited: Duration,
     /// Processors of this machine that were busy on average, by whatever program; `None` where that was not read.
     pub busy: Option<f64>,
+    /// Of these, what this end's own process used; `None` where that was not read.
+    pub own: Option<f64>,
     /// Processors that this end may use.
     pub cpus: u32,
 }
@@ -89,12 +91,14 @@ impl Stages {
         self.idle = self.idle.saturating_add(span.saturating_mul(few));
         self.threads = self.threads.max(next.threads);
         let weights = (before.as_secs_f64(), after.as_secs_f64());
-        self.busy = match (self.busy, next.busy) {
+        let mean = |a: Option<f64>, b: Option<f64>| match (a, b) {
             (Some(a), Some(b)) if weights.0 + weights.1 > 0.0 => {
                 Some((a * weights.0 + b * weights.1) / (weights.0 + weights.1))
             }
             (a, b) => a.or(b),
         };
+        self.busy = mean(self.busy, next.busy);
+        self.own = mean(self.own, next.own);
         self.cpus = self.cpus.max(next.cpus);
     }
 }

@@ -195,8 +195,9 @@ fn window() -> impl Strategy<Value = Window> {
 }
 
 fn stages() -> impl Strategy<Value = Stages> {
-    (any::<u32>(), proptest::collection::vec(span(), 11), maybe(float()), any::<u32>()).prop_map(
-        |(threads, times, busy, cpus)| Stages {
+    let shares = (maybe(float()), maybe(float()));
+    (any::<u32>(), proptest::collection::vec(span(), 11), shares, any::<u32>()).prop_map(
+        |(threads, times, (busy, own), cpus)| Stages {
             threads,
             idle: times[0],
             read: times[1],
@@ -210,6 +211,7 @@ fn stages() -> impl Strategy<Value = Stages> {
             write: times[9],
             limited: times[10],
             busy,
+            own,
             cpus,
         },
     )

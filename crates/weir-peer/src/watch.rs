@@ -130,7 +130,8 @@ impl Watch {
             self.workers.iter_mut().map(Watched::close).collect();
         let flows: Vec<(u32, FlowWindow)> =
             self.flows.iter_mut().map(|(id, (_, probe))| (*id, probe.window())).collect();
-        let mut stages = stages(&spent, busy);
+        let own = host.cpu.value().map(|cpu| cpu.process.as_secs_f64() / span.as_secs_f64());
+        let mut stages = stages(&spent, busy, own);
         stages.threads = spent.len() as u32;
         let lanes: Vec<LaneWindow> =
             flows.iter().map(|(id, flow)| self.lane(*id, flow, &spent, span)).collect();
@@ -233,7 +234,11 @@ impl Watched {
     }
 }
 
-fn stages(spent: &[(Option<u32>, StageTimes, Reading<ThreadWindow>)], busy: Option<f64>) -> Stages {
+fn stages(
+    spent: &[(Option<u32>, StageTimes, Reading<ThreadWindow>)],
+    busy: Option<f64>,
+    own: Option<f64>,
+) -> Stages {
     let sum = |stage: Stage| spent.iter().map(|(_, times, _)| times.wall(stage)).sum::<Duration>();
     Stages {
         threads: spent.len() as u32,
@@ -249,6 +254,7 @@ fn stages(spent: &[(Option<u32>, StageTimes, Reading<ThreadWindow>)], busy: Opti
         write: sum(Stage::Write),
         limited: sum(Stage::Limited),
         busy,
+        own,
         cpus: cpu::available_cpus(),
     }
 }

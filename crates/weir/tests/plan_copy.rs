@@ -98,7 +98,8 @@ fn what_cannot_be_is_refused_in_words() {
     let sandbox = Sandbox::new();
     sandbox.write("a", pattern(1000, 1));
     plan(&sshd, &sandbox, &["a", "far:/proc/self/b"]).fails(1, &["cannot write in /proc/self"]);
-    plan(&sshd, &sandbox, &["nothing", &far(&sandbox, "b")]).fails(1, &["nothing", "No such file"]);
+    plan(&sshd, &sandbox, &["nothing", &far(&sandbox, "b")])
+        .fails(1, &["cannot read nothing", "no such file"]);
     plan(&sshd, &sandbox, &["far:a", "far:b"]).fails(2, &["both remote"]);
 }
 

@@ -7,7 +7,8 @@
 //! 2. the stage takes the largest part of the rest, and two fifths of the working time or more.
 //!
 //! The processors are convicted, rather than one stage, when nearly all that the end may use were busy (93 %: the clock
-//! ticks of a window of 100 ms tell no better) and no stage has two fifths.
+//! ticks of a window of 100 ms tell no better), no stage has two fifths, and half of it or more was the copy's own work: other
+//! programs may fill the processors beside a copy that has all it can use, which waits for its link.
 //!
 //! Acquits otherwise; knows nothing where no copy was watched.
 //!
@@ -25,6 +26,9 @@ const LARGE: f64 = 0.4;
 
 /// Processors busy, as a share of all.
 const FULL: f64 = 0.93;
+
+/// The copy's own part of that, below which others fill them.
+const OWN: f64 = 0.5;
 
 /// Strength of full processors: below that of what is seen in the connection, since a codec chosen for a full link fills
 /// the processors as well.
@@ -76,9 +80,12 @@ impl<'a> End<'a> {
         }
     }
 
-    fn judge_processors(&self) -> Option<Judgement> {
-        let busy = self.stages.busy? / f64::from(self.stages.cpus.max(1));
-        if !busy.is_finite() || busy < FULL || self.largest() >= LARGE {
+    /// `beside` is what the other end uses of the same processors.
+    fn judge_processors(&self, beside: f64) -> Option<Judgement> {
+        let all = self.stages.busy?;
+        let busy = all / f64::from(self.stages.cpus.max(1));
+        let others = self.stages.own.is_some_and(|own| own + beside < OWN * all);
+        if !busy.is_finite() || busy < FULL || others || self.largest() >= LARGE {
             return None;
         }
         let parts: Vec<String> = [
@@ -135,9 +142,13 @@ pub(crate) fn source_disk(window: &Window) -> Option<Judgement> {
 }
 
 /// `cpu-core`, of a copy: `None` where its processors were not full or not watched.
-pub(crate) fn processors(window: &Window) -> Option<Judgement> {
-    let ends = [End::sender(window), End::receiver(window)].into_iter().flatten();
-    ends.filter_map(|end| end.judge_processors()).next()
+pub(crate) fn processors(window: &Window, context: &super::Context<'_>) -> Option<Judgement> {
+    let ends = [End::sender(window), End::receiver(window)];
+    let own = |end: &Option<End<'_>>| end.as_ref().and_then(|end| end.stages.own).unwrap_or(0.0);
+    // Ends on one machine use the same processors.
+    let shared = if context.facts.peer_is_local { 1.0 } else { 0.0 };
+    let beside = [shared * own(&ends[1]), shared * own(&ends[0])];
+    ends.iter().zip(beside).find_map(|(end, beside)| end.as_ref()?.judge_processors(beside))
 }
 
 fn nothing_known() -> Judgement {
@@ -146,4 +157,44 @@ fn nothing_known() -> Judgement {
 
 fn worse(one: Judgement, other: Judgement) -> Judgement {
     if other.convicts() && !one.convicts() { other } else { one }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{Evidence, Reading};
+    use crate::rule::Context;
+
+    /// A sender that waits for its lanes on a machine without a free processor, of which it used so much.
+    fn waiting(own: f64) -> Window {
+        let span = Duration::from_millis(100);
+        let sending = Stages {
+            threads: 3,
+            send: Duration::from_millis(290),
+            busy: Some(2.0),
+            own: Some(own),
+            cpus: 2,
+            ..Stages::default()
+        };
+        Window { span, sending: Reading::Value(sending), ..Window::default() }
+    }
+
+    #[test]
+    fn processors_that_others_fill_are_not_the_copys_limit() {
+        let evidence = Evidence::default();
+        let judged = |own| processors(&waiting(own), &Context::alone(&evidence));
+        assert_eq!(judged(0.2), None);
+        assert!(judged(1.6).is_some_and(|judged| judged.convicts()));
+    }
+
+    #[test]
+    fn ends_on_one_machine_are_counted_together() {
+        let mut evidence = Evidence::default();
+        evidence.facts.peer_is_local = true;
+        let mut window = waiting(0.7);
+        window.receiving = Reading::Value(Stages { own: Some(0.8), ..Stages::default() });
+        assert!(processors(&window, &Context::alone(&evidence)).is_some_and(|judged| judged.convicts()));
+        evidence.facts.peer_is_local = false;
+        assert_eq!(processors(&window, &Context::alone(&evidence)), None);
+    }
 }
