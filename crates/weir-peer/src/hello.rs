@@ -1,5 +1,7 @@
 //! The first words: who speaks, and whether both can talk.
 
+use std::os::unix::fs::MetadataExt;
+
 use crate::error::Error;
 use crate::wire::message::{Hello, PROTOCOL};
 
@@ -11,6 +13,7 @@ pub fn own(version: &str) -> Hello {
         aes: has_aes(),
         cpus: weir_observe::cpu::available_cpus().min(u16::MAX.into()) as u16,
         boot: weir_transfer::journal::boot_id(),
+        network: network(),
         addresses: Vec::new(),
     }
 }
@@ -26,6 +29,16 @@ pub fn check(host: &str, theirs: &Hello) -> Result<(), Error> {
         version: theirs.version.clone(),
         ours: PROTOCOL,
     })
+}
+
+/// Whether the two ends meet over loopback.
+pub fn share_network(own: &Hello, theirs: &Hello) -> bool {
+    own.boot == theirs.boot && own.network == theirs.network
+}
+
+/// The number of this process's network namespace (namespaces(7)).
+fn network() -> u64 {
+    std::fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino())
 }
 
 /// Whether the processor has instructions for AES and for GCM's multiplication. Without them ChaCha20 is several times

@@ -180,7 +180,7 @@ impl<'a> Session<'a> {
                 message => end.handle(message, &to)?,
             }
         };
-        let same = own.boot == theirs.boot;
+        let same = hello::share_network(&own, &theirs);
         let two = same && weir_observe::cpu::available_cpus() > 1 && job.options.rate_cap.is_none();
         let count = job.lanes.count.or(two.then_some(2));
         let maker = LaneMaker::new(

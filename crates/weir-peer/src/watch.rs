@@ -246,6 +246,7 @@ fn stages(spent: &[(Option<u32>, StageTimes, Reading<ThreadWindow>)], busy: Opti
         limited: sum(Stage::Limited),
         busy,
         cpus: cpu::available_cpus(),
+        ..Stages::default()
     }
 }
 

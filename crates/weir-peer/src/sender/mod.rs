@@ -13,11 +13,12 @@ mod queue;
 mod source;
 mod worker;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use weir_model::evidence::Reading;
 use weir_observe::thread::current_tid;
 use weir_transfer::limiter::Limiter;
 use weir_transfer::stage_clock::StageClock;
@@ -260,10 +261,14 @@ impl Sender {
     fn observe(&self) {
         let mut watch = Watch::new(Role::Sender, None);
         let mut packed = 0;
+        let mut shares = BTreeMap::new();
         while !self.over.load(Relaxed) {
             std::thread::sleep(LOOK);
             watch.look(&self.lanes.sockets(), &self.workers());
-            let Some(closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
+            let Some(mut closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
+            if let Reading::Value(stages) = &mut closed.sample.window.sending {
+                stages.codecs = self.packer.shrunk_since(&mut shares);
+            }
             let now = self.counts.packed.load(Relaxed);
             let handed =
                 (now - std::mem::replace(&mut packed, now)) as f64 / closed.sample.window.span.as_secs_f64();
