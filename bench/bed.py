@@ -158,10 +158,13 @@ class Link(Bed):
 
 
 def shaping(rate: int) -> str:
-    """tbf's words for a rate in Mbit/s. The bucket holds 1 ms, but never less than a frame of the largest size that the kernel
-    hands down unsplit (64 KiB); the queue holds 20 ms, as a switch's or modem's would."""
-    burst = max(rate * 125, 66_000)
-    return f"rate {rate}mbit burst {burst} limit {max(rate * 2500, 2 * burst)}"
+    """tbf's words for a rate in Mbit/s. The queue holds 20 ms, as a switch's or modem's would. The bucket holds 1 ms of 1 Gbit/s, at
+    every rate: a frame of 64 KiB that the kernel hands down unsplit counts as 68.6 KB, with a head for each of its segments, and one
+    that waits while the bucket becomes smaller than that never leaves (net/sched/sch_tbf.c)."""
+    return f"rate {rate}mbit burst {BUCKET} limit {max(rate * 2500, 2 * BUCKET)}"
+
+
+BUCKET = 125_000
 
 
 def payload_rate(rate: int) -> float:

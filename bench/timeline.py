@@ -61,7 +61,8 @@ def codecs(windows: list) -> list:
     sums = {}
     for window in windows:
         if window["codec"]:
-            sums[window["codec"]] = sums.get(window["codec"], 0.0) + window["rate"]
+            # A window in which nothing landed still says what was being packed.
+            sums[window["codec"]] = sums.get(window["codec"], 0.0) + max(window["rate"], 1.0)
     whole = sum(sums.values()) or 1.0
     return sorted(((codec, sum_ / whole) for codec, sum_ in sums.items()), key=lambda pair: -pair[1])
 
