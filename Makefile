@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth plan-check soak soak-cp bench fuzz deny install clean
+.PHONY: build help demo test truth plan-check soak soak-cp bench bench-cp fuzz deny install clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -52,6 +52,11 @@ bench: ## weir and its peers against nginx; RUNS=5, results under bench/results/
 	@scripts/need bench
 	@$(MAKE) --no-print-directory build
 	bench/run $(SCENARIOS)
+
+bench-cp: ## weir cp, its peers and pipes built by hand, against a real sshd (root); RUNS=5, SCENARIOS='loopback-text far' for a part
+	@scripts/need bench-cp
+	@$(MAKE) --no-print-directory build
+	bench/cp $(SCENARIOS)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
 	@scripts/need fuzz

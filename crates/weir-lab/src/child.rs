@@ -37,8 +37,7 @@ impl Running {
     /// Starts `command`, which will not outlive the calling thread, however that ends. Once `stop` is set, every wait for
     /// it fails with [`io::ErrorKind::Interrupted`].
     pub fn start(command: &mut Command, stop: &Arc<AtomicBool>) -> io::Result<Running> {
-        // SAFETY: the closure only makes one system call, prctl, which is allowed between fork and exec.
-        unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
+        die_with_parent(command, Signal::KILL);
         let start = Instant::now();
         let mut child = command.spawn()?;
         let end =
@@ -89,6 +88,12 @@ impl Drop for Running {
     fn drop(&mut self) {
         end_of(&mut self.child);
     }
+}
+
+/// Makes the process that `command` starts get `signal` when this thread ends, however it ends.
+pub(crate) fn die_with_parent(command: &mut Command, signal: Signal) {
+    // SAFETY: the closure only makes one system call, prctl, which is allowed between fork and exec.
+    unsafe { command.pre_exec(move || Ok(set_parent_process_death_signal(Some(signal))?)) };
 }
 
 /// Harmless for a child that was reaped: std remembers.

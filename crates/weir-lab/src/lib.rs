@@ -36,6 +36,7 @@ pub mod scenario;
 pub mod slow_core;
 pub mod slow_disk;
 mod slow_error;
+pub mod sshd;
 mod workload;
 
 pub use slow_error::SlowError;

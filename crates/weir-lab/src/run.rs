@@ -31,7 +31,7 @@ use watch::{Post, Watch};
 /// What runs need beside their scenarios.
 #[derive(Debug)]
 pub struct Lab {
-    /// The `weir` binary, for `weir get`.
+    /// The `weir` binary, for `weir get`, `weir cp` and `weir why`.
     pub weir: PathBuf,
     /// Set when the user wants it to end.
     pub stop: Arc<AtomicBool>,
@@ -44,7 +44,7 @@ pub struct Seen {
     pub bytes: u64,
     /// Wall time of the work.
     pub seconds: f64,
-    /// What each side's evidence says; `weir` only where `weir get` did the work.
+    /// What each side's evidence says; `weir` only where weir itself did the work or watched it.
     pub verdicts: BTreeMap<Side, Verdict>,
     /// What was measured.
     pub values: BTreeMap<&'static str, f64>,

@@ -26,7 +26,7 @@ pub use figure::{Figure, Quantity};
 pub use host::Host;
 pub use shipped::{names, shipped, text};
 pub use text::{Span, Text};
-pub use workload::{Download, Iperf3, ServerConfig, Setting, Socket, Workload};
+pub use workload::{Data, Download, Iperf3, ServerConfig, Setting, Socket, Transfer, Workload};
 
 use error::Place;
 use figure::FigureText;
@@ -41,7 +41,7 @@ pub enum Side {
     Sender,
     /// The near end, which receives it, by its sockets and threads.
     Receiver,
-    /// `weir get` itself, by its record.
+    /// weir itself: `weir get` and `weir cp` by their records, other copies by that of `weir why`.
     Weir,
 }
 

@@ -1,5 +1,6 @@
 //! Doing the work of a scenario over a bed: which program, with which arguments, in which namespace.
 
+mod copy;
 mod download;
 mod iperf3;
 mod socket;
@@ -137,7 +138,7 @@ pub(crate) struct Done {
     pub(crate) exit_code: Option<i32>,
     /// Files that hold the server's error page.
     pub(crate) error_pages: u64,
-    /// `weir get`'s own.
+    /// That of `weir get`, `weir cp`, or the `weir why` that watched.
     pub(crate) evidence: Option<Evidence>,
 }
 
@@ -148,6 +149,7 @@ impl Stage<'_> {
             Workload::Get(work) | Workload::Curl(work) | Workload::Wget(work) => download::play(self, work),
             Workload::Socket(work) => socket::play(self, work),
             Workload::Iperf3(work) => iperf3::play(self, work),
+            Workload::Cp(work) | Workload::Scp(work) | Workload::Gzip(work) => copy::play(self, work),
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limit::Limit;
 use crate::sender::SenderWindow;
 use crate::stages::Stages;
 
@@ -165,6 +166,18 @@ pub struct Window {
     /// Of a copy: the threads of the end that receives.
     #[serde(skip_serializing_if = "Reading::is_missing")]
     pub receiving: Reading<Stages>,
+    /// Of foreign programs: those that do one stage of a copy, at most one for a stage, the busiest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Program>,
+}
+
+/// A foreign program that does one stage of a copy all the time: `gzip` in a pipe, or `ssh`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// [`Limit::Compress`] or [`Limit::Encrypt`].
+    pub stage: Limit,
+    /// Its busiest thread.
+    pub thread: ThreadWindow,
 }
 
 /// What one lane (one connection at work) did in a window.

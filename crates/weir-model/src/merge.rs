@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::evidence::{
-    CpuWindow, DiskWindow, Evidence, Found, LaneWindow, Reading, TcpWindow, ThreadWindow, Window,
+    CpuWindow, DiskWindow, Evidence, Found, LaneWindow, Program, Reading, TcpWindow, ThreadWindow, Window,
 };
 use crate::sender::SenderWindow;
 
@@ -45,6 +45,7 @@ fn join_window(sum: &mut Window, next: &Window) {
     join(&mut sum.dirty, &next.dirty, |sum, next| *sum = *next);
     join(&mut sum.sending, &next.sending, |sum, next| sum.join(next, before, after));
     join(&mut sum.receiving, &next.receiving, |sum, next| sum.join(next, before, after));
+    join_programs(&mut sum.programs, &next.programs);
     join(&mut sum.disk, &next.disk, |sum, next| {
         *sum = DiskWindow {
             written: sum.written.saturating_add(next.written),
@@ -52,6 +53,20 @@ fn join_window(sum: &mut Window, next: &Window) {
             busy: mean(sum.busy, before, next.busy, after),
         }
     });
+}
+
+/// Of two programs of one stage the one that ran more stands for the stage.
+fn join_programs(sum: &mut Vec<Program>, next: &[Program]) {
+    for program in next {
+        match sum.iter_mut().find(|other| other.stage == program.stage) {
+            Some(other) if other.thread.name == program.thread.name => {
+                join_thread(&mut other.thread, &program.thread)
+            }
+            Some(other) if other.thread.cpu < program.thread.cpu => *other = program.clone(),
+            Some(_) => {}
+            None => sum.push(program.clone()),
+        }
+    }
 }
 
 /// A lane that lives in only one of the two windows was idle in the other, so that fractions of the joint span hold.

@@ -1,5 +1,6 @@
 //! How the threads of one end of a copy spent a window: the stages of the pipeline by their own clocks.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,18 @@ pub struct Stages {
     pub own: Option<f64>,
     /// Processors that this end may use.
     pub cpus: u32,
+    /// Of an end that sends: what went through each codec, by name and level (`zstd:3`).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub codecs: BTreeMap<String, Shrunk>,
+}
+
+/// What went through a codec.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shrunk {
+    /// Bytes before.
+    pub raw: u64,
+    /// Bytes after.
+    pub packed: u64,
 }
 
 impl Stages {
@@ -100,5 +113,10 @@ impl Stages {
         self.busy = mean(self.busy, next.busy);
         self.own = mean(self.own, next.own);
         self.cpus = self.cpus.max(next.cpus);
+        for (codec, shrunk) in &next.codecs {
+            let sum = self.codecs.entry(codec.clone()).or_default();
+            sum.raw = sum.raw.saturating_add(shrunk.raw);
+            sum.packed = sum.packed.saturating_add(shrunk.packed);
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_model::evidence::*;
+use weir_model::limit::Limit;
 use weir_model::rule::Context;
 use weir_model::sender::SenderWindow;
 use weir_model::stages::Stages;
@@ -120,8 +121,8 @@ fn found() -> impl Strategy<Value = Found> {
     })
 }
 
-fn lane() -> impl Strategy<Value = LaneWindow> {
-    let thread = (span(), span(), span(), any::<u32>(), any::<u32>(), found()).prop_map(
+fn thread() -> impl Strategy<Value = ThreadWindow> {
+    (span(), span(), span(), any::<u32>(), any::<u32>(), found()).prop_map(
         |(cpu, runqueue, throttled, looks, in_dirty_throttle, found)| ThreadWindow {
             name: None,
             cpu,
@@ -131,9 +132,17 @@ fn lane() -> impl Strategy<Value = LaneWindow> {
             in_dirty_throttle,
             found,
         },
-    );
+    )
+}
+
+fn program() -> impl Strategy<Value = Program> {
+    let stage = prop_oneof![Just(Limit::Compress), Just(Limit::Encrypt)];
+    (stage, thread()).prop_map(|(stage, thread)| Program { stage, thread })
+}
+
+fn lane() -> impl Strategy<Value = LaneWindow> {
     let counts = (0u32..4, number(), any::<u32>(), any::<u32>(), any::<u32>());
-    (counts, proptest::collection::vec(span(), 10), reading(thread), reading(tcp()), reading(sender()))
+    (counts, proptest::collection::vec(span(), 10), reading(thread()), reading(tcp()), reading(sender()))
         .prop_map(|((lane, received, requests, objects, connects), times, thread, tcp, sender)| LaneWindow {
             lane,
             received,
@@ -172,8 +181,15 @@ fn window() -> impl Strategy<Value = Window> {
     let place = (float(), span(), number(), number(), any::<u32>());
     let verify = (span(), span(), number());
     let host = (reading(cpu), reading(dirty), reading(disk), reading(stages()), reading(stages()));
-    (place, proptest::collection::vec(lane(), 0..4), verify, host).prop_map(
-        |((at, span, received, written, objects), lanes, verify, (cpu, dirty, disk, sending, receiving))| {
+    let programs = proptest::collection::vec(program(), 0..3);
+    (place, proptest::collection::vec(lane(), 0..4), verify, host, programs).prop_map(
+        |(
+            (at, span, received, written, objects),
+            lanes,
+            verify,
+            (cpu, dirty, disk, sending, receiving),
+            programs,
+        )| {
             Window {
                 at,
                 span,
@@ -189,6 +205,7 @@ fn window() -> impl Strategy<Value = Window> {
                 disk,
                 sending,
                 receiving,
+                programs,
             }
         },
     )
@@ -213,6 +230,7 @@ fn stages() -> impl Strategy<Value = Stages> {
             busy,
             own,
             cpus,
+            ..Stages::default()
         },
     )
 }

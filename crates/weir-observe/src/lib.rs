@@ -48,6 +48,7 @@ pub mod nic;
 pub mod pace;
 mod proc_file;
 pub mod process;
+pub mod program;
 pub mod snapshot;
 pub mod sock_diag;
 pub mod sysctl;

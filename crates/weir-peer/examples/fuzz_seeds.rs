@@ -57,7 +57,12 @@ fn main() {
     }
     let lanes = vec![LaneWindow::default(); 2];
     let window = Window { lanes, ..Window::default() };
-    let sample = serde_json::to_string(&Sample { window, facts: Some(Default::default()) }).unwrap();
+    let sample = serde_json::to_string(&Sample {
+        window,
+        facts: Some(Default::default()),
+        outlook: Default::default(),
+    })
+    .unwrap();
     write("cp_sample", "one", sample.as_bytes());
     write("cp_sample", "two", format!("{sample}\n{sample}").as_bytes());
 }

@@ -11,6 +11,7 @@ use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
 use crate::control::Control;
 use crate::end::{Event, Events, read_message};
 use crate::error::Error;
+use crate::hello;
 use crate::lane::dial::dial;
 use crate::maker::Way;
 use crate::secure::Keyring;
@@ -218,10 +219,10 @@ impl Between {
 impl Side {
     /// Where the other end may reach it: as ssh does from here, then as it reaches the world.
     fn seen_from(&self, other: &Side) -> Listening {
-        let same = self.hello.boot == other.hello.boot;
+        let same = hello::share_network(&self.hello, &other.hello);
         let mut addresses: Vec<IpAddr> = Vec::new();
         for address in self.at.addresses.iter().chain(&self.hello.addresses) {
-            // On another machine these are that machine.
+            // On another machine, or in another network of this one, these lead elsewhere.
             let reaches = same || !address.is_loopback();
             if reaches && !addresses.contains(address) {
                 addresses.push(*address);

@@ -1,5 +1,7 @@
 //! The first words: who speaks, and whether both can talk.
 
+use std::os::unix::fs::MetadataExt;
+
 use crate::error::Error;
 use crate::wire::message::{Hello, PROTOCOL};
 
@@ -11,6 +13,7 @@ pub fn own(version: &str) -> Hello {
         aes: has_aes(),
         cpus: weir_observe::cpu::available_cpus().min(u16::MAX.into()) as u16,
         boot: weir_transfer::journal::boot_id(),
+        network: network(),
         addresses: crate::addresses::own(),
     }
 }
@@ -42,6 +45,16 @@ pub fn of_another(host: &str, body: &[u8]) -> Option<Error> {
 
 /// Of a stranger's version, what an error shows.
 const SHOWN: usize = 40;
+
+/// Whether the two ends meet over loopback.
+pub fn share_network(own: &Hello, theirs: &Hello) -> bool {
+    own.boot == theirs.boot && own.network == theirs.network
+}
+
+/// The number of this process's network namespace (namespaces(7)).
+fn network() -> u64 {
+    std::fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino())
+}
 
 /// Whether the processor has instructions for AES and for GCM's multiplication. Without them ChaCha20 is several times
 /// faster.

@@ -205,8 +205,8 @@ impl<'a> Session<'a> {
         let (keyring, cipher) = begin(job, &own, &theirs, &control)?;
         report.cipher = cipher;
         let context = Context { keyring, role: job.role, events: to.clone() };
-        let same = own.boot == theirs.boot;
-        let end = make_end(job, &context, &control, local, same)?;
+        let end = make_end(job, &context, &control, local, own.boot == theirs.boot)?;
+        let same = hello::share_network(&own, &theirs);
         let names = match (&end, names) {
             (End::Sender(sender), Some(names)) => {
                 sender.take_names(names);
@@ -248,7 +248,7 @@ impl<'a> Session<'a> {
         report.cipher = cipher.map(|cipher| cipher.name());
         sending.send(&start(job, Role::Sender, &secret, cipher));
         receiving.send(&start(job, Role::Receiver, &secret, cipher));
-        let same = sends.boot == receives.boot;
+        let same = hello::share_network(&sends, &receives);
         let (roots, at) = sources(job, &mut sender, &to_sender).map_err(|error| error.of(from.shown()))?;
         let receiving_at =
             match next(&mut receiver, &to_receiver).map_err(|error| error.of(job.host.shown()))? {

@@ -256,6 +256,7 @@ fn stages(
         busy,
         own,
         cpus: cpu::available_cpus(),
+        ..Stages::default()
     }
 }
 

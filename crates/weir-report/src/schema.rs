@@ -178,6 +178,12 @@ pub struct Sample {
     /// Connections open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
+    /// Of a copy: the codec that took most of its bytes, with its level (`zstd:3`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub codec: Option<String>,
+    /// Bytes after compression over bytes before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
 }
 
 impl Record {
@@ -264,6 +270,11 @@ fn sample(windows: &[Window], limits: &[Limit]) -> Sample {
         *held.entry(*limit).or_insert(0.0) += window.span.as_secs_f64();
     }
     let longest = held.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(limit, _)| limit.name().to_owned());
+    let codecs = joined.sending.value().map(|stages| &stages.codecs);
+    let most = codecs.and_then(|codecs| codecs.iter().max_by_key(|(_, shrunk)| shrunk.raw));
+    let sums = codecs.map(|codecs| {
+        codecs.values().fold((0, 0), |(raw, packed), shrunk| (raw + shrunk.raw, packed + shrunk.packed))
+    });
     Sample {
         t: tidy(joined.at),
         rate: Rate::of(joined.received, joined.span).0,
@@ -271,6 +282,8 @@ fn sample(windows: &[Window], limits: &[Limit]) -> Sample {
         written_rate: Some(Rate::of(joined.written, joined.span).0),
         disk_rate: joined.disk.value().map(|disk| Rate::of(disk.written, joined.span).0),
         connections: windows.iter().map(connections).max(),
+        codec: most.map(|(codec, _)| codec.clone()),
+        ratio: sums.filter(|(raw, _)| *raw > 0).map(|(raw, packed)| packed as f64 / raw as f64),
     }
 }
 

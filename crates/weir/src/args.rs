@@ -376,6 +376,9 @@ pub struct LabShell {
     /// What the far end serves [default: generated files /1M to /10G].
     #[arg(long, value_name = "DIR")]
     pub serve: Option<PathBuf>,
+    /// Run an sshd at the far end too (root): `-F $WEIR_LAB_SSH far` reaches it by ssh, scp, rsync and weir cp.
+    #[arg(long)]
+    pub ssh: bool,
     /// The command and its arguments [default: $SHELL].
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -48,6 +48,21 @@ fn the_record_tells_what_was_done() {
 }
 
 #[test]
+fn each_stretch_of_the_record_says_its_codec() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(4 * MIB, 1));
+    // Half a second: several windows of 100 ms.
+    let args = ["--json", "--codec", "none", "--limit-rate", "8M", "a"];
+    let record = sshd.cp(&sandbox, &args).args(&[&far(&sandbox, "b")]).run().succeeds().json();
+    let samples = record["samples"].as_array().unwrap();
+    let told = samples.iter().find(|sample| !sample["codec"].is_null());
+    let told = told.unwrap_or_else(|| panic!("no codec in {samples:?}"));
+    assert_eq!(told["codec"], "none");
+    assert_eq!(told["ratio"], 1.0);
+}
+
+#[test]
 fn inside_ssh_and_in_the_clear_it_is_the_same() {
     let Some(sshd) = Sshd::start() else { return };
     for how in [&["--transport", "ssh"][..], &["--transport", "tcp"], &["--plain"], &["-c", "4"]] {

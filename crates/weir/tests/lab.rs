@@ -160,6 +160,45 @@ fn a_scenario_runs_and_its_figure_decides() {
     assert_eq!(sandbox.names(), ["quick.toml", "tmp/", "wrong.toml"]);
 }
 
+/// A copy over a path of 200 Mbit/s that text at 0.39 fills in a second.
+const COPY: &str = r#"
+title = "a short copy"
+published = "nothing"
+law = "link / ratio"
+
+[path]
+rate = "200Mbit"
+delay = "1ms"
+
+[workload.cp]
+bytes = "20M"
+args = ["--codec", "zstd:1"]
+
+[[figure]]
+of = "rate"
+is = "50MB/s"
+within = 0.8
+"#;
+
+#[test]
+fn a_copy_to_a_real_sshd_is_judged_by_weir_and_by_weir_why() {
+    let sandbox = Sandbox::new();
+    sandbox.write("copy.toml", COPY);
+    let gzip = COPY.replace("workload.cp", "workload.gzip").replace("args = [\"--codec\", \"zstd:1\"]", "");
+    sandbox.write("gzip.toml", gzip.replace("50MB/s", "30MB/s"));
+    let run = lab(&sandbox, &["run", "./copy.toml", "./gzip.toml", "--json"]).run();
+    if !ran(&run) {
+        return;
+    }
+    let record = run.json();
+    for scenario in record["lab"]["scenarios"].as_array().unwrap() {
+        assert_eq!(scenario["run"]["bytes"], 20_000_000, "{scenario}");
+        assert!(scenario["run"]["verdicts"]["weir"]["shares"].is_object(), "weir's own verdict: {scenario}");
+    }
+    assert_eq!(fs::read_dir(sandbox.path("tmp")).unwrap().count(), 0);
+    assert!(!processes(&sandbox));
+}
+
 /// Waits for a condition of the machine that nobody signals.
 fn wait(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();

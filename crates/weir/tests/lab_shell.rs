@@ -234,3 +234,38 @@ fn a_congestion_control_can_be_asked_for() {
     let after = fs::read_to_string(ALLOWED).unwrap();
     assert!(before.split_whitespace().all(|name| after.contains(name)), "{before} became {after}");
 }
+
+#[test]
+fn with_ssh_the_far_end_lets_weir_cp_in_and_nothing_of_it_stays() {
+    let sandbox = Sandbox::new();
+    if !possible(&sandbox) || !has_sshd() {
+        return;
+    }
+    let content = pattern(3_000_000, 2);
+    sandbox.write("a", &content);
+    fs::create_dir(sandbox.path("tmp")).unwrap();
+    // A session that is left behind holds the far end's namespace unless it is ended.
+    let script = "ssh -f -F $WEIR_LAB_SSH far sleep 600; $WEIR cp -q -F $WEIR_LAB_SSH a far:$PWD/b && cp $WEIR_LAB_SSH config";
+    let tmp = sandbox.path("tmp");
+    let lab = shell(&sandbox, &["--ssh"], script).env("WEIR", WEIR).env("TMPDIR", &tmp);
+    lab.run().succeeds();
+    assert!(sandbox.read("b") == content, "another file than the source");
+    let config = sandbox.read("config");
+    assert!(String::from_utf8_lossy(&config).contains("HostName 10.200.0.2"), "far is the far end");
+    assert_eq!(fs::read_dir(&tmp).unwrap().count(), 0, "keys and configuration are removed");
+    let line = |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    let mut lines = fs::read_dir("/proc").unwrap().flatten().map(line);
+    let folder = tmp.to_string_lossy().into_owned();
+    assert!(!lines.any(|line| String::from_utf8_lossy(&line).contains(&folder)), "an sshd is left");
+}
+
+/// sshd separates privileges, which only root can.
+fn has_sshd() -> bool {
+    let there =
+        ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd"].iter().any(|path| Path::new(path).exists());
+    if !there || !rustix::process::geteuid().is_root() {
+        skip("an sshd in the lab needs root and openssh-server");
+        return false;
+    }
+    true
+}

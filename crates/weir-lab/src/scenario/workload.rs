@@ -1,11 +1,12 @@
-//! What is done over the path: a program that downloads, a pair of plain sockets, or iperf3.
+//! What is done over the path: a program that downloads or copies, a pair of plain sockets, or iperf3.
 
 use serde::Deserialize;
+use weir_measure::corpus::Kind;
 use weir_units::{Bytes, Rate};
 
 use super::text::{Span, Text};
 
-/// Bytes go from far to near in each.
+/// Bytes go from far to near in downloads, from near to far in copies.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
@@ -19,6 +20,12 @@ pub enum Workload {
     Socket(Socket),
     /// `iperf3 -R`.
     Iperf3(Iperf3),
+    /// `weir cp`.
+    Cp(Transfer),
+    /// `scp`, watched by `weir why`.
+    Scp(Transfer),
+    /// `gzip -c | ssh gunzip`, watched by `weir why`.
+    Gzip(Transfer),
 }
 
 /// Files over HTTP, by a program.
@@ -134,6 +141,44 @@ pub struct Iperf3 {
     pub args: Vec<String>,
 }
 
+/// A file copied to a host with a real sshd.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Transfer {
+    /// Of the file.
+    pub bytes: Text<Bytes>,
+    /// What it holds.
+    #[serde(default)]
+    pub data: Data,
+    /// Further arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Data {
+    /// As prose and logs.
+    #[default]
+    Text,
+    /// As programs' records.
+    Binary,
+    /// Nothing that shrinks.
+    Random,
+}
+
+impl Data {
+    /// As the measurements name it.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Data::Text => Kind::Text,
+            Data::Binary => Kind::Binary,
+            Data::Random => Kind::Random,
+        }
+    }
+}
+
 fn one() -> u32 {
     1
 }
@@ -151,7 +196,13 @@ impl Workload {
             }
             Workload::Socket(socket) => socket.bytes.0.0 * u64::from(socket.requests),
             Workload::Iperf3(iperf3) => iperf3.bytes.0.0,
+            Workload::Cp(copy) | Workload::Scp(copy) | Workload::Gzip(copy) => copy.bytes.0.0,
         }
+    }
+
+    /// Whether the bytes go from near to far.
+    pub fn goes_up(&self) -> bool {
+        matches!(self, Workload::Cp(_) | Workload::Scp(_) | Workload::Gzip(_))
     }
 
     /// Files, or answers.
@@ -161,7 +212,7 @@ impl Workload {
                 u64::from(download.files)
             }
             Workload::Socket(socket) => u64::from(socket.requests),
-            Workload::Iperf3(_) => 1,
+            Workload::Iperf3(_) | Workload::Cp(_) | Workload::Scp(_) | Workload::Gzip(_) => 1,
         }
     }
 
@@ -173,6 +224,9 @@ impl Workload {
             Workload::Wget(_) => "wget",
             Workload::Socket(_) => "plain sockets",
             Workload::Iperf3(_) => "iperf3",
+            Workload::Cp(_) => "weir cp",
+            Workload::Scp(_) => "scp",
+            Workload::Gzip(_) => "gzip | ssh gunzip",
         }
     }
 
@@ -193,6 +247,9 @@ impl Workload {
             ],
             Workload::Iperf3(iperf3) => {
                 [(iperf3.bytes.0.0, "bytes"), (u64::from(iperf3.streams), "streams"), (1, "")]
+            }
+            Workload::Cp(copy) | Workload::Scp(copy) | Workload::Gzip(copy) => {
+                [(copy.bytes.0.0, "bytes"), (1, ""), (1, "")]
             }
         };
         for (count, field) in counted {

@@ -3,11 +3,10 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use weir_observe::sock_diag::{Filter, SockDiag};
-
 use super::{Done, PORT, Stage, WorkError};
 use crate::child::Running;
 use crate::scenario::Iperf3;
+use crate::sshd::is_listening;
 
 /// A server that does not listen by then never will.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,12 +36,8 @@ pub(super) fn play(stage: &Stage<'_>, work: &Iperf3) -> Result<Done, WorkError> 
 }
 
 fn wait_for_listener(stage: &Stage<'_>) -> Result<(), WorkError> {
-    let cannot =
-        |cause: weir_observe::Error| WorkError::Failed(format!("cannot see iperf3's socket: {cause}"));
-    let mut sockets = stage.bed.far().run(SockDiag::open)?.map_err(cannot)?;
-    let filter = Filter { port: Some(PORT), listening: true, ..Filter::default() };
     let start = Instant::now();
-    while sockets.tcp(&filter).map_err(cannot)?.is_empty() {
+    while !is_listening(stage.bed.far(), PORT)? {
         if start.elapsed() > PATIENCE {
             return Err(WorkError::Failed(format!("iperf3 did not listen within {PATIENCE:?}")));
         }

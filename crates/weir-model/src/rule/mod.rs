@@ -45,7 +45,7 @@ pub struct Rule {
     pub side: Side,
     /// It infers what the other end sees, so it does not speak where that end was watched as well.
     pub gives_way: bool,
-    /// It judges the stages of a copy, and speaks of nothing else.
+    /// It judges the stages of a copy, weir's own or of a pipe of programs, and speaks of nothing else.
     pub staged: bool,
     /// The judgement of one window.
     pub judge: Judge,
@@ -71,7 +71,7 @@ impl Rule {
     /// Whether it has a say where these ends are seen.
     pub fn speaks(&self, view: View) -> bool {
         if self.staged {
-            return view.stages;
+            return view.stages || (view.programs && view.sender && self.side == Side::Sender);
         }
         match self.side {
             Side::Receiver => view.receiver && !(self.gives_way && view.sender),

@@ -10,14 +10,16 @@
 //! ticks of a window of 100 ms tell no better), no stage has two fifths, and half of it or more was the copy's own work: other
 //! programs may fill the processors beside a copy that has all it can use, which waits for its link.
 //!
-//! Acquits otherwise; knows nothing where no copy was watched.
+//! Acquits otherwise. Of foreign programs see [`super::sender::program`].
 //!
 //! Can be wrong: where another program fills the processors, a stage's wall time grows by what it waits for one.
 
 use std::time::Duration;
 
 use super::Judgement;
+use super::sender::program;
 use crate::evidence::Window;
+use crate::limit::Limit;
 use crate::stages::Stages;
 use crate::words::percent;
 
@@ -112,16 +114,17 @@ impl<'a> End<'a> {
 }
 
 /// `compress`.
-pub(crate) fn compress(window: &Window, _context: &super::Context<'_>) -> Judgement {
+pub(crate) fn compress(window: &Window, context: &super::Context<'_>) -> Judgement {
     let judged = End::sender(window).map(|end| end.judge(end.stages.compress, "compressing"));
-    judged.unwrap_or_else(nothing_known)
+    judged.or_else(|| program::judge(window, context, Limit::Compress)).unwrap_or_else(nothing_known)
 }
 
 /// `encrypt`: at whichever end it is worse.
-pub(crate) fn encrypt(window: &Window, _context: &super::Context<'_>) -> Judgement {
+pub(crate) fn encrypt(window: &Window, context: &super::Context<'_>) -> Judgement {
     let ends = [End::sender(window), End::receiver(window)].into_iter().flatten();
     let judged = ends.map(|end| end.judge(end.stages.encrypt, "with the cipher"));
-    judged.reduce(worse).unwrap_or_else(nothing_known)
+    let judged = judged.reduce(worse);
+    judged.or_else(|| program::judge(window, context, Limit::Encrypt)).unwrap_or_else(nothing_known)
 }
 
 /// `decompress`.
@@ -152,7 +155,7 @@ pub(crate) fn processors(window: &Window, context: &super::Context<'_>) -> Optio
 }
 
 fn nothing_known() -> Judgement {
-    Judgement::acquit("no codec and no cipher of weir's own was at work")
+    Judgement::acquit("nothing that does it was seen at work")
 }
 
 fn worse(one: Judgement, other: Judgement) -> Judgement {

@@ -21,6 +21,8 @@ pub struct View {
     pub sender: bool,
     /// It is a copy of weir's own, whose threads tell their stages.
     pub stages: bool,
+    /// Foreign programs do stages of a copy.
+    pub programs: bool,
 }
 
 impl View {
@@ -31,7 +33,8 @@ impl View {
         let near = std::iter::once(window).chain(earlier).chain(context.after);
         let seen = near.into_iter().find(|window| !window.lanes.is_empty());
         let stages = window.sending.value().is_some() || window.receiving.value().is_some();
-        let Some(seen) = seen else { return View { receiver: true, sender: false, stages } };
+        let programs = !window.programs.is_empty();
+        let Some(seen) = seen else { return View { receiver: true, sender: false, stages, programs } };
         View {
             // A lane of our own without a socket yet has neither reading, and is a receiver.
             receiver: (seen.lanes.iter())
@@ -41,6 +44,7 @@ impl View {
                 .iter()
                 .any(|lane| lane.sender.value().is_some() && sends(lane, window, context)),
             stages,
+            programs,
         }
     }
 

@@ -145,7 +145,7 @@ impl<'a> Session<'a> {
             return Err(to.out_of_turn("something else than where it listens"));
         };
         let shared = own.boot == theirs.boot;
-        let count = session::lanes_at_first(&job.lanes, shared);
+        let count = session::lanes_at_first(&job.lanes, hello::share_network(&own, &theirs));
         let lanes = LaneOptions { count, ..job.lanes.clone() };
         let maker = LaneMaker::new(lanes, context, end.clone(), Arc::clone(&control), listening, &job.host);
         let output = far.output.take().ok_or_else(gone)?;

@@ -16,12 +16,13 @@ mod source;
 mod twice;
 mod worker;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender as Outbox;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+use weir_model::evidence::Reading;
 use weir_observe::thread::current_tid;
 use weir_transfer::limiter::Limiter;
 use weir_transfer::stage_clock::StageClock;
@@ -319,11 +320,15 @@ impl Sender {
         let mut watch = Watch::new(Role::Sender, None);
         let mut packed = 0;
         let mut health = Health::default();
+        let mut shares = BTreeMap::new();
         while !self.over.load(Relaxed) {
             std::thread::sleep(LOOK);
             watch.look(&self.lanes.sockets(), &self.workers());
             self.look_after_lanes(&mut health, Instant::now());
             let Some(mut closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
+            if let Reading::Value(stages) = &mut closed.sample.window.sending {
+                stages.codecs = self.packer.shrunk_since(&mut shares);
+            }
             let now = self.counts.packed.load(Relaxed);
             let handed =
                 (now - std::mem::replace(&mut packed, now)) as f64 / closed.sample.window.span.as_secs_f64();

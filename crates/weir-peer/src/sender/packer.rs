@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_codec::codec::Codec;
 use weir_model::chooser::{CANDIDATES, Choice, Chooser, Link, Packed, quick_estimate};
+use weir_model::stages::Shrunk;
 
 /// What compresses, for all workers.
 #[derive(Debug)]
@@ -82,6 +83,19 @@ impl Packer {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What went through each since `before`, by name; `before` becomes now.
+    pub(crate) fn shrunk_since(&self, before: &mut BTreeMap<(u8, i32), Share>) -> BTreeMap<String, Shrunk> {
+        let now = self.shares();
+        let differences = now.iter().filter_map(|(key, share)| {
+            let earlier = before.get(key).copied().unwrap_or_default();
+            let shrunk = Shrunk { raw: share.raw - earlier.raw, packed: share.packed - earlier.packed };
+            (shrunk.raw > 0).then(|| (written(*key), shrunk))
+        });
+        let differences = differences.collect();
+        *before = now;
+        differences
+    }
+
     fn choose(&self, raw: &[u8]) -> Choice {
         if let Some((codec, level)) = self.fixed {
             return Choice { codec, level, probe: false };
@@ -102,4 +116,10 @@ impl Packer {
             });
         }
     }
+}
+
+/// As `--codec` takes it.
+fn written((codec, level): (u8, i32)) -> String {
+    let name = Codec::by_id(codec).map_or("unknown", Codec::name);
+    if level == 0 { name.to_owned() } else { format!("{name}:{level}") }
 }

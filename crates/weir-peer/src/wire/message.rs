@@ -111,6 +111,8 @@ pub struct Hello {
     pub cpus: u16,
     /// Which running kernel this is: two ends with the same one share their files.
     pub boot: String,
+    /// Which network of that kernel (containers have their own): two ends in the same one meet over loopback. 0: not known.
+    pub network: u64,
     /// Addresses at which this host may be reached, the likeliest first.
     pub addresses: Vec<IpAddr>,
 }

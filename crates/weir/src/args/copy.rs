@@ -1,6 +1,7 @@
 //! `weir cp`: its arguments.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use weir_codec::codec::Codec;
@@ -97,6 +98,9 @@ pub struct Cp {
     #[arg(short = 'C')]
     pub compression: bool,
 
+    /// Write what both ends saw, window by window, for a bug report.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub evidence: Option<PathBuf>,
     /// Output.
     #[command(flatten)]
     pub voice: Voice,

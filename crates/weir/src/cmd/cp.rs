@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use weir_codec::codec::Codec;
+use weir_model::merge::merged;
 use weir_model::verdict;
 use weir_peer::error::Error;
 use weir_peer::list::List;
@@ -58,6 +59,10 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
         None => live.draw(&pace.progress(now)),
     });
     live.clear();
+    if let Some(path) = &cp.evidence {
+        let text = serde_json::to_vec(&report.evidence)?;
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     let foretold = Foretold::of(&job, &report);
     let record = record(&job, &report, foretold.as_ref());
     say(cp, &record)?;
@@ -252,7 +257,14 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
     if let Some(foretold) = foretold {
         record.extra.insert("prediction".to_owned(), foretold.to_json(record.rate));
     }
+    record.extra.insert("stages".to_owned(), stages(report));
     record
+}
+
+/// Where each end's threads were over the whole run, in seconds, all of an end's threads together.
+fn stages(report: &Report) -> serde_json::Value {
+    let whole = merged(&report.evidence.windows);
+    serde_json::json!({ "sending": whole.sending.value(), "receiving": whole.receiving.value() })
 }
 
 /// How the data went: codecs, cipher, transport; what a detour costs.

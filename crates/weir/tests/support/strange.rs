@@ -30,6 +30,7 @@ pub(crate) fn hello() -> Hello {
         aes: false,
         cpus: 1,
         boot: "of another machine".into(),
+        network: 0,
         addresses: Vec::new(),
     }
 }

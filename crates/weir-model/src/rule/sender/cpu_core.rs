@@ -6,12 +6,13 @@
 //! 2. its socket starves: nothing unsent in half of the looks or more, and the send buffer does not hold it. With data
 //!    waiting, a full thread only spins.
 //!
-//! Acquits: a thread that runs less, or data that wait unsent.
+//! Acquits: a thread that runs less, data that wait unsent, or a program whose work has a name of its own ([`super::program`]).
 //!
 //! Can be wrong: a thread that polls without sleeping fills a core whatever its socket does, and an idle one then
 //! looks the same.
 
 use super::flow::{Flow, by_flow};
+use super::program;
 use crate::evidence::Window;
 use crate::rule::cpu_core::thread_load;
 use crate::rule::{Context, Judgement};
@@ -35,6 +36,9 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     }
     if flow.data_wait() || (flow.buffer_holds() && !flow.writer_is_elsewhere()) {
         return Judgement::acquit(format!("{numbers}, but {}", flow.unsent_in_words()));
+    }
+    if let Some(stage) = program::stage_of(flow) {
+        return Judgement::acquit(format!("{numbers}: that is {}", stage.name()));
     }
     Judgement::convict(0.97, format!("{numbers}{}, {}", load.waits_in_words(), flow.unsent_in_words()))
 }

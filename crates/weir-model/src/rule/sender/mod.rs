@@ -15,6 +15,7 @@ pub mod latency;
 pub(crate) mod network;
 pub mod path_bandwidth;
 pub mod path_loss;
+pub(crate) mod program;
 pub mod rate_limit;
 pub mod reader;
 pub mod receive_window;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use weir_lab::bed::Bed;
 use weir_lab::congestion::{self, Allowed};
+use weir_lab::leftovers::Folder;
 use weir_lab::path::{Direction, Discipline, Fidelity, Loss, Path, Queue, Reorder};
+use weir_lab::sshd::Sshd;
 use weir_lab::trace::Trace;
 use weir_serve::{Config, Content, Handle, Server};
 
@@ -19,6 +21,9 @@ use crate::voice;
 
 /// Not in use at the far end, and the one a URL need not name.
 const PORT: u16 = 80;
+
+/// ssh's own.
+const SSH_PORT: u16 = 22;
 
 /// What the far end offers when nothing else is asked for; generated, so that no disk is read.
 const FILES: [(&str, u64); 5] = [
@@ -40,7 +45,9 @@ pub fn run(shell: &LabShell) -> anyhow::Result<u8> {
         bed.set_sysctl("net.ipv4.tcp_congestion_control", name)?;
     }
     let server = serve(&bed, shell)?;
-    let status = run_command(&bed, shell, signals)?;
+    let ssh = shell.ssh.then(|| Ssh::start(&bed)).transpose()?;
+    let status = run_command(&bed, shell, ssh.as_ref(), signals)?;
+    drop(ssh);
     server.stop();
     Ok(exit_code(status))
 }
@@ -98,13 +105,34 @@ fn serve(bed: &Bed, shell: &LabShell) -> anyhow::Result<Handle> {
     server.context("cannot serve at the far end")
 }
 
-fn run_command(bed: &Bed, shell: &LabShell, signals: Caught) -> anyhow::Result<ExitStatus> {
+/// An sshd at the far end, and the folder of its keys, which goes after it.
+struct Ssh {
+    sshd: Sshd,
+    _folder: Folder,
+}
+
+impl Ssh {
+    fn start(bed: &Bed) -> anyhow::Result<Ssh> {
+        let folder = Folder::new()?;
+        let weir = std::env::current_exe().context("cannot find this program's own file")?;
+        let sshd = Sshd::start(bed.far(), (bed.far_address(), SSH_PORT), folder.path(), &weir)?;
+        Ok(Ssh { sshd, _folder: folder })
+    }
+}
+
+fn run_command(
+    bed: &Bed,
+    shell: &LabShell,
+    ssh: Option<&Ssh>,
+    signals: Caught,
+) -> anyhow::Result<ExitStatus> {
     let own_shell = [default_shell()];
     let words = if shell.command.is_empty() { &own_shell[..] } else { &shell.command[..] };
     let mut command = guard::command(words)?;
     command
         .env("WEIR_LAB_URL", format!("http://{}", bed.far_address()))
         .env("WEIR_LAB_PEER", bed.far_address().to_string())
+        .envs(ssh.map(|ssh| ("WEIR_LAB_SSH", ssh.sshd.config())))
         .envs(without_proxy());
     bed.near().enter(&mut command)?;
     let mut child = command.spawn().context("cannot start the command's guard")?;

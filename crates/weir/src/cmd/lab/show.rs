@@ -45,7 +45,8 @@ fn describe(scenario: &Scenario) -> Vec<String> {
     lines.extend(host("near", &scenario.near));
     lines.extend(host("far", &scenario.far));
     let (bytes, program) = (Bytes(scenario.workload.bytes()), scenario.workload.program());
-    lines.push(format!("work       {bytes} by {program}, from far to near"));
+    let way = if scenario.workload.goes_up() { "from near to far" } else { "from far to near" };
+    lines.push(format!("work       {bytes} by {program}, {way}"));
     for (side, limits) in &scenario.limits {
         let names: Vec<&str> = limits.iter().map(|limit| limit.name()).collect();
         lines.push(format!("limit      {} ({} judges)", names.join(" or "), side.name()));

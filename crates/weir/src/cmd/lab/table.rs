@@ -77,7 +77,7 @@ fn who(side: Side) -> &'static str {
     match side {
         Side::Sender => "by the sender",
         Side::Receiver => "by the receiver",
-        Side::Weir => "by weir get",
+        Side::Weir => "by weir",
     }
 }
 

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use weir_model::evidence::{Found, Reading, ThreadWindow};
+use weir_model::evidence::{Found, Program, Reading, ThreadWindow};
+use weir_model::limit::Limit;
 use weir_observe::process::{self, Descriptors, Pid};
+use weir_observe::program;
 use weir_observe::thread_probe::ThreadProbe;
 
 /// A look costs two reads of `/proc` a thread; of more threads than these, others are looked at each time.
@@ -24,6 +26,8 @@ pub(super) struct Threads {
 #[derive(Debug)]
 struct Watched {
     probe: ThreadProbe,
+    /// What its program does all the time, where its name tells.
+    stage: Option<Limit>,
     /// How often it was found asleep in a call on the socket with this inode, in this window.
     at_socket: HashMap<u32, u32>,
     window: Reading<ThreadWindow>,
@@ -45,6 +49,7 @@ impl Threads {
     /// Takes in threads that came; `false` when there are more than are watched.
     pub(super) fn refresh(&mut self, pids: &[Pid]) -> bool {
         for &pid in pids {
+            let stage = stage(pid);
             for tid in process::threads(pid).unwrap_or_default() {
                 if self.watched.contains_key(&(pid, tid)) {
                     continue;
@@ -53,7 +58,8 @@ impl Threads {
                     return false;
                 }
                 if let Ok(probe) = ThreadProbe::open(pid, tid, name(pid, tid)) {
-                    let watched = Watched { probe, at_socket: HashMap::new(), window: Reading::default() };
+                    let window = Reading::default();
+                    let watched = Watched { probe, stage, at_socket: HashMap::new(), window };
                     self.watched.insert((pid, tid), watched);
                 }
             }
@@ -125,6 +131,20 @@ impl Threads {
         }
     }
 
+    /// Of the threads whose program does one stage of a copy, the busiest for each stage.
+    pub(super) fn programs(&self) -> Vec<Program> {
+        let mut programs: Vec<Program> = Vec::new();
+        for watched in self.watched.values() {
+            let (Some(stage), Reading::Value(thread)) = (watched.stage, &watched.window) else { continue };
+            match programs.iter_mut().find(|program| program.stage == stage) {
+                Some(program) if program.thread.cpu < thread.cpu => program.thread = thread.clone(),
+                Some(_) => {}
+                None => programs.push(Program { stage, thread: thread.clone() }),
+            }
+        }
+        programs
+    }
+
     /// Forgets which sockets were waited at: a new window begins.
     pub(super) fn begin(&mut self) {
         self.watched.values_mut().for_each(|watched| watched.at_socket.clear());
@@ -148,6 +168,7 @@ impl Threads {
                     total.name.clone_from(&now);
                 }
                 watched.probe.rename(now);
+                watched.stage = stage(pid);
             }
         }
     }
@@ -195,6 +216,10 @@ impl ThreadTotal {
             *sum = sum.saturating_add(next);
         }
     }
+}
+
+fn stage(pid: Pid) -> Option<Limit> {
+    process::stat(pid).ok().and_then(|stat| program::stage_of(pid, &stat.name))
 }
 
 fn described(pid: Pid, program: &str) -> String {

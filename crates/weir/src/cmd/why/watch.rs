@@ -408,6 +408,7 @@ impl Watch {
             cpu: host.cpu,
             dirty: host.dirty,
             disk: host.disk,
+            programs: self.threads.programs(),
             ..Window::default()
         };
         if let Reading::Value(seen) = &mut window.cpu {

@@ -1,0 +1,28 @@
+"""Where things lie, and what the environment says."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "bench" / "work"
+MB, GB, MIB = 10**6, 10**9, 2**20
+
+
+def size_from_env(name: str, default: str) -> int:
+    """`10M` and `2Gi` as weir reads them: decimal without the i, binary with it."""
+    text = os.environ.get(name, default)
+    match = re.fullmatch(r"(\d+)([kKMGT]?)(i?)B?", text)
+    if not match:
+        sys.exit(f"invalid {name} '{text}': expected digits followed by k, M, G or Ki, Mi, Gi, such as 64M")
+    digits, unit, binary = match.groups()
+    return int(digits) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " ")
+
+
+RUNS = int(os.environ.get("RUNS", "5"))
+TIMEOUT = int(os.environ.get("TIMEOUT", "600"))
+# Only a machine that gives free memory back to its host needs it.
+TOUCH = os.environ.get("TOUCH", "1") == "1" and any(Path("/sys/bus/virtio/drivers/virtio_balloon").glob("virtio*"))
+WEIR = Path(os.environ.get("WEIR", ROOT / "target/release/weir")).resolve()
+RESULTS = Path(os.environ.get("RESULTS", ROOT / "bench/results"))
