@@ -149,8 +149,8 @@ fn what_may_not_be_read_is_said_and_the_rest_comes() {
     );
     let copied: Vec<String> = sandbox.names().into_iter().filter(|name| name.starts_with("copy/")).collect();
     assert_eq!(copied, ["copy/", "copy/large", "copy/shut/", "copy/small"]);
-    std::fs::set_permissions(sandbox.path("tree/small"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(sandbox.path("tree/small"), std::fs::Permissions::from_mode(0o0)).unwrap();
     let Some(cp) = as_nobody(&sandbox, &["tree/small", "b"]) else { return };
-    cp.run().fails(1, &["small: permission denied"]);
+    cp.run().fails(1, &["permission denied; its source is tree/small"]);
     assert!(!sandbox.path("b").exists());
 }

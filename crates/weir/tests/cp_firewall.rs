@@ -58,3 +58,27 @@ fn no_connection_either_way() {
     let run = sshd.cp(&sandbox, &["--port-range", "5000-5001", "--transport", "tcp", "a", "far:b"]).run();
     run.fails(1, &["no data connection to far", "to it: ", "from it: ", "--port-range", "--transport ssh"]);
 }
+
+/// Connections that are reset more often than a hopeless network would be given up after: as long as something arrives between two breaks,
+/// it goes on.
+#[test]
+fn a_network_that_breaks_again_and_again() {
+    const BREAKS: usize = 11;
+    let Some(sshd) = behind("5999") else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(30 * MIB, 1));
+    let to = format!("far:{}", sandbox.path("b").display());
+    let args = ["--port-range", "5000-5001", "--limit-rate", "5Mi", "--codec", "none", "a", &to];
+    let running = sshd.cp(&sandbox, &args).spawn();
+    let script = format!(
+        "PATH=$PATH:/usr/sbin:/sbin; for i in $(seq {BREAKS}); do \
+         nft add rule ip t in tcp dport 5000 reject with tcp reset; sleep 0.2; nft flush chain ip t in; sleep 0.25; done"
+    );
+    let breaker = sandbox.weir("nsenter", ["-t", &sshd.pid().to_string(), "-n", "bash", "-c", &script]).run();
+    let run = running.wait();
+    breaker.succeeds();
+    run.succeeds();
+    assert!(sandbox.read("a") == sandbox.read("b"));
+    let broke = run.stderr.lines().filter(|line| line.contains("broke: ")).count();
+    assert!(broke > 8, "only {broke} lanes broke: {}", run.stderr);
+}

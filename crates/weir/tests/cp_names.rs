@@ -105,7 +105,7 @@ fn paths_up_to_the_longest() {
     assert!(Command::new("bash").args(["-c", &script]).status().unwrap().success());
     let to = format!("far:{}", sandbox.path("further").display());
     let run = sshd.copies(&sandbox, &["tree", &to]);
-    run.fails(1, &["longer than"]);
+    run.fails(1, &["is too long"]);
     let found = Command::new("find")
         .arg(sandbox.path("further"))
         .args(["-name", "small", "-printf", "found"])
@@ -132,10 +132,6 @@ fn trees_over_what_is_there() {
     assert_eq!(sandbox.read("copy/folder"), b"a file where a folder comes", "nothing is lost");
     // The same thing by two names, and onto itself.
     sshd.copies(&sandbox, &["tree/file", "tree/../tree/file", &far("copy/")]).fails(1, &["both become file"]);
-    sshd.copies(&sandbox, &["tree", &far("")]).fails(1, &["source and target are the same"]);
-    sshd.copies(&sandbox, &["tree/", &far("tree")]).fails(1, &["source and target are the same"]);
-    std::os::unix::fs::symlink("tree", sandbox.path("alias")).unwrap();
-    sshd.copies(&sandbox, &["tree/", &far("alias/")]).fails(1, &["source and target are the same"]);
     std::fs::hard_link(sandbox.path("tree/good"), sandbox.path("other")).unwrap();
     sshd.copies(&sandbox, &["tree/good", &far("other")]).fails(1, &["source and target are the same"]);
     assert_eq!(sandbox.read("tree/good"), b"text");

@@ -17,9 +17,12 @@ mod twice;
 mod worker;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender as Outbox;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use weir_model::evidence::Reading;
@@ -71,6 +74,8 @@ pub struct Sender {
     names: Mutex<Option<Names>>,
     /// Where the driver's pieces of the list go.
     pieces: Mutex<Option<Outbox<Vec<Name>>>>,
+    /// Sources that are called otherwise where they go: the name there, and the path here.
+    renamed: OnceLock<Vec<(Name, PathBuf)>>,
     queue: Queue,
     lanes: Lanes,
     silence: Silence,
@@ -148,6 +153,7 @@ impl Sender {
             roots: Mutex::new(roots),
             names: Mutex::new(names),
             pieces: Mutex::new(pieces),
+            renamed: OnceLock::new(),
             queue: Queue::new(),
             lanes: Lanes::default(),
             silence: Silence::default(),
@@ -175,9 +181,15 @@ impl Sender {
         if roots.is_empty() || roots.len() != names.len() || listed && roots.len() > 1 {
             return Err(self.events.out_of_turn("where other sources go"));
         }
+        let mut renamed = Vec::new();
         for (root, name) in roots.iter_mut().zip(names) {
+            if root.name != name {
+                renamed.push((name.clone(), root.path.clone()));
+            }
             root.name = name;
         }
+        // Only ever set here, which happens once.
+        let _ = self.renamed.set(renamed);
         let walker = Arc::clone(self);
         spawn("walk", move || walker.walk(roots));
         for _ in 0..workers() {
@@ -432,7 +444,7 @@ impl Sender {
             }
             None => {
                 self.free(&file.entry);
-                self.problem(file.entry.name.clone(), failure);
+                self.unread(file.entry.name.clone(), failure);
                 self.queue.settle(&[file.number]);
             }
         }
@@ -468,7 +480,11 @@ impl Sender {
             let bytes = match &job {
                 Job::Block { file, index, .. } => file.extent(*index).end - file.extent(*index).start,
                 Job::Batch(batch) => {
-                    let new = || batch.items.iter().filter(|item| !item.last);
+                    let failed = batch.failed();
+                    let new = || {
+                        let items = batch.items.iter().filter(|item| !item.last);
+                        items.filter(|item| !failed.contains(&item.number))
+                    };
                     new().for_each(|item| self.count_file(&item.entry));
                     new().map(|item| item.entry.size()).sum()
                 }
@@ -480,6 +496,19 @@ impl Sender {
     fn count_file(&self, entry: &Entry) {
         let count = if entry.is_file() { &self.counts.files } else { &self.counts.others };
         count.fetch_add(1, Relaxed);
+    }
+
+    /// A path that could not be read: by the name that its source has here.
+    fn unread(&self, name: Name, mut failure: Failure) {
+        let of = |(root, path): &(Name, PathBuf)| {
+            let rest = name.as_bytes().strip_prefix(root.as_bytes())?;
+            let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+            (name.is_within(root)).then(|| path.join(OsStr::from_bytes(rest)))
+        };
+        if let Some(path) = self.renamed.get().and_then(|renamed| renamed.iter().find_map(of)) {
+            failure.words += &format!("; its source is {}", path.display());
+        }
+        self.problem(name, failure);
     }
 
     /// A path that could not be sent: here and there.

@@ -66,7 +66,7 @@ impl Sender {
                 Step::Failed(name, error) => {
                     gathered.failed = true;
                     let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
-                    self.problem(name, Failure::new(kind, error.to_string()));
+                    self.unread(name, Failure::new(kind, error.to_string()));
                     self.queue.settle(&[number]);
                 }
             }

@@ -67,6 +67,15 @@ pub(crate) struct Batch {
     pub(crate) items: Vec<Item>,
     /// Bytes of content, and about as many as the entries take.
     pub(super) size: usize,
+    /// The numbers of those that could not be read.
+    failed: Mutex<Vec<u64>>,
+}
+
+impl Batch {
+    /// The numbers of those that could not be read.
+    pub(super) fn failed(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// An entry of a batch.

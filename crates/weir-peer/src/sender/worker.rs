@@ -83,7 +83,8 @@ impl Sender {
             }
             Job::Batch(batch) => {
                 batch::fill(batch, raw, packed, |item, failure| {
-                    self.problem(item.entry.name.clone(), failure)
+                    batch.failed().push(item.number);
+                    self.unread(item.entry.name.clone(), failure)
                 });
                 clock.enter(Stage::Verify);
                 let digest = *blake3::hash(raw).as_bytes();
