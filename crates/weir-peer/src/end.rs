@@ -37,6 +37,8 @@ pub enum Event {
     LaneUp(u32),
     /// A lane is over, and why.
     LaneLost(u32, String),
+    /// Goes to the other end, after what this end told before: a problem must not come after the end of all.
+    Say(Message),
     /// A path that could not be read or written.
     Problem(Problem),
     /// What a dry run would do.
@@ -306,6 +308,7 @@ pub fn lost(events: &Events, error: &std::io::Error) -> Error {
 pub fn tell(control: &Control, event: Event) {
     match event {
         Event::Problem(problem) => control.send(&Message::Problem(problem)),
+        Event::Say(message) => control.send(&message),
         Event::Would(deed, name) => control.send(&Message::Would(deed, name)),
         Event::LaneLost(lane, why) => control.send(&Message::LaneLost(lane, why)),
         Event::Failed(error) => control.send(&Message::Abort(error.to_failure())),

@@ -365,6 +365,7 @@ impl<'a> Session<'a> {
             let event = self.events.recv_timeout(LOOK);
             event.iter().for_each(|event| self.maker.events().taken(event));
             match event {
+                Ok(Event::Say(message)) => self.control.send(&message),
                 Ok(Event::Finished(_)) => return Ok(()),
                 Ok(Event::Failed(error)) => return Err(error),
                 Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => {

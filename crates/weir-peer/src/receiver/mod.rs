@@ -213,7 +213,7 @@ impl Receiver {
                 self.say_missing();
                 self.say_words();
                 let totals = self.totals();
-                self.control.send(&Message::Finished(totals));
+                self.events.send(Event::Say(Message::Finished(totals)));
                 self.events.send(Event::Finished(totals));
                 Ok(())
             }

@@ -206,7 +206,7 @@ impl Sender {
         let waiter = Arc::clone(self);
         spawn("settle", move || {
             if waiter.queue.wait_settled() {
-                waiter.control.send(&Message::Finish(waiter.totals()));
+                waiter.events.send(Event::Say(Message::Finish(waiter.totals())));
             }
         });
         Ok(())
