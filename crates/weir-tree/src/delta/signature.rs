@@ -91,10 +91,9 @@ fn read(file: &File, name: &Name, size: u64, bits: u32, seed: u64) -> Result<Vec
     let most = MAX_CHUNKS / parts as usize;
     let part = |number: u64| number * share..size.min((number + 1) * share);
     let read = |number| read_part(file, name, part(number), (bits, seed, most));
-    let mut chunks = Vec::new();
     thread::scope(|scope| {
         let others: Vec<_> = (1..parts).map(|number| scope.spawn(move || read(number))).collect();
-        chunks = read(0)?;
+        let mut chunks = read(0)?;
         for other in others {
             let more = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             chunks.extend(more);
