@@ -3,6 +3,7 @@
 //!     figures walk DIR                  entries a second and the peak of memory
 //!     figures delta OLD NEW             what is sent, and how fast it is found out
 //!     figures small DIR COUNT           files of 1-16 KB, a thousand to a directory
+//!     figures many DIR COUNT            COUNT names of a list, met and written; ten thousand files stand for them
 
 use std::fs::File;
 use std::path::Path;
@@ -19,6 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ["walk", dir] => walk(dir),
         ["delta", old, new] => delta(old, new)?,
         ["small", dir, count] => small(dir, count.parse()?)?,
+        ["many", dir, count] => many(Path::new(dir), count.parse()?)?,
         _ => return Err("see the head of examples/figures.rs".into()),
     }
     let status = std::fs::read_to_string("/proc/self/status")?;
@@ -70,5 +72,31 @@ fn small(dir: &str, count: u32) -> Result<(), Box<dyn std::error::Error>> {
         target.small(&entry, &content[..size as usize])?;
     }
     println!("{:.0} files/s", f64::from(count) / start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn many(dir: &Path, count: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let (from, to) = (dir.join("from"), dir.join("to"));
+    let name = |number: u64| format!("{}/{}", number / 100 % 100, number % 100);
+    for number in 0..10_000 {
+        let path = from.join(name(number));
+        std::fs::create_dir_all(path.parent().ok_or("a folder")?)?;
+        File::create(path)?;
+    }
+    let target = Target::open(&to, Options::default())?;
+    let list = (0..count).map(move |number| Ok(name(number).parse::<Name>()?));
+    let mut written = 0u64;
+    for step in Walk::listed(from, list, walk::Wanted::default()) {
+        match step {
+            Step::Found(entry, _) if entry.is_file() => {
+                target.small(&entry, &[])?;
+                written += 1;
+            }
+            Step::Found(entry, _) => target.directory(&entry.name)?,
+            Step::Leave(entry) => target.finish_directory(&entry)?,
+            Step::Failed(_, error) => return Err(error.into()),
+        }
+    }
+    println!("{written} files written");
     Ok(())
 }

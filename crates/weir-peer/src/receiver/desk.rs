@@ -1,8 +1,15 @@
 //! Where offers wait for the threads that answer them, so that looking at many files, or reading a large one for its
 //! signature, holds up nothing else that the sender says.
+//!
+//! Two kinds of threads: those that look wait for nothing but this machine's files; those that compare wait until the
+//! sender may have another signature, that is, until files are finished. Were they the same, the word that ends a file
+//! could stand behind offers that wait for that end.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver as Mailbox, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use weir_tree::Entry;
 
 use crate::wire::message::Offered;
 
@@ -12,13 +19,36 @@ const WAITING: usize = 8;
 /// Bytes of signatures that the sender may hold for files that are not finished: one of the largest, many of small files.
 const SIGNATURES: u64 = 16 << 20;
 
+/// Bytes of entries that may wait to be compared: those that an honest sender has under way.
+const TO_COMPARE: usize = 16 << 20;
+
 /// Offers on their way to whoever answers them.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     hand_in: Mutex<Option<SyncSender<Vec<Offered>>>>,
+    to_compare: Mutex<ToCompare>,
+    compares: Condvar,
     /// Held while a signature is told: the sender puts together one at a time.
     telling: Mutex<()>,
     budget: Arc<Budget>,
+}
+
+/// A file that is to be compared with what is in its place.
+#[derive(Debug)]
+pub(super) struct Comparison {
+    /// The offer's number.
+    pub(super) id: u64,
+    /// What it is to be.
+    pub(super) entry: Entry,
+    /// What is there.
+    pub(super) old: Entry,
+}
+
+#[derive(Debug, Default)]
+struct ToCompare {
+    waiting: VecDeque<Box<Comparison>>,
+    weight: usize,
+    over: bool,
 }
 
 /// What of [`SIGNATURES`] is taken.
@@ -55,9 +85,38 @@ impl Desk {
         hand_in.is_some_and(|hand_in| hand_in.send(offers).is_ok())
     }
 
+    /// Puts a file aside to be compared; gives it back where too many wait.
+    pub(super) fn put_aside(&self, comparison: Box<Comparison>) -> Result<(), Box<Comparison>> {
+        let mut to_compare = lock(&self.to_compare);
+        if to_compare.weight + comparison.weight() > TO_COMPARE {
+            return Err(comparison);
+        }
+        to_compare.weight += comparison.weight();
+        to_compare.waiting.push_back(comparison);
+        self.compares.notify_one();
+        Ok(())
+    }
+
+    /// Waits for a file to compare; `None` where the desk is closed.
+    pub(super) fn next_to_compare(&self) -> Option<Box<Comparison>> {
+        let mut to_compare = lock(&self.to_compare);
+        loop {
+            if to_compare.over {
+                return None;
+            }
+            if let Some(next) = to_compare.waiting.pop_front() {
+                to_compare.weight -= next.weight();
+                return Some(next);
+            }
+            to_compare = self.compares.wait(to_compare).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// Nobody wants an answer any more.
     pub(super) fn close(&self) {
         lock(&self.hand_in).take();
+        lock(&self.to_compare).over = true;
+        self.compares.notify_all();
         lock(&self.budget.state).over = true;
         self.budget.freed.notify_all();
     }
@@ -81,6 +140,15 @@ impl Desk {
     }
 }
 
+impl Comparison {
+    /// Bytes that it takes, about.
+    fn weight(&self) -> usize {
+        let xattrs: usize =
+            self.entry.xattrs.iter().map(|xattr| xattr.name().len() + xattr.value().len()).sum();
+        size_of::<Comparison>() + 2 * self.entry.name.as_bytes().len() + xattrs
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
         lock(&self.budget.state).bytes -= self.bytes;
@@ -95,6 +163,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_tree::Kind;
+    use weir_tree::entry::Time;
+
+    #[test]
+    fn what_waits_to_be_compared_is_bounded() {
+        let desk = Desk::default();
+        let comparison = |id| {
+            let kind = Kind::File { size: 1 << 20, sparse: false };
+            let (name, mtime) = ("a".parse().unwrap(), Time::new(0, 0).unwrap());
+            let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
+            Box::new(Comparison { id, old: entry.clone(), entry })
+        };
+        let held = (0..).find(|id| desk.put_aside(comparison(*id)).is_err()).unwrap();
+        assert!(
+            (16_384..1 << 20).contains(&held),
+            "all that a sender has under way, and no more than memory: {held}"
+        );
+        assert_eq!(desk.next_to_compare().map(|next| next.id), Some(0));
+        assert!(desk.put_aside(comparison(held)).is_ok(), "there is room again");
+        desk.close();
+        assert!(desk.next_to_compare().is_none());
+    }
 
     #[test]
     fn signatures_stay_within_their_budget_and_one_always_fits() {

@@ -508,9 +508,9 @@ mod tests {
                 if dice.next().unwrap().is_multiple_of(16) {
                     queue.lane_lost(lane as u32);
                 }
-                for lane in 0..3 {
+                for (lane, sent) in sent.iter().enumerate() {
                     let behind = if is_idle { 0 } else { dice.next().unwrap() % 4 };
-                    let landed = queue.landed(lane as u32, sent[lane].saturating_sub(behind));
+                    let landed = queue.landed(lane as u32, sent.saturating_sub(behind));
                     for number in landed.into_iter().filter_map(|job| numbers(Some(job))).flatten() {
                         let number = number as usize;
                         below += settled[below..].iter().take_while(|settled| **settled).count();

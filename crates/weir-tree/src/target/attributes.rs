@@ -41,7 +41,7 @@ pub(super) fn of_file(shared: &Shared, file: BorrowedFd<'_>, entry: &Entry, was:
     let note = |lack, outcome| shared.words.note(lack, name, outcome);
     let has = source::stat(file, b"").map_err(|errno| Error::of("look at", name, errno))?;
     // 1. The owner: chown(2) clears set-user-id bits and capabilities.
-    let user = owner(entry);
+    let user = if keep.owners { owner(entry) } else { None };
     let is_owned = user.is_none_or(|user| has.stx_uid == user.as_raw()) && has.stx_gid == entry.gid;
     let chowned = keep.owners && !is_owned;
     if chowned {
