@@ -240,7 +240,7 @@ fn carry(from: &TcpStream, to: &TcpStream) -> std::io::Result<()> {
     loop {
         let mut came = splice(from, None, &into, None, PIPE, SpliceFlags::MOVE)?;
         if came == 0 {
-            return Ok(to.shutdown(Shutdown::Write)?);
+            return to.shutdown(Shutdown::Write);
         }
         while came > 0 {
             came -= splice(&out, None, to, None, came, SpliceFlags::MOVE)?;
