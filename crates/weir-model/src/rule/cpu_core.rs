@@ -21,8 +21,8 @@ use crate::evidence::{LaneWindow, ThreadWindow, Window};
 use crate::words::percent;
 
 /// The judgement of one window.
-pub fn judge(window: &Window, _context: &Context<'_>) -> Judgement {
-    if let Some(judged) = super::stage::processors(window) {
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    if let Some(judged) = super::stage::processors(window, context) {
         return judged;
     }
     let spent = spent(window);

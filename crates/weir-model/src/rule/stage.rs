@@ -7,7 +7,8 @@
 //! 2. the stage takes the largest part of the rest, and two fifths of the working time or more.
 //!
 //! The processors are convicted, rather than one stage, when nearly all that the end may use were busy (93 %: the clock
-//! ticks of a window of 100 ms tell no better) and no stage has two fifths.
+//! ticks of a window of 100 ms tell no better) and no stage has two fifths, or where both ends share them: each stage of
+//! either end then takes from all others.
 //!
 //! Acquits otherwise; knows nothing where no copy was watched.
 //!
@@ -29,6 +30,10 @@ const FULL: f64 = 0.93;
 /// Strength of full processors: below that of what is seen in the connection, since a codec chosen for a full link fills
 /// the processors as well.
 const FULL_STRENGTH: f64 = 0.8;
+
+/// The same where both ends share them, above that of any stage: whichever is the largest, lighter work of any other would help as
+/// well.
+const SHARED_STRENGTH: f64 = 0.99;
 
 /// One end's stages with their names.
 struct End<'a> {
@@ -76,9 +81,9 @@ impl<'a> End<'a> {
         }
     }
 
-    fn judge_processors(&self) -> Option<Judgement> {
+    fn judge_processors(&self, shared: bool) -> Option<Judgement> {
         let busy = self.stages.busy? / f64::from(self.stages.cpus.max(1));
-        if !busy.is_finite() || busy < FULL || self.largest() >= LARGE {
+        if !busy.is_finite() || busy < FULL || (self.largest() >= LARGE && !shared) {
             return None;
         }
         let parts: Vec<String> = [
@@ -96,10 +101,14 @@ impl<'a> End<'a> {
         .map(|(name, share)| format!("{} {name}", percent(share)))
         .collect();
         let cores = self.stages.cpus;
-        let whose = format!("{} of {}'s {cores} processors was used", percent(busy), self.who);
+        let whose = if shared {
+            format!("{} of the {cores} processors that both ends share was used", percent(busy))
+        } else {
+            format!("{} of {}'s {cores} processors was used", percent(busy), self.who)
+        };
         Some(Judgement::convict(
-            FULL_STRENGTH,
-            format!("{whose}: its threads' time was {}", parts.join(", ")),
+            if shared { SHARED_STRENGTH } else { FULL_STRENGTH },
+            format!("{whose}: the time of {}'s threads was {}", self.who, parts.join(", ")),
         ))
     }
 }
@@ -135,9 +144,9 @@ pub(crate) fn source_disk(window: &Window) -> Option<Judgement> {
 }
 
 /// `cpu-core`, of a copy: `None` where its processors were not full or not watched.
-pub(crate) fn processors(window: &Window) -> Option<Judgement> {
+pub(crate) fn processors(window: &Window, context: &super::Context<'_>) -> Option<Judgement> {
     let ends = [End::sender(window), End::receiver(window)].into_iter().flatten();
-    ends.filter_map(|end| end.judge_processors()).next()
+    ends.filter_map(|end| end.judge_processors(context.facts.peer_is_local)).next()
 }
 
 fn nothing_known() -> Judgement {

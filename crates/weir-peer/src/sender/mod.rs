@@ -6,14 +6,17 @@
 //! the queue there is.
 
 mod batch;
+mod gate;
 mod lanes;
 mod packer;
 mod producer;
 mod queue;
 mod source;
+mod unpacking;
 mod worker;
 
 use std::collections::HashMap;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -37,6 +40,7 @@ use crate::watch::{LOOK, Watch, Worker};
 use crate::wire::message::{Answer, Failure, FailureKind, Message, Offered, Options, Problem, Role, Totals};
 pub(crate) use producer::digest_of_file;
 
+use gate::Gate;
 use lanes::Lanes;
 use packer::Packer;
 use queue::{Item, Job, Queue};
@@ -58,6 +62,7 @@ pub struct Sender {
     /// The sources, until it is known what they are to be called.
     roots: Mutex<Vec<Root>>,
     queue: Queue,
+    gate: Gate,
     lanes: Lanes,
     files: Mutex<Files>,
     limiter: Option<Limiter>,
@@ -112,9 +117,8 @@ impl Sender {
         keyring: Keyring,
         roots: Vec<Root>,
     ) -> Arc<Sender> {
-        let start = Instant::now();
         let limiter = options.rate_cap.map(|rate| Limiter::new(Rate(rate as f64)));
-        let packer = Packer::new(options.codec, start);
+        let packer = Packer::new(options.codec);
         Arc::new(Sender {
             control,
             events,
@@ -122,6 +126,7 @@ impl Sender {
             keyring,
             roots: Mutex::new(roots),
             queue: Queue::new(),
+            gate: Gate::default(),
             lanes: Lanes::default(),
             files: Mutex::default(),
             limiter,
@@ -167,6 +172,9 @@ impl Sender {
     /// A lane stands.
     pub fn add_lane(&self, lane: Lane) {
         let (lane, stream) = lane.into_sender();
+        if is_local(&stream) {
+            self.packer.set_near();
+        }
         self.lanes.add(lane, Some(stream));
     }
 
@@ -235,6 +243,7 @@ impl Sender {
     pub fn stop(&self) {
         self.over.store(true, Relaxed);
         self.queue.stop();
+        self.gate.stop();
         self.lanes.stop();
     }
 
@@ -260,16 +269,25 @@ impl Sender {
     fn observe(&self) {
         let mut watch = Watch::new(Role::Sender, None);
         let mut packed = 0;
+        self.open_gate(0, true);
         while !self.over.load(Relaxed) {
             std::thread::sleep(LOOK);
-            watch.look(&self.lanes.sockets(), &self.workers());
+            let sockets = self.lanes.sockets();
+            watch.look(&sockets, &self.workers());
             let Some(closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
             let now = self.counts.packed.load(Relaxed);
-            let handed =
-                (now - std::mem::replace(&mut packed, now)) as f64 / closed.sample.window.span.as_secs_f64();
-            self.packer.link(closed.acked.unwrap_or(handed), closed.backlog, closed.busy);
+            let span = closed.sample.window.span;
+            let handed = (now - std::mem::replace(&mut packed, now)) as f64 / span.as_secs_f64();
+            self.packer.link(span, closed.acked.unwrap_or(handed), closed.backlog, closed.busy);
+            self.open_gate(sockets.len() as u32, closed.backlog);
             self.events.send(Event::Window(Box::new(closed.sample)));
         }
+    }
+
+    /// As many blocks under way as the chooser looks ahead, and one for each lane besides the one that is made meanwhile. Where
+    /// lanes wait for blocks, whatever makes them is not to be held up.
+    fn open_gate(&self, lanes: u32, backlog: bool) {
+        self.gate.allow(self.packer.ahead().filter(|_| backlog).map(|ahead| ahead.max(lanes + 1)));
     }
 
     fn workers(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Worker>>> {
@@ -406,6 +424,14 @@ impl Sender {
 
     fn files(&self) -> std::sync::MutexGuard<'_, Files> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether what is sent there never leaves this machine.
+fn is_local(stream: &TcpStream) -> bool {
+    match (stream.local_addr(), stream.peer_addr()) {
+        (Ok(own), Ok(far)) => own.ip().to_canonical() == far.ip().to_canonical(),
+        _ => false,
     }
 }
 
