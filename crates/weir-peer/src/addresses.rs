@@ -1,6 +1,6 @@
 //! Under which addresses this host may be reached.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// As ssh's server saw its connection (`SSH_CONNECTION`, sshd(8)): the client's address and its own.
 pub fn of_ssh(connection: Option<&str>) -> Option<(IpAddr, IpAddr)> {
@@ -19,6 +19,20 @@ fn parse(text: &str) -> Option<IpAddr> {
 /// Where this host is reached when nothing else is known: itself.
 pub const HERE: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
+/// The address from which this host reaches that one.
+pub fn towards(far: IpAddr) -> Option<IpAddr> {
+    let any: SocketAddr = if far.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    // Connecting a UDP socket sends nothing; it only asks for the route. Port 9 is as good as any.
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect((far, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// Whether that is an address of this host's own, as its routes have it: two network namespaces of one machine are two hosts.
+pub fn is_own(address: IpAddr) -> bool {
+    address.is_loopback() || towards(address) == Some(address)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,5 +48,12 @@ mod tests {
         for bad in ["", "x", "192.0.2.1", "192.0.2.1 5 x 22"] {
             assert_eq!(of_ssh(Some(bad)), None);
         }
+    }
+
+    #[test]
+    fn the_loopback_is_this_host_and_a_documentation_address_is_not() {
+        assert!(HERE.into_iter().all(is_own));
+        // RFC 5737: no host has it.
+        assert!(!is_own("192.0.2.1".parse().unwrap()));
     }
 }

@@ -3,12 +3,12 @@
 use crate::error::Error;
 use crate::wire::message::{Hello, PROTOCOL};
 
-/// This end's.
-pub fn own(version: &str) -> Hello {
+/// This end's, with the speeds of its ciphers.
+pub fn own(version: &str, ciphers: Vec<(u8, u64)>) -> Hello {
     Hello {
         protocol: PROTOCOL,
         version: version.to_owned(),
-        aes: has_aes(),
+        ciphers,
         cpus: weir_observe::cpu::available_cpus().min(u16::MAX.into()) as u16,
         boot: weir_transfer::journal::boot_id(),
         addresses: Vec::new(),
@@ -26,16 +26,4 @@ pub fn check(host: &str, theirs: &Hello) -> Result<(), Error> {
         version: theirs.version.clone(),
         ours: PROTOCOL,
     })
-}
-
-/// Whether the processor has instructions for AES and for GCM's multiplication. Without them ChaCha20 is several times
-/// faster.
-fn has_aes() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
-    #[cfg(target_arch = "aarch64")]
-    return std::arch::is_aarch64_feature_detected!("aes")
-        && std::arch::is_aarch64_feature_detected!("pmull");
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    return false;
 }

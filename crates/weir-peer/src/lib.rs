@@ -10,6 +10,7 @@
 //! page to write another end from.
 
 pub mod addresses;
+pub mod ciphers;
 pub mod control;
 mod counts;
 pub mod end;

@@ -1,6 +1,6 @@
 //! Making lanes: from here to there, else from there to here, else inside ssh.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -223,15 +223,7 @@ impl LaneMaker {
 
     /// The addresses from which this host reaches the far one.
     fn own_addresses(&self) -> Vec<IpAddr> {
-        let towards = |far: &IpAddr| -> Option<IpAddr> {
-            let any: SocketAddr =
-                if far.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-            // Connecting a UDP socket sends nothing; it only asks for the route.
-            let socket = UdpSocket::bind(any).ok()?;
-            socket.connect((*far, 9)).ok()?;
-            Some(socket.local_addr().ok()?.ip())
-        };
-        self.far.addresses.iter().filter_map(towards).collect()
+        self.far.addresses.iter().filter_map(|far| addresses::towards(*far)).collect()
     }
 
     /// The way that was tried does not work.

@@ -7,6 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::addresses;
+use crate::ciphers;
 use crate::control::Control;
 use crate::end::{Context, End, Event, Events, listen_to, lost, read_message, tell};
 use crate::error::Error;
@@ -31,7 +32,7 @@ pub fn serve(mut input: impl Read + Send + 'static, mut output: File, version: &
     let io = |error: std::io::Error| lost(&events_to, &error);
     output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
     let control = Arc::new(Control::new(output));
-    let own = hello::own(version);
+    let own = hello::own(version, ciphers::measure());
     control.try_send(&Message::Hello(own.clone())).map_err(io)?;
     let theirs = match next(&mut input, &events_to)? {
         Message::Hello(theirs) => theirs,

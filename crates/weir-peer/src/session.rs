@@ -10,6 +10,8 @@ use weir_model::evidence::Evidence;
 use weir_model::limit::Limit;
 use weir_tree::Name;
 
+use crate::addresses;
+use crate::ciphers;
 use crate::control::Control;
 use crate::end::{Context, End, Event, Events, listen_to, lost, read_message};
 use crate::error::Error;
@@ -26,7 +28,6 @@ use crate::wire::frame::{self, Kind};
 use crate::wire::message::{
     Deed, Failure, FailureKind, Hello, Message, Options, Ports, Problem, Role, Start, Totals, Transport,
 };
-use weir_codec::cipher::Cipher;
 
 /// Between two looks at what happens.
 const LOOK: Duration = Duration::from_millis(20);
@@ -155,6 +156,8 @@ impl<'a> Session<'a> {
             Role::Sender => Some(roots::look(&job.sources).map_err(Error::Refused)?),
             Role::Receiver => None,
         };
+        // While ssh connects nothing else is to be done here.
+        let speeds = std::thread::spawn(ciphers::measure);
         let mut far = job.host.start(&job.version)?;
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
@@ -162,7 +165,7 @@ impl<'a> Session<'a> {
         let input = far.input.take().ok_or_else(gone)?;
         let output = far.output.as_mut().ok_or_else(gone)?;
         let control = Arc::new(Control::new(input));
-        let own = hello::own(&job.version);
+        let own = hello::own(&job.version, speeds.join().unwrap_or_default());
         control.send(&Message::Hello(own.clone()));
         let theirs = match next(output, &to)? {
             Message::Hello(theirs) => theirs,
@@ -181,7 +184,8 @@ impl<'a> Session<'a> {
             }
         };
         let same = own.boot == theirs.boot;
-        let two = same && weir_observe::cpu::available_cpus() > 1 && job.options.rate_cap.is_none();
+        let near = same && listening.addresses.iter().copied().all(addresses::is_own);
+        let two = near && weir_observe::cpu::available_cpus() > 1 && job.options.rate_cap.is_none();
         let count = job.lanes.count.or(two.then_some(2));
         let maker = LaneMaker::new(
             LaneOptions { count, ..job.lanes.clone() },
@@ -192,8 +196,8 @@ impl<'a> Session<'a> {
             &job.host,
         );
         let joiner = Joiner::new(job.role, same, job.lanes.count, job.sources.len() as u64);
-        // On one machine there is no round trip to win by more lanes, but two let a second processor take part.
-        let fixed = same || job.lanes.count.is_some() || job.options.rate_cap.is_some();
+        // Within one host there is no round trip to win by more lanes, but two let a second processor take part.
+        let fixed = near || job.lanes.count.is_some() || job.options.rate_cap.is_some();
         let tuning = (!fixed).then(Tuning::new);
         Ok(Session { job, far, control, end, events, maker, joiner, tuning })
     }
@@ -302,9 +306,7 @@ fn begin(
     theirs: &Hello,
     control: &Control,
 ) -> Result<(Keyring, Option<&'static str>), Error> {
-    // Where both have the instructions, AES-GCM is the fastest by far; without them ChaCha20 is.
-    let fastest = if own.aes && theirs.aes { Cipher::AES_128_GCM } else { Cipher::CHACHA20_POLY1305 };
-    let cipher = (!job.lanes.plain).then_some(fastest);
+    let cipher = (!job.lanes.plain).then(|| ciphers::fastest(&own.ciphers, &theirs.ciphers));
     let secret = Secret::draw()?;
     let keyring = Keyring::new(&secret, cipher);
     let (role, paths) = match job.role {

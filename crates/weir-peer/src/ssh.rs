@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use weir_codec::hex;
 
@@ -16,6 +17,9 @@ pub const READY: &str = "weir-peer";
 
 /// What a login script may print before that.
 const NOISE: u64 = 64 << 10;
+
+/// How long ssh may take to end once its input has.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How to reach a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,11 +161,14 @@ impl Far {
     pub fn end(&mut self) {
         self.input = None;
         // Only a host that hangs keeps ssh from ending; then it is not waited for.
-        for _ in 0..100 {
+        let start = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        while start.elapsed() < FAREWELL {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
