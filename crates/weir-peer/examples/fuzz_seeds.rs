@@ -124,7 +124,7 @@ fn messages() -> Vec<Message> {
         Answer::Refused(failure()),
     ];
     vec![
-        Message::Hello(hello::own("0.1.0")),
+        Message::Hello(hello::own("0.1.0", vec![(1, 1_000_000_000)])),
         Message::Start(Box::new(start)),
         Message::Listening(listening()),
         Message::Dial(listening(), 3),

@@ -13,6 +13,7 @@
 
 pub mod addresses;
 pub mod between;
+pub mod ciphers;
 pub mod control;
 mod counts;
 mod descriptors;

@@ -7,6 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::addresses;
+use crate::ciphers;
 use crate::control::Control;
 use crate::descriptors;
 use crate::end::{Context, End, Event, Events, listen_to, lost, read_message, tell};
@@ -40,7 +41,7 @@ pub fn serve(input: File, output: File, version: &str) -> Result<(), Error> {
     let mut input = BufReader::with_capacity(1 << 16, input);
     output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
     let control = Arc::new(Control::new(output));
-    let own = hello::own(version);
+    let own = hello::own(version, ciphers::measure());
     control.try_send(&Message::Hello(own.clone())).map_err(io)?;
     let theirs = match next(&mut input, &events_to)? {
         Message::Hello(theirs) => theirs,

@@ -50,11 +50,25 @@ pub struct Due {
 
 struct Length(usize);
 
+/// From the kernel. The library's own generator first gathers jitter of its own, which takes a tenth of a second of processor
+/// time; for 32 bytes a run the kernel's is as good.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(more) => filled += more,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 impl Secret {
     /// A fresh one.
     pub fn draw() -> Result<Secret, crate::Error> {
         let mut bytes = [0; 32];
-        aws_lc_rs::rand::fill(&mut bytes).map_err(|_| crate::Error::Random)?;
+        fill_random(&mut bytes).map_err(|_| crate::Error::Random)?;
         Ok(Secret(bytes))
     }
 }

@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use weir_codec::cipher::Cipher;
 use weir_model::evidence::Evidence;
 use weir_model::forecast::Forecast;
 use weir_model::limit::Limit;
 use weir_tree::Name;
 
 use crate::between::{Between, Side};
+use crate::ciphers;
 use crate::control::Control;
 use crate::descriptors;
 use crate::end::{Context, End, Event, Events, listen_to, lost, read_message};
@@ -31,7 +33,6 @@ use crate::wire::message::{
     Deed, Failure, FailureKind, Found, Hello, Listening, Message, Options, Ports, Problem, Role, Root, Start,
     Totals, Transport,
 };
-use weir_codec::cipher::Cipher;
 
 /// Between two looks at what happens.
 const LOOK: Duration = Duration::from_millis(20);
@@ -183,8 +184,10 @@ struct Opened {
     events: Mailbox<Event>,
     context: Context,
     listening: Listening,
-    /// Both ends of its lanes are on one machine.
+    /// Both ends of its lanes are on one machine: they share processors and files.
     same: bool,
+    /// In one network of it.
+    near: bool,
     names: Option<std::sync::mpsc::Sender<()>>,
 }
 
@@ -195,18 +198,20 @@ impl<'a> Session<'a> {
             Role::Sender => Some(roots::look(&job.sources).map_err(Error::Refused)?),
             Role::Receiver => None,
         };
+        // While ssh connects nothing else is to be done here.
+        let speeds = std::thread::spawn(ciphers::measure);
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
         let names = job.list.as_ref().map(|list| list.open(&to)).transpose()?;
         let (mut far, control) = reach(&job.host, job, stop, &to)?;
-        let own = hello::own(&job.version);
+        let own = hello::own(&job.version, speeds.join().unwrap_or_default());
         control.send(&Message::Hello(own.clone()));
         let theirs = heard(&mut far, &to)?;
         let (keyring, cipher) = begin(job, &own, &theirs, &control)?;
         report.cipher = cipher;
         let context = Context { keyring, role: job.role, events: to.clone() };
         let end = make_end(job, &context, &control, local, own.boot == theirs.boot)?;
-        let same = hello::share_network(&own, &theirs);
+        let (same, near) = (own.boot == theirs.boot, hello::share_network(&own, &theirs));
         let names = match (&end, names) {
             (End::Sender(sender), Some(names)) => {
                 sender.take_names(names);
@@ -223,7 +228,7 @@ impl<'a> Session<'a> {
             }
         };
         let fars = vec![Reached { far, end: end.clone(), events: to }];
-        Ok(Session::new(job, Opened { fars, control, end, events, context, listening, same, names }))
+        Ok(Session::new(job, Opened { fars, control, end, events, context, listening, same, near, names }))
     }
 
     /// Between two far ends: each hears the other's hello as if it were the driver's.
@@ -248,7 +253,7 @@ impl<'a> Session<'a> {
         report.cipher = cipher.map(|cipher| cipher.name());
         sending.send(&start(job, Role::Sender, &secret, cipher));
         receiving.send(&start(job, Role::Receiver, &secret, cipher));
-        let same = hello::share_network(&sends, &receives);
+        let (same, near) = (sends.boot == receives.boot, hello::share_network(&sends, &receives));
         let (roots, at) = sources(job, &mut sender, &to_sender).map_err(|error| error.of(from.shown()))?;
         let receiving_at =
             match next(&mut receiver, &to_receiver).map_err(|error| error.of(job.host.shown()))? {
@@ -279,14 +284,14 @@ impl<'a> Session<'a> {
         let names = list.map(|names| names.tell(sending));
         Ok(Session::new(
             job,
-            Opened { fars, control, end, events, context, listening: receiving_at, same, names },
+            Opened { fars, control, end, events, context, listening: receiving_at, same, near, names },
         ))
     }
 
     /// A session whose ends know each other.
     fn new(job: &'a Job, opened: Opened) -> Session<'a> {
-        let Opened { fars, control, end, events, context, listening, same, names } = opened;
-        let count = lanes_at_first(&job.lanes, same && job.options.rate_cap.is_none());
+        let Opened { fars, control, end, events, context, listening, same, near, names } = opened;
+        let count = lanes_at_first(&job.lanes, near && job.options.rate_cap.is_none());
         let maker = LaneMaker::new(
             LaneOptions { count, ..job.lanes.clone() },
             context,
@@ -296,8 +301,8 @@ impl<'a> Session<'a> {
             &job.host,
         );
         let joiner = Joiner::new(job.role, same, job.lanes.count, job.sources.len() as u64);
-        // On one machine there is no round trip to win by more lanes, but two let a second processor take part.
-        let fixed = same || job.lanes.count.is_some() || job.options.rate_cap.is_some();
+        // Within one host there is no round trip to win by more lanes, but two let a second processor take part.
+        let fixed = near || job.lanes.count.is_some() || job.options.rate_cap.is_some();
         let tuning = (!fixed).then(Tuning::new);
         Session { job, fars, control, end, events, maker, joiner, tuning, names }
     }
@@ -425,9 +430,9 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The lanes to begin with: on one machine two, so that a second processor takes part; `None` for one, and more where they help.
-pub(crate) fn lanes_at_first(lanes: &LaneOptions, same_machine: bool) -> Option<u32> {
-    let two = same_machine && weir_observe::cpu::available_cpus() > 1;
+/// The lanes to begin with: within one host two, so that a second processor takes part; `None` for one, and more where they help.
+pub(crate) fn lanes_at_first(lanes: &LaneOptions, near: bool) -> Option<u32> {
+    let two = near && weir_observe::cpu::available_cpus() > 1;
     lanes.count.or(two.then_some(2))
 }
 
@@ -477,11 +482,9 @@ fn names_of(job: &Job) -> Result<Vec<Name>, Error> {
     names.map_err(Error::Refused)
 }
 
-/// The lanes' cipher.
+/// The lanes' cipher: the fastest of both ends.
 pub(crate) fn cipher(lanes: &LaneOptions, one: &Hello, other: &Hello) -> Option<Cipher> {
-    // Where both have the instructions, AES-GCM is the fastest by far; without them ChaCha20 is.
-    let fastest = if one.aes && other.aes { Cipher::AES_128_GCM } else { Cipher::CHACHA20_POLY1305 };
-    (!lanes.plain).then_some(fastest)
+    (!lanes.plain).then(|| ciphers::fastest(&one.ciphers, &other.ciphers))
 }
 
 /// What tells an end of this role what to copy.

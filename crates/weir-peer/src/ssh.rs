@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_codec::hex;
 
@@ -29,6 +29,9 @@ const WORD: Duration = Duration::from_secs(30);
 
 /// Of its last line, what an error repeats.
 const REPEATED: usize = 200;
+
+/// How long ssh may take to end once its input has.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How to reach a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -249,11 +252,14 @@ impl Far {
     pub fn end(&mut self) {
         self.input = None;
         // Only a host that hangs keeps ssh from ending; then it is not waited for.
-        for _ in 0..100 {
+        let start = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        while start.elapsed() < FAREWELL {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
         }
         let _ = self.child.kill();
         let _ = self.child.wait();

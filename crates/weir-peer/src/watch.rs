@@ -137,8 +137,10 @@ impl Watch {
             flows.iter().map(|(id, flow)| self.lane(*id, flow, &spent, span)).collect();
         let acked = flows.iter().map(|(_, flow)| flow.acked).sum::<u64>() as f64 / span.as_secs_f64();
         let has_socket = self.flows.values().any(|(socket, _)| socket.is_some()) && self.diag.is_some();
-        let sending = spent.iter().map(|(_, times, _)| times.wall(Stage::Send)).sum::<Duration>();
-        let room = span * self.flows.len().max(1) as u32;
+        // A lane is taken while its record is sealed and sent. No more of them can be than there are workers.
+        let on_lanes = |times: &StageTimes| times.wall(Stage::Encrypt) + times.wall(Stage::Send);
+        let sending = spent.iter().map(|(_, times, _)| on_lanes(times)).sum::<Duration>();
+        let room = span * self.flows.len().min(spent.len()).max(1) as u32;
         let total = moved.load(Relaxed);
         let received = total.saturating_sub(std::mem::replace(&mut self.moved, total));
         let here = Reading::Value(stages);

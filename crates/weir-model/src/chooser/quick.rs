@@ -12,8 +12,9 @@ const PLACES: usize = 16;
 /// Bytes at each.
 const PLACE: usize = 1024;
 
-/// Slots of the table of repeats: four for each position looked at, so that few fall together by chance.
-const SLOTS: usize = 1 << 16;
+/// Slots of the table of repeats: two for each position looked at, so that few push each other out, and all of it (64 KiB) in
+/// a stack's and a cache's easy reach. A slot keeps the bits of a word's hash that did not choose it.
+const SLOTS: usize = 1 << 15;
 
 /// About what a quick codec would leave of the block, 0 to 1: the entropy of its bytes, less what repeats. Not a prediction,
 /// only good enough to tell dead blocks.
@@ -22,7 +23,7 @@ pub fn quick_estimate(block: &[u8]) -> f64 {
         return 1.0;
     }
     let mut counts = [0u32; 256];
-    let mut seen = vec![0u32; SLOTS];
+    let mut seen = [0u16; SLOTS];
     let (mut looked, mut positions, mut repeats) = (0usize, 0usize, 0usize);
     for place in places(block) {
         looked += place.len();
@@ -31,11 +32,13 @@ pub fn quick_estimate(block: &[u8]) -> f64 {
         }
         for four in place.windows(4) {
             let word = u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
-            let slot = &mut seen[(word.wrapping_mul(0x9e37_79b1) >> 16) as usize];
-            // A word of zeros looks like an empty slot; it counts as a repeat at once, and is one.
-            repeats += usize::from(*slot == word);
+            // Multiplying by an odd number loses nothing: upper 15 bits and lower 16 tell all but two words apart.
+            let hash = word.wrapping_mul(0x9e37_79b1);
+            let slot = &mut seen[(hash >> 17) as usize];
+            // Words whose lower bits are zero look like an empty slot: one in 65536, and zeros, which repeat anyway.
+            repeats += usize::from(*slot == hash as u16);
             positions += 1;
-            *slot = word;
+            *slot = hash as u16;
         }
     }
     let repeated = repeats as f64 / positions.max(1) as f64;

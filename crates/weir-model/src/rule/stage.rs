@@ -7,8 +7,9 @@
 //! 2. the stage takes the largest part of the rest, and two fifths of the working time or more.
 //!
 //! The processors are convicted, rather than one stage, when nearly all that the end may use were busy (93 %: the clock
-//! ticks of a window of 100 ms tell no better), no stage has two fifths, and half of it or more was the copy's own work: other
-//! programs may fill the processors beside a copy that has all it can use, which waits for its link.
+//! ticks of a window of 100 ms tell no better), half of it or more was the copy's own work (other programs may fill the
+//! processors beside a copy that has all it can use, which waits for its link), and no stage has two fifths, or both ends share
+//! them: each stage of either end then takes from all others.
 //!
 //! Acquits otherwise. Of foreign programs see [`super::sender::program`].
 //!
@@ -35,6 +36,10 @@ const OWN: f64 = 0.5;
 /// Strength of full processors: below that of what is seen in the connection, since a codec chosen for a full link fills
 /// the processors as well.
 const FULL_STRENGTH: f64 = 0.8;
+
+/// The same where both ends share them, above that of any stage: whichever is the largest, lighter work of any other would help as
+/// well.
+const SHARED_STRENGTH: f64 = 0.99;
 
 /// One end's stages with their names.
 struct End<'a> {
@@ -82,12 +87,13 @@ impl<'a> End<'a> {
         }
     }
 
-    /// `beside` is what the other end uses of the same processors.
-    fn judge_processors(&self, beside: f64) -> Option<Judgement> {
+    /// `beside` is what the other end uses of the same processors, where they are the same.
+    fn judge_processors(&self, beside: Option<f64>) -> Option<Judgement> {
         let all = self.stages.busy?;
         let busy = all / f64::from(self.stages.cpus.max(1));
-        let others = self.stages.own.is_some_and(|own| own + beside < OWN * all);
-        if !busy.is_finite() || busy < FULL || others || self.largest() >= LARGE {
+        let others = self.stages.own.is_some_and(|own| own + beside.unwrap_or(0.0) < OWN * all);
+        let one = self.largest() >= LARGE && beside.is_none();
+        if !busy.is_finite() || busy < FULL || others || one {
             return None;
         }
         let parts: Vec<String> = [
@@ -105,10 +111,14 @@ impl<'a> End<'a> {
         .map(|(name, share)| format!("{} {name}", percent(share)))
         .collect();
         let cores = self.stages.cpus;
-        let whose = format!("{} of {}'s {cores} processors was used", percent(busy), self.who);
+        let whose = if beside.is_some() {
+            format!("{} of the {cores} processors that both ends share was used", percent(busy))
+        } else {
+            format!("{} of {}'s {cores} processors was used", percent(busy), self.who)
+        };
         Some(Judgement::convict(
-            FULL_STRENGTH,
-            format!("{whose}: its threads' time was {}", parts.join(", ")),
+            if beside.is_some() { SHARED_STRENGTH } else { FULL_STRENGTH },
+            format!("{whose}: the time of {}'s threads was {}", self.who, parts.join(", ")),
         ))
     }
 }
@@ -148,9 +158,7 @@ pub(crate) fn source_disk(window: &Window) -> Option<Judgement> {
 pub(crate) fn processors(window: &Window, context: &super::Context<'_>) -> Option<Judgement> {
     let ends = [End::sender(window), End::receiver(window)];
     let own = |end: &Option<End<'_>>| end.as_ref().and_then(|end| end.stages.own).unwrap_or(0.0);
-    // Ends on one machine use the same processors.
-    let shared = if context.facts.peer_is_local { 1.0 } else { 0.0 };
-    let beside = [shared * own(&ends[1]), shared * own(&ends[0])];
+    let beside = [own(&ends[1]), own(&ends[0])].map(|own| context.facts.peer_is_local.then_some(own));
     ends.iter().zip(beside).find_map(|(end, beside)| end.as_ref()?.judge_processors(beside))
 }
 

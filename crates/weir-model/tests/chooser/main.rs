@@ -60,6 +60,17 @@ fn loopback_on_two_cores_wants_none() {
 }
 
 #[test]
+fn lanes_within_one_machine_begin_without_a_codec() {
+    let mut chooser = weir_model::chooser::Chooser::new(CANDIDATES.to_vec(), 2.0);
+    chooser.begin_plain();
+    let choice = chooser.choose_for(Duration::ZERO, Some(0.4));
+    assert_eq!((choice.codec, choice.probe), (0, false));
+    // And looks at few blocks while it stays so.
+    let looks = (0..1000).filter(|ms| chooser.wants_look(Duration::from_millis(*ms))).count();
+    assert!((100..=200).contains(&looks), "{looks}");
+}
+
+#[test]
 fn loopback_without_a_word_on_how_busy_the_machine_is() {
     for cores in [2, 4] {
         let world = World {

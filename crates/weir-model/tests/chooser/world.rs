@@ -62,6 +62,9 @@ impl Decider for Fixed {
 
 impl Decider for Chooser {
     fn choose(&mut self, now: Duration, quick: Option<f64>) -> Choice {
+        if quick.is_some() && !self.wants_look(now) {
+            return Choice { codec: 0, level: 0, probe: false };
+        }
         self.choose_for(now, quick)
     }
 

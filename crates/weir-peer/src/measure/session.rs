@@ -123,7 +123,7 @@ impl<'a> Session<'a> {
         let to = Events::new(job.host.shown(), mailbox);
         let gone = || Error::Lost { host: job.host.shown().to_owned(), why: None };
         let control = Arc::new(Control::new(far.input.take().ok_or_else(gone)?));
-        let own = hello::own(&job.version);
+        let own = hello::own(&job.version, crate::ciphers::measure());
         control.send(&Message::Hello(own.clone()));
         let Message::Hello(theirs) = next(&mut far, &to)? else {
             return Err(to.out_of_turn("something before hello"));

@@ -86,7 +86,7 @@ impl Receiver {
         }
         if self.files().len() >= MAX_UNDER_WAY {
             let failure = Failure::new(FailureKind::Session, "too many files were offered at once");
-            return Said::Now(Answer::Refused(failure));
+            return Some(Answer::Refused(failure));
         }
         let old = there.filter(|there| there.is_file() && there.size() >= WORTH_A_SIGNATURE);
         let entry = match old {

@@ -131,7 +131,7 @@ fn boot() -> [u8; 36] {
     let mut id = [0; 36];
     match fs::read("/proc/sys/kernel/random/boot_id") {
         Ok(text) if text.len() >= id.len() => id.copy_from_slice(&text[..36]),
-        _ => aws_lc_rs::rand::fill(&mut id).unwrap_or_default(),
+        _ => crate::secure::fill_random(&mut id).unwrap_or_default(),
     }
     id
 }

@@ -6,6 +6,7 @@
 //! the queue there is.
 
 mod batch;
+mod gate;
 mod health;
 pub(crate) mod lanes;
 mod packer;
@@ -14,10 +15,12 @@ mod queue;
 mod silence;
 mod source;
 mod twice;
+mod unpacking;
 mod worker;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
+use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -48,6 +51,7 @@ use crate::wire::message::{
 };
 pub(crate) use producer::digest_of_file;
 
+use gate::Gate;
 use health::Health;
 use lanes::Lanes;
 use packer::Packer;
@@ -77,6 +81,7 @@ pub struct Sender {
     /// Sources that are called otherwise where they go: the name there, and the path here.
     renamed: OnceLock<Vec<(Name, PathBuf)>>,
     queue: Queue,
+    gate: Gate,
     lanes: Lanes,
     silence: Silence,
     files: Mutex<Files>,
@@ -138,9 +143,8 @@ impl Sender {
         keyring: Keyring,
         roots: Vec<Root>,
     ) -> Arc<Sender> {
-        let start = Instant::now();
         let limiter = options.rate_cap.map(|rate| Limiter::new(Rate(rate as f64)));
-        let packer = Packer::new(options.codec, start);
+        let packer = Packer::new(options.codec);
         let (names, pieces) = match options.listed {
             true => Some(Names::asked_of(Arc::clone(&control))).unzip(),
             false => (None, None),
@@ -155,6 +159,7 @@ impl Sender {
             pieces: Mutex::new(pieces),
             renamed: OnceLock::new(),
             queue: Queue::new(),
+            gate: Gate::default(),
             lanes: Lanes::default(),
             silence: Silence::default(),
             files: Mutex::default(),
@@ -215,6 +220,9 @@ impl Sender {
     /// A lane stands.
     pub fn add_lane(&self, lane: Lane) {
         let (lane, stream) = lane.into_sender();
+        if is_local(&stream) {
+            self.packer.set_near();
+        }
         self.lanes.add(lane, Some(stream));
     }
 
@@ -302,6 +310,7 @@ impl Sender {
     pub fn stop(&self) {
         self.over.store(true, Relaxed);
         self.queue.stop();
+        self.gate.stop();
         self.lanes.stop();
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.freed.notify_all();
@@ -333,21 +342,30 @@ impl Sender {
         let mut packed = 0;
         let mut health = Health::default();
         let mut shares = BTreeMap::new();
+        self.open_gate(0, true);
         while !self.over.load(Relaxed) {
             std::thread::sleep(LOOK);
-            watch.look(&self.lanes.sockets(), &self.workers());
+            let sockets = self.lanes.sockets();
+            watch.look(&sockets, &self.workers());
             self.look_after_lanes(&mut health, Instant::now());
             let Some(mut closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
             if let Reading::Value(stages) = &mut closed.sample.window.sending {
                 stages.codecs = self.packer.shrunk_since(&mut shares);
             }
             let now = self.counts.packed.load(Relaxed);
-            let handed =
-                (now - std::mem::replace(&mut packed, now)) as f64 / closed.sample.window.span.as_secs_f64();
-            self.packer.link(closed.acked.unwrap_or(handed), closed.backlog, closed.busy);
+            let span = closed.sample.window.span;
+            let handed = (now - std::mem::replace(&mut packed, now)) as f64 / span.as_secs_f64();
+            self.packer.link(span, closed.acked.unwrap_or(handed), closed.backlog, closed.busy);
+            self.open_gate(sockets.len() as u32, closed.backlog);
             closed.sample.outlook = self.packer.outlook();
             self.events.send(Event::Window(Box::new(closed.sample)));
         }
+    }
+
+    /// As many blocks under way as the chooser looks ahead, and one for each lane besides the one that is made meanwhile. Where
+    /// lanes wait for blocks, whatever makes them is not to be held up.
+    fn open_gate(&self, lanes: u32, backlog: bool) {
+        self.gate.allow(self.packer.ahead().filter(|_| backlog).map(|ahead| ahead.max(lanes + 1)));
     }
 
     fn workers(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Worker>>> {
@@ -524,6 +542,14 @@ impl Sender {
 
     fn files(&self) -> std::sync::MutexGuard<'_, Files> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether what is sent there never leaves this machine.
+fn is_local(stream: &TcpStream) -> bool {
+    match (stream.local_addr(), stream.peer_addr()) {
+        (Ok(own), Ok(far)) => own.ip().to_canonical() == far.ip().to_canonical(),
+        _ => false,
     }
 }
 

@@ -1,21 +1,29 @@
 //! Compressing blocks, each by the codec that the law chooses for it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_codec::codec::Codec;
 use weir_model::chooser::{CANDIDATES, Choice, Chooser, Link, Packed, quick_estimate};
 use weir_model::stages::Shrunk;
+use weir_observe::thread::thread_cpu_now;
+
+use super::unpacking::Unpacking;
 
 /// What compresses, for all workers.
 #[derive(Debug)]
 pub(crate) struct Packer {
-    start: Instant,
+    /// The first block: what the chooser's times count from.
+    start: OnceLock<Instant>,
     /// The user's word.
     fixed: Option<(u8, i32)>,
     chooser: Mutex<Chooser>,
     shares: Mutex<BTreeMap<(u8, i32), Share>>,
+    /// Both ends share their processors: unpacking costs what packing could use.
+    near: AtomicBool,
+    unpacking: Mutex<Unpacking>,
 }
 
 /// What went through a codec.
@@ -29,13 +37,22 @@ pub(crate) struct Share {
 
 impl Packer {
     /// For one codec and level, or for the one that the chooser takes.
-    pub(crate) fn new(fixed: Option<(u8, i32)>, start: Instant) -> Packer {
+    pub(crate) fn new(fixed: Option<(u8, i32)>) -> Packer {
         let cores = f64::from(weir_observe::cpu::available_cpus());
         Packer {
-            start,
+            start: OnceLock::new(),
             fixed,
             chooser: Mutex::new(Chooser::new(CANDIDATES.to_vec(), cores)),
             shares: Mutex::default(),
+            near: AtomicBool::new(false),
+            unpacking: Mutex::default(),
+        }
+    }
+
+    /// The lanes do not leave this machine.
+    pub(crate) fn set_near(&self) {
+        if !self.near.swap(true, Relaxed) && self.start.get().is_none() {
+            self.chooser().begin_plain();
         }
     }
 
@@ -44,17 +61,16 @@ impl Packer {
         let choice = self.choose(raw);
         let codec = Codec::by_id(choice.codec).filter(|codec| codec.id() != 0);
         let worked = codec.and_then(|codec| {
-            let before = weir_observe::thread::thread_cpu_now();
+            let before = thread_cpu_now();
             codec.compress(choice.level, raw, packed).ok()?;
-            let shrunk = packed.len() < raw.len();
-            self.learn(
-                choice,
-                raw.len(),
-                packed.len(),
-                weir_observe::thread::thread_cpu_now().saturating_sub(before),
-            );
-            shrunk.then_some(codec.id())
+            let spent = thread_cpu_now().saturating_sub(before);
+            self.learn(choice, raw.len(), packed.len(), spent + self.unpacking(codec, choice, raw, packed));
+            (packed.len() < raw.len()).then_some(codec.id())
         });
+        if codec.is_none() {
+            // What all else costs is seen best while nothing is compressed.
+            self.learn(choice, raw.len(), raw.len(), Duration::ZERO);
+        }
         let (id, level, size) = match worked {
             Some(id) => (id, choice.level, packed.len()),
             None => (0, 0, raw.len()),
@@ -66,16 +82,21 @@ impl Packer {
         worked
     }
 
-    /// What the lanes carried of late.
-    pub(crate) fn link(&self, rate: f64, backlog: bool, busy: Option<f64>) {
-        let now = self.start.elapsed();
-        self.chooser.lock().unwrap_or_else(PoisonError::into_inner).link(&Link { now, rate, backlog, busy });
+    /// What the lanes carried in the last `span`. One in which the first block was packed tells more of the start than of
+    /// them.
+    pub(crate) fn link(&self, span: Duration, rate: f64, backlog: bool, busy: Option<f64>) {
+        let Some(now) = self.start.get().map(Instant::elapsed).filter(|now| *now >= span) else { return };
+        self.chooser().link(&Link { now, rate, backlog, busy });
+    }
+
+    /// Blocks that may be at work or wait for lanes, where the chooser decides.
+    pub(crate) fn ahead(&self) -> Option<u32> {
+        self.fixed.is_none().then(|| self.chooser().ahead())
     }
 
     /// Payload per second that the law expects of the link as it is; `None` where the codec is not chosen, or nothing is known.
     pub(crate) fn outlook(&self) -> Option<f64> {
-        let chooser = self.chooser.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(chooser.expected()).filter(|rate| self.fixed.is_none() && rate.is_finite())
+        Some(self.chooser().expected()).filter(|rate| self.fixed.is_none() && rate.is_finite())
     }
 
     /// What went through which codec and level.
@@ -100,21 +121,41 @@ impl Packer {
         if let Some((codec, level)) = self.fixed {
             return Choice { codec, level, probe: false };
         }
+        if !self.chooser().wants_look(self.now()) {
+            return Choice { codec: 0, level: 0, probe: false };
+        }
         let quick = Some(quick_estimate(raw));
-        self.chooser.lock().unwrap_or_else(PoisonError::into_inner).choose_for(self.start.elapsed(), quick)
+        self.chooser().choose_for(self.now(), quick)
     }
 
     fn learn(&self, choice: Choice, raw: usize, packed: usize, cpu: Duration) {
         if self.fixed.is_none() {
-            self.chooser.lock().unwrap_or_else(PoisonError::into_inner).packed(&Packed {
+            self.chooser().packed(&Packed {
                 codec: choice.codec,
                 level: choice.level,
                 raw: raw as u64,
                 packed: packed as u64,
                 cpu,
-                now: self.start.elapsed(),
+                now: self.now(),
             });
         }
+    }
+
+    /// Processor time that the other end takes from this one to unpack the block.
+    fn unpacking(&self, codec: Codec, choice: Choice, raw: &[u8], packed: &[u8]) -> Duration {
+        if self.fixed.is_some() || !self.near.load(Relaxed) || packed.len() >= raw.len() {
+            return Duration::ZERO;
+        }
+        let mut unpacking = self.unpacking.lock().unwrap_or_else(PoisonError::into_inner);
+        unpacking.cost(codec, choice.level, packed, raw.len())
+    }
+
+    fn now(&self) -> Duration {
+        self.start.get_or_init(Instant::now).elapsed()
+    }
+
+    fn chooser(&self) -> MutexGuard<'_, Chooser> {
+        self.chooser.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

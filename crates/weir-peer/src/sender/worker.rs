@@ -22,8 +22,11 @@ impl Sender {
     pub(super) fn work(&self, clock: &StageClock) {
         let room = crate::subtrees::BLOCK as usize + FOOTER + TAG;
         let mut buffers = Buffers { raw: Vec::with_capacity(room), packed: Vec::new() };
-        clock.enter(Stage::Idle);
-        while let Some(job) = self.queue.claim() {
+        loop {
+            clock.enter(Stage::Turn);
+            let Some(_inside) = self.gate.enter() else { return };
+            clock.enter(Stage::Idle);
+            let Some(job) = self.queue.claim() else { return };
             match self.prepare(&job, &mut buffers, clock) {
                 Ok(plain) => {
                     if !self.send(job, plain, clock) {
@@ -36,7 +39,6 @@ impl Sender {
                     }
                 }
             }
-            clock.enter(Stage::Idle);
         }
     }
 

@@ -7,6 +7,7 @@ use weir_tree::walk::Identity;
 use weir_tree::{Entry, Filter, Name};
 
 use super::measure::Measure;
+use crate::ciphers::MAX_CIPHERS;
 use crate::secure::Secret;
 use crate::subtrees::Digest;
 
@@ -105,8 +106,8 @@ pub struct Hello {
     pub protocol: u16,
     /// The program's version, for words.
     pub version: String,
-    /// The processor has AES and carry-less multiplication.
-    pub aes: bool,
+    /// Ciphers by number, with the bytes per second that one core of this host seals.
+    pub ciphers: Vec<(u8, u64)>,
     /// Processors that the program may use.
     pub cpus: u16,
     /// Which running kernel this is: two ends with the same one share their files.
@@ -325,6 +326,7 @@ impl Message {
         match self {
             Message::Hello(hello) => {
                 hello.addresses.len() <= MAX_ADDRESSES
+                    && hello.ciphers.len() <= MAX_CIPHERS
                     && hello.version.len() <= 200
                     && hello.boot.len() <= 200
             }

@@ -27,7 +27,7 @@ pub(crate) fn hello() -> Hello {
     Hello {
         protocol: PROTOCOL,
         version: "0.0.0".into(),
-        aes: false,
+        ciphers: Vec::new(),
         cpus: 1,
         boot: "of another machine".into(),
         network: 0,
