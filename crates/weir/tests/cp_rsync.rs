@@ -145,7 +145,7 @@ fn a_tree_comes_out_as_rsync_has_it() {
     }
     let Some(sshd) = Sshd::start() else { return };
     let (mut dice, runs) = Dice::for_runs();
-    for _ in 0..runs.div_ceil(5) {
+    for _ in 0..runs.div_ceil(10) {
         let sandbox = Sandbox::new();
         plant(&sandbox.path("tree"), &mut dice);
         let far = |name: &str| format!("far:{}", sandbox.path(name).display());
