@@ -86,7 +86,7 @@ fn many(dir: &Path, count: u64) -> Result<(), Box<dyn std::error::Error>> {
     let target = Target::open(&to, Options::default())?;
     let list = (0..count).map(move |number| Ok(name(number).parse::<Name>()?));
     let mut written = 0u64;
-    for step in Walk::listed(from, list, walk::Wanted::default()) {
+    for step in Walk::listed(from, list, weir_tree::Filter::default(), walk::Wanted::default()) {
         match step {
             Step::Found(entry, _) if entry.is_file() => {
                 target.small(&entry, &[])?;
