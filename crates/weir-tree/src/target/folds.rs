@@ -253,7 +253,10 @@ mod tests {
         let (folder, directory, folds) = folding();
         let [first, second] = ["one", "two"].map(|name| name.parse::<Name>().unwrap());
         folds.place(&directory, &first, write(&folder, "one")).unwrap();
-        let link = || Ok(fs::hard_link(folder.path().join("one"), folder.path().join("two")).unwrap());
+        let link = || {
+            fs::hard_link(folder.path().join("one"), folder.path().join("two")).unwrap();
+            Ok(())
+        };
         folds.place(&directory, &second, link).unwrap();
         for name in [&first, &second] {
             folds.place(&directory, name, || Ok(())).unwrap();
