@@ -33,7 +33,8 @@ def lines_of(record: dict, changes: list, wall: float) -> list:
         if piece:
             mark = "*" if any(at <= change < at + GRAIN for change in changes) else " "
             rate = sum(window["rate"] for window in piece) / len(piece)
-            ratio = sum(window["ratio"] or 1.0 for window in piece) / len(piece)
+            told = [window["ratio"] for window in piece if window["ratio"]] or [1.0]
+            ratio = sum(told) / len(told)
             shares = ", ".join(f"{codec} {share:.0%}" for codec, share in codecs(piece)[:3])
             lines.append(f"    {mark}{at:6.1f}  {rate / MB:7.1f}  {ratio:5.2f}  {shares}")
         at += GRAIN
