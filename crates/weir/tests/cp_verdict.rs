@@ -40,9 +40,18 @@ fn text(size: usize) -> Vec<u8> {
     block.into_iter().cycle().take(size).collect()
 }
 
+/// Whether this is a quiet machine: beside other programs that fill the processors, these causes are not made alone.
+fn quiet() -> bool {
+    let asked = std::env::var_os("WEIR_PLAN_CASES").is_some();
+    if !asked {
+        println!("not asked for: wants a quiet machine, make plan-check");
+    }
+    asked
+}
+
 #[test]
 fn a_full_link() {
-    if !root() {
+    if !quiet() || !root() {
         return;
     }
     let namespace = Namespace::new().unwrap();
@@ -132,6 +141,9 @@ fn a_codec_that_is_too_strong() {
 
 #[test]
 fn processors_that_are_full() {
+    if !quiet() {
+        return;
+    }
     let sandbox = Sandbox::new();
     sandbox.write("a", pattern(600 * MIB, 1));
     let record = sandbox.weir(WEIR, ["cp", "--json", "--codec", "none", "a", "b"]).run().succeeds().json();
