@@ -35,7 +35,7 @@ truth: ## every cause x path x congestion control, judged from each side (half a
 
 plan-check: ## ten copies over shaped links, each planned first: within 15 % in nine (minutes, root; WEIR_PLAN_CASES=N for one)
 	@scripts/need build
-	WEIR_PLAN_CASES="$(or $(WEIR_PLAN_CASES),all)" cargo test --release $(LOCKED) -p weir --test plan_cases -- --nocapture
+	WEIR_PLAN_CASES="$(or $(WEIR_PLAN_CASES),all)" cargo test --release $(LOCKED) -p weir --test plan_cases --test cp_verdict -- --nocapture --test-threads 1
 
 soak: ## 1000 downloads killed at random points and resumed (test runs 20)
 	@scripts/need build

@@ -41,7 +41,9 @@ pub struct Forecast {
 pub fn from_start(evidence: &Evidence, outlook: Option<Rate>) -> Option<Forecast> {
     let windows = &evidence.windows;
     let first = windows.iter().position(|window| window.received > 0)?;
-    let mut from: Duration = windows[first..].iter().map(|window| window.span).sum();
+    // Saturating: whatever a far end tells must not overflow.
+    let all = windows[first..].iter().map(|window| window.span);
+    let mut from = all.fold(Duration::ZERO, Duration::saturating_add);
     if from < START {
         return None;
     }
@@ -49,7 +51,7 @@ pub fn from_start(evidence: &Evidence, outlook: Option<Rate>) -> Option<Forecast
     let mut span = Duration::ZERO;
     while counted > first && span < SEEN {
         counted -= 1;
-        span += windows[counted].span;
+        span = span.saturating_add(windows[counted].span);
     }
     let seen = merged(&windows[counted..]);
     let rate = Rate::of(seen.received, seen.span);

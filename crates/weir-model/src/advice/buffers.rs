@@ -41,11 +41,10 @@ pub(crate) fn advise(evidence: &Evidence) -> Vec<Advice> {
 /// Bytes per second that lanes carried, as their sender knows it.
 fn on_the_wire(windows: &[Window]) -> f64 {
     let seconds: f64 = windows.iter().map(|window| window.span.as_secs_f64()).sum();
-    let acked = |window: &Window| -> u64 {
-        window.lanes.iter().filter_map(|lane| lane.sender.value()).map(|seen| seen.acked).sum()
-    };
-    let bytes: u64 = windows.iter().map(acked).sum();
-    if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 }
+    let lanes = windows.iter().flat_map(|window| &window.lanes);
+    // In floating point: whatever a far end tells must not overflow.
+    let bytes: f64 = lanes.filter_map(|lane| lane.sender.value()).map(|seen| seen.acked as f64).sum();
+    if seconds > 0.0 { bytes / seconds } else { 0.0 }
 }
 
 fn to_advice(narrow: &Narrow) -> Advice {
