@@ -37,10 +37,6 @@ const OWN: f64 = 0.5;
 /// the processors as well.
 const FULL_STRENGTH: f64 = 0.8;
 
-/// The same where both ends share them, above that of any stage: whichever is the largest, lighter work of any other would help as
-/// well.
-const SHARED_STRENGTH: f64 = 0.99;
-
 /// One end's stages with their names.
 struct End<'a> {
     who: &'static str,
@@ -117,7 +113,7 @@ impl<'a> End<'a> {
             format!("{} of {}'s {cores} processors was used", percent(busy), self.who)
         };
         Some(Judgement::convict(
-            if beside.is_some() { SHARED_STRENGTH } else { FULL_STRENGTH },
+            FULL_STRENGTH,
             format!("{whose}: the time of {}'s threads was {}", self.who, parts.join(", ")),
         ))
     }
