@@ -136,7 +136,7 @@ impl Pair {
         let ring = Keyring::new(&Secret::draw().unwrap(), Some(Cipher::AES_128_GCM));
         let (there, back) = (io::pipe().unwrap(), io::pipe().unwrap());
         let (tell_sender, heard_sender) = channel();
-        let (tell_receiver, _heard_receiver) = channel();
+        let (tell_receiver, heard_receiver) = channel();
         let control = Arc::new(Control::new(there.1));
         let far_control = Arc::new(Control::new(back.1));
         let mut names: Vec<_> = std::fs::read_dir(self.source("")).unwrap().flatten().collect();
@@ -150,9 +150,11 @@ impl Pair {
             Sender::new(Arc::clone(&control), events.clone(), Options::default(), ring.clone(), walks);
         let to = self.target("").to_string_lossy().into_owned() + "/";
         let wanted = Wanted { to: to.into(), names: None, same_machine: false };
-        let receiver = Receiver::new(far_control, far_events.clone(), Options::default(), wanted);
+        let receiver =
+            Receiver::new(Arc::clone(&far_control), far_events.clone(), Options::default(), wanted);
         let (end, far_end) = (End::Sender(sender), End::Receiver(receiver));
         let (reader, far_reader) = (end.clone(), far_end.clone());
+        std::thread::spawn(move || heard_receiver.iter().for_each(|event| say(&far_control, event)));
         std::thread::spawn(move || listen_to(there.0, &far_reader, &far_events));
         let reader_events = events.clone();
         std::thread::spawn(move || listen_to(back.0, &reader, &reader_events));
@@ -173,7 +175,7 @@ impl Pair {
             }
         };
         (0..lanes).for_each(|_| make());
-        let outcome = wait(&heard_sender, make);
+        let outcome = wait(&heard_sender, &control, make);
         control.close();
         end.stop();
         far_end.stop();
@@ -181,7 +183,14 @@ impl Pair {
     }
 }
 
-fn wait(events: &Mailbox<Event>, mut make: impl FnMut()) -> Result<(), String> {
+/// What an end has for the other, of what it tells.
+fn say(control: &Control, event: Event) {
+    if let Event::Say(message) = event {
+        control.send(&message);
+    }
+}
+
+fn wait(events: &Mailbox<Event>, control: &Control, mut make: impl FnMut()) -> Result<(), String> {
     let start = Instant::now();
     loop {
         match events.recv_timeout(PATIENCE.saturating_sub(start.elapsed())) {
@@ -189,7 +198,7 @@ fn wait(events: &Mailbox<Event>, mut make: impl FnMut()) -> Result<(), String> {
             Ok(Event::LaneLost(..)) => make(),
             Ok(Event::Failed(error)) => return Err(error.to_string()),
             Ok(Event::Problem(problem)) => return Err(problem.failure.words),
-            Ok(_) => {}
+            Ok(event) => say(control, event),
             Err(error) => return Err(format!("no end: {error}")),
         }
     }
