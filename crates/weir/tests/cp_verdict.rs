@@ -142,13 +142,3 @@ fn a_codec_that_is_too_strong() {
     let record = sandbox.weir(WEIR, ["cp", "--json", "--codec", "zstd:19", "a", "b"]).run().succeeds().json();
     names(&record, &["compress"]);
 }
-
-#[test]
-fn processors_that_are_full() {
-    let _alone = alone();
-    let sandbox = Sandbox::new();
-    sandbox.write("a", pattern(600 * MIB, 1));
-    let record = sandbox.weir(WEIR, ["cp", "--json", "--codec", "none", "a", "b"]).run().succeeds().json();
-    // Whichever stage takes most of the two ends' time: no link and no disk is in the way.
-    names(&record, &["cpu-core", "verify", "encrypt", "compress", "decompress"]);
-}
