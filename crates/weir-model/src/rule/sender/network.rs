@@ -188,17 +188,24 @@ fn losses_cost_nothing(flow: &Flow<'_>) -> bool {
 
 /// The link's rate as this connection has shown it: the best of the windows around in which a queue stood, within 10 s.
 /// While one stands, what is delivered is what the link carries, so nothing goes beyond that: a round trip that has grown
-/// below the `ceiling` is jitter.
+/// below the `ceiling` is jitter, and one window above it an accident of acknowledgements. Where most windows with a queue
+/// are above it, it is the ceiling that is too low: an overflow has cut the connection to half of a link that it has left
+/// idle ever since.
 pub(crate) fn shown_link(flow: &Flow<'_>, ceiling: f64) -> Option<f64> {
     let min = flow.min_rtt()?;
     let queued = flow.around(10.0).filter(|(seen, _)| loaded(seen)).filter_map(|(seen, span)| {
         // Rate samples taken in recovery are low, acknowledgements after it high.
-        let rate = acked(seen, span).min(1.25 * seen.delivery_rate.unwrap_or(f64::INFINITY)).min(ceiling);
+        let rate = acked(seen, span).min(1.25 * seen.delivery_rate.unwrap_or(f64::INFINITY));
         let rtt = seen.rtt?.as_secs_f64();
         // As in `Flow::inflated`, but a shorter queue will do: the rate has to be the best as well.
-        (rtt > 1.15 * min + slack(min) && (rtt - min) * rate > burst(flow.segment())).then_some(rate)
+        let stands = rtt > 1.15 * min + slack(min) && (rtt - min) * rate.min(ceiling) > burst(flow.segment());
+        stands.then_some(rate)
     });
-    queued.max_by(f64::total_cmp).filter(|link| *link >= 0.9 * ceiling)
+    let mut queued: Vec<f64> = queued.collect();
+    queued.sort_by(f64::total_cmp);
+    let best = queued.last()?.min(ceiling);
+    let median = if queued.len() < 3 { best } else { queued[queued.len() / 2] };
+    Some(best.max(median)).filter(|link| *link >= 0.9 * ceiling)
 }
 
 fn acked(seen: &SenderWindow, span: f64) -> f64 {

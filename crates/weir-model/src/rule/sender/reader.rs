@@ -4,7 +4,8 @@
 //! 1. the window was taken away: it reached (nearly) nothing, less than two segments; or it stands a fifth below the
 //!    largest that this connection saw; or it shrank by a fifth within a second. A buffer's cap stands still and autotuning
 //!    only grows, so only a queue of unread bytes takes window away. Unless segments were lost just then: what
-//!    arrives beyond a hole fills the buffer too;
+//!    arrives beyond a hole fills the buffer too; or the judged window itself stood still at its largest, filled, without a
+//!    queue: then all was read here;
 //! 2. in flight is pinned at the window in half of the looks or more, or the kernel's clock (`tcpi_rwnd_limited`) says so
 //!    half of the time; or in flight takes 40 % of the window or more, which pacing (BBR) keeps from touching it, while the
 //!    round trip has grown; or the round trip has grown while the rate is below three quarters of its best; or it has grown
@@ -96,6 +97,9 @@ pub(crate) fn taken(flow: &Flow<'_>) -> bool {
     if stands_below(flow) {
         return true;
     }
+    if stands_at_its_cap(flow) {
+        return false;
+    }
     let mut largest = 0;
     let whole = around.iter().filter(|seen| seen.retransmitted == 0).filter_map(|seen| seen.peer_window);
     whole.into_iter().any(|(least, _, most)| {
@@ -137,6 +141,14 @@ pub(crate) fn holes(flow: &Flow<'_>) -> bool {
 fn stands_below(flow: &Flow<'_>) -> bool {
     let ever = flow.before().filter_map(|(seen, _)| Some(seen.peer_window?.2)).max().unwrap_or(0);
     flow.seen.peer_window.is_some_and(|(_, mean, _)| shrank(ever, mean, flow.segment()))
+}
+
+/// The window did not move at all, in flight filled it, and no queue stood: whatever the reader did before or after, here it read
+/// all that came. One stall of the receiver's machine would else make a second of its buffer's cap on either side the
+/// reader's doing.
+fn stands_at_its_cap(flow: &Flow<'_>) -> bool {
+    let still = flow.seen.peer_window.is_some_and(|(least, _, most)| least == most);
+    still && flow.share(flow.seen.window_filled) >= 0.9 && flow.queue_stands() == Some(false)
 }
 
 /// By a fifth; of a window of a few segments one that comes or goes is already that.
