@@ -20,7 +20,7 @@ pub(crate) struct Tuning {
 impl Tuning {
     /// One that begins with one lane.
     pub(crate) fn new() -> Tuning {
-        Tuning { tuner: Tuner::new(MOST), at: Duration::ZERO }
+        Tuning { tuner: Tuner::new(1, MOST), at: Duration::ZERO }
     }
 
     /// Takes in a window of both ends; how many lanes there should be, if not as many as there are.

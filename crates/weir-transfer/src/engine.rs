@@ -30,6 +30,10 @@ const JOURNAL: Duration = Duration::from_millis(250);
 /// Between two journals that wait for the disk: what a power cut can cost.
 const DURABLE: Duration = Duration::from_secs(10);
 
+/// Of many files, bulk objects received at once to begin with: while one lane ends its file (the last write, the rename) and waits
+/// for the first byte of the next, the other carries.
+const BULK_AT_ONCE: u32 = 2;
+
 /// What all threads of a run share.
 pub struct Run<'a> {
     /// What to fetch.
@@ -109,7 +113,9 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> RunReport {
     let start = Instant::now();
-    let files_at_once = options.files_at_once.unwrap_or(1);
+    let many = jobs.len() >= pool::MANY;
+    let bulk_at_once = if many && options.lanes.is_none() { BULK_AT_ONCE } else { 1 };
+    let files_at_once = options.files_at_once.unwrap_or(bulk_at_once);
     let lanes = options.lanes.unwrap_or(1);
     let bulk = (files_at_once * lanes).min(64);
     let small = options.files_at_once.or(options.lanes).unwrap_or(MAX_SMALL_LANES);
@@ -121,7 +127,7 @@ pub fn run(
         stop,
         pool: Pool::new(jobs.len(), small.min(jobs.len() as u32).max(1), fixed, bulk),
         limiter: options.rate_cap.map(Limiter::new),
-        many: jobs.len() >= pool::MANY,
+        many,
         lanes: Mutex::default(),
         restarts: Mutex::default(),
         names: Mutex::default(),

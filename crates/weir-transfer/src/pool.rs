@@ -270,6 +270,11 @@ impl Pool {
         self.lock().wanted()
     }
 
+    /// The lanes wanted for bulk objects.
+    pub fn wanted_bulk(&self) -> u32 {
+        self.lock().bulk_wanted
+    }
+
     /// Sets the lanes for bulk objects.
     pub fn want_bulk(&self, lanes: u32) {
         let mut state = self.lock();

@@ -187,11 +187,11 @@ const ENOUGH: f64 = 0.97;
 const RECOVERY: Duration = Duration::from_secs(1);
 
 impl Tuner {
-    /// A tuner that uses at most `max` lanes.
-    pub fn new(max: u32) -> Tuner {
+    /// A tuner that begins with `first` lanes and uses at most `max`.
+    pub fn new(first: u32, max: u32) -> Tuner {
         Tuner {
             max,
-            lanes: 1,
+            lanes: first,
             state: State::Steady,
             recent: Recent::default(),
             best: 0.0,

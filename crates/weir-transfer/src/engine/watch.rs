@@ -87,7 +87,7 @@ impl<'a> Watch<'a> {
             sampler,
             seen: Vec::new(),
             evidence: Evidence { facts, ..Evidence::default() },
-            tuner: tuned.then(|| Tuner::new(MAX_LANES)),
+            tuner: tuned.then(|| Tuner::new(run.pool.wanted_bulk(), MAX_LANES)),
             window_start: start,
             received: 0,
             recent: Vec::new(),

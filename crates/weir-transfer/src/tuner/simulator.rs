@@ -66,7 +66,7 @@ impl Outcome {
 
 /// Lets a tuner choose the lanes of `world` for so many seconds.
 pub(super) fn run(world: &mut dyn World, seconds: u64) -> Outcome {
-    let mut tuner = Tuner::new(64);
+    let mut tuner = Tuner::new(1, 64);
     let mut outcome =
         Outcome { lanes: 1, most: 1, trials: 0, windows: Vec::new(), said: Vec::new(), judged: 0 };
     for tick in 1..=seconds * 10 {
