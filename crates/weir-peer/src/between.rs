@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
 
@@ -13,14 +12,11 @@ use crate::end::{Event, Events, read_message};
 use crate::error::Error;
 use crate::hello;
 use crate::lane::dial::dial;
-use crate::maker::Way;
+use crate::maker::{PATIENCE, Way};
 use crate::secure::Keyring;
 use crate::sender::spawn;
 use crate::wire::frame::Kind;
 use crate::wire::message::{Failure, FailureKind, Found, Hello, Listening, Message, Problem, Role, Totals};
-
-/// How long each far end is tried: as [`crate::maker`] tries one.
-const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// What is on its way within this machine, of each lane: a record.
 const PIPE: usize = 1 << 20;

@@ -137,6 +137,11 @@ impl Events {
         self.send(Event::Problem(problem));
     }
 
+    /// The other end is not there any more.
+    pub fn gone(&self, why: Option<String>) -> Error {
+        Error::Lost { host: self.host.clone(), why }
+    }
+
     /// The other end said something that it may not say.
     pub fn out_of_turn(&self, what: &'static str) -> Error {
         Error::OutOfTurn { host: self.host.clone(), what }
@@ -149,10 +154,7 @@ impl End {
         match self {
             End::Sender(_) => Role::Receiver,
             End::Receiver(_) => Role::Sender,
-            End::Meter(meter) => match meter.role() {
-                Role::Sender => Role::Receiver,
-                Role::Receiver => Role::Sender,
-            },
+            End::Meter(meter) => meter.role().other(),
             End::Between(_, far) => *far,
         }
     }
@@ -274,7 +276,7 @@ pub fn listen_to(mut control: impl Read, end: &End, events: &Events) {
             (Ok(Some(Kind::Record)), End::Meter(meter)) => meter.handle_record(&body),
             (Ok(Some(Kind::Record)), End::Sender(_)) => Err(events.out_of_turn("a record")),
             // Of two ends that may close, which one.
-            (Ok(None), End::Between(..)) => Err(Error::Lost { host: events.host().to_owned(), why: None }),
+            (Ok(None), End::Between(..)) => Err(events.gone(None)),
             (Ok(None), _) => return events.send(Event::Closed),
             (Err(error), _) => Err(lost(events, &error)),
         };

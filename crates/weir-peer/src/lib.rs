@@ -25,6 +25,7 @@ pub mod lane;
 pub mod list;
 pub mod maker;
 pub mod measure;
+pub mod opening;
 pub mod patience;
 pub mod peer;
 pub mod receiver;

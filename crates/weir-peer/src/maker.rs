@@ -17,7 +17,7 @@ use crate::ssh::Host;
 use crate::wire::message::{Listening, Message, Ports, Transport};
 
 /// How long one direction is tried: a lost SYN is sent again after a second (RFC 6298), so this survives one.
-const PATIENCE: Duration = Duration::from_millis(1500);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// How long the far end is waited for that was asked to connect: its own patience (2.5 s), and ssh's way there and back.
 const ANSWER: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! The far end: what `weir peer` does between the first word on its stdin and the last on its stdout.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -10,18 +10,19 @@ use crate::addresses;
 use crate::ciphers;
 use crate::control::Control;
 use crate::descriptors;
-use crate::end::{Context, End, Event, Events, listen_to, lost, read_message, tell};
+use crate::end::{Context, End, Event, Events, listen_to, lost, tell};
 use crate::error::Error;
 use crate::hello;
 use crate::lane::dial::dial;
 use crate::lane::listen::Listener;
 use crate::measure::Meter;
+use crate::opening::next_of;
 use crate::patience::{Patience, SILENCE};
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
 use crate::secure::Keyring;
 use crate::sender::{Sender, spawn};
-use crate::wire::frame::{self, Kind};
+use crate::wire::frame;
 use crate::wire::measure::Measure;
 use crate::wire::message::{Hello, Listening, Message, Role, Start};
 use weir_codec::cipher::Cipher;
@@ -43,12 +44,12 @@ pub fn serve(input: File, output: File, version: &str) -> Result<(), Error> {
     let control = Arc::new(Control::new(output));
     let own = hello::own(version, ciphers::measure());
     control.try_send(&Message::Hello(own.clone())).map_err(io)?;
-    let theirs = match next(&mut input, &events_to)? {
+    let theirs = match next_of(&mut input, &events_to)? {
         Message::Hello(theirs) => theirs,
         _ => return Err(events_to.out_of_turn("something before hello")),
     };
     hello::check("the driver", &theirs)?;
-    let (start, measures) = match next(&mut input, &events_to)? {
+    let (start, measures) = match next_of(&mut input, &events_to)? {
         Message::Start(start) => (*start, false),
         Message::Measure(Measure::Begin(start)) => (*start, true),
         _ => return Err(events_to.out_of_turn("something before the start")),
@@ -159,14 +160,4 @@ fn dial_there(context: &Context, end: &End, control: &Arc<Control>, mut at: List
         }
         control.send(&Message::Dialled(lane, why));
     });
-}
-
-fn next(input: &mut impl Read, events: &Events) -> Result<Message, Error> {
-    let mut body = Vec::new();
-    match frame::read(input, &mut body).map_err(|error| lost(events, &error))? {
-        Some(Kind::Message) => read_message(&body, events)
-            .map_err(|error| hello::of_another(events.host(), &body).unwrap_or(error)),
-        Some(Kind::Record) => Err(events.out_of_turn("a record before the start")),
-        None => Err(Error::Lost { host: events.host().to_owned(), why: None }),
-    }
 }

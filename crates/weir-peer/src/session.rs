@@ -15,12 +15,13 @@ use crate::between::{Between, Side};
 use crate::ciphers;
 use crate::control::Control;
 use crate::descriptors;
-use crate::end::{Context, End, Event, Events, listen_to, lost, read_message};
+use crate::end::{Context, End, Event, Events, listen_to};
 use crate::error::Error;
 use crate::evidence::Joiner;
 use crate::hello;
 use crate::list::List;
 use crate::maker::{LaneMaker, Way};
+use crate::opening::{cipher, heard, lanes_at_first, next, reach, start_of};
 use crate::patience::ALIVE;
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
@@ -28,10 +29,8 @@ use crate::secure::{Keyring, Secret};
 use crate::sender::{CodecShare, Sender, spawn};
 use crate::ssh::{Far, Host};
 use crate::tuning::Tuning;
-use crate::wire::frame::{self, Kind};
 use crate::wire::message::{
-    Deed, Failure, FailureKind, Found, Hello, Listening, Message, Options, Ports, Problem, Role, Root, Start,
-    Totals, Transport,
+    Deed, Failure, Found, Hello, Listening, Message, Options, Ports, Problem, Role, Root, Totals, Transport,
 };
 
 /// Between two looks at what happens.
@@ -203,7 +202,7 @@ impl<'a> Session<'a> {
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
         let names = job.list.as_ref().map(|list| list.open(&to)).transpose()?;
-        let (mut far, control) = reach(&job.host, job, stop, &to)?;
+        let (mut far, control) = reach(&job.host, &job.version, stop, &to)?;
         let own = hello::own(&job.version, speeds.join().unwrap_or_default());
         control.send(&Message::Hello(own.clone()));
         let theirs = heard(&mut far, &to)?;
@@ -242,8 +241,8 @@ impl<'a> Session<'a> {
         let to_sender = Events::new(from.shown(), mailbox);
         let to_receiver = to_sender.named(job.host.shown());
         let list = job.list.as_ref().map(|list| list.open(&to_sender)).transpose()?;
-        let (mut sender, sending) = reach(from, job, stop, &to_sender)?;
-        let (mut receiver, receiving) = reach(&job.host, job, stop, &to_receiver)?;
+        let (mut sender, sending) = reach(from, &job.version, stop, &to_sender)?;
+        let (mut receiver, receiving) = reach(&job.host, &job.version, stop, &to_receiver)?;
         let (sends, receives) = (heard(&mut sender, &to_sender)?, heard(&mut receiver, &to_receiver)?);
         sending.send(&Message::Hello(receives.clone()));
         receiving.send(&Message::Hello(sends.clone()));
@@ -430,36 +429,6 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The lanes to begin with: within one host two, so that a second processor takes part; `None` for one, and more where they help.
-pub(crate) fn lanes_at_first(lanes: &LaneOptions, near: bool) -> Option<u32> {
-    let two = near && weir_observe::cpu::available_cpus() > 1;
-    lanes.count.or(two.then_some(2))
-}
-
-/// Starts a far end; returns it with the way to talk to it.
-fn reach(
-    host: &Host,
-    job: &Job,
-    stop: &Arc<AtomicBool>,
-    events: &Events,
-) -> Result<(Far, Arc<Control>), Error> {
-    let mut far = host.start(&job.version, stop)?;
-    let gone = || Error::Lost { host: events.host().to_owned(), why: None };
-    let control = Arc::new(Control::new(far.input.take().ok_or_else(gone)?));
-    Ok((far, control))
-}
-
-/// A far end's first words.
-fn heard(far: &mut Far, events: &Events) -> Result<Hello, Error> {
-    match next(far, events)? {
-        Message::Hello(theirs) => {
-            hello::check(events.host(), &theirs)?;
-            Ok(theirs)
-        }
-        _ => Err(events.out_of_turn("something before hello")),
-    }
-}
-
 /// What a far sender has, under the names that the user gave, and where it listens.
 fn sources(job: &Job, far: &mut Far, events: &Events) -> Result<(Vec<Root>, Listening), Error> {
     let Message::Roots(mut roots) = next(far, events)? else {
@@ -482,11 +451,6 @@ fn names_of(job: &Job) -> Result<Vec<Name>, Error> {
     names.map_err(Error::Refused)
 }
 
-/// The lanes' cipher: the fastest of both ends.
-pub(crate) fn cipher(lanes: &LaneOptions, one: &Hello, other: &Hello) -> Option<Cipher> {
-    (!lanes.plain).then(|| ciphers::fastest(&one.ciphers, &other.ciphers))
-}
-
 /// What tells an end of this role what to copy.
 fn start(job: &Job, role: Role, secret: &Secret, cipher: Option<Cipher>) -> Message {
     let paths = match role {
@@ -494,25 +458,6 @@ fn start(job: &Job, role: Role, secret: &Secret, cipher: Option<Cipher>) -> Mess
         Role::Sender => job.sources.clone(),
     };
     Message::Start(Box::new(start_of(role, paths, &job.lanes, &job.options, (secret, cipher))))
-}
-
-/// What an end of this role is to do.
-pub(crate) fn start_of(
-    role: Role,
-    paths: Vec<Vec<u8>>,
-    lanes: &LaneOptions,
-    options: &Options,
-    (secret, cipher): (&Secret, Option<Cipher>),
-) -> Start {
-    let listens = lanes.transport != Some(Transport::Ssh);
-    Start {
-        secret: secret.clone(),
-        cipher: cipher.map_or(0, |cipher| cipher.id()),
-        role,
-        listen: listens.then_some(lanes.ports.unwrap_or(Ports { first: 0, last: 0 })),
-        options: options.clone(),
-        paths,
-    }
 }
 
 /// Chooses the cipher and tells the peer what to do.
@@ -525,11 +470,7 @@ fn begin(
     let cipher = cipher(&job.lanes, own, theirs);
     let secret = Secret::draw()?;
     let keyring = Keyring::new(&secret, cipher);
-    let role = match job.role {
-        Role::Sender => Role::Receiver,
-        Role::Receiver => Role::Sender,
-    };
-    control.send(&start(job, role, &secret, cipher));
+    control.send(&start(job, job.role.other(), &secret, cipher));
     Ok((keyring, cipher.map(|cipher| cipher.name())))
 }
 
@@ -555,22 +496,4 @@ fn make_end(
             End::Receiver(Receiver::new(control, events, options, wanted))
         }
     })
-}
-
-pub(crate) fn next(far: &mut Far, events: &Events) -> Result<Message, Error> {
-    let gone = || Error::Lost { host: events.host().to_owned(), why: None };
-    let from = far.output.as_mut().ok_or_else(gone)?;
-    let mut body = Vec::new();
-    let kind = frame::read(from, &mut body).map_err(|error| lost(events, &error))?;
-    match kind {
-        Some(Kind::Message) => match read_message(&body, events)
-            .map_err(|error| hello::of_another(events.host(), &body).unwrap_or(error))?
-        {
-            Message::Abort(failure) if failure.kind == FailureKind::Interrupted => Err(Error::Interrupted),
-            Message::Abort(failure) => Err(Error::Far(failure)),
-            message => Ok(message),
-        },
-        Some(Kind::Record) => Err(events.out_of_turn("a record before the start")),
-        None => Err(gone()),
-    }
 }

@@ -45,8 +45,6 @@ pub struct Host {
 /// This program, as a far host is to have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// As `weir --version` prints it.
-    pub version: String,
     /// Its SHA-256, in hexadecimal.
     pub sha256: String,
     /// Bytes.
@@ -81,16 +79,17 @@ impl Host {
     /// Ends early when `stop` is set.
     pub fn start(&self, version: &str, stop: &Arc<AtomicBool>) -> Result<Far, Error> {
         let Some(host) = &self.name else { return self.start_here(stop) };
-        let program =
-            Program::own(version).map_err(|source| Error::Ssh { program: "weir".into(), source })?;
         let mut command = Command::new(&self.ssh[0]);
         // As scp does: nothing of the user's configuration that is meant for sessions of a person.
         command.args(["-x", "-T", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes"]);
         command.args(["-oRemoteCommand=none", "-oRequestTTY=no", "-oForwardAgent=no"]);
-        command.args(&self.ssh[1..]).arg("--").arg(host).arg(program.script());
+        command.args(&self.ssh[1..]).arg("--").arg(host).arg(script(version));
         let mut far = Far::spawn(command, stop)?;
+        // While ssh connects: some 50 ms for 20 MB.
+        let program = Program::own().map_err(|source| Error::Ssh { program: "weir".into(), source })?;
+        far.tell(program.line().as_bytes());
         if let Greeting::Absent(machine) = far.greeting(self)? {
-            program.send(&mut far, &machine, self)?;
+            program.send(&mut far, (version, &machine), self)?;
         }
         far.limit();
         Ok(far)
@@ -160,6 +159,15 @@ impl Far {
         let (input, output) = patient.map_err(|source| Error::Ssh { program: "ssh".into(), source })?;
         let output = BufReader::with_capacity(1 << 16, output);
         Ok(Far { child, input: Some(input), output: Some(output), said: None, word: Some(WORD) })
+    }
+
+    /// Tells the far shell something. Where that does not arrive, what ssh says of it is the better error.
+    fn tell(&mut self, line: &[u8]) {
+        if let Some(input) = &mut self.input
+            && let Err(error) = input.write_all(line).and_then(|()| input.flush())
+        {
+            tracing::debug!("{error}");
+        }
     }
 
     /// Weir runs there, and nobody is asked for anything any more: from here on it has to say something now and then.
@@ -274,7 +282,7 @@ impl Drop for Far {
 
 impl Program {
     /// This program's file.
-    fn own(version: &str) -> io::Result<Program> {
+    fn own() -> io::Result<Program> {
         let mut file = File::open("/proc/self/exe")?;
         let mut digest = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
         let mut buffer = vec![0; 1 << 20];
@@ -288,43 +296,21 @@ impl Program {
                 }
             }
         }
-        Ok(Program { version: version.to_owned(), sha256: hex::encode(digest.finish().as_ref()), size })
+        Ok(Program { sha256: hex::encode(digest.finish().as_ref()), size })
     }
 
-    /// What the far shell runs. No single quote may be in it.
-    fn script(&self) -> String {
-        let Program { version, sha256, size } = self;
-        let safe: String =
-            version.chars().filter(|c| c.is_ascii_alphanumeric() || ".-".contains(*c)).collect();
-        let short = &sha256[..16];
-        let script = format!(
-            "c=${{XDG_CACHE_HOME:-$HOME/.cache}}/weir/{safe}-{short}; w=$c/weir; t=$w.$$; u=$(umask); \
-             fail() {{ rm -f \"$t\"; echo \"weir-failed $1\"; exit 1; }}; \
-             runs() {{ [ -x \"$w\" ] && \"$w\" --version >/dev/null 2>&1; }}; \
-             runs && exec \"$w\" peer; \
-             if [ \"$(weir --version 2>/dev/null)\" = \"weir {version}\" ]; then exec weir peer; fi; \
-             echo \"weir-absent $(uname -sm)\"; \
-             read -r go && [ \"$go\" = send ] || exit 0; \
-             umask 077; \
-             mkdir -p \"$c\" || fail \"cannot create $c, {WAY_OUT}\"; \
-             head -c {size} >\"$t\" || fail \"cannot write $c, {WAY_OUT}\"; \
-             case \"$(sha256sum <\"$t\")\" in {sha256}*) ;; \
-             *) fail \"the copy in $c does not have its digest, try again\";; esac; \
-             chmod 700 \"$t\" && mv \"$t\" \"$w\" || fail \"cannot write $c, {WAY_OUT}\"; \
-             umask \"$u\"; runs || fail \"programs in $c do not run (mounted noexec?), {WAY_OUT}\"; \
-             echo weir-stored; exec \"$w\" peer"
-        );
-        format!("exec sh -c '{script}'")
+    /// What the far shell is to know of it.
+    fn line(&self) -> String {
+        format!("{} {}\n", self.sha256, self.size)
     }
 
     /// Copies this program there, and waits until it runs.
-    fn send(&self, far: &mut Far, machine: &str, host: &Host) -> Result<(), Error> {
+    fn send(&self, far: &mut Far, (version, machine): (&str, &str), host: &Host) -> Result<(), Error> {
         let own = rustix::system::uname();
         let own = format!("{} {}", own.sysname().to_string_lossy(), own.machine().to_string_lossy());
         if own != machine {
             return Err(host.unreachable(format!(
-                "it has no weir {}, and this one is for {own} while it is {machine}; install weir there",
-                self.version
+                "it has no weir {version}, and this one is for {own} while it is {machine}; install weir there"
             )));
         }
         tracing::info!("copying weir to {}", host.shown());
@@ -345,17 +331,39 @@ impl Program {
     }
 }
 
+/// What the far shell runs; it reads the program's digest and size as its first line. No single quote may be in it.
+fn script(version: &str) -> String {
+    let safe: String = version.chars().filter(|c| c.is_ascii_alphanumeric() || ".-".contains(*c)).collect();
+    let script = format!(
+        "read -r d n || exit 0; \
+         c=${{XDG_CACHE_HOME:-$HOME/.cache}}/weir/{safe}-$(printf %.16s \"$d\"); w=$c/weir; t=$w.$$; u=$(umask); \
+         fail() {{ rm -f \"$t\"; echo \"weir-failed $1\"; exit 1; }}; \
+         runs() {{ [ -x \"$w\" ] && \"$w\" --version >/dev/null 2>&1; }}; \
+         runs && exec \"$w\" peer; \
+         if [ \"$(weir --version 2>/dev/null)\" = \"weir {version}\" ]; then exec weir peer; fi; \
+         echo \"weir-absent $(uname -sm)\"; \
+         read -r go && [ \"$go\" = send ] || exit 0; \
+         umask 077; \
+         mkdir -p \"$c\" || fail \"cannot create $c, {WAY_OUT}\"; \
+         head -c \"$n\" >\"$t\" || fail \"cannot write $c, {WAY_OUT}\"; \
+         case \"$(sha256sum <\"$t\")\" in \"$d\"*) ;; \
+         *) fail \"the copy in $c does not have its digest, try again\";; esac; \
+         chmod 700 \"$t\" && mv \"$t\" \"$w\" || fail \"cannot write $c, {WAY_OUT}\"; \
+         umask \"$u\"; runs || fail \"programs in $c do not run (mounted noexec?), {WAY_OUT}\"; \
+         echo weir-stored; exec \"$w\" peer"
+    );
+    format!("exec sh -c '{script}'")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_script_is_one_word_for_any_shell() {
-        let program =
-            Program { version: "0.1.0 (abc)".into(), sha256: "0123456789abcdef".repeat(4), size: 7 };
-        let script = program.script();
+        let script = script("0.1.0 (abc)");
         let inner = script.strip_prefix("exec sh -c '").and_then(|rest| rest.strip_suffix('\'')).unwrap();
         assert!(!inner.contains(['\'', '\n', '!']));
-        assert!(inner.contains("weir/0.1.0abc-0123456789abcdef"));
+        assert!(inner.contains("weir/0.1.0abc-$(printf %.16s"));
     }
 }

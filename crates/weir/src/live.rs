@@ -27,9 +27,15 @@ impl Live {
         if !self.shown || self.last.is_some_and(|last| last.elapsed() < BETWEEN) {
             return;
         }
-        self.last = Some(Instant::now());
-        let line = progress::line(now, width());
-        let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
+        self.say(&progress::line(now, width()));
+    }
+
+    /// Draws these words, now.
+    pub fn say(&mut self, line: &str) {
+        if self.shown {
+            self.last = Some(Instant::now());
+            let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
+        }
     }
 
     /// Takes the line away.

@@ -34,6 +34,16 @@ fn interrupted(sshd: &Sshd, sandbox: &Sandbox, to: &str) {
     running.wait();
 }
 
+/// A copy of `a` to `b` that was interrupted: where, of which bytes, and its target.
+fn begun(sshd: &Sshd) -> (Sandbox, Vec<u8>, String) {
+    let sandbox = Sandbox::new();
+    let bytes = pattern(SIZE, 1);
+    sandbox.write("a", &bytes);
+    let to = format!("far:{}", sandbox.path("b").display());
+    interrupted(sshd, &sandbox, &to);
+    (sandbox, bytes, to)
+}
+
 fn resumed(sshd: &Sshd, sandbox: &Sandbox, to: &str) -> u64 {
     let record = sshd.copies(sandbox, &["--resume", "--json", "a", to]).succeeds().json();
     assert_eq!(sandbox.names(), ["a", "b"], "the part is gone");
@@ -45,11 +55,7 @@ fn resumed(sshd: &Sshd, sandbox: &Sandbox, to: &str) -> u64 {
 #[test]
 fn what_the_journal_covers_is_not_read_again() {
     let Some(sshd) = Sshd::start() else { return };
-    let sandbox = Sandbox::new();
-    let bytes = pattern(SIZE, 1);
-    sandbox.write("a", &bytes);
-    let to = format!("far:{}", sandbox.path("b").display());
-    interrupted(&sshd, &sandbox, &to);
+    let (sandbox, bytes, to) = begun(&sshd);
     let source = File::options().write(true).open(sandbox.path("a")).unwrap();
     let time = source.metadata().unwrap().modified().unwrap();
     source.write_all_at(b"changed", 1000).unwrap();
@@ -62,10 +68,7 @@ fn what_the_journal_covers_is_not_read_again() {
 fn what_came_of_an_older_version_is_not_believed() {
     let Some(sshd) = Sshd::start() else { return };
     for size in [SIZE, SIZE + 1] {
-        let sandbox = Sandbox::new();
-        sandbox.write("a", pattern(SIZE, 1));
-        let to = format!("far:{}", sandbox.path("b").display());
-        interrupted(&sshd, &sandbox, &to);
+        let (sandbox, _, to) = begun(&sshd);
         let newer = pattern(size, 2);
         sandbox.write("a", &newer);
         let later = std::time::SystemTime::now() + Duration::from_secs(5);
@@ -78,11 +81,7 @@ fn what_came_of_an_older_version_is_not_believed() {
 #[test]
 fn a_part_of_another_form_is_not_believed() {
     let Some(sshd) = Sshd::start() else { return };
-    let sandbox = Sandbox::new();
-    let bytes = pattern(SIZE, 1);
-    sandbox.write("a", &bytes);
-    let to = format!("far:{}", sandbox.path("b").display());
-    interrupted(&sshd, &sandbox, &to);
+    let (sandbox, bytes, to) = begun(&sshd);
     let part = File::options().write(true).open(sandbox.path(".b.weir-part")).unwrap();
     part.write_all_at(b"weir-part-log-0\n", SIZE as u64).unwrap();
     part.write_all_at(&[0; 4 * MIB], 0).unwrap();

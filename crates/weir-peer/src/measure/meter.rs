@@ -34,6 +34,8 @@ pub struct Meter {
     paths: Vec<Vec<u8>>,
     control: Arc<Control>,
     events: Events,
+    /// A question was asked of the other end, and is not answered yet.
+    asked: AtomicBool,
     /// To the driver, where it is this end.
     found: Mutex<Option<Found>>,
     answered: Condvar,
@@ -59,6 +61,7 @@ impl Meter {
             paths,
             control,
             events,
+            asked: AtomicBool::new(false),
             found: Mutex::default(),
             answered: Condvar::new(),
             at_work: Mutex::default(),
@@ -126,9 +129,8 @@ impl Meter {
                 self.lanes.remove(id);
                 Ok(())
             }
-            Message::Measure(Measure::Found(found)) => {
-                *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(*found);
-                self.answered.notify_all();
+            Message::Measure(Measure::Found(found)) if self.asked.swap(false, Relaxed) => {
+                self.hears(*found);
                 Ok(())
             }
             _ => Err(self.events.out_of_turn("what belongs to a copy, while only measuring")),
@@ -174,13 +176,19 @@ impl Meter {
         found.unwrap_or_else(Found::Refused)
     }
 
-    /// Asks the other end; what it found, or `None` until it has.
+    /// Asks the other end.
     pub(super) fn ask(&self, ask: Ask) {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.asked.store(true, Relaxed);
         self.control.send(&Message::Measure(Measure::Ask(ask)));
     }
 
-    /// The other end's answer, waited for this long.
+    /// An answer for the driver, this end's own or the other's.
+    pub(super) fn hears(&self, found: Found) {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        self.answered.notify_all();
+    }
+
+    /// The answer to the last question, waited for this long.
     pub(super) fn heard(&self, patience: Duration) -> Option<Found> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.answered.wait_timeout_while(found, patience, |found| found.is_none());

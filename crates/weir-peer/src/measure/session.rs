@@ -15,9 +15,10 @@ use crate::end::{Context, End, Event, Events, listen_to};
 use crate::error::Error;
 use crate::hello;
 use crate::maker::{LaneMaker, Way};
+use crate::opening::{cipher, heard, lanes_at_first, next, reach, start_of};
 use crate::secure::{Keyring, Secret};
 use crate::sender::spawn;
-use crate::session::{self, LaneOptions, next};
+use crate::session::LaneOptions;
 use crate::ssh::{Far, Host};
 use crate::wire::measure::{Ask, Bounds, Found, Measure};
 use crate::wire::message::{Message, Options, Role, Transport};
@@ -118,25 +119,20 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn open(job: &'a Job, stop: &Arc<AtomicBool>) -> Result<Session<'a>, Error> {
-        let mut far = job.host.start(&job.version, stop)?;
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
-        let gone = || Error::Lost { host: job.host.shown().to_owned(), why: None };
-        let control = Arc::new(Control::new(far.input.take().ok_or_else(gone)?));
+        let (mut far, control) = reach(&job.host, &job.version, stop, &to)?;
         let own = hello::own(&job.version, crate::ciphers::measure());
         control.send(&Message::Hello(own.clone()));
-        let Message::Hello(theirs) = next(&mut far, &to)? else {
-            return Err(to.out_of_turn("something before hello"));
+        let theirs = heard(&mut far, &to)?;
+        let (paths, own_paths) = match job.role {
+            Role::Sender => (vec![job.target.clone()], job.sources.clone()),
+            Role::Receiver => (job.sources.clone(), vec![job.target.clone()]),
         };
-        hello::check(job.host.shown(), &theirs)?;
-        let (role, paths, own_paths) = match job.role {
-            Role::Sender => (Role::Receiver, vec![job.target.clone()], job.sources.clone()),
-            Role::Receiver => (Role::Sender, job.sources.clone(), vec![job.target.clone()]),
-        };
-        let cipher = session::cipher(&job.lanes, &own, &theirs);
+        let cipher = cipher(&job.lanes, &own, &theirs);
         let secret = Secret::draw()?;
         let keyring = Keyring::new(&secret, cipher);
-        let start = session::start_of(role, paths, &job.lanes, &Options::default(), (&secret, cipher));
+        let start = start_of(job.role.other(), paths, &job.lanes, &Options::default(), (&secret, cipher));
         control.send(&Message::Measure(Measure::Begin(Box::new(start))));
         let context = Context { keyring: keyring.clone(), role: job.role, events: to.clone() };
         let meter = Meter::new(Arc::clone(&control), to.clone(), keyring, job.role, own_paths);
@@ -145,10 +141,10 @@ impl<'a> Session<'a> {
             return Err(to.out_of_turn("something else than where it listens"));
         };
         let shared = own.boot == theirs.boot;
-        let count = session::lanes_at_first(&job.lanes, hello::share_network(&own, &theirs));
+        let count = lanes_at_first(&job.lanes, hello::share_network(&own, &theirs));
         let lanes = LaneOptions { count, ..job.lanes.clone() };
         let maker = LaneMaker::new(lanes, context, end.clone(), Arc::clone(&control), listening, &job.host);
-        let output = far.output.take().ok_or_else(gone)?;
+        let output = far.output.take().ok_or_else(|| to.gone(None))?;
         spawn("control", move || listen_to(output, &end, &to));
         Ok(Session { job, far, control, meter, events, maker, shared })
     }
@@ -229,32 +225,24 @@ impl<'a> Session<'a> {
     /// Asks whichever end has this role.
     fn ask(&mut self, role: Role, ask: Ask, time: Duration, stop: &AtomicBool) -> Result<Found, Error> {
         if self.job.role == role {
-            let (meter, answer) = (Arc::clone(&self.meter), Arc::new(Answer::default()));
-            let told = Arc::clone(&answer);
-            spawn("measure", move || told.set(meter.answer(ask)));
-            return self.wait(time, stop, |patience| answer.take(patience));
+            let meter = Arc::clone(&self.meter);
+            spawn("measure", move || meter.hears(meter.answer(ask)));
+        } else {
+            self.meter.ask(ask);
         }
-        self.meter.ask(ask);
-        let meter = Arc::clone(&self.meter);
-        self.wait(time, stop, |patience| meter.heard(patience))
+        self.wait(time, stop)
     }
 
     /// Waits for an answer, with an eye on what else happens.
-    fn wait(
-        &mut self,
-        time: Duration,
-        stop: &AtomicBool,
-        mut heard: impl FnMut(Duration) -> Option<Found>,
-    ) -> Result<Found, Error> {
+    fn wait(&mut self, time: Duration, stop: &AtomicBool) -> Result<Found, Error> {
         let until = Instant::now() + time + PATIENCE;
         loop {
-            if let Some(found) = heard(LOOK) {
+            if let Some(found) = self.meter.heard(LOOK) {
                 return Ok(found);
             }
             self.look(stop, Duration::ZERO)?;
             if Instant::now() > until {
-                let why = Some("it does not answer".to_owned());
-                return Err(Error::Lost { host: self.job.host.shown().to_owned(), why });
+                return Err(self.maker.events().gone(Some("it does not answer".to_owned())));
             }
         }
     }
@@ -277,9 +265,7 @@ impl<'a> Session<'a> {
         }
         match self.events.recv_timeout(patience) {
             Ok(Event::Failed(error)) => Err(error),
-            Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => {
-                Err(Error::Lost { host: self.job.host.shown().to_owned(), why: None })
-            }
+            Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => Err(self.maker.events().gone(None)),
             Ok(event) => self.maker.handle(event),
             Err(RecvTimeoutError::Timeout) => Ok(()),
         }
@@ -290,25 +276,5 @@ impl<'a> Session<'a> {
             Found::Refused(failure) => Error::Far(failure),
             _ => self.maker.events().out_of_turn("an answer to another question"),
         }
-    }
-}
-
-/// Where a thread of this process puts its answer.
-#[derive(Default)]
-struct Answer {
-    found: std::sync::Mutex<Option<Found>>,
-    told: std::sync::Condvar,
-}
-
-impl Answer {
-    fn set(&self, found: Found) {
-        *self.found.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(found);
-        self.told.notify_all();
-    }
-
-    fn take(&self, patience: Duration) -> Option<Found> {
-        let found = self.found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let waited = self.told.wait_timeout_while(found, patience, |found| found.is_none());
-        waited.unwrap_or_else(std::sync::PoisonError::into_inner).0.take()
     }
 }

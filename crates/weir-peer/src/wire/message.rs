@@ -144,6 +144,16 @@ pub enum Role {
     Receiver,
 }
 
+impl Role {
+    /// What the other end of the same copy does.
+    pub fn other(self) -> Role {
+        match self {
+            Role::Sender => Role::Receiver,
+            Role::Receiver => Role::Sender,
+        }
+    }
+}
+
 /// How records travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Transport {

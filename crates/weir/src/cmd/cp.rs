@@ -3,7 +3,6 @@
 mod foretold;
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -21,7 +20,7 @@ use weir_peer::maker::Way;
 use weir_peer::sender::CodecShare;
 use weir_peer::session::{self, Job, LaneOptions, Report};
 use weir_peer::ssh::Host;
-use weir_peer::wire::message::{Deed, FailureKind, Options, Role};
+use weir_peer::wire::message::{Deed, FailureKind, Options};
 use weir_report::progress::Progress;
 use weir_report::schema::{FileRecord, Outcome, Record};
 use weir_report::{json, terminal};
@@ -31,17 +30,9 @@ use weir_units::{Bytes, Rate};
 
 use self::foretold::Foretold;
 use crate::args::{Cp, VERSION};
+use crate::cmd::route::Route;
 use crate::live::Live;
 use crate::voice::{self, Usage};
-
-/// A path and the host it is on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    /// `[user@]host`; none for this machine.
-    pub(super) host: Option<String>,
-    /// As it was written.
-    pub(super) path: Vec<u8>,
-}
 
 /// Copies what `cp` names. Returns the exit code.
 pub fn run(cp: &Cp) -> anyhow::Result<u8> {
@@ -111,23 +102,13 @@ impl Pace {
 }
 
 fn job(cp: &Cp) -> Result<Job, Usage> {
-    let places: Vec<Place> = cp.paths.iter().map(place).collect();
-    let Some((target, sources)) = places.split_last() else { return Err(Usage("nothing to copy".into())) };
+    let Route { role, host, from, sources, target } = Route::of(&cp.paths)?;
     let list = list(cp, sources.len())?;
-    let from = sources.first().and_then(|first| first.host.clone());
-    if sources.iter().any(|source| source.host != from) {
-        return Err(Usage("sources are on different hosts; copy from one after the other".into()));
-    }
-    let (role, host, from) = match (from, &target.host) {
-        (None, host) => (Role::Sender, host.clone(), None),
-        (Some(host), None) => (Role::Receiver, Some(host), None),
-        (from, to) => (Role::Sender, to.clone(), from),
-    };
     Ok(Job {
         host: Host { name: host, ssh: cp.ssh() },
         from: from.map(|name| Host { name: Some(name), ssh: cp.ssh() }),
-        sources: sources.iter().map(|source| source_path(&source.path, list.is_some())).collect(),
-        target: target.path.clone(),
+        sources: sources.iter().map(|source| source_path(source, list.is_some())).collect(),
+        target,
         role,
         options: Options {
             archive: cp.archive,
@@ -185,25 +166,6 @@ fn filter(cp: &Cp) -> Result<Filter, Usage> {
         filter.exclude(pattern.as_bytes()).map_err(|error| Usage(error.to_string()))?;
     }
     Ok(filter)
-}
-
-/// `[user@]host:path`, as scp reads it: a colon before any slash parts host and path; an IPv6 address is in brackets.
-pub(super) fn place(text: &OsString) -> Place {
-    let bytes = text.as_bytes();
-    let local = || Place { host: None, path: bytes.to_vec() };
-    let start = bytes.iter().position(|byte| *byte == b'[').filter(|at| *at == 0 || bytes[at - 1] == b'@');
-    let colon = match start
-        .and_then(|start| bytes[start..].iter().position(|byte| *byte == b']').map(|at| at + start))
-    {
-        Some(close) if bytes.get(close + 1) == Some(&b':') => Some(close + 1),
-        Some(_) => None,
-        None => bytes.iter().position(|byte| *byte == b':' || *byte == b'/').filter(|at| bytes[*at] == b':'),
-    };
-    let Some(colon) = colon.filter(|colon| *colon > 0) else { return local() };
-    let Ok(host) = std::str::from_utf8(&bytes[..colon]) else { return local() };
-    // ssh takes an IPv6 address without its brackets.
-    let host = host.replace(['[', ']'], "");
-    Place { host: Some(host), path: bytes[colon + 1..].to_vec() }
 }
 
 /// The record of the run, as `--json` prints it.
@@ -353,31 +315,5 @@ fn exit_code(report: &Report) -> u8 {
         Err(Error::Lost { .. } | Error::NoLane { .. }) if report.totals.bytes > 0 => 4,
         Err(Error::Far(failure) | Error::Refused(failure)) => failed(failure.kind),
         Err(_) => 1,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts_are_parted_from_paths_as_scp_does() {
-        let read = |text: &str| {
-            let place = place(&OsString::from(text));
-            (place.host.unwrap_or_default(), String::from_utf8(place.path).unwrap())
-        };
-        for (text, host, path) in [
-            ("h:x", "h", "x"),
-            ("u@h:", "u@h", ""),
-            ("u@[::1]:a:b", "u@::1", "a:b"),
-            ("[::1]:/x", "::1", "/x"),
-            ("./a:b", "", "./a:b"),
-            ("/a:b", "", "/a:b"),
-            (":x", "", ":x"),
-            ("x", "", "x"),
-            ("[x", "", "[x"),
-        ] {
-            assert_eq!(read(text), (host.to_owned(), path.to_owned()), "{text}");
-        }
     }
 }

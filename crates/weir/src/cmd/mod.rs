@@ -10,5 +10,6 @@ pub mod lab;
 pub mod manual;
 pub mod peer;
 pub mod plan;
+pub mod route;
 pub mod serve;
 pub mod why;

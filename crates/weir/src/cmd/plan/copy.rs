@@ -18,8 +18,9 @@ use weir_report::survey::{SurveyRecord, buffer_notes};
 use weir_report::{json, plan, survey};
 
 use crate::args::{self, By, VERSION};
-use crate::cmd::cp::{Place, place};
 use crate::cmd::forecast::{self, Forecast};
+use crate::cmd::route::Route;
+use crate::live::Live;
 use crate::voice::{self, Usage};
 
 /// SIGINT or SIGTERM came.
@@ -30,9 +31,16 @@ pub fn run(args: &args::Plan) -> anyhow::Result<u8> {
     let job = job(args)?;
     let stop = Arc::new(AtomicBool::new(false));
     voice::on_interrupt(&stop)?;
-    let mut said = Said::new(args, &job)?;
-    let surveyed = measure::survey(&job, &stop, &mut |what| said.next(what));
-    said.clear();
+    if !args.voice.quiet {
+        let host = job.host.shown();
+        writeln!(
+            std::io::stderr(),
+            "measuring for about 5 s: the data, the target, and bursts over the path to {host}"
+        )?;
+    }
+    let mut live = Live::new(!args.voice.quiet && std::io::stderr().is_terminal(), 0);
+    let surveyed = measure::survey(&job, &stop, &mut |what| live.say(what));
+    live.clear();
     let surveyed = match surveyed {
         Ok(surveyed) => surveyed,
         Err(Error::Interrupted) => return Ok(INTERRUPTED),
@@ -71,19 +79,10 @@ fn print(args: &args::Plan, copy: &SurveyRecord, told: PlanRecord, seconds: f64)
 
 /// What the far end is started for.
 fn job(args: &args::Plan) -> Result<Job, Usage> {
-    let places: Vec<Place> = args.paths.iter().map(place).collect();
-    let Some((target, sources)) = places.split_last() else { return Err(Usage("nothing to plan".into())) };
-    let from = sources.first().and_then(|first| first.host.clone());
-    if sources.iter().any(|source| source.host != from) {
-        return Err(Usage("sources are on different hosts; plan for one after the other".into()));
+    let Route { role, host, from, sources, target } = Route::of(&args.paths)?;
+    if from.is_some() {
+        return Err(Usage("source and target are both remote; run weir plan on one of them".into()));
     }
-    let (role, host) = match (from, &target.host) {
-        (None, host) => (Role::Sender, host.clone()),
-        (Some(host), None) => (Role::Receiver, Some(host)),
-        (Some(_), Some(_)) => {
-            return Err(Usage("source and target are both remote; run weir plan on one of them".into()));
-        }
-    };
     let transport = match args.transports[..] {
         [By::Ssh] => Some(Transport::Ssh),
         [By::Weir] => Some(Transport::Tcp),
@@ -91,8 +90,8 @@ fn job(args: &args::Plan) -> Result<Job, Usage> {
     };
     Ok(Job {
         host: Host { name: host, ssh: args.ssh_flags.words() },
-        sources: sources.iter().map(|source| source.path.clone()).collect(),
-        target: target.path.clone(),
+        sources,
+        target,
         role,
         lanes: LaneOptions {
             transport,
@@ -125,35 +124,4 @@ fn notes(job: &Job, surveyed: &Surveyed) -> Vec<String> {
         notes.push("the tree is larger than what was listed: times are of the part that was".into());
     }
     notes
-}
-
-/// What is said while it measures: one line beforehand, and on a terminal what comes next.
-struct Said {
-    live: bool,
-}
-
-impl Said {
-    fn new(args: &args::Plan, job: &Job) -> anyhow::Result<Said> {
-        let mut stderr = std::io::stderr().lock();
-        if !args.voice.quiet {
-            let host = job.host.shown();
-            writeln!(
-                stderr,
-                "measuring for about 5 s: the data, the target, and bursts over the path to {host}"
-            )?;
-        }
-        Ok(Said { live: !args.voice.quiet && stderr.is_terminal() })
-    }
-
-    fn next(&mut self, what: &str) {
-        if self.live {
-            let _ = write!(std::io::stderr(), "\r\x1b[K{what}");
-        }
-    }
-
-    fn clear(&mut self) {
-        if std::mem::take(&mut self.live) {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
-    }
 }

@@ -1,0 +1,98 @@
+//! From where to where: a command's paths, as scp reads them.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use weir_peer::wire::message::Role;
+
+use crate::voice::Usage;
+
+/// Which hosts a copy is between, and its paths there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// What this machine does.
+    pub role: Role,
+    /// The other machine, of two the one that receives; `None` for this one.
+    pub host: Option<String>,
+    /// Of two others the one that sends.
+    pub from: Option<String>,
+    /// The sources' paths.
+    pub sources: Vec<Vec<u8>>,
+    /// The target's path.
+    pub target: Vec<u8>,
+}
+
+impl Route {
+    /// From arguments: sources, which have to be on one host, and the target.
+    pub fn of(paths: &[OsString]) -> Result<Route, Usage> {
+        let places: Vec<Place> = paths.iter().map(place).collect();
+        let Some((target, sources)) = places.split_last() else {
+            return Err(Usage("no source and no target".into()));
+        };
+        let from = sources.first().and_then(|first| first.host.clone());
+        if sources.iter().any(|source| source.host != from) {
+            return Err(Usage("sources are on different hosts; take one host after the other".into()));
+        }
+        let (role, host, from) = match (from, target.host.clone()) {
+            (None, host) => (Role::Sender, host, None),
+            (Some(host), None) => (Role::Receiver, Some(host), None),
+            (from, to) => (Role::Sender, to, from),
+        };
+        let sources = sources.iter().map(|source| source.path.clone()).collect();
+        Ok(Route { role, host, from, sources, target: target.path.clone() })
+    }
+}
+
+/// A path and the host it is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    /// `[user@]host`; none for this machine.
+    host: Option<String>,
+    /// As it was written.
+    path: Vec<u8>,
+}
+
+/// `[user@]host:path`, as scp reads it: a colon before any slash parts host and path; an IPv6 address is in brackets.
+fn place(text: &OsString) -> Place {
+    let bytes = text.as_bytes();
+    let local = || Place { host: None, path: bytes.to_vec() };
+    let start = bytes.iter().position(|byte| *byte == b'[').filter(|at| *at == 0 || bytes[at - 1] == b'@');
+    let colon = match start
+        .and_then(|start| bytes[start..].iter().position(|byte| *byte == b']').map(|at| at + start))
+    {
+        Some(close) if bytes.get(close + 1) == Some(&b':') => Some(close + 1),
+        Some(_) => None,
+        None => bytes.iter().position(|byte| *byte == b':' || *byte == b'/').filter(|at| bytes[*at] == b':'),
+    };
+    let Some(colon) = colon.filter(|colon| *colon > 0) else { return local() };
+    let Ok(host) = std::str::from_utf8(&bytes[..colon]) else { return local() };
+    // ssh takes an IPv6 address without its brackets.
+    let host = host.replace(['[', ']'], "");
+    Place { host: Some(host), path: bytes[colon + 1..].to_vec() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_parted_from_paths_as_scp_does() {
+        let read = |text: &str| {
+            let place = place(&OsString::from(text));
+            (place.host.unwrap_or_default(), String::from_utf8(place.path).unwrap())
+        };
+        for (text, host, path) in [
+            ("h:x", "h", "x"),
+            ("u@h:", "u@h", ""),
+            ("u@[::1]:a:b", "u@::1", "a:b"),
+            ("[::1]:/x", "::1", "/x"),
+            ("./a:b", "", "./a:b"),
+            ("/a:b", "", "/a:b"),
+            (":x", "", ":x"),
+            ("x", "", "x"),
+            ("[x", "", "[x"),
+        ] {
+            assert_eq!(read(text), (host.to_owned(), path.to_owned()), "{text}");
+        }
+    }
+}
