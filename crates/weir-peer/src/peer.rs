@@ -109,7 +109,13 @@ fn begin(
     let end = match start.role {
         role if measures => {
             let (control, events) = (Arc::clone(control), events.clone());
-            End::Meter(Meter::new(control, events, keyring.clone(), role, start.paths))
+            End::Meter(Meter::new(
+                control,
+                events,
+                keyring.clone(),
+                role,
+                (start.paths, start.options.filter),
+            ))
         }
         Role::Sender => {
             let (walks, roots) = roots::look(&start.paths).map_err(Error::Refused)?;

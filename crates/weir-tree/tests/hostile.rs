@@ -3,7 +3,6 @@
 
 mod support;
 
-use std::collections::HashSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -71,7 +70,14 @@ fn no_step_goes_over_a_link() {
         target.open_existing(&"way".parse().unwrap()).err(),
         target.mend(&file("way/precious"), &Entry { mode: 0o600, ..file("way/precious") }).err(),
         target.remove(&inside).err(),
-        target.extras(&"way".parse().unwrap(), &HashSet::new(), &Filter::default()).err(),
+        target
+            .extras(
+                &"way".parse().unwrap(),
+                &mut target::Kept::default(),
+                &Filter::default(),
+                &mut |_| Ok(()),
+            )
+            .err(),
     ] {
         let words = refused.expect("a step went over the link").to_string();
         assert!(words.contains("way"), "{words}");
@@ -229,11 +235,41 @@ fn extras_are_what_is_neither_kept_nor_protected() {
     fs::create_dir(root.join("old")).unwrap();
     let mut filter = Filter::default();
     filter.exclude(b"*.log").unwrap();
-    let keep = HashSet::from([b"kept".to_vec()]);
-    let extras = target.extras(&Name::root(), &keep, &filter).unwrap();
-    let extras: Vec<_> = extras.iter().map(ToString::to_string).collect();
+    let mut kept = target::Kept::default();
+    kept.insert(b"kept");
+    let mut extras = Vec::new();
+    let mut take = |names: Vec<Name>| {
+        extras.extend(names.iter().map(ToString::to_string));
+        Ok(())
+    };
+    target.extras(&Name::root(), &mut kept, &filter, &mut take).unwrap();
+    target.extras(&"nowhere".parse().unwrap(), &mut kept, &filter, &mut take).unwrap();
     assert_eq!(extras, [".gone.weir-part", "extra", "old"]);
-    assert_eq!(target.extras(&"nowhere".parse().unwrap(), &keep, &filter).unwrap(), []);
+}
+
+/// More than is listed, or removed, at a time.
+#[test]
+fn folders_of_many_names_lose_just_what_is_not_kept() {
+    const MANY: usize = 10_000;
+    let Place { root, target, .. } = &place();
+    let name = |index: usize| format!("{index:05}");
+    for index in 0..MANY {
+        fs::write(root.join(name(index)), "").unwrap();
+    }
+    let mut kept = target::Kept::default();
+    (0..MANY).step_by(7).for_each(|index| kept.insert(name(index).as_bytes()));
+    let mut pieces = 0;
+    let mut remove = |names: Vec<Name>| {
+        pieces += 1;
+        names.iter().try_for_each(|name| target.remove(name).map(drop))
+    };
+    target.extras(&Name::root(), &mut kept, &Filter::default(), &mut remove).unwrap();
+    assert!(pieces > 1);
+    assert_eq!(names(root), (0..MANY).step_by(7).map(name).collect::<Vec<_>>());
+    for index in 0..MANY {
+        fs::create_dir_all(root.join("deep").join(name(index))).unwrap();
+    }
+    assert_eq!(target.remove(&"deep".parse().unwrap()).unwrap(), MANY as u64 + 1);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use weir_lab::path::{GilbertElliott, Policer, QueueLimit, Share, ShareError};
 use weir_units::{Bytes, ParseError, Rate};
 
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
-pub use copy::Cp;
+pub use copy::{Cp, Patterns};
 pub use habits::Habits;
 pub use plan::{By, Plan};
 pub use ssh::Ssh;

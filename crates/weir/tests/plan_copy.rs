@@ -65,6 +65,8 @@ fn a_tree_is_sampled_by_its_bytes() {
     // Nearly all bytes are noise.
     assert_eq!(copy["predicted"]["codec"], "none");
     assert!(!sandbox.path("new").exists());
+    let record = planned(&sshd, &sandbox, &["--exclude", "small*", "tree", &far(&sandbox, "new/place")]);
+    assert_eq!(record["copy"]["files"].as_u64(), Some(1), "what a copy leaves out is none of its plan");
 }
 
 #[test]

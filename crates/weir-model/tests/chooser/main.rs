@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use data::Data;
 use proptest::prelude::*;
-use weir_model::chooser::CANDIDATES;
+use weir_model::chooser::{CANDIDATES, Chooser, Link, Packed};
 use world::{Fixed, Moment, World};
 
 /// Payload bytes with the chooser, and with the best of all fixed choices.
@@ -61,13 +61,46 @@ fn loopback_on_two_cores_wants_none() {
 
 #[test]
 fn lanes_within_one_machine_begin_without_a_codec() {
-    let mut chooser = weir_model::chooser::Chooser::new(CANDIDATES.to_vec(), 2.0);
+    let mut chooser = Chooser::new(CANDIDATES.to_vec(), 2.0);
     chooser.begin_plain();
     let choice = chooser.choose_for(Duration::ZERO, Some(0.4));
     assert_eq!((choice.codec, choice.probe), (0, false));
     // And looks at few blocks while it stays so.
     let looks = (0..1000).filter(|ms| chooser.wants_look(Duration::from_millis(*ms))).count();
     assert!((100..=200).contains(&looks), "{looks}");
+}
+
+/// A machine whose memory is slow to come carries 400 MB/s with both processors full; a link that was slowed within it leaves them idle.
+#[test]
+fn within_one_machine_only_idle_processors_pack() {
+    for (busy, packs) in [(1.9, false), (0.3, true)] {
+        let mut chooser = Chooser::new(CANDIDATES.to_vec(), 2.0);
+        chooser.begin_plain();
+        let (mut rate, mut packed) = (400e6, false);
+        for tick in 1..=30u64 {
+            if !packs {
+                rate *= if tick % 2 == 0 { 1.6 } else { 0.6 };
+            } else {
+                rate = 12e6;
+            }
+            let now = Duration::from_millis(100 * tick);
+            for _ in 0..4 {
+                let choice = chooser.choose_for(now, Some(0.4));
+                packed |= choice.codec != 0 && !choice.probe;
+                let (size, cpu) = if choice.codec == 0 { (1 << 20, 0) } else { (400_000, 2500) };
+                chooser.packed(&Packed {
+                    codec: choice.codec,
+                    level: choice.level,
+                    raw: 1 << 20,
+                    packed: size,
+                    cpu: Duration::from_micros(cpu),
+                    now,
+                });
+            }
+            chooser.link(&Link { now, rate, backlog: true, busy: Some(busy) });
+        }
+        assert_eq!(packed, packs, "{busy} of 2 processors busy");
+    }
 }
 
 #[test]

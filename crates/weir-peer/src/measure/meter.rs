@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use weir_tree::Filter;
+
 use super::burst::Arrivals;
 use super::{source, target};
 use crate::control::Control;
@@ -32,6 +34,8 @@ pub struct Meter {
     pub(super) arrivals: Arrivals,
     /// The sources; the target alone, for a receiver.
     paths: Vec<Vec<u8>>,
+    /// What is left out of them.
+    filter: Filter,
     control: Arc<Control>,
     events: Events,
     /// A question was asked of the other end, and is not answered yet.
@@ -45,13 +49,13 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// An end that measures these paths.
+    /// An end that measures these paths, without what the filter leaves out.
     pub fn new(
         control: Arc<Control>,
         events: Events,
         keyring: Keyring,
         role: Role,
-        paths: Vec<Vec<u8>>,
+        (paths, filter): (Vec<Vec<u8>>, Filter),
     ) -> Arc<Meter> {
         Arc::new(Meter {
             role,
@@ -59,6 +63,7 @@ impl Meter {
             lanes: Lanes::default(),
             arrivals: Arrivals::default(),
             paths,
+            filter,
             control,
             events,
             asked: AtomicBool::new(false),
@@ -163,7 +168,7 @@ impl Meter {
         let not_mine = || Failure::new(FailureKind::Session, "this end does not do that in this session");
         let found = match (ask, self.role) {
             (Ask::Source(bounds), Role::Sender) => {
-                source::look(&self.paths, bounds, &self.over).map(Found::Source)
+                source::look(&self.paths, &self.filter, bounds, &self.over).map(Found::Source)
             }
             (Ask::Target(bounds), Role::Receiver) => match &self.paths[..] {
                 [path] => target::look(path, bounds, &self.over).map(Found::Target),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use weir_model::survey::{Burst, Source, Survey, Target};
 use weir_observe::tcp_info;
+use weir_tree::Filter;
 
 use super::meter::Meter;
 use crate::control::Control;
@@ -66,6 +67,8 @@ pub struct Job {
     pub target: Vec<u8>,
     /// What this machine would do in the copy.
     pub role: Role,
+    /// What is left out of the sources.
+    pub filter: Filter,
     /// How lanes are to be made.
     pub lanes: LaneOptions,
     /// As `weir --version` prints it.
@@ -132,10 +135,12 @@ impl<'a> Session<'a> {
         let cipher = cipher(&job.lanes, &own, &theirs);
         let secret = Secret::draw()?;
         let keyring = Keyring::new(&secret, cipher);
-        let start = start_of(job.role.other(), paths, &job.lanes, &Options::default(), (&secret, cipher));
+        let options = Options { filter: job.filter.clone(), ..Options::default() };
+        let start = start_of(job.role.other(), paths, &job.lanes, &options, (&secret, cipher));
         control.send(&Message::Measure(Measure::Begin(Box::new(start))));
         let context = Context { keyring: keyring.clone(), role: job.role, events: to.clone() };
-        let meter = Meter::new(Arc::clone(&control), to.clone(), keyring, job.role, own_paths);
+        let meter =
+            Meter::new(Arc::clone(&control), to.clone(), keyring, job.role, (own_paths, job.filter.clone()));
         let end = End::Meter(Arc::clone(&meter));
         let Message::Listening(listening) = next(&mut far, &to)? else {
             return Err(to.out_of_turn("something else than where it listens"));

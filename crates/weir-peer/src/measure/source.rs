@@ -53,10 +53,15 @@ struct Listed {
 }
 
 /// Measures the sources, in about the time allowed. `over` ends it early.
-pub(super) fn look(paths: &[Vec<u8>], bounds: Bounds, over: &AtomicBool) -> Result<Source, Failure> {
+pub(super) fn look(
+    paths: &[Vec<u8>],
+    filter: &Filter,
+    bounds: Bounds,
+    over: &AtomicBool,
+) -> Result<Source, Failure> {
     let time = bounds.most_time();
     let (walks, _) = roots::look(paths)?;
-    let listed = list(&walks, time.mul_f64(LISTING), over);
+    let listed = list(&walks, filter, time.mul_f64(LISTING), over);
     let (blocks, read) = sample(&walks, &listed);
     let sampled: u64 = blocks.iter().map(|block| block.len() as u64).sum();
     let corpus = Corpus::of_blocks("sources", listed.bytes, blocks);
@@ -83,11 +88,11 @@ pub(super) fn look(paths: &[Vec<u8>], bounds: Bounds, over: &AtomicBool) -> Resu
     })
 }
 
-fn list(roots: &[Root], time: Duration, over: &AtomicBool) -> Listed {
+fn list(roots: &[Root], filter: &Filter, time: Duration, over: &AtomicBool) -> Listed {
     let (start, cpu) = (Instant::now(), thread_cpu_now());
     let mut listed = Listed { complete: true, ..Listed::default() };
     for (index, root) in roots.iter().enumerate() {
-        for step in Walk::new(vec![root.clone()], Filter::default(), Wanted::default()) {
+        for step in Walk::new(vec![root.clone()], filter.clone(), Wanted::default()) {
             // The clock is asked once in a while: it costs a tenth of what an entry does.
             if listed.entries % 64 == 63 && (start.elapsed() > time || over.load(Relaxed)) {
                 listed.complete = false;

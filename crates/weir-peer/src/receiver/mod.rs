@@ -10,7 +10,7 @@ mod landing;
 mod store;
 mod waits;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use weir_observe::thread::{current_tid, thread_cpu_now};
 use weir_transfer::stage_clock::{Stage, StageClock};
+use weir_tree::target::Kept;
 use weir_tree::{Name, Target};
 
 use crate::control::Control;
@@ -65,7 +66,7 @@ pub struct Receiver {
     found: Mutex<Found>,
     workers: Mutex<Vec<Arc<Worker>>>,
     /// Folders of whose content only a part has been told.
-    keeps: Mutex<HashMap<Name, HashSet<Vec<u8>>>>,
+    keeps: Mutex<HashMap<Name, Kept>>,
     over: AtomicBool,
 }
 

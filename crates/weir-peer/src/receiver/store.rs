@@ -176,21 +176,25 @@ impl Receiver {
             ));
         }
         let mut keeps = self.keeps.lock().unwrap_or_else(PoisonError::into_inner);
-        keeps.entry(folder.clone()).or_default().extend(keep.names.iter().cloned());
+        keeps.entry(folder.clone()).or_default().extend(keep.names.iter().map(Vec::as_slice));
         if keep.more {
             return Ok(());
         }
-        let names = keeps.remove(folder).unwrap_or_default();
+        let mut kept = keeps.remove(folder).unwrap_or_default();
         drop(keeps);
-        for extra in place.target.extras(folder, &names, &self.options.filter).map_err(Failure::local)? {
-            if self.options.dry_run {
-                self.events.send(Event::Would(Deed::Delete, extra));
-                self.counts.deleted.fetch_add(1, Relaxed);
-            } else {
-                let gone = place.target.remove(&extra).map_err(Failure::local)?;
-                self.counts.deleted.fetch_add(gone, Relaxed);
+        let mut each = |extras: Vec<Name>| {
+            for extra in extras {
+                if self.options.dry_run {
+                    self.events.send(Event::Would(Deed::Delete, extra));
+                    self.counts.deleted.fetch_add(1, Relaxed);
+                } else {
+                    let gone = place.target.remove(&extra)?;
+                    self.counts.deleted.fetch_add(gone, Relaxed);
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        let done = place.target.extras(folder, &mut kept, &self.options.filter, &mut each);
+        done.map_err(Failure::local)
     }
 }

@@ -189,7 +189,7 @@ pub struct Options {
     pub dry_run: bool,
     /// What is left out.
     pub filter: Filter,
-    /// Bytes per second of payload at most.
+    /// Bytes per second at most on all lanes together, after compression.
     pub rate_cap: Option<u64>,
     /// The codec of all blocks: number and level; none for the one that the chooser takes.
     pub codec: Option<(u8, i32)>,

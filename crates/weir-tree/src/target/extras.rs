@@ -1,50 +1,50 @@
 //! What is in a target beyond what was copied, and its removal (`--delete`).
 
-use std::collections::HashSet;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, RawDir, SeekFrom, seek, unlinkat};
 use rustix::io::Errno;
 
-use super::{Target, pending};
+use super::{Kept, Target};
 use crate::entry::{self, Name};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::source;
 
 impl Target {
-    /// What is in `directory` here and not among `keep` (last components): what `--delete` would remove. What the
-    /// filter leaves out is protected, and so are the parts of kept files.
+    /// What is in `directory` here and not `kept`: what `--delete` would remove. What the filter leaves out is protected, and so
+    /// are the parts of kept files. `each` is given some thousand names at a time, in order, and may remove them; the listing
+    /// goes on behind them.
     pub fn extras(
         &self,
         directory: &Name,
-        keep: &HashSet<Vec<u8>>,
+        kept: &mut Kept,
         filter: &Filter,
-    ) -> Result<Vec<Name>, Error> {
+        each: &mut dyn FnMut(Vec<Name>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let open = match self.lock().get(directory.as_bytes()) {
             Ok(open) => open,
-            Err(Errno::NOENT) => return Ok(Vec::new()),
+            Err(Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(Error::on_the_way(directory, errno)),
         };
-        let mut parts: Option<HashSet<Vec<u8>>> = None;
+        let failed = |errno| Error::of("read", directory, errno);
+        let mut buffer = [MaybeUninit::uninit(); LISTING];
+        let mut entries = listing(&open, &mut buffer).map_err(failed)?;
         let mut extras = Vec::new();
-        for (base, is_directory) in list(&open).map_err(|errno| Error::of("read", directory, errno))? {
-            let is_part = |parts: &mut Option<HashSet<Vec<u8>>>| {
-                let parts = parts
-                    .get_or_insert_with(|| keep.iter().flat_map(|last| pending::part_names(last)).collect());
-                parts.contains(&base)
-            };
-            if keep.contains(&base) || pending::is_part_name(&base) && is_part(&mut parts) {
+        while let Some((base, is_directory)) = next(&open, &mut entries).map_err(failed)? {
+            if kept.contains(&base) || kept.has_part(&base) {
                 continue;
             }
             let name = directory.join(&base)?;
             if filter.takes(&name, is_directory) {
                 extras.push(name);
             }
+            if extras.len() >= MOST {
+                each(in_order(&mut extras))?;
+            }
         }
-        extras.sort_unstable();
-        Ok(extras)
+        each(in_order(&mut extras))
     }
 
     /// Removes what is there; a directory with all that is in it. Returns how many entries went. No link is followed.
@@ -72,7 +72,11 @@ impl Target {
             let failed = |errno| Error::of("remove", &directory, errno);
             let open = self.lock().get(directory.as_bytes()).map_err(failed)?;
             let before = todo.len();
-            for (base, is_directory) in list(&open).map_err(failed)? {
+            let mut buffer = [MaybeUninit::uninit(); LISTING];
+            let mut entries = listing(&open, &mut buffer).map_err(failed)?;
+            // Those folders that are too many for now are found when it is listed again.
+            while todo.len() < before + MOST {
+                let Some((base, is_directory)) = next(&open, &mut entries).map_err(failed)? else { break };
                 if is_directory {
                     todo.push(directory.join(&base)?);
                 } else {
@@ -93,14 +97,27 @@ impl Target {
     }
 }
 
-/// What is in an open directory, and whether it is a directory.
-fn list(directory: &OwnedFd) -> Result<Vec<(Vec<u8>, bool)>, Errno> {
-    let mut buffer = [MaybeUninit::uninit(); 32 << 10];
-    // The descriptor is shared by all who use the directory, its position too; only listing uses that.
+/// Names at a time, of 255 bytes at most.
+const MOST: usize = 4096;
+
+/// Bytes of a directory that are listed at a time.
+const LISTING: usize = 32 << 10;
+
+type Listing<'a> = RawDir<'a, BorrowedFd<'a>>;
+
+/// A listing of an open directory from its beginning. The descriptor is shared by all who use the directory, its position too; only
+/// listing uses that, and only one thread lists a directory.
+fn listing<'a>(
+    directory: &'a OwnedFd,
+    buffer: &'a mut [MaybeUninit<u8>; LISTING],
+) -> Result<Listing<'a>, Errno> {
     seek(directory, SeekFrom::Start(0))?;
-    let mut entries = RawDir::new(directory.as_fd(), &mut buffer);
-    let mut found = Vec::new();
-    while let Some(entry) = entries.next() {
+    Ok(RawDir::new(directory.as_fd(), buffer))
+}
+
+/// What is next in it, and whether that is a directory.
+fn next(directory: &OwnedFd, listing: &mut Listing<'_>) -> Result<Option<(Vec<u8>, bool)>, Errno> {
+    while let Some(entry) = listing.next() {
         let entry = entry?;
         let base = entry.file_name().to_bytes();
         if base == b"." || base == b".." {
@@ -110,7 +127,13 @@ fn list(directory: &OwnedFd) -> Result<Vec<(Vec<u8>, bool)>, Errno> {
             FileType::Unknown => entry::file_type(&source::stat(directory, base)?).is_dir(),
             known => known == FileType::Directory,
         };
-        found.push((base.to_vec(), is_directory));
+        return Ok(Some((base.to_vec(), is_directory)));
     }
-    Ok(found)
+    Ok(None)
+}
+
+fn in_order(names: &mut Vec<Name>) -> Vec<Name> {
+    let mut names = std::mem::take(names);
+    names.sort_unstable();
+    names
 }

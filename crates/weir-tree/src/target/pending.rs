@@ -30,7 +30,7 @@ const WRITING: Mode = Mode::from_raw_mode(0o600);
 /// Bytes copied at a time, so that a kill is heard.
 const COPIED: usize = 1 << 20;
 
-const PART: &[u8] = b".weir-part";
+pub(super) const PART: &[u8] = b".weir-part";
 
 /// A file being written. Dropped without [`Pending::finish`] it is gone, unless it is a part.
 #[derive(Debug)]

@@ -53,12 +53,9 @@ pub struct Cp {
     /// Only print what would be copied and deleted.
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Leave out what PATTERN matches (as rsync's simple ones: *, **, ?, [..]; a leading / anchors, a trailing / means folders).
-    #[arg(long, value_name = "PATTERN")]
-    pub exclude: Vec<OsString>,
-    /// Take what PATTERN matches, though --exclude matches it too.
-    #[arg(long, value_name = "PATTERN")]
-    pub include: Vec<OsString>,
+    /// What is left out.
+    #[command(flatten)]
+    pub patterns: Patterns,
     /// Copy only what FILE names (- for standard input), a path relative to SRC on each line; folders on the way come along.
     #[arg(long, value_name = "FILE")]
     pub files_from: Option<OsString>,
@@ -68,7 +65,7 @@ pub struct Cp {
     /// Compress by this codec alone (none, lz4, zstd, zlib ..., zstd:9 for a level) [default: what suits link and data best].
     #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = parse_codec)]
     pub codec: Option<(u8, i32)>,
-    /// Take at most RATE in all (such as 10M or 100Mbit).
+    /// Put at most RATE on the network, all connections together (such as 10M or 100Mbit); what compresses arrives faster.
     #[arg(long, value_name = "RATE")]
     pub limit_rate: Option<Rate>,
     /// Wait until the bytes are on the disk before a file gets its name.
@@ -104,6 +101,17 @@ pub struct Cp {
     /// Output.
     #[command(flatten)]
     pub voice: Voice,
+}
+
+/// What is left out of the sources.
+#[derive(Debug, Args)]
+pub struct Patterns {
+    /// Leave out what PATTERN matches (as rsync's simple ones: *, **, ?, [..]; a leading / anchors, a trailing / means folders).
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<OsString>,
+    /// Take what PATTERN matches, though --exclude matches it too.
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<OsString>,
 }
 
 /// `--transport`.

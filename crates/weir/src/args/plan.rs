@@ -9,7 +9,7 @@ use weir_lab::path::Share;
 use weir_peer::wire::message::Ports;
 use weir_units::{Bytes, Rate};
 
-use super::copy::parse_ports;
+use super::copy::{Patterns, parse_ports};
 use super::{Ssh, Voice, parse_lanes, parse_time};
 use crate::cmd::plan::{parse_cores, parse_rate, parse_size};
 
@@ -84,6 +84,9 @@ pub struct Plan {
     /// Of SRC and DST: listen for data connections on these ports only (such as 5000-5010).
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
     pub port_range: Option<Ports>,
+    /// What is left out of SRC.
+    #[command(flatten)]
+    pub patterns: Patterns,
     /// How ssh is called.
     #[command(flatten)]
     pub ssh_flags: Ssh,

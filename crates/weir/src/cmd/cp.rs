@@ -4,7 +4,6 @@ mod foretold;
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,12 +24,12 @@ use weir_report::progress::Progress;
 use weir_report::schema::{FileRecord, Outcome, Record};
 use weir_report::{json, terminal};
 
-use weir_tree::{Filter, Name};
+use weir_tree::Name;
 use weir_units::{Bytes, Rate};
 
 use self::foretold::Foretold;
 use crate::args::{Cp, VERSION};
-use crate::cmd::route::Route;
+use crate::cmd::route::{self, Route};
 use crate::live::Live;
 use crate::voice::{self, Usage};
 
@@ -117,7 +116,7 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
             checksum: cp.checksum,
             delete: cp.delete,
             dry_run: cp.dry_run,
-            filter: filter(cp)?,
+            filter: route::filter(&cp.patterns)?,
             codec: cp.codec,
             rate_cap: cp.limit_rate.map(|rate| rate.0.max(1.0) as u64),
             sync: cp.sync,
@@ -154,18 +153,6 @@ fn list(cp: &Cp, sources: usize) -> Result<Option<List>, Usage> {
 fn source_path(path: &[u8], listed: bool) -> Vec<u8> {
     let slash = if listed && !path.is_empty() && !path.ends_with(b"/") { &b"/"[..] } else { b"" };
     [path, slash].concat()
-}
-
-/// Includes before excludes: the first that matches decides, so this is what both together mean whatever their order.
-fn filter(cp: &Cp) -> Result<Filter, Usage> {
-    let mut filter = Filter::default();
-    for pattern in &cp.include {
-        filter.include(pattern.as_bytes()).map_err(|error| Usage(error.to_string()))?;
-    }
-    for pattern in &cp.exclude {
-        filter.exclude(pattern.as_bytes()).map_err(|error| Usage(error.to_string()))?;
-    }
-    Ok(filter)
 }
 
 /// The record of the run, as `--json` prints it.

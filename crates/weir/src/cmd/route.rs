@@ -1,10 +1,12 @@
-//! From where to where: a command's paths, as scp reads them.
+//! From where to where, and without what: a command's paths, as scp reads them, and its patterns.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use weir_peer::wire::message::Role;
+use weir_tree::Filter;
 
+use crate::args::Patterns;
 use crate::voice::Usage;
 
 /// Which hosts a copy is between, and its paths there.
@@ -69,6 +71,18 @@ fn place(text: &OsString) -> Place {
     // ssh takes an IPv6 address without its brackets.
     let host = host.replace(['[', ']'], "");
     Place { host: Some(host), path: bytes[colon + 1..].to_vec() }
+}
+
+/// Includes before excludes: the first that matches decides, so this is what both together mean whatever their order.
+pub fn filter(patterns: &Patterns) -> Result<Filter, Usage> {
+    let mut filter = Filter::default();
+    for pattern in &patterns.include {
+        filter.include(pattern.as_bytes()).map_err(|error| Usage(error.to_string()))?;
+    }
+    for pattern in &patterns.exclude {
+        filter.exclude(pattern.as_bytes()).map_err(|error| Usage(error.to_string()))?;
+    }
+    Ok(filter)
 }
 
 #[cfg(test)]

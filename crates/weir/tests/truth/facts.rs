@@ -20,6 +20,8 @@ pub(crate) struct Facts {
     pub(crate) link_full: f64,
     /// Mean smoothed round trip of the sender, milliseconds.
     pub(crate) rtt_ms: f64,
+    /// By how much the emulator was late, of a round trip on average, milliseconds.
+    pub(crate) late_ms: f64,
     /// Packets dropped in the settled part.
     pub(crate) dropped: f64,
     /// Packets dropped since the bed was made.
@@ -51,6 +53,7 @@ impl Facts {
             used: settled.rate() / plan.cell.rate().0,
             link_full: settled.link.share(),
             rtt_ms: 1000.0 * settled.rtt(),
+            late_ms: 1000.0 * settled.late,
             dropped: (settled.lost + settled.policed + settled.overflowed) as f64,
             dropped_in_all: settled.dropped_in_all as f64,
             send_buffer_full: settled.share(settled.send_buffer_full),
@@ -97,19 +100,20 @@ impl Facts {
             match json.get(name) {
                 Some(value) => *field = value.as_f64()?,
                 // Runs that were kept before it was looked at.
-                None if name == "link_full" => {}
+                None if matches!(name, "link_full" | "late_ms") => {}
                 None => return None,
             }
         }
         Some(facts)
     }
 
-    fn fields(&mut self) -> [(&'static str, &mut f64); 16] {
+    fn fields(&mut self) -> [(&'static str, &mut f64); 17] {
         [
             ("looks", &mut self.looks),
             ("used", &mut self.used),
             ("link_full", &mut self.link_full),
             ("rtt_ms", &mut self.rtt_ms),
+            ("late_ms", &mut self.late_ms),
             ("dropped", &mut self.dropped),
             ("dropped_in_all", &mut self.dropped_in_all),
             ("send_buffer_full", &mut self.send_buffer_full),

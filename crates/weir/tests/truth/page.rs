@@ -10,6 +10,7 @@ use crate::archive::{Archive, Kept};
 use crate::case::Programs;
 use crate::cell::{Cause, Cell};
 use crate::expect::{Side, cannot_know, expected_in};
+use crate::label::is_late;
 use crate::score::{Score, Sums, Tally, word};
 
 /// All verdicts of a set of runs.
@@ -24,6 +25,8 @@ pub(crate) struct Page {
     /// When the first and the last of the runs were recorded.
     recorded: Option<(SystemTime, SystemTime)>,
     pub(crate) void: Vec<(Cell, Programs, String)>,
+    /// Of those, runs in which the emulator did not get its processor in time.
+    pub(crate) late: usize,
     pub(crate) runs: usize,
 }
 
@@ -48,6 +51,7 @@ impl Page {
             page.recorded = Some((first.min(run.recorded), last.max(run.recorded)));
             if let Err(why) = &run.truth {
                 page.void.push((run.cell, run.programs, why.clone()));
+                page.late += usize::from(is_late(run.cell, &run.facts));
             }
             for (side, evidence) in &run.evidence {
                 let verdict = explain(evidence);

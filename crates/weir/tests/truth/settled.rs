@@ -3,8 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_lab::bed::Bed;
-use weir_lab::link;
+use weir_lab::bed::{Bed, Counters, DirectionCounters, Lateness};
 use weir_observe::sock_diag::TcpSocket;
 use weir_units::Rate;
 
@@ -56,7 +55,7 @@ impl LinkUse {
 pub(crate) struct Settled {
     /// The link over the whole run.
     pub(crate) link: LinkUse,
-    begun: Option<(Instant, link::Counters)>,
+    begun: Option<(Instant, Counters)>,
     /// Seconds.
     pub(crate) span: f64,
     /// What the link did from far to near: bytes of packets delivered, packets dropped by each impairment.
@@ -66,6 +65,8 @@ pub(crate) struct Settled {
     pub(crate) overflowed: u64,
     /// Packets dropped since the bed was made.
     pub(crate) dropped_in_all: u64,
+    /// By how much the emulator was late, of a round trip on average, seconds: what the path has added that nobody asked for.
+    pub(crate) late: f64,
     /// Looks at a pair of sockets.
     pub(crate) looks: u32,
     /// Looks at which the send queue had left less than a third of the send buffer: a writer sleeps until then.
@@ -86,13 +87,15 @@ pub(crate) struct Settled {
 impl Settled {
     /// The settled part begins, if it has not yet.
     pub(crate) fn begin(&mut self, bed: &Bed) {
-        self.begun.get_or_insert_with(|| (Instant::now(), bed.counters().down.link));
+        self.begun.get_or_insert_with(|| (Instant::now(), bed.counters()));
     }
 
     /// And ends.
     pub(crate) fn end(&mut self, bed: &Bed) {
-        let Some((since, before)) = &self.begun else { return };
-        let after = bed.counters().down.link;
+        let Some((since, begun)) = &self.begun else { return };
+        let ended = bed.counters();
+        self.late = late(&begun.up, &ended.up) + late(&begun.down, &ended.down);
+        let (before, after) = (begun.down.link, ended.down.link);
         self.span = since.elapsed().as_secs_f64();
         self.carried = after.bytes_out - before.bytes_out;
         self.lost = after.lost - before.lost;
@@ -142,4 +145,11 @@ impl Settled {
     pub(crate) fn share(&self, looks: u32) -> f64 {
         if self.looks > 0 { f64::from(looks) / f64::from(self.looks) } else { 0.0 }
     }
+}
+
+/// By how much packets left a direction late on average, seconds.
+fn late(begun: &DirectionCounters, ended: &DirectionCounters) -> f64 {
+    let total_nanos = ended.lateness.total_nanos - begun.lateness.total_nanos;
+    let packets = ended.link.packets_out - begun.link.packets_out;
+    Lateness { total_nanos, ..Lateness::default() }.mean(packets).as_secs_f64()
 }

@@ -19,7 +19,7 @@ use weir_report::{json, plan, survey};
 
 use crate::args::{self, By, VERSION};
 use crate::cmd::forecast::{self, Forecast};
-use crate::cmd::route::Route;
+use crate::cmd::route::{self, Route};
 use crate::live::Live;
 use crate::voice::{self, Usage};
 
@@ -93,6 +93,7 @@ fn job(args: &args::Plan) -> Result<Job, Usage> {
         sources,
         target,
         role,
+        filter: route::filter(&args.patterns)?,
         lanes: LaneOptions {
             transport,
             ports: args.port_range,
