@@ -193,7 +193,7 @@ mod tests {
             let facts = Facts { used: 0.4, link_full, dropped_in_all: 9.0, ..Facts::default() };
             label(Cause::BurstLoss, Congestion::Reno, facts)
         };
-        assert_eq!((of(0.2), of(0.3)), (Ok(Truth::LossBound), Ok(Truth::LossAndLink)));
+        assert_eq!((of(0.15), of(0.3)), (Ok(Truth::LossBound), Ok(Truth::LossAndLink)));
     }
 
     #[test]
