@@ -14,7 +14,7 @@ use crate::lane::listen::Listener;
 use crate::sender::spawn;
 use crate::session::LaneOptions;
 use crate::ssh::Host;
-use crate::wire::message::{Listening, Message, Ports, Transport};
+use crate::wire::message::{Listening, Message, Ports, Role, Transport};
 
 /// How long one direction is tried: a lost SYN is sent again after a second (RFC 6298), so this survives one.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(1500);
@@ -237,8 +237,15 @@ impl LaneMaker {
             Way::There | Way::Relay => self.dial(id),
             Way::Back => self.call_back(id),
             Way::Ssh => {
+                // The end to which its records come has to have the lane first: they may follow the word at once.
+                let receives = self.context.role == Role::Receiver;
+                if receives {
+                    self.end.add_ssh_lane(0);
+                }
                 self.control.send(&Message::Open(0, Transport::Ssh));
-                self.end.add_ssh_lane(0);
+                if !receives {
+                    self.end.add_ssh_lane(0);
+                }
                 self.context.events.send(Event::LaneUp(0));
             }
         }

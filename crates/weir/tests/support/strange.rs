@@ -117,8 +117,11 @@ pub(crate) fn far(sandbox: &Sandbox, play: impl FnOnce(&mut Talk) + Send + 'stat
     assert!(made.expect("mkfifo runs").success());
     let program = folder.join("ssh");
     let (h, s) = (heard.display(), said.display());
-    std::fs::write(&program, format!("#!/bin/sh\ncat '{s}' 2>/dev/null &\nexec cat >'{h}' 2>/dev/null\n"))
-        .expect("a file");
+    std::fs::write(
+        &program,
+        format!("#!/bin/sh\nread -r digest size\ncat '{s}' 2>/dev/null &\nexec cat >'{h}' 2>/dev/null\n"),
+    )
+    .expect("a file");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).expect("a program");
     std::thread::spawn(move || {
         // As the program opens them: each waits for the other side.
