@@ -1,6 +1,6 @@
 //! The names in a folder that are to stay, in a few bytes each: folders of millions of files exist.
 
-use super::pending::{self, PART};
+use super::pending::PART;
 
 /// Names (last components) of one folder. Of each the first eight bytes of its BLAKE3 digest: two names that share them, which takes
 /// some 2^32 tries to find, keep each other, which loses nothing.
@@ -22,10 +22,10 @@ impl Kept {
         self.has(of(last))
     }
 
-    /// Whether it is the name of the part of one of them, in either form (see [`pending::part_names`]).
+    /// Whether it is the name of the part of one of them, in either form (see `pending::part_names`).
     pub(super) fn has_part(&mut self, last: &[u8]) -> bool {
         let middle = last.strip_prefix(b".").and_then(|rest| rest.strip_suffix(PART));
-        let Some(middle) = middle.filter(|_| pending::is_part_name(last)) else { return false };
+        let Some(middle) = middle else { return false };
         let digits = middle.first_chunk::<16>().filter(|_| middle.len() == 2 * blake3::OUT_LEN);
         let short = digits.and_then(|digits| u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
         self.contains(middle) || short.is_some_and(|digest| self.has(digest))
@@ -54,6 +54,7 @@ fn of(last: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pending;
     use super::*;
 
     #[test]
