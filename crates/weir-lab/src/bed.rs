@@ -4,6 +4,7 @@ mod forward;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::Error;
 use crate::link;
@@ -62,6 +63,28 @@ pub struct Lateness {
     pub total_nanos: u64,
     /// Of the one that was latest.
     pub worst_nanos: u64,
+}
+
+/// What the lab promises of a delay, and what of a round trip is far from counting as a standing queue.
+const LATE: Duration = Duration::from_micros(300);
+const LATE_SHARE: u32 = 20;
+
+/// Whether an emulator that was `late` on each round trip has shown another path than it was asked for: one whose threads do not get a
+/// processor delays packets as a queue does.
+pub fn too_late(late: Duration, round_trip: Duration) -> bool {
+    late > LATE + round_trip / LATE_SHARE
+}
+
+impl Counters {
+    /// By how much packets were late since `begun`, of a round trip on average.
+    pub fn late_since(&self, begun: &Counters) -> Duration {
+        let late = |begun: &DirectionCounters, ended: &DirectionCounters| {
+            let total_nanos = ended.lateness.total_nanos - begun.lateness.total_nanos;
+            let packets = ended.link.packets_out - begun.link.packets_out;
+            Lateness { total_nanos, ..Lateness::default() }.mean(packets)
+        };
+        late(&begun.up, &self.up) + late(&begun.down, &self.down)
+    }
 }
 
 impl Bed {

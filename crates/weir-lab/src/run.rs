@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use weir_model::evidence::Evidence;
 use weir_model::limit::Limit;
 use weir_model::verdict::{MainLimit, Verdict, explain};
 use weir_units::Rate;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, Counters, too_late};
 use crate::congestion;
 use crate::leftovers::Folder;
 use crate::netns::Namespace;
@@ -44,6 +45,8 @@ pub struct Seen {
     pub bytes: u64,
     /// Wall time of the work.
     pub seconds: f64,
+    /// By how much the emulated path was late, of a round trip on average, where that was too much for anything to be shown.
+    pub late: Option<Duration>,
     /// What each side's evidence says; `weir` only where weir itself did the work or watched it.
     pub verdicts: BTreeMap<Side, Verdict>,
     /// What was measured.
@@ -141,6 +144,12 @@ impl Outcome {
             && self.figures.iter().all(FigureCheck::holds)
             && self.then.as_ref().is_none_or(|then| then.holds() && then.outcome.holds())
     }
+
+    /// By how much the emulated path was late in one of the runs, where that was too much: what was seen says nothing then of what was
+    /// expected.
+    pub fn late(&self) -> Option<Duration> {
+        self.seen.late.or_else(|| self.then.as_ref()?.outcome.late())
+    }
 }
 
 impl Lab {
@@ -204,7 +213,9 @@ impl Lab {
         let done = stage.play();
         let (near, far) = (near.finish(), far.finish());
         let done = done?;
-        Ok(judge(done, near?, far?))
+        let late = bed.counters().late_since(&Counters::default());
+        let late = too_late(late, scenario.path.round_trip()).then_some(late);
+        Ok(Seen { late, ..judge(done, near?, far?) })
     }
 }
 
@@ -226,7 +237,7 @@ fn judge(done: Done, near: Evidence, far: Evidence) -> Seen {
         evidence.insert(Side::Weir, own);
     }
     let verdicts = evidence.iter().map(|(side, evidence)| (*side, explain(evidence))).collect();
-    Seen { bytes: done.bytes, seconds: done.wall.as_secs_f64(), verdicts, values, evidence }
+    Seen { bytes: done.bytes, seconds: done.wall.as_secs_f64(), late: None, verdicts, values, evidence }
 }
 
 fn limits(scenario: &Scenario, seen: &Seen) -> Vec<LimitCheck> {

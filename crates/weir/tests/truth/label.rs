@@ -2,6 +2,10 @@
 //!
 //! A cause that did not bind makes the run void, with the reason: it counts neither for nor against the judge.
 
+use std::time::Duration;
+
+use weir_lab::bed::too_late;
+
 use crate::case::Programs;
 use crate::cell::{Cause, Cell, Congestion};
 use crate::expect::Truth;
@@ -27,14 +31,9 @@ const QUARTER: f64 = 0.25 - 0.05;
 /// With a queue that comes and goes, the least that makes the link one of two causes.
 const HALF: f64 = 0.5;
 
-/// An emulator that does not get its processor delays packets as a queue does, which none of the causes is: what the lab promises of a
-/// delay is 0.3 ms, and a twentieth of a round trip is a fifth of what counts as a standing queue.
-const LATE_MS: f64 = 0.3;
-const LATE: f64 = 0.05;
-
 /// Whether the emulator was too late for any truth: this machine's doing, not the lab's.
 pub(crate) fn is_late(cell: Cell, facts: &Facts) -> bool {
-    facts.late_ms > LATE_MS + LATE * 1000.0 * cell.rtt().as_secs_f64()
+    too_late(Duration::from_secs_f64(facts.late_ms / 1000.0), cell.rtt())
 }
 
 /// The truth of a run, or why it is void.

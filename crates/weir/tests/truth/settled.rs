@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_lab::bed::{Bed, Counters, DirectionCounters, Lateness};
+use weir_lab::bed::{Bed, Counters};
 use weir_observe::sock_diag::TcpSocket;
 use weir_units::Rate;
 
@@ -94,7 +94,7 @@ impl Settled {
     pub(crate) fn end(&mut self, bed: &Bed) {
         let Some((since, begun)) = &self.begun else { return };
         let ended = bed.counters();
-        self.late = late(&begun.up, &ended.up) + late(&begun.down, &ended.down);
+        self.late = ended.late_since(begun).as_secs_f64();
         let (before, after) = (begun.down.link, ended.down.link);
         self.span = since.elapsed().as_secs_f64();
         self.carried = after.bytes_out - before.bytes_out;
@@ -145,11 +145,4 @@ impl Settled {
     pub(crate) fn share(&self, looks: u32) -> f64 {
         if self.looks > 0 { f64::from(looks) / f64::from(self.looks) } else { 0.0 }
     }
-}
-
-/// By how much packets left a direction late on average, seconds.
-fn late(begun: &DirectionCounters, ended: &DirectionCounters) -> f64 {
-    let total_nanos = ended.lateness.total_nanos - begun.lateness.total_nanos;
-    let packets = ended.link.packets_out - begun.link.packets_out;
-    Lateness { total_nanos, ..Lateness::default() }.mean(packets).as_secs_f64()
 }

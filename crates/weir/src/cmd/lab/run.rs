@@ -48,7 +48,7 @@ pub fn run(run: &LabRun) -> anyhow::Result<u8> {
         rows.push(row);
     }
     let right = rows.iter().filter(|row| row.word() == "ok").count();
-    let bad = rows.iter().any(|row| matches!(row.word(), "wrong" | "failed"));
+    let bad = rows.iter().any(|row| matches!(row.word(), "wrong" | "late" | "failed"));
     if run.voice.json {
         let record = record(&scenarios, &rows, start.elapsed().as_secs_f64(), bad);
         json::render(&record, &mut std::io::stdout().lock()).context("cannot print the record")?;
@@ -72,7 +72,7 @@ fn row(ran: Result<Outcome, WorkError>) -> Row {
 /// `; wrong: w2, p3; skipped: w1`.
 fn others(scenarios: &[Scenario], rows: &[Row]) -> String {
     let mut text = String::new();
-    for word in ["wrong", "failed", "skipped"] {
+    for word in ["wrong", "late", "failed", "skipped"] {
         let names: Vec<&str> = scenarios
             .iter()
             .zip(rows)

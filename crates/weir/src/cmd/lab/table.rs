@@ -1,5 +1,7 @@
 //! A scenario's outcome, as lines for people and as a member of the record.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use weir_lab::run::{FigureCheck, LimitCheck, Outcome, Seen, ThenOutcome};
 use weir_lab::scenario::{Scenario, Side};
@@ -22,6 +24,7 @@ impl Row {
     pub fn word(&self) -> &'static str {
         match self {
             Row::Ran(outcome) if outcome.holds() => "ok",
+            Row::Ran(outcome) if outcome.late().is_some() => "late",
             Row::Ran(_) => "wrong",
             Row::Skipped(_) => "skipped",
             Row::Failed(_) => "failed",
@@ -44,12 +47,21 @@ pub fn lines(scenario: &Scenario, row: &Row) -> Vec<String> {
 
 fn outcome_lines(outcome: &Outcome) -> Vec<String> {
     let mut lines: Vec<String> = outcome.figures.iter().map(figure_line).collect();
+    lines.extend(outcome.seen.late.map(late_line));
     lines.extend(outcome.limits.iter().map(|check| limit_line(check, &outcome.seen)));
     if let Some(then) = &outcome.then {
         lines.push(then_line(then));
         lines.extend(outcome_lines(&then.outcome).into_iter().map(|line| format!("  {line}")));
     }
     lines
+}
+
+/// Said of a run whatever came of it.
+fn late_line(late: Duration) -> String {
+    format!(
+        "     the emulated path was {:.1} ms late on each round trip, for want of a processor: run it again on an idle machine",
+        1000.0 * late.as_secs_f64()
+    )
 }
 
 fn figure_line(check: &FigureCheck) -> String {
@@ -144,6 +156,7 @@ fn outcome_member(outcome: &Outcome) -> Value {
     json!({
         "bytes": outcome.seen.bytes,
         "seconds": outcome.seen.seconds,
+        "late_seconds": outcome.seen.late.map(|late| late.as_secs_f64()),
         "values": outcome.seen.values,
         "figures": figures.collect::<Vec<_>>(),
         "limits": limits.collect::<Vec<_>>(),
