@@ -26,10 +26,13 @@ pub const PIECE: usize = 256 << 10;
 /// the two ends wake each other for every 16 pages.
 const PIPE: usize = 1 << 20;
 
-/// What each of `lanes` lanes asks for at a time. Lanes of equal speed finish their blocks together and then need the next
-/// ones within the window; the larger a block, the less the round trip between two of them shows.
+/// Blocks of each lane that the window holds. The lane with the next byte may be slower than the others by this much before they
+/// have to wait for it, and lanes that join find room.
+const BLOCKS: u64 = 4;
+
+/// What each of `lanes` lanes asks for at a time: the larger, the less the round trip between two of them shows.
 pub fn block(lanes: u32) -> u64 {
-    (WINDOW / u64::from(lanes.max(1))).clamp(PIECE as u64, WINDOW / 4)
+    (WINDOW / (BLOCKS * u64::from(lanes.max(1)))).max(PIECE as u64)
 }
 
 /// Whether `path` takes bytes in order and only so: a pipe, a terminal, a character device. A file in its place would be
