@@ -30,7 +30,7 @@ enum Data {
 /// Over what.
 #[derive(Debug, Clone, Copy)]
 enum Link {
-    /// A token bucket on a loopback interface of its own.
+    /// A token bucket at either end of a cable.
     Bucket { mbit: u32 },
     /// An emulated path.
     Path { mbit: f64, one_way: u64, loss: f64 },
@@ -58,9 +58,9 @@ struct Ends {
     place: Place,
 }
 
-/// Where they are: in one namespace, or at the ends of an emulated path.
+/// Where they are: in two namespaces with a cable between them, or at the ends of an emulated path.
 enum Place {
-    One(Namespace),
+    Cable { near: Namespace, _far: Namespace },
     Bed(Bed),
 }
 
@@ -68,7 +68,7 @@ impl Ends {
     /// Where weir is started.
     fn near(&self) -> &Namespace {
         match &self.place {
-            Place::One(namespace) => namespace,
+            Place::Cable { near, .. } => near,
             Place::Bed(bed) => bed.near(),
         }
     }
@@ -78,16 +78,20 @@ impl Link {
     fn ends(self) -> Option<Ends> {
         match self {
             Link::Bucket { mbit } => {
-                let near = Namespace::new().ok()?;
+                let (near, far) = (Namespace::new().ok()?, Namespace::new().ok()?);
+                connect(&near, &far);
                 let rate = format!("{mbit}mbit");
-                // Ethernet's packets; a bucket of one tick of the kernel's timer, a queue of 50 ms.
-                tc(&near, &["ip", "link", "set", "lo", "mtu", "1500"]);
+                // A bucket of one tick of the kernel's timer, a queue of 50 ms.
                 let burst = (mbit as usize * 125_000 / 250).max(3200).to_string();
-                let qdisc =
-                    ["tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", &rate, "burst", &burst];
-                tc(&near, &[&qdisc[..], &["latency", "50ms"]].concat());
-                let sshd = Sshd::start_in(&near, "127.0.0.1")?;
-                Some(Ends { sshd, place: Place::One(near) })
+                for (place, name, address) in [(&near, "near", "10.77.0.1/24"), (&far, "far", FAR_END)] {
+                    tc(place, &["ip", "address", "add", address, "dev", name]);
+                    tc(place, &["ip", "link", "set", name, "up"]);
+                    let qdisc =
+                        ["tc", "qdisc", "add", "dev", name, "root", "tbf", "rate", &rate, "burst", &burst];
+                    tc(place, &[&qdisc[..], &["latency", "50ms"]].concat());
+                }
+                let sshd = Sshd::start_in(&far, FAR_END.trim_end_matches("/24"))?;
+                Some(Ends { sshd, place: Place::Cable { near, _far: far } })
             }
             Link::Path { mbit, one_way, loss } => {
                 let direction = Direction {
@@ -102,6 +106,22 @@ impl Link {
             }
         }
     }
+}
+
+/// The far end of a cable.
+const FAR_END: &str = "10.77.0.2/24";
+
+/// A cable between two namespaces, `near` at one end of it and `far` at the other. `ip` knows a namespace by a process in it.
+fn connect(near: &Namespace, far: &Namespace) {
+    let mut inside = Command::new("cat");
+    inside.stdin(std::process::Stdio::piped());
+    far.enter(&mut inside).unwrap();
+    let mut inside = inside.spawn().unwrap();
+    let pid = inside.id().to_string();
+    tc(near, &["ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", &pid]);
+    // It reads the end of its input.
+    drop(inside.stdin.take());
+    inside.wait().unwrap();
 }
 
 fn tc(namespace: &Namespace, words: &[&str]) {
