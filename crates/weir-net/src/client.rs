@@ -19,13 +19,7 @@ use crate::state::State;
 use crate::stream::Stream;
 
 /// A server that was reached answers within this: it may have to finish with the connection before.
-const ANSWER: Duration = Duration::from_secs(10);
-
-/// A server's results come within this: one of iperf3 writes its report first, and of 128 streams each way.
-const RESULTS: Duration = Duration::from_secs(30);
-
-/// A UDP stream is opened within this.
-const UDP: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A hello without an answer is said again after this: iperf3 never does, and its server takes a second one for a datagram
 /// of data, so not sooner than any answer takes.
@@ -69,6 +63,8 @@ pub struct Options {
     pub interval: Duration,
     /// How long a connection may take.
     pub connect: Duration,
+    /// How long the server may be silent where it has to say something.
+    pub patience: Duration,
     /// Which copies are made all the same.
     pub copies: Copies,
     /// Datagrams may be bundled.
@@ -89,6 +85,7 @@ impl Options {
             own_block: false,
             interval: Duration::from_secs(1),
             connect: Duration::from_secs(10),
+            patience: PATIENCE,
             copies: Copies::default(),
             bundles: true,
             login: None,
@@ -114,19 +111,20 @@ impl Progress for Silent {}
 /// Makes the test. An error means that there is nothing to report; what was seen of a test that broke off or was
 /// interrupted is in the outcome, whose [`Ending`] says so.
 pub fn run(options: &Options, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<Outcome, Error> {
+    let patience = options.patience;
     let (stream, to) = connect(options)?;
     let mut control = Control::new(stream, stop).map_err(|source| Error::Connect { to, source })?;
     let cookie = Cookie::random();
     control.write(cookie.bytes())?;
-    control.expect(State::ParamExchange, "its question for the test", ANSWER)?;
+    control.expect(State::ParamExchange, "its question for the test", patience)?;
     let segment = socket::segment(control.stream());
     let parameters = settled(options, segment)?;
     control.tell(&parameters.to_json())?;
     // What is asked of the own sockets alone.
-    control.expect(State::CreateStreams, "its word to open the data streams", ANSWER)?;
+    control.expect(State::CreateStreams, "its word to open the data streams", patience)?;
     let streams = open_streams(options, &parameters, &cookie, to, stop)?;
-    control.expect(State::TestStart, "the start of the test", ANSWER)?;
-    control.expect(State::TestRunning, "the start of the test", ANSWER)?;
+    control.expect(State::TestStart, "the start of the test", patience)?;
+    control.expect(State::TestRunning, "the start of the test", patience)?;
     let start = Start {
         role: Role::Client,
         peer: to,
@@ -147,13 +145,14 @@ pub fn run(options: &Options, progress: &mut dyn Progress, stop: &AtomicBool) ->
     };
     let run = Run::begin(start, streams, manner)?;
     progress.started(&run.start);
-    Ok(conduct(run, control, progress, stop))
+    Ok(conduct(run, control, patience, progress, stop))
 }
 
 /// The test itself, its end, and both ends' results.
 fn conduct(
     mut run: Run,
     mut control: Control<'_>,
+    patience: Duration,
     progress: &mut dyn Progress,
     stop: &AtomicBool,
 ) -> Outcome {
@@ -161,7 +160,7 @@ fn conduct(
     let mut tell = |interval: &Interval| progress.interval(&begun, interval);
     let stopped = run.flow(&mut control, stop, &mut tell, over);
     if let Stopped::Done = stopped {
-        let results = finish(&mut run, &mut control, stop, &mut tell);
+        let results = finish(&mut run, &mut control, patience, stop, &mut tell);
         run.end(&mut |_| ());
         return match results {
             Ok(results) => {
@@ -196,18 +195,21 @@ fn conduct(
 fn finish(
     run: &mut Run,
     control: &mut Control<'_>,
+    patience: Duration,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&Interval),
 ) -> Result<Results, Error> {
+    // A server of iperf3 writes its report before its results, and of 128 streams each way.
+    let results = patience * 3;
     run.stop_sending();
     control.say(State::TestEnd)?;
     run.drain(stop, tell);
-    control.expect(State::ExchangeResults, "its word to exchange results", RESULTS)?;
+    control.expect(State::ExchangeResults, "its word to exchange results", results)?;
     control.tell(&run.results().to_json())?;
-    let value = control.hear(frame::RESULTS, "its results", RESULTS)?;
+    let value = control.hear(frame::RESULTS, "its results", results)?;
     let peer = control.peer();
     let results = Results::parse(&value).map_err(|cause| Error::Results { peer, cause })?;
-    control.expect(State::DisplayResults, "the end", ANSWER)?;
+    control.expect(State::DisplayResults, "the end", patience)?;
     control.say(State::IperfDone)?;
     Ok(results)
 }
@@ -330,7 +332,7 @@ fn open_udp(
     let begun = Instant::now();
     let mut said: Option<Instant> = None;
     let mut room = [0; 64];
-    while begun.elapsed() < UDP {
+    while begun.elapsed() < options.patience {
         if stop.load(std::sync::atomic::Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
@@ -355,7 +357,7 @@ fn open_udp(
             Err(cause) => return Err(fail(cause)),
         }
     }
-    Err(Error::NoUdp { to, patience: UDP })
+    Err(Error::NoUdp { to, patience: options.patience })
 }
 
 fn broken(error: &Error) -> Ending {

@@ -16,7 +16,7 @@ use crate::state::State;
 use crate::stream::{Carrier, Orders, Phase, Stream};
 use crate::sys::process_times;
 use crate::watch::{LOOK, Watch};
-use crate::{arrivals::Arrivals, socket};
+use crate::{arrivals::Arrivals, socket, tcp};
 
 /// A receiver takes in what is on its way for so long after the sender's end. A peer that is a weir too closes when it has
 /// sent all, which on a slow path with deep buffers takes seconds; of others silence is waited for.
@@ -73,6 +73,15 @@ struct Baseline {
     arrivals: Arrivals,
 }
 
+/// A block of random bytes, where one is sent over TCP.
+fn payload(parameters: &Parameters, streams: &[Stream], own: bool) -> Vec<u8> {
+    let sends = streams.iter().any(|stream| stream.connection.sends && !stream.is_udp());
+    let block = if own { tcp::BLOCK } else { parameters.block as usize };
+    let mut bytes = vec![0; if sends { block } else { 0 }];
+    fastrand::Rng::new().fill(&mut bytes);
+    bytes
+}
+
 /// Why the data stopped.
 #[derive(Debug)]
 pub(crate) enum Stopped {
@@ -98,8 +107,10 @@ impl Run {
             burst: parameters.burst,
             budget: parameters.budget().map(AtomicU64::new),
             wide: parameters.wide_counters,
+            payload: payload(parameters, &streams, own),
             bundles: manner.bundles,
-            peer_closes: start.role == Role::Server && parameters.client_is_weir(),
+            // Servers close before they exchange results; clients of iperf3 only after that.
+            peer_closes: start.role == Role::Client || parameters.client_is_weir(),
             ..Orders::new(began, manner.copies)
         });
         let watch = Watch::new(&streams, parameters);

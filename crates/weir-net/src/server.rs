@@ -25,8 +25,8 @@ use crate::results::Output;
 use crate::socket;
 use crate::state::State;
 
-/// A connection that does not say who it is for so long is dropped: clients say it at once.
-const WHO: Duration = Duration::from_secs(5);
+/// A client that has to say something says it within this.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Connections that have not said who they are, at most: twice the streams of the largest test.
 const MOST_UNKNOWN: usize = 512;
@@ -48,6 +48,8 @@ pub struct Options {
     pub most_bytes: Option<u64>,
     /// Bits per second that a test may ask for in all; a test without a rate counts as unlimited only while it runs.
     pub most_rate: Option<u64>,
+    /// How long a client may be silent where it has to say something.
+    pub patience: Duration,
     /// Between two intervals; zero for none.
     pub interval: Duration,
     /// Which copies are made all the same.
@@ -162,7 +164,7 @@ impl Server {
         }
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(stop));
         let spawned = std::thread::Builder::new().name("net door".to_owned()).spawn(move || {
-            let cookie = read_cookie(&stream);
+            let cookie = read_cookie(&stream, shared.options.patience);
             shared.unknown.fetch_sub(1, Relaxed);
             match cookie {
                 Ok(cookie) => shared.admit(stream, cookie, order, &stop),
@@ -222,9 +224,9 @@ fn accept(listener: &TcpListener) -> Option<TcpStream> {
     }
 }
 
-fn read_cookie(mut stream: &TcpStream) -> io::Result<Cookie> {
+fn read_cookie(mut stream: &TcpStream, patience: Duration) -> io::Result<Cookie> {
     stream.set_nonblocking(false)?;
-    let deadline = Instant::now() + WHO;
+    let deadline = Instant::now() + patience;
     let mut bytes = [0; Cookie::LENGTH];
     let mut have = 0;
     while have < bytes.len() {

@@ -35,6 +35,8 @@ pub(crate) struct Orders {
     /// Datagrams are counted in 64 bits.
     pub(crate) wide: bool,
     pub(crate) copies: Copies,
+    /// What TCP streams send, again and again: random, since a path may compress others. A block long.
+    pub(crate) payload: Vec<u8>,
     /// Datagrams may be bundled (GSO, GRO).
     pub(crate) bundles: bool,
     /// The peer closes its data connections when it has sent all.
@@ -64,6 +66,7 @@ impl Orders {
             budget: None,
             wide: false,
             copies,
+            payload: Vec::new(),
             bundles: true,
             peer_closes: false,
             phase: AtomicU8::new(Phase::Running as u8),

@@ -47,6 +47,11 @@ pub(crate) fn set_pacing(fd: BorrowedFd<'_>, rate: u64) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate)
 }
 
+/// A receiver sleeps until so many bytes are there, or its timeout is over.
+pub(crate) fn set_low_mark(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX))
+}
+
 /// IP's type of service, or IPv6's traffic class.
 pub(crate) fn set_service(fd: BorrowedFd<'_>, v6: bool, service: u8) -> io::Result<()> {
     let (level, name) =

@@ -302,7 +302,12 @@ impl Eye {
                 received: sent,
                 limited,
                 thread,
-                tcp: Reading::Missing("the receiving end is the other's".to_owned()),
+                // Of UDP neither end's kernel tells anything.
+                tcp: if self.udp {
+                    flow.receiver
+                } else {
+                    Reading::Missing("the receiving end is the other's".to_owned())
+                },
                 sender: flow.sender,
                 ..LaneWindow::default()
             };

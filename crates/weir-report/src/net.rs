@@ -235,7 +235,9 @@ pub fn render_sums(net: &NetRecord, units: Units, out: &mut dyn Write) -> io::Re
     sum(None, !sends, net.back_sent.as_ref(), "sent", units, out)?;
     sum(None, !sends, net.back_received.as_ref(), "received", units, out)?;
     let mut facts = Vec::new();
-    let name = |name: &Option<String>| name.as_deref().map_or_else(|| "unknown".to_owned(), |name| escape(name).into_owned());
+    let name = |name: &Option<String>| {
+        name.as_deref().map_or_else(|| "unknown".to_owned(), |name| escape(name).into_owned())
+    };
     if net.transport == "tcp" {
         let (own, peer) = (name(&net.congestion_control), name(&net.peer_congestion_control));
         facts.push(format!("congestion control {own} here, {peer} there"));
@@ -247,7 +249,7 @@ pub fn render_sums(net: &NetRecord, units: Units, out: &mut dyn Write) -> io::Re
     facts.push(format!("processor {} here{there}", cpu(net.cpu)));
     writeln!(out, "{}", facts.join(" · "))?;
     if let Some(left_out) = left_out(net) {
-        writeln!(out, "left out: {left_out} (--copy makes it)")?;
+        writeln!(out, "left out here: {left_out}")?;
     }
     Ok(())
 }
@@ -260,9 +262,13 @@ fn left_out(net: &NetRecord) -> Option<String> {
     let sends = net.flows.iter().any(|flow| flow.sends) && !net.copied_sending;
     let receives = net.flows.iter().any(|flow| !flow.sends) && !net.copied_receiving;
     match (sends, receives) {
-        (true, true) => Some("the copies between program and kernel, out (sendfile) and in (MSG_TRUNC)".to_owned()),
+        (true, true) => Some(
+            "the copies out of the program (sendfile) and into it (MSG_TRUNC; --copy makes it)".to_owned(),
+        ),
         (true, false) => Some("the copy from the program into the kernel (sendfile)".to_owned()),
-        (false, true) => Some("the copy from the kernel into the program (MSG_TRUNC)".to_owned()),
+        (false, true) => {
+            Some("the copy from the kernel into the program (MSG_TRUNC; --copy makes it)".to_owned())
+        }
         (false, false) => None,
     }
 }

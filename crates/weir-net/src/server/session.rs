@@ -22,12 +22,6 @@ use crate::socket;
 use crate::state::State;
 use crate::stream::Stream;
 
-/// A client says what it wants, and its results, within this.
-const ANSWER: Duration = Duration::from_secs(10);
-
-/// All its data streams are there within this.
-const STREAMS: Duration = Duration::from_secs(15);
-
 /// A client that does not end its test so long after its time is gone: iperf3's own grace.
 const GRACE: Duration = Duration::from_secs(40);
 
@@ -36,6 +30,9 @@ const NOT_AUTHORISED: i32 = 142;
 
 /// iperf3's number for "the total rate is above the server's limit".
 const TOTAL_RATE: i32 = 27;
+
+/// iperf3's number for "cannot set the congestion control"; other options have numbers too, but none as often asked for.
+const OPTION: i32 = 133;
 
 /// Makes one test with the client behind this connection.
 pub(super) fn hold(
@@ -85,7 +82,7 @@ fn prepare(
 ) -> Result<(Parameters, Vec<Stream>), Error> {
     let peer = control.peer();
     control.say(State::ParamExchange)?;
-    let value = control.hear(frame::PARAMETERS, "its parameters", ANSWER)?;
+    let value = control.hear(frame::PARAMETERS, "its parameters", shared.options.patience)?;
     let mut parameters = Parameters::parse(&value).map_err(|cause| Error::Refused { peer, cause })?;
     if let Some(guard) = &shared.options.guard {
         let user = guard.admit(parameters.token.as_deref(), SystemTime::now())?;
@@ -133,7 +130,8 @@ fn refuse(control: &mut Control<'_>, error: &Error) {
             let _ = control.say(State::ServerTerminate);
             return;
         }
-        Error::Refused { .. } | Error::Malformed { .. } | Error::Option { .. } => {
+        Error::Option { .. } => OPTION,
+        Error::Refused { .. } | Error::Malformed { .. } => {
             let _ = control.say(State::AccessDenied);
             return;
         }
@@ -169,7 +167,7 @@ fn tcp_streams(
     let want = wanted(parameters);
     let (sender, arriving) = channel();
     shared.waiting().insert(cookie, sender);
-    let deadline = Instant::now() + STREAMS;
+    let deadline = Instant::now() + shared.options.patience;
     let mut came = Vec::new();
     let result = control.say(State::CreateStreams).and_then(|()| {
         while came.len() < want {
@@ -184,7 +182,14 @@ fn tcp_streams(
                         return Err(control.unexpected(state, "its data streams"));
                     }
                 }
-                Err(_) => return Err(Error::Streams { peer, have: came.len(), want, patience: STREAMS }),
+                Err(_) => {
+                    return Err(Error::Streams {
+                        peer,
+                        have: came.len(),
+                        want,
+                        patience: shared.options.patience,
+                    });
+                }
             }
         }
         Ok(())
@@ -219,7 +224,7 @@ fn udp_streams(
     };
     let mut next = Some(open()?);
     control.say(State::CreateStreams)?;
-    let deadline = Instant::now() + STREAMS;
+    let deadline = Instant::now() + shared.options.patience;
     let mut streams = Vec::new();
     while let Some(socket) = next.take() {
         let from = match hello(&socket, control.peer()) {
@@ -234,7 +239,7 @@ fn udp_streams(
             }
             None => {
                 let (peer, have) = (control.peer(), streams.len());
-                return Err(Error::Streams { peer, have, want, patience: STREAMS });
+                return Err(Error::Streams { peer, have, want, patience: shared.options.patience });
             }
         };
         socket.connect(from).map_err(lost)?;
@@ -316,7 +321,7 @@ fn finish(
     run.stop_sending();
     run.drain(stop, tell);
     control.say(State::ExchangeResults)?;
-    let value = control.hear(frame::RESULTS, "its results", ANSWER)?;
+    let value = control.hear(frame::RESULTS, "its results", shared.options.patience)?;
     let peer = control.peer();
     let theirs = Results::parse(&value).map_err(|cause| Error::Results { peer, cause })?;
     let mut results = run.results();
@@ -326,7 +331,7 @@ fn finish(
     control.tell(&results.to_json())?;
     control.say(State::DisplayResults)?;
     // All is said: a client that closes without its farewell has lost nothing.
-    let _ = control.next("its farewell", ANSWER);
+    let _ = control.next("its farewell", shared.options.patience);
     Ok(theirs)
 }
 

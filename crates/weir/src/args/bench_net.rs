@@ -52,9 +52,12 @@ pub struct BenchNet {
     /// Print rates in this unit: k, m, g, t for bits, K, M, G, T for bytes per second.
     #[arg(short, long, value_name = "UNIT", value_parser = parse_format)]
     pub format: Option<char>,
-    /// Copy data out of and into this program's memory, as most programs must; by default the copies are left out.
+    /// Copy what arrives into this program's memory, as most programs must; by default the kernel drops it (TCP).
     #[arg(long)]
     pub copy: bool,
+    /// Send pages that the kernel has (sendfile) instead of copying them out of this program's memory (TCP).
+    #[arg(short = 'Z', long)]
+    pub zerocopy: bool,
     /// Send and take datagrams one by one, without segmentation offload.
     #[arg(long = "no-gso")]
     pub no_gso: bool,
@@ -136,9 +139,6 @@ pub struct Test {
     /// Count datagrams in 64 bits.
     #[arg(long = "udp-counters-64bit", conflicts_with = "server")]
     pub wide_counters: bool,
-    /// Zero-copy: what weir does anyway.
-    #[arg(short = 'Z', long, hide = true, conflicts_with = "copy")]
-    pub zerocopy: bool,
     /// How long a connection may take, milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 10_000, conflicts_with = "server")]
     pub connect_timeout: u64,
@@ -176,13 +176,23 @@ pub struct NetLogin {
     #[arg(long, value_name = "USER", requires = "public_key", conflicts_with = "server")]
     pub username: Option<String>,
     /// The server's public key, PEM.
-    #[arg(long = "rsa-public-key-path", value_name = "FILE", requires = "username", conflicts_with = "server")]
+    #[arg(
+        long = "rsa-public-key-path",
+        value_name = "FILE",
+        requires = "username",
+        conflicts_with = "server"
+    )]
     pub public_key: Option<PathBuf>,
     /// The server's private key, PEM without a passphrase.
     #[arg(long = "rsa-private-key-path", value_name = "FILE", requires = "users", conflicts_with = "client")]
     pub private_key: Option<PathBuf>,
     /// Lines of user,sha256 of "{user}password".
-    #[arg(long = "authorized-users-path", value_name = "FILE", requires = "private_key", conflicts_with = "client")]
+    #[arg(
+        long = "authorized-users-path",
+        value_name = "FILE",
+        requires = "private_key",
+        conflicts_with = "client"
+    )]
     pub users: Option<PathBuf>,
     /// The padding of iperf3 before 3.17.
     #[arg(long = "use-pkcs1-padding")]
@@ -319,7 +329,8 @@ mod tests {
 
     #[test]
     fn sizes_are_powers_of_1024_as_in_iperf3_unless_they_say_otherwise() {
-        for (text, bytes) in [("64K", 65_536), ("1g", 1 << 30), ("4KB", 4000), ("4KiB", 4096), ("1460", 1460)] {
+        for (text, bytes) in [("64K", 65_536), ("1g", 1 << 30), ("4KB", 4000), ("4KiB", 4096), ("1460", 1460)]
+        {
             assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
         }
         for text in ["", "0", "-5", "10x", "1e400", "99999999T"] {

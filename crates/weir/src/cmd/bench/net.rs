@@ -48,5 +48,5 @@ fn units(bench: &BenchNet) -> Units {
 }
 
 fn copies(bench: &BenchNet) -> Copies {
-    Copies { sending: bench.copy, receiving: bench.copy }
+    Copies { sending: !bench.zerocopy, receiving: bench.copy }
 }

@@ -140,7 +140,8 @@ impl Progress for Lines {
             let title = self.title.as_deref().map(|title| format!("{title}:  ")).unwrap_or_default();
             let mut out = io::stdout().lock();
             for line in record::lines(start, interval) {
-                let _ = write!(out, "{title}").and_then(|()| net::render_interval(&line, self.units, &mut out));
+                let _ =
+                    write!(out, "{title}").and_then(|()| net::render_interval(&line, self.units, &mut out));
             }
             let _ = out.flush();
         }

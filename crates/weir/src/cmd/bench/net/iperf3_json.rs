@@ -34,10 +34,9 @@ pub(super) fn whole(outcome: &Outcome) -> Value {
         Some(Output::Json(value)) => whole["server_output_json"] = value.clone(),
         None => {}
     }
-    for (name, value) in [
-        ("title", &outcome.start.parameters.title),
-        ("extra_data", &outcome.start.parameters.extra_data),
-    ] {
+    for (name, value) in
+        [("title", &outcome.start.parameters.title), ("extra_data", &outcome.start.parameters.extra_data)]
+    {
         if let Some(value) = value {
             whole[name] = json!(value);
         }
@@ -142,8 +141,7 @@ fn bits(bytes: u64, seconds: f64) -> f64 {
 }
 
 fn of_interval(start: &Start, interval: &Interval) -> Value {
-    let streams: Vec<Value> =
-        interval.streams.iter().map(|stream| of_stream(interval, stream)).collect();
+    let streams: Vec<Value> = interval.streams.iter().map(|stream| of_stream(interval, stream)).collect();
     let mut value = json!({ "streams": streams });
     let first = start.role == Role::Client;
     // Of a test both ways the way back has a name of its own.

@@ -2,9 +2,7 @@
 
 use weir_model::evidence::Evidence;
 use weir_model::verdict::{Verdict, explain};
-use weir_net::outcome::{
-    Ending, Interval, Outcome, Role, Start, StreamInterval, Sum, UdpFigures,
-};
+use weir_net::outcome::{Ending, Interval, Outcome, Role, Start, StreamInterval, Sum, UdpFigures};
 use weir_net::parameters::{Direction, Transport};
 use weir_net::results::Output;
 use weir_report::net::{DatagramsRecord, FlowRecord, IntervalRecord, NetRecord, SumRecord};
@@ -23,11 +21,8 @@ pub(super) fn record(outcome: &Outcome) -> (Record, NetRecord) {
     };
     let seconds = if main.seconds > 0.0 { main.seconds } else { outcome.seconds };
     let mut record = Record::new("bench", ended, main.bytes, seconds);
-    let (there, back) = if sends {
-        (&outcome.sending, &outcome.receiving)
-    } else {
-        (&outcome.receiving, &outcome.sending)
-    };
+    let (there, back) =
+        if sends { (&outcome.sending, &outcome.receiving) } else { (&outcome.receiving, &outcome.sending) };
     if let Some((evidence, verdict)) = judged(there.as_ref()) {
         record = record.with_verdict(evidence, &verdict);
         // Nothing is written: the rates of writing and of a disk mean nothing.

@@ -34,17 +34,18 @@ pub(super) fn run(bench: &BenchNet) -> anyhow::Result<u8> {
         }
     };
     let server = bind(bench, tell)?;
-    if form == Form::Lines {
-        announce(bench, &server).context("cannot print where the server listens")?;
-    }
+    // Beside JSON it stands on stderr: who starts a server on port 0 has to know which one it got.
+    let announced = match form {
+        Form::Lines => announce(bench, &server, &mut io::stdout().lock()),
+        Form::Record | Form::Iperf3 => announce(bench, &server, &mut io::stderr().lock()),
+        Form::Quiet => Ok(()),
+    };
+    announced.context("cannot print where the server listens")?;
     server.run(&stop)?;
     Ok(if bench.bounds.one_off { code.load(Relaxed) } else { 0 })
 }
 
-fn bind(
-    bench: &BenchNet,
-    tell: impl Fn(Event) + Send + Sync + 'static,
-) -> anyhow::Result<Server> {
+fn bind(bench: &BenchNet, tell: impl Fn(Event) + Send + Sync + 'static) -> anyhow::Result<Server> {
     let bounds = &bench.bounds;
     let units = units(bench);
     let wants_json = bench.iperf3_json;
@@ -56,6 +57,7 @@ fn bind(
             most_time: Duration::from_secs(bounds.max_time.into()),
             most_bytes: Some(bounds.max_bytes.0),
             most_rate: bounds.max_bitrate.map(|bits| bits.rate),
+            patience: weir_net::server::PATIENCE,
             interval: bench.interval,
             copies: copies(bench),
             bundles: !bench.no_gso,
@@ -100,8 +102,7 @@ fn listen(bench: &BenchNet) -> Vec<SocketAddr> {
     loopback.into_iter().filter(wanted).map(|address| SocketAddr::new(address, bench.port)).collect()
 }
 
-fn announce(bench: &BenchNet, server: &Server) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn announce(bench: &BenchNet, server: &Server, out: &mut dyn Write) -> io::Result<()> {
     let places: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
     write!(out, "listening on {}", places.join(" and "))?;
     if is_named(bench) {
