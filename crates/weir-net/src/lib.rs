@@ -19,8 +19,6 @@
 //! println!("{}", Rate(received.bytes as f64 / received.seconds));
 //! # Ok::<(), weir_net::Error>(())
 //! ```
-#![cfg_attr(not(test), deny(clippy::unwrap_used))]
-
 pub mod arrivals;
 pub mod auth;
 pub mod client;

@@ -172,7 +172,7 @@ impl Parameters {
             pacing: number("fqrate").filter(|rate| *rate > 0).map(|bits| bits / 8),
             service: bounded("TOS", 0, 255)?.unwrap_or_default() as u8,
             no_delay: set("nodelay"),
-            congestion: text("congestion").or_else(|| text("congestion_used")),
+            congestion: text("congestion"),
             title: text("title"),
             extra_data: text("extra_data"),
             token: text("authtoken"),

@@ -107,6 +107,7 @@ impl Run {
             burst: parameters.burst,
             budget: parameters.budget().map(AtomicU64::new),
             wide: parameters.wide_counters,
+            omitting: AtomicBool::new(parameters.omit > 0),
             payload: payload(parameters, &streams, own),
             bundles: manner.bundles,
             // Servers close before they exchange results; clients of iperf3 only after that.
@@ -184,11 +185,12 @@ impl Run {
     /// Nothing more is sent. Blocked calls return within a glance.
     pub(crate) fn stop_sending(&mut self) {
         self.orders.enter(Phase::Draining);
+        // While the threads are still there to be looked at.
+        self.watch.finish();
         for stream in self.streams.iter_mut().filter(|stream| stream.connection.sends) {
             stream.join();
         }
         self.ended = Some(self.began.elapsed());
-        self.watch.finish();
     }
 
     /// Says so to the peer, takes in what is on its way, and ends the last interval.
@@ -274,6 +276,7 @@ impl Run {
                 self.close_interval(now, tell);
             }
             self.omitting = false;
+            self.orders.omitting.store(false, Relaxed);
             self.counted = now;
             self.opened = now;
             self.baselines = (0..self.streams.len()).map(|at| self.count(at)).collect();

@@ -42,6 +42,8 @@ pub(crate) struct Orders {
     /// The peer closes its data connections when it has sent all.
     pub(crate) peer_closes: bool,
     pub(crate) phase: AtomicU8,
+    /// What is sent does not count yet, so that the budget stays whole.
+    pub(crate) omitting: AtomicBool,
 }
 
 /// Where a test is.
@@ -70,6 +72,7 @@ impl Orders {
             bundles: true,
             peer_closes: false,
             phase: AtomicU8::new(Phase::Running as u8),
+            omitting: AtomicBool::new(false),
         }
     }
 
@@ -87,14 +90,14 @@ impl Orders {
 
     /// Takes up to `most` bytes out of what is left to send.
     pub(crate) fn take(&self, most: u64) -> u64 {
-        let Some(budget) = &self.budget else { return most };
+        let Some(budget) = self.budget.as_ref().filter(|_| !self.omitting.load(Relaxed)) else { return most };
         let left = budget.fetch_update(Relaxed, Relaxed, |left| Some(left.saturating_sub(most)));
         left.unwrap_or_else(|left| left).min(most)
     }
 
     /// Puts back what was taken and not sent.
     pub(crate) fn give_back(&self, bytes: u64) {
-        if let Some(budget) = &self.budget {
+        if let Some(budget) = self.budget.as_ref().filter(|_| !self.omitting.load(Relaxed)) {
             budget.fetch_add(bytes, Relaxed);
         }
     }
@@ -248,6 +251,8 @@ mod tests {
         assert_eq!((orders.take(600), orders.take(600), orders.take(600)), (600, 400, 0));
         orders.give_back(10);
         assert_eq!((orders.take(600), orders.take(1)), (10, 0));
+        orders.omitting.store(true, Relaxed);
+        assert_eq!(orders.take(600), 600);
         let endless = Orders::new(Instant::now(), Copies::default());
         assert_eq!(endless.take(7), 7);
     }

@@ -42,6 +42,8 @@ pub(crate) struct Watch {
     eyes: Vec<Eye>,
     ways: [Way; 2],
     next: usize,
+    /// The length of a window.
+    span: Duration,
     diag: Option<SockDiag>,
     host: Sampler,
     start: Instant,
@@ -140,6 +142,8 @@ impl Watch {
             eyes: streams.iter().map(Eye::of).collect(),
             ways: [way(true), way(false)],
             next: 0,
+            // Each stream is looked at twice in a window.
+            span: WINDOW.max(2 * LOOK * streams.len().div_ceil(AT_ONCE) as u32),
             diag: SockDiag::open().ok(),
             host: Sampler::new(None),
             start: now,
@@ -155,7 +159,7 @@ impl Watch {
             self.eyes[at].look(self.diag.as_mut());
         }
         self.next = (self.next + AT_ONCE) % count.max(1);
-        if self.opened.elapsed() >= WINDOW {
+        if self.opened.elapsed() >= self.span {
             self.close();
         }
     }
@@ -189,7 +193,7 @@ impl Watch {
             eye.look(self.diag.as_mut());
         }
         // A sliver has too few looks to be judged.
-        if self.opened.elapsed() >= WINDOW / 2 {
+        if self.opened.elapsed() >= self.span / 2 {
             self.close();
         }
     }

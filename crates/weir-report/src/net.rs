@@ -213,7 +213,8 @@ pub fn render_interval(line: &IntervalRecord, units: Units, out: &mut dyn Write)
     };
     let limit = line.limit.as_deref().unwrap_or("-");
     let omitted = if line.omitted { " (omitted)" } else { "" };
-    head(line.id, line.sends, line.from, line.to, line.bytes, line.rate, units, out)?;
+    let IntervalRecord { id, sends, from, to, bytes, rate, .. } = *line;
+    Columns { id, sends, from, to, bytes, rate }.render(units, out)?;
     writeln!(out, " {figures} {limit}{omitted}")
 }
 
@@ -282,7 +283,8 @@ fn sum(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let Some(sum) = sum else { return Ok(()) };
-    head(id, sends, 0.0, sum.seconds, sum.bytes, sum.rate, units, out)?;
+    let SumRecord { bytes, seconds: to, rate, .. } = *sum;
+    Columns { id, sends, from: 0.0, to, bytes, rate }.render(units, out)?;
     let figures = match (&sum.datagrams, sum.retransmits) {
         (Some(datagrams), _) => format!(" {}", udp_figures(datagrams, what == "sent")),
         (None, Some(retransmits)) if what == "sent" => format!(" {:<6}", format!("{retransmits} retr")),
@@ -304,21 +306,23 @@ fn udp_figures(datagrams: &DatagramsRecord, sends: bool) -> String {
     )
 }
 
-#[expect(clippy::too_many_arguments, reason = "the columns of one line, in their order")]
-fn head(
+/// What every line begins with.
+struct Columns {
     id: Option<u32>,
     sends: bool,
     from: f64,
     to: f64,
     bytes: u64,
     rate: f64,
-    units: Units,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let id = id.map_or_else(|| "sum".to_owned(), |id| format!("{id:>3}"));
-    let way = if sends { '>' } else { '<' };
-    let span = format!("{from:>6.2}-{to:<6.2} s");
-    write!(out, "[{id} {way}] {span:<18} {:<9} {:<13}", Bytes(bytes), units.rate(rate))
+}
+
+impl Columns {
+    fn render(&self, units: Units, out: &mut dyn Write) -> io::Result<()> {
+        let id = self.id.map_or_else(|| "sum".to_owned(), |id| format!("{id:>3}"));
+        let way = if self.sends { '>' } else { '<' };
+        let span = format!("{:>6.2}-{:<6.2} s", self.from, self.to);
+        write!(out, "[{id} {way}] {span:<18} {:<9} {:<13}", Bytes(self.bytes), units.rate(self.rate))
+    }
 }
 
 fn seconds(seconds: Option<f64>) -> String {

@@ -10,7 +10,7 @@ use weir_net::client::{Family, Options, Progress};
 use weir_net::outcome::{Ending, Interval, Outcome, Start};
 use weir_net::parameters::{Direction, MOST_BLOCK, MOST_DATAGRAM, Parameters, Transport};
 use weir_net::results::Output;
-use weir_report::escape::escape_lines;
+use weir_report::escape::{escape, escape_lines};
 use weir_report::net::{self, Units};
 use weir_report::schema::Record;
 use weir_report::{json, terminal};
@@ -41,6 +41,9 @@ pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
         }
     };
     report(&outcome, lines.form, lines.units).context("cannot print the report")?;
+    if let Ending::Broken(why) = &outcome.ending {
+        writeln!(io::stderr(), "weir: {}", escape(why))?;
+    }
     Ok(code(&outcome))
 }
 
@@ -168,7 +171,7 @@ pub(super) fn heading(start: &Start, out: &mut dyn Write) -> io::Result<()> {
 
 /// What came of it.
 fn report(outcome: &Outcome, form: Form, units: Units) -> anyhow::Result<()> {
-    let (record, member) = record::record(outcome);
+    let (mut record, member) = record::record(outcome);
     let mut out = io::stdout().lock();
     match form {
         Form::Record => json::render(&record, &mut out)?,
@@ -178,6 +181,8 @@ fn report(outcome: &Outcome, form: Form, units: Units) -> anyhow::Result<()> {
         }
         Form::Quiet => {}
         Form::Lines => {
+            // Said once, on stderr.
+            record.error = None;
             summary(&record, &member, units, &mut out)?;
             match &outcome.server_output {
                 Some(Output::Text(text)) => writeln!(out, "\nthe server's report:\n{}", escape_lines(text))?,

@@ -270,12 +270,12 @@ fn of_tcp(stream: &StreamOutcome) -> Value {
         value
     };
     let mut sender = side(stream.sent.as_ref());
-    if let Some((least, mean, most)) = stream.rtt.filter(|_| sends) {
-        sender["max_snd_cwnd"] = json!(stream.most_cwnd);
-        sender["max_snd_wnd"] = json!(stream.most_window);
-        sender["max_rtt"] = json!(most.as_micros() as u64);
-        sender["min_rtt"] = json!(least.as_micros() as u64);
-        sender["mean_rtt"] = json!(mean.as_micros() as u64);
+    // Zero where the other end sends, as there.
+    let (least, mean, most) = stream.rtt.filter(|_| sends).unwrap_or_default();
+    sender["max_snd_cwnd"] = json!(stream.most_cwnd);
+    sender["max_snd_wnd"] = json!(stream.most_window);
+    for (name, span) in [("max_rtt", most), ("min_rtt", least), ("mean_rtt", mean)] {
+        sender[name] = json!(span.as_micros() as u64);
     }
     let mut receiver = side(stream.received.as_ref());
     if let Some(members) = receiver.as_object_mut() {

@@ -165,7 +165,8 @@ fn say(event: &Event, form: Form, units: Units) -> anyhow::Result<()> {
                     client::println_json(&iperf3_json::whole(outcome))?;
                 }
                 _ => {
-                    let (record, member) = record::record(outcome);
+                    let (mut record, member) = record::record(outcome);
+                    record.error = None;
                     client::summary(&record, &member, units, &mut out)?;
                     out.flush()?;
                 }
