@@ -7,6 +7,7 @@
 //! * [`plan`]: what `weir plan` predicts.
 //! * [`survey`]: what was measured for a copy that is planned.
 //! * [`why`]: connections and threads of another program's transfer.
+//! * [`net`]: the goodput of a path.
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
@@ -25,6 +26,7 @@ pub mod ciphers;
 pub mod codecs;
 pub mod escape;
 pub mod json;
+pub mod net;
 pub mod plan;
 pub mod progress;
 pub mod schema;

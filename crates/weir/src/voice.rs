@@ -30,7 +30,7 @@ pub fn start_log(quiet: bool, verbose: u8) {
     };
     let libraries = if verbose > 2 { "debug" } else { "warn" };
     let filter = EnvFilter::new(format!(
-        "{libraries},weir={level},weir_transfer={level},weir_peer={level},weir_tree={level},weir_serve={level}"
+        "{libraries},weir={level},weir_transfer={level},weir_peer={level},weir_tree={level},weir_serve={level},weir_net={level}"
     ));
     // Set once; a second call in a test is of no interest.
     let _ = tracing_subscriber::fmt()

@@ -25,6 +25,8 @@ pub enum BenchCommand {
     Codec(BenchCodec),
     /// Ciphers on one core, and ssh's own through an sshd on this machine.
     Cipher(BenchCipher),
+    /// The network: TCP or UDP to a server that speaks iperf3's protocol, and what limits it; -s is such a server.
+    Net(Box<super::BenchNet>),
 }
 
 const BENCH_CODEC_EXAMPLES: &str = "\
