@@ -8,6 +8,7 @@
 //! * [`survey`]: what was measured for a copy that is planned.
 //! * [`why`]: connections and threads of another program's transfer.
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
+//! * [`load`]: HTTP load, also as wrk and ab print it.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
@@ -25,6 +26,7 @@ pub mod ciphers;
 pub mod codecs;
 pub mod escape;
 pub mod json;
+pub mod load;
 pub mod plan;
 pub mod progress;
 pub mod schema;

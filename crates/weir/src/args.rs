@@ -1,6 +1,8 @@
 //! The command line: one source for parsing, help, man pages and completions.
 
+mod ab;
 mod bench;
+mod bench_http;
 mod copy;
 mod habits;
 mod plan;
@@ -16,6 +18,8 @@ use weir_lab::path::{GilbertElliott, Policer, QueueLimit, Share, ShareError};
 use weir_units::{Bytes, ParseError, Rate};
 
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
+pub use ab::AbFlags;
+pub use bench_http::{BenchHttp, LoadFormat};
 pub use copy::{Cp, Patterns};
 pub use habits::Habits;
 pub use plan::{By, Plan};
@@ -67,7 +71,7 @@ pub enum Command {
     Plan(Box<Plan>),
     /// Reproduce a slow path on this machine alone, without touching its network.
     Lab(Lab),
-    /// Measure one stage alone: codecs, ciphers.
+    /// Measure one stage alone: codecs, ciphers, HTTP servers.
     Bench(Bench),
     /// Print shell completions.
     Completions {

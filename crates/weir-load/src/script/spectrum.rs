@@ -21,7 +21,7 @@ impl Spectrum {
     /// Of a histogram of nanoseconds, in microseconds.
     pub fn micros(histogram: &Histogram<u64>) -> Spectrum {
         // The middle of a histogram's step stands for what fell into it.
-        let value = |at: u64| histogram.median_equivalent(at) / 1000;
+        let value = |at: u64| (histogram.median_equivalent(at) + 500) / 1000;
         Spectrum::counted(histogram.iter_recorded().map(|step| (value(step.value_iterated_to()), step.count_at_value())))
     }
 

@@ -9,6 +9,7 @@ use weir_codec::codec::{Codec, Setting};
 use weir_units::{Bytes, Rate};
 
 use super::Voice;
+use super::bench_http::BenchHttp;
 
 /// `weir bench`.
 #[derive(Debug, Args)]
@@ -25,6 +26,8 @@ pub enum BenchCommand {
     Codec(BenchCodec),
     /// Ciphers on one core, and ssh's own through an sshd on this machine.
     Cipher(BenchCipher),
+    /// Load on an HTTP server: requests per second, latency, and who held the figure. Takes wrk's scripts and ab's flags.
+    Http(Box<BenchHttp>),
 }
 
 const BENCH_CODEC_EXAMPLES: &str = "\

@@ -2,6 +2,7 @@
 
 mod cipher;
 mod codec;
+mod http;
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub fn run(bench: &Bench) -> anyhow::Result<u8> {
     match &bench.command {
         BenchCommand::Codec(codec) => codec::run(codec),
         BenchCommand::Cipher(cipher) => cipher::run(cipher),
+        BenchCommand::Http(http) => http::run(http),
     }
 }
 
