@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth plan-check soak soak-cp bench bench-cp fuzz deny install clean
+.PHONY: build help demo test truth plan-check soak soak-cp bench bench-cp bench-http fuzz deny install clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -57,6 +57,11 @@ bench-cp: ## weir cp, its peers and pipes built by hand, against a real sshd (ro
 	@scripts/need bench-cp
 	@$(MAKE) --no-print-directory build
 	bench/cp $(SCENARIOS)
+
+bench-http: ## weir bench http, wrk and ab against nginx, server and load on a processor each; RUNS=5, SCENARIOS='plain script'
+	@scripts/need bench
+	@$(MAKE) --no-print-directory build
+	bench/http $(SCENARIOS)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
 	@scripts/need fuzz

@@ -182,7 +182,8 @@ impl Answer {
             match &mut self.state {
                 // An interim answer (1xx): the real one follows.
                 State::Head if at < bytes.len() => {
-                    let Some(used) = self.feed_head(&bytes[at..], last, bodyless, kept.as_deref_mut())? else {
+                    let Some(used) = self.feed_head(&bytes[at..], last, bodyless, kept.as_deref_mut())?
+                    else {
                         return Ok((bytes.len(), None));
                     };
                     at += used;

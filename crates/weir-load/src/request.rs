@@ -79,7 +79,11 @@ pub fn count(text: &[u8]) -> Result<usize, NoRequest> {
             Err(_) => return Err(wrong("malformed request", at)),
         };
         let field = |name: &str| {
-            request.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+            request
+                .headers
+                .iter()
+                .find(|field| field.name.eq_ignore_ascii_case(name))
+                .map(|field| field.value)
         };
         let body = &text[at + head..];
         let length = if field("transfer-encoding").is_some() {
@@ -137,7 +141,8 @@ mod tests {
     fn requests_are_counted_through_their_bodies() {
         let get = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n".as_slice();
         let post = b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nGET ".as_slice();
-        let chunked = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n".as_slice();
+        let chunked =
+            b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n".as_slice();
         assert_eq!(count(get), Ok(1));
         assert_eq!(count(&[get, post, chunked, get].concat()), Ok(4));
         assert_eq!(count(b"").unwrap_err().what, "incomplete request");

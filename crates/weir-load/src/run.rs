@@ -92,13 +92,18 @@ pub fn run(
         match receiver.recv_timeout(GLANCE) {
             Ok(outcome) => return outcome,
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(Error::system("run the load", io::Error::other("its thread ended without a result")));
+                return Err(Error::system(
+                    "run the load",
+                    io::Error::other("its thread ended without a result"),
+                ));
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
         if stop.load(Relaxed) && stopped_at.get_or_insert_with(Instant::now).elapsed() > 2 * GRACE {
             return Err(match script {
-                Some(path) => Error::ScriptHangs { path, function: "its first lines, setup() or init()".to_owned() },
+                Some(path) => {
+                    Error::ScriptHangs { path, function: "its first lines, setup() or init()".to_owned() }
+                }
                 None => Error::Interrupted,
             });
         }
@@ -179,7 +184,9 @@ fn seats(settings: &Settings) -> Result<(Vec<Seat>, Option<Script>), Error> {
                     std::slice::from_ref(address),
                     settings.timeout,
                 )?,
-                None => target::first_reachable(&settings.target, &settings.target.resolve()?, settings.timeout)?,
+                None => {
+                    target::first_reachable(&settings.target, &settings.target.resolve()?, settings.timeout)?
+                }
             };
             let seat = |index| Seat {
                 connections: share(index),
@@ -240,10 +247,7 @@ struct Moment {
 }
 
 fn moment(server: &Reading<Server>, cpu: &mut Option<CpuReader>) -> Moment {
-    Moment {
-        server: server.value().map(Server::times),
-        cores: cpu.as_mut().and_then(|cpu| cpu.read().ok()),
-    }
+    Moment { server: server.value().map(Server::times), cores: cpu.as_mut().and_then(|cpu| cpu.read().ok()) }
 }
 
 /// Waits for the loops. One whose script does not return is waited for a little while longer, then left.

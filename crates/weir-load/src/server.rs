@@ -116,7 +116,8 @@ mod tests {
         let start = Instant::now();
         let times = |run: u64| ThreadTimes { run: Duration::from_millis(run), wait: Duration::ZERO };
         let own = Pid(std::process::id());
-        let before = ServerTimes { at: start, threads: HashMap::from([((own, 1), times(100)), ((own, 2), times(5))]) };
+        let before =
+            ServerTimes { at: start, threads: HashMap::from([((own, 1), times(100)), ((own, 2), times(5))]) };
         let after = ServerTimes {
             at: start + Duration::from_secs(1),
             threads: HashMap::from([((own, 1), times(300)), ((own, 2), times(905)), ((own, 3), times(0))]),

@@ -45,7 +45,9 @@ impl Target {
         }
         let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
-            Some((host, tail)) => (host, Some(tail.strip_prefix(':').ok_or_else(|| wrong("expected [ADDRESS]:PORT"))?)),
+            Some((host, tail)) => {
+                (host, Some(tail.strip_prefix(':').ok_or_else(|| wrong("expected [ADDRESS]:PORT"))?))
+            }
             None => match authority.split_once(':') {
                 Some((host, port)) => (host, Some(port)),
                 None => (authority, None),
@@ -84,8 +86,10 @@ impl Target {
 
     /// Every address of the host.
     pub fn resolve(&self) -> Result<Vec<Address>, Error> {
-        lookup(&self.host, self.effective_port())
-            .map_err(|cause| Error::Resolve { host: format!("{}:{}", self.host, self.effective_port()), cause })
+        lookup(&self.host, self.effective_port()).map_err(|cause| Error::Resolve {
+            host: format!("{}:{}", self.host, self.effective_port()),
+            cause,
+        })
     }
 }
 
@@ -146,7 +150,10 @@ mod tests {
     #[test]
     fn parts_stay_as_they_were_written() {
         let target = parse("http://127.0.0.1:80/a/../b?q=1#part");
-        assert_eq!((target.host.as_str(), target.port, target.path.as_str()), ("127.0.0.1", Some(80), "/a/../b?q=1"));
+        assert_eq!(
+            (target.host.as_str(), target.port, target.path.as_str()),
+            ("127.0.0.1", Some(80), "/a/../b?q=1")
+        );
         assert_eq!(target.authority(), "127.0.0.1:80");
         assert_eq!(parse("HTTPS://host").path, "/");
         assert_eq!(parse("https://host").effective_port(), 443);

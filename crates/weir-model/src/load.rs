@@ -166,7 +166,11 @@ pub fn explain(seen: &LoadEvidence) -> LoadVerdict {
     missing.extend(seen.path.missing().map(|why| format!("the path's round trip: {why}")));
     if seen.requests == 0 || span <= 0.0 {
         missing.insert(0, "no request was answered".to_owned());
-        return LoadVerdict { holder: None, capacity: None, verdict: verdict(&[], Vec::new(), missing, Vec::new(), span) };
+        return LoadVerdict {
+            holder: None,
+            capacity: None,
+            verdict: verdict(&[], Vec::new(), missing, Vec::new(), span),
+        };
     }
     let figures = Figures::of(seen);
     let convictions = figures.convictions();
@@ -176,7 +180,11 @@ pub fn explain(seen: &LoadEvidence) -> LoadVerdict {
     };
     let innocent = figures.innocent(&convictions);
     let advice = convictions.iter().flat_map(|conviction| figures.advice(conviction.holder)).collect();
-    LoadVerdict { holder, capacity: figures.capacity(), verdict: verdict(&convictions, innocent, missing, advice, span) }
+    LoadVerdict {
+        holder,
+        capacity: figures.capacity(),
+        verdict: verdict(&convictions, innocent, missing, advice, span),
+    }
 }
 
 fn verdict(
@@ -240,7 +248,11 @@ impl<'a> Figures<'a> {
                 holder: Holder::Rate,
                 limit: Limit::RateLimit,
                 strength: 1.0,
-                evidence: format!("{} requests/s were asked for (--rate) and {} answered", short(asked), short(self.rate)),
+                evidence: format!(
+                    "{} requests/s were asked for (--rate) and {} answered",
+                    short(asked),
+                    short(self.rate)
+                ),
             }];
         }
         // 2. A full thread, on either side.
@@ -294,7 +306,11 @@ impl<'a> Figures<'a> {
         let queue = self.seen.path.value().filter(|path| path.rtt >= path.min_rtt * 3 / 2);
         let flat = scatter.is_some_and(|scatter| scatter < FLAT);
         let sure = at_link || (flat && queue.is_some());
-        let mut evidence = format!("{} of a request's time passes inside its answer, at {} in all", percent(inside), rate(bytes));
+        let mut evidence = format!(
+            "{} of a request's time passes inside its answer, at {} in all",
+            percent(inside),
+            rate(bytes)
+        );
         if let Some(scatter) = scatter {
             evidence.push_str(&format!(", give or take {}", percent(scatter)));
         }
@@ -314,11 +330,12 @@ impl<'a> Figures<'a> {
     /// does last 1 / (1 - u) times as long for those who queue (the waiting line of one server, M/M/1).
     fn explained(&self) -> f64 {
         let stretched = |cost: f64, busy: f64| cost / (1.0 - busy.min(FULL));
-        let client = self.client.cpu.as_secs_f64() / (self.seen.requests as f64 / self.seen.loops.len().max(1) as f64);
+        let client =
+            self.client.cpu.as_secs_f64() / (self.seen.requests as f64 / self.seen.loops.len().max(1) as f64);
         let server = self.seen.server.value();
-        let server_time = self.server_cost().map_or(0.0, |cost| {
-            stretched(cost, server.map_or(0.0, |server| server.busiest.busy()))
-        });
+        let server_time = self
+            .server_cost()
+            .map_or(0.0, |cost| stretched(cost, server.map_or(0.0, |server| server.busiest.busy())));
         let rtt = self.seen.path.value().map_or(0.0, |path| path.min_rtt.as_secs_f64());
         rtt + stretched(client, self.client.busy()) + server_time + WAKES.as_secs_f64()
     }
@@ -334,7 +351,9 @@ impl<'a> Figures<'a> {
             return None;
         }
         let busy = match self.seen.server.value() {
-            Some(server) => format!("; {} ran only {} of the time", server.name, percent(server.busiest.running())),
+            Some(server) => {
+                format!("; {} ran only {} of the time", server.name, percent(server.busiest.running()))
+            }
             None => String::new(),
         };
         // Unseen, the server may as well be computing all the time.
@@ -353,7 +372,8 @@ impl<'a> Figures<'a> {
 
     fn too_few_connections(&self) -> Conviction {
         let latency = self.seen.latency.as_secs_f64();
-        let idle = 1.0 - self.client.busy().max(self.seen.server.value().map_or(0.0, |server| server.busiest.busy()));
+        let idle = 1.0
+            - self.client.busy().max(self.seen.server.value().map_or(0.0, |server| server.busiest.busy()));
         Conviction {
             holder: Holder::Connections,
             limit: Limit::Latency,
@@ -379,14 +399,24 @@ impl<'a> Figures<'a> {
         let held = |holder| convictions.iter().any(|conviction| conviction.holder == holder);
         let mut innocent = Vec::new();
         if !held(Holder::Client) {
-            innocent.push(format!("client: its fullest loop was busy {} of the time", percent(self.client.busy())));
+            innocent.push(format!(
+                "client: its fullest loop was busy {} of the time",
+                percent(self.client.busy())
+            ));
         }
         if let Some(server) = self.seen.server.value().filter(|_| !held(Holder::ServerCpu)) {
-            innocent.push(format!("server's processor: {} was busy {}", server.name, percent(server.busiest.busy())));
+            innocent.push(format!(
+                "server's processor: {} was busy {}",
+                server.name,
+                percent(server.busiest.busy())
+            ));
         }
         if !held(Holder::Path) {
             let inside = self.seen.inside.as_secs_f64() / self.seen.latency.as_secs_f64().max(1e-9);
-            innocent.push(format!("path-bandwidth: {} of a request's time passes inside its answer", percent(inside)));
+            innocent.push(format!(
+                "path-bandwidth: {} of a request's time passes inside its answer",
+                percent(inside)
+            ));
         }
         innocent
     }
@@ -397,9 +427,16 @@ impl<'a> Figures<'a> {
         match holder {
             Holder::Rate => Vec::new(),
             Holder::Client => {
-                let idle = self.seen.cores.value().map_or(0, |cores| cores.iter().filter(|busy| **busy < 0.5).count());
+                let idle = self
+                    .seen
+                    .cores
+                    .value()
+                    .map_or(0, |cores| cores.iter().filter(|busy| **busy < 0.5).count());
                 match (idle, self.capacity()) {
-                    (0, None) => say("run weir on another machine than the server: no processor is free here".to_owned()),
+                    (0, None) => {
+                        say("run weir on another machine than the server: no processor is free here"
+                            .to_owned())
+                    }
                     (0, Some(most)) => vec![Advice {
                         action: format!(
                             "run weir on another machine: the server's busiest thread could take about {} requests/s",
@@ -407,7 +444,11 @@ impl<'a> Figures<'a> {
                         ),
                         predicted_rate: Some(most * per_request),
                     }],
-                    (idle, _) => say(format!("use more loops (-t {}): {} idle", self.seen.loops.len() + idle, count(idle as u64, "processor"))),
+                    (idle, _) => say(format!(
+                        "use more loops (-t {}): {} idle",
+                        self.seen.loops.len() + idle,
+                        count(idle as u64, "processor")
+                    )),
                 }
             }
             Holder::ServerCpu => match self.seen.server.value() {
@@ -416,14 +457,21 @@ impl<'a> Figures<'a> {
                 }
                 _ => say("make a request cheaper for the server, or give it more processors".to_owned()),
             },
-            Holder::Server => say("look at what the server waits for: weir why --pid of its process".to_owned()),
-            Holder::Path => say("compress answers, make them smaller, or measure over a faster path".to_owned()),
+            Holder::Server => {
+                say("look at what the server waits for: weir why --pid of its process".to_owned())
+            }
+            Holder::Path => {
+                say("compress answers, make them smaller, or measure over a faster path".to_owned())
+            }
             Holder::Connections => match self.capacity() {
                 Some(most) => {
                     // Little's law, the other way round.
                     let needed = (most * self.seen.latency.as_secs_f64()).ceil();
                     vec![Advice {
-                        action: format!("use more connections (-c {needed}): the server's busiest thread could take about {} requests/s", short(most)),
+                        action: format!(
+                            "use more connections (-c {needed}): the server's busiest thread could take about {} requests/s",
+                            short(most)
+                        ),
                         predicted_rate: Some(most * per_request),
                     }]
                 }
@@ -435,7 +483,11 @@ impl<'a> Figures<'a> {
 
 fn waited(thread: &Use) -> String {
     let waited = thread.busy() - thread.running();
-    if waited < 0.05 { String::new() } else { format!(" and waited {} of it for a processor", percent(waited)) }
+    if waited < 0.05 {
+        String::new()
+    } else {
+        format!(" and waited {} of it for a processor", percent(waited))
+    }
 }
 
 /// Standard deviation over mean; the first and last samples are beginnings and ends. `None` of fewer than three between.
@@ -463,7 +515,12 @@ mod tests {
 
     fn server(cpu_ms: u64) -> Reading<ServerUse> {
         let busiest = part(cpu_ms);
-        Reading::Value(ServerUse { name: "nginx (pid 7)".to_owned(), total: busiest.cpu, busiest, threads: 1 })
+        Reading::Value(ServerUse {
+            name: "nginx (pid 7)".to_owned(),
+            total: busiest.cpu,
+            busiest,
+            threads: 1,
+        })
     }
 
     /// 10,000 requests in a second over ten connections, on one machine, half of which is idle.
@@ -549,10 +606,14 @@ mod tests {
         (seen.requests, seen.received) = (12, 1_250_000);
         (seen.latency, seen.inside) = (Duration::from_millis(330), Duration::from_millis(260));
         seen.samples = vec![125_000; 10];
-        let path = PathUse { min_rtt: Duration::from_millis(40), rtt: Duration::from_millis(90), retransmits: 0 };
+        let path =
+            PathUse { min_rtt: Duration::from_millis(40), rtt: Duration::from_millis(90), retransmits: 0 };
         seen.path = Reading::Value(path);
         let said = explain(&seen);
-        assert_eq!((said.holder, said.verdict.limit), (Some(Holder::Path), Some(MainLimit::One(Limit::PathBandwidth))));
+        assert_eq!(
+            (said.holder, said.verdict.limit),
+            (Some(Holder::Path), Some(MainLimit::One(Limit::PathBandwidth)))
+        );
         // Without a queue it may as well be the server that sends slowly.
         seen.path = Reading::Value(PathUse { rtt: path.min_rtt, ..path });
         assert_eq!(explain(&seen).verdict.limit, Some(MainLimit::One(Limit::SenderOrPath)));

@@ -150,7 +150,12 @@ pub fn render(
         Bytes(record.sent)
     )?;
     if let Some(server) = &record.server {
-        writeln!(out, "server: {} of processor time a request, {}", micros(server.cpu), escape(&server.name))?;
+        writeln!(
+            out,
+            "server: {} of processor time a request, {}",
+            micros(server.cpu),
+            escape(&server.name)
+        )?;
     }
     render_errors(&record.errors, record.unsent, out)?;
     if let Some(verdict) = verdict {
@@ -173,8 +178,11 @@ fn render_errors(errors: &ErrorsRecord, unsent: u64, out: &mut dyn Write) -> io:
         (errors.status, "status 400 or above"),
         (unsent, "planned but never sent"),
     ];
-    let said: Vec<String> =
-        counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let said: Vec<String> = counted
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
     if said.is_empty() { Ok(()) } else { writeln!(out, "errors: {}", said.join(", ")) }
 }
 

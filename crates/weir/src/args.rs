@@ -17,8 +17,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_lab::path::{GilbertElliott, Policer, QueueLimit, Share, ShareError};
 use weir_units::{Bytes, ParseError, Rate};
 
-pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
 pub use ab::AbFlags;
+pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
 pub use bench_http::{BenchHttp, LoadFormat};
 pub use copy::{Cp, Patterns};
 pub use habits::Habits;

@@ -49,13 +49,20 @@ pub(crate) struct Summary {
 
 impl Script {
     /// Executes the file in the main state, and resolves the host unless the address is known (a Unix socket).
-    pub(crate) fn load(settings: &ScriptSettings, target: &Target, address: Option<&Address>) -> Result<Script, Error> {
+    pub(crate) fn load(
+        settings: &ScriptSettings,
+        target: &Target,
+        address: Option<&Address>,
+    ) -> Result<Script, Error> {
         let main = state::create(settings, target)?;
         let script = Script { main, settings: settings.clone(), target: target.clone(), threads: Vec::new() };
         let wrk = script.wrk(&script.main)?;
         match address {
             Some(address) => {
-                let addrs = script.main.create_sequence_from([state::Addr(address.clone())]).map_err(script.said())?;
+                let addrs = script
+                    .main
+                    .create_sequence_from([state::Addr(address.clone())])
+                    .map_err(script.said())?;
                 wrk.set("addrs", addrs).map_err(script.said())?;
             }
             None => {
@@ -78,7 +85,8 @@ impl Script {
         let lua = state::create(&self.settings, &self.target)?;
         let place = Arc::new(Mutex::new(Address::Tcp(([127, 0, 0, 1], 0).into())));
         let stop = Arc::new(AtomicBool::new(false));
-        let handle = || ThreadHandle { lua: lua.weak(), address: Arc::clone(&place), stop: Arc::clone(&stop) };
+        let handle =
+            || ThreadHandle { lua: lua.weak(), address: Arc::clone(&place), stop: Arc::clone(&stop) };
         let said = self.said();
         self.wrk(&lua)?.set("thread", handle()).map_err(&said)?;
         let setup: Function = self.wrk(&self.main)?.get("setup").map_err(&said)?;
@@ -99,7 +107,16 @@ impl Script {
         let (request, response, delay) = (function("request"), function("response"), function("delay"));
         let dynamic = request.is_some();
         let request = request.map_or_else(|| wrk.get("request").map_err(&said), Ok)?;
-        Ok(ScriptThread { path: self.settings.path.clone(), dynamic, request, response, delay, place, stop, _lua: lua })
+        Ok(ScriptThread {
+            path: self.settings.path.clone(),
+            dynamic,
+            request,
+            response,
+            delay,
+            place,
+            stop,
+            _lua: lua,
+        })
     }
 
     /// Keeps the threads' states for `done()`.

@@ -22,7 +22,9 @@ impl Spectrum {
     pub fn micros(histogram: &Histogram<u64>) -> Spectrum {
         // The middle of a histogram's step stands for what fell into it.
         let value = |at: u64| (histogram.median_equivalent(at) + 500) / 1000;
-        Spectrum::counted(histogram.iter_recorded().map(|step| (value(step.value_iterated_to()), step.count_at_value())))
+        Spectrum::counted(
+            histogram.iter_recorded().map(|step| (value(step.value_iterated_to()), step.count_at_value())),
+        )
     }
 
     fn counted(pairs: impl Iterator<Item = (u64, u64)>) -> Spectrum {

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mlua::{Lua, LuaOptions, MetaMethod, StdLib, UserData, UserDataFields, UserDataMethods, UserDataRef, Value, WeakLua};
+use mlua::{
+    Lua, LuaOptions, MetaMethod, StdLib, UserData, UserDataFields, UserDataMethods, UserDataRef, Value,
+    WeakLua,
+};
 
 use super::values;
 use crate::error::Error;
@@ -73,7 +76,8 @@ fn lookup(lua: &Lua, (host, service): (String, Value)) -> mlua::Result<mlua::Tab
         _ => None,
     };
     let port = port.ok_or_else(|| said("wrk.lookup wants a host, and a port or http or https"))?;
-    let found = target::lookup(&host, port).map_err(|error| said(format!("unable to resolve {host}:{port}: {error}")))?;
+    let found = target::lookup(&host, port)
+        .map_err(|error| said(format!("unable to resolve {host}:{port}: {error}")))?;
     lua.create_sequence_from(found.into_iter().map(Addr))
 }
 

@@ -24,12 +24,16 @@ fn carry_nested(value: &Value, lua: &Lua, depth: usize) -> mlua::Result<Value> {
             let carried = lua.create_table()?;
             for pair in table.pairs::<Value, Value>() {
                 let (key, value) = pair?;
-                carried.raw_set(carry_nested(&key, lua, depth + 1)?, carry_nested(&value, lua, depth + 1)?)?;
+                carried
+                    .raw_set(carry_nested(&key, lua, depth + 1)?, carry_nested(&value, lua, depth + 1)?)?;
             }
             Value::Table(carried)
         }
         other => {
-            return Err(mlua::Error::RuntimeError(format!("cannot transfer '{}' to thread", other.type_name())));
+            return Err(mlua::Error::RuntimeError(format!(
+                "cannot transfer '{}' to thread",
+                other.type_name()
+            )));
         }
     })
 }

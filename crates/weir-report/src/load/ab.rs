@@ -105,9 +105,14 @@ pub fn render(report: &AbReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "Failed requests:        {}", failed.sum())?;
     if failed.sum() > 0 {
         let Failed { connect, receive, length, exceptions } = failed;
-        writeln!(out, "   (Connect: {connect}, Receive: {receive}, Length: {length}, Exceptions: {exceptions})")?;
+        writeln!(
+            out,
+            "   (Connect: {connect}, Receive: {receive}, Length: {length}, Exceptions: {exceptions})"
+        )?;
     }
-    for (name, count) in [("Write errors:      ", report.write_errors), ("Non-2xx responses: ", report.not_2xx)] {
+    for (name, count) in
+        [("Write errors:      ", report.write_errors), ("Non-2xx responses: ", report.not_2xx)]
+    {
         if count > 0 {
             writeln!(out, "{name}     {count}")?;
         }

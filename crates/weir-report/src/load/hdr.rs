@@ -48,8 +48,7 @@ mod tests {
 
     #[test]
     fn the_last_step_has_no_inverse() {
-        let steps =
-            [Step { value: 1.5, share: 0.5, count: 2 }, Step { value: 9.0, share: 1.0, count: 4 }];
+        let steps = [Step { value: 1.5, share: 0.5, count: 2 }, Step { value: 9.0, share: 1.0, count: 4 }];
         let mut text = Vec::new();
         render(&steps, &Foot { max: 9.0, count: 4, ..Foot::default() }, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();

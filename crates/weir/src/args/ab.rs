@@ -98,7 +98,9 @@ impl AbFlags {
                 }
                 let value = match (VALUED.contains(letter), rest.as_str()) {
                     (false, _) => None,
-                    (true, "") => Some(words.next().cloned().ok_or_else(|| format!("ab's -{letter} wants a value"))?),
+                    (true, "") => {
+                        Some(words.next().cloned().ok_or_else(|| format!("ab's -{letter} wants a value"))?)
+                    }
                     (true, value) => Some(value.to_owned()),
                 };
                 let done = value.is_some();
@@ -165,13 +167,18 @@ impl AbFlags {
             text.push_str(&format!("Authorization: {credentials}\r\n"));
         }
         if let Some(body) = body {
-            text.push_str(&format!("Content-length: {}\r\nContent-type: {}\r\n", body.len(), self.content_type));
+            text.push_str(&format!(
+                "Content-length: {}\r\nContent-type: {}\r\n",
+                body.len(),
+                self.content_type
+            ));
         }
         for header in &self.headers {
             text.push_str(&format!("{header}\r\n"));
         }
         let given = |name: &str| {
-            let names = |header: &String| header.split(':').next().is_some_and(|own| own.eq_ignore_ascii_case(name));
+            let names =
+                |header: &String| header.split(':').next().is_some_and(|own| own.eq_ignore_ascii_case(name));
             self.headers.iter().any(names)
         };
         for (name, value) in [("Host", authority), ("User-Agent", "ApacheBench/2.3"), ("Accept", "*/*")] {
@@ -197,7 +204,10 @@ mod tests {
     #[test]
     fn flags_are_read_as_getopt_reads_them() {
         let flags = parse("-kq -n1000 -c 10 -C a=b -C c=d http://h/").unwrap();
-        assert_eq!((flags.requests, flags.concurrency, flags.keep_alive, flags.quiet), (1000, 10, true, true));
+        assert_eq!(
+            (flags.requests, flags.concurrency, flags.keep_alive, flags.quiet),
+            (1000, 10, true, true)
+        );
         assert_eq!((flags.cookies.len(), flags.url.as_str()), (2, "http://h/"));
         assert_eq!(parse("-t 5 http://h/").unwrap().requests, 50_000);
         assert_eq!(parse("-t 5 -n 70000 http://h/").unwrap().requests, 70_000);

@@ -129,7 +129,9 @@ fn parse_requests(text: &str) -> Result<u64, String> {
 /// `10`, `10s`, `500ms`, and wrk's `2m`, `1h`.
 fn parse_span(text: &str) -> Result<Duration, String> {
     let scaled = |digits: &str, factor: f64| match digits.parse::<f64>() {
-        Ok(number) if (0.0..=86_400.0).contains(&(number * factor)) => Ok(Duration::from_secs_f64(number * factor)),
+        Ok(number) if (0.0..=86_400.0).contains(&(number * factor)) => {
+            Ok(Duration::from_secs_f64(number * factor))
+        }
         _ => Err("expected a time up to a day, such as 500ms, 10s, 2m or 1h".to_owned()),
     };
     match text.as_bytes() {

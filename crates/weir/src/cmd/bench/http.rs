@@ -41,7 +41,9 @@ pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
     match &outcome.failed {
         Some(error) => Err(anyhow!("{error}")),
         None if outcome.interrupted => Ok(INTERRUPTED),
-        None if outcome.tally.requests == 0 => Err(anyhow!("no request to {} was answered", plan.settings.target.url)),
+        None if outcome.tally.requests == 0 => {
+            Err(anyhow!("no request to {} was answered", plan.settings.target.url))
+        }
         None => Ok(0),
     }
 }
@@ -53,7 +55,11 @@ fn head(plan: &Plan) -> Vec<u8> {
     let _ = match plan.format {
         LoadFormat::Wrk if !plan.quiet => wrk::render_head(&figures::wrk_head(plan), &mut text),
         LoadFormat::Ab if !plan.quiet => {
-            write!(text, "weir bench http, in the form of ab 2.3\n\nBenchmarking {} ...", plan.settings.target.host)
+            write!(
+                text,
+                "weir bench http, in the form of ab 2.3\n\nBenchmarking {} ...",
+                plan.settings.target.host
+            )
         }
         _ => Ok(()),
     };

@@ -199,7 +199,9 @@ fn software(head: &[u8]) -> String {
         return String::new();
     }
     let server = answer.headers.iter().find(|field| field.name.eq_ignore_ascii_case("server"));
-    server.map_or_else(String::new, |field| weir_report::escape::escape(&String::from_utf8_lossy(field.value)).to_string())
+    server.map_or_else(String::new, |field| {
+        weir_report::escape::escape(&String::from_utf8_lossy(field.value)).to_string()
+    })
 }
 
 /// The spectrum: every step of the histogram that has requests.

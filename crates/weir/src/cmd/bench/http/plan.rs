@@ -47,16 +47,24 @@ fn of_weir(bench: &BenchHttp) -> anyhow::Result<Plan> {
     let bodyless = request.method == "HEAD";
     let ask = match &bench.script {
         Some(path) => Ask::Script(ScriptSettings { path: path.clone(), args: bench.args.clone(), request }),
-        None if !bench.args.is_empty() => return Err(Usage("words after -- are a script's: give it by -s".to_owned()).into()),
+        None if !bench.args.is_empty() => {
+            return Err(Usage("words after -- are a script's: give it by -s".to_owned()).into());
+        }
         None => Ask::Same(request.bytes(&target)),
     };
     let cpus = weir_observe::cpu::available_cpus();
     let threads = bench.threads.unwrap_or(cpus.min(bench.connections));
     if threads > bench.connections {
-        return Err(Usage(format!("-t {threads} is above -c {}: a loop needs a connection", bench.connections)).into());
+        return Err(Usage(format!(
+            "-t {threads} is above -c {}: a loop needs a connection",
+            bench.connections
+        ))
+        .into());
     }
     if bench.timeout.is_zero() {
-        return Err(Usage("--timeout 0 would let every request fail: expected a time such as 2s".to_owned()).into());
+        return Err(
+            Usage("--timeout 0 would let every request fail: expected a time such as 2s".to_owned()).into()
+        );
     }
     let authorities = bench.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
     let format = if bench.voice.json { LoadFormat::Json } else { bench.format };
