@@ -139,6 +139,7 @@ fn direct(settings: Settings, stop: &AtomicBool, begun: impl FnOnce()) -> Result
     }
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     let from = nanos(settings.warm_up);
+    script.iter().for_each(Script::flush);
     begun();
     let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let shared = Arc::new(Shared {
@@ -316,6 +317,7 @@ fn outcome(
     script: Option<Script>,
 ) -> Outcome {
     let settings = &shared.settings;
+    script.iter().for_each(Script::flush);
     let mut tally = Tally::new(settings.rate.is_some());
     let (mut span, mut cpu) = (Duration::ZERO, Duration::ZERO);
     let (mut loops, mut paths, mut failed) = (Vec::new(), Vec::new(), None);

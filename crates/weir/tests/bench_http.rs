@@ -3,10 +3,10 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::os::unix::net::UnixListener;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -85,7 +85,7 @@ fn bodies_of_every_framing_are_taken_apart() {
             .chunks(3)
             .try_for_each(|piece| wire.raw(piece)),
     });
-    let record = record(&server, &["-n", "9", "--format", "weir"]);
+    let record = record(&server, &["-n", "9"]);
     assert_eq!((&record["http"]["requests"], errors(&record)), (&9.into(), [0; 5]));
 }
 
@@ -240,22 +240,84 @@ fn an_open_loop_counts_from_the_planned_time() {
     assert!(latency["max"].as_f64().unwrap() > 5.0 * service["p50"].as_f64().unwrap(), "{record}");
 }
 
+/// A server in a process of its own, so that the threads of other tests are not taken for its.
+struct Aside {
+    child: std::process::Child,
+    url: String,
+}
+
+impl Aside {
+    /// `work` is done for each request, in Python; `None` without Python.
+    fn start(work: &str) -> Option<Aside> {
+        let code = format!(
+            "import socket, threading, time\n\
+             def work():\n    {work}\n\
+             def serve(peer):\n\
+             \x20   while peer.recv(4096):\n\
+             \x20       work()\n\
+             \x20       peer.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok')\n\
+             listener = socket.create_server(('127.0.0.1', 0))\n\
+             print(listener.getsockname()[1], flush=True)\n\
+             while True:\n    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()\n"
+        );
+        let mut command = Command::new("python3");
+        command.args(["-c", &code]).stdout(std::process::Stdio::piped());
+        let Ok(mut child) = command.spawn() else {
+            skip("python3 is not installed");
+            return None;
+        };
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Some(Aside { child, url: format!("http://127.0.0.1:{}/", line.trim()) })
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 #[test]
 fn who_held_the_figure_is_told_apart() {
-    let held = |server: &Server, args: &[&str]| record(server, args)["http"]["held_by"].clone();
-    let slow = Server::start(|_, wire| {
-        std::thread::sleep(Duration::from_millis(30));
-        hello(wire)
-    });
-    assert_eq!(held(&slow, &["-d", "600ms", "-c", "4"]), "server");
-    let quick = Server::start(|_, wire| hello(wire));
-    assert_eq!(held(&quick, &["-d", "600ms", "--rate", "50"]), "rate");
-    let busy = Server::start(|_, wire| {
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(20) {}
-        hello(wire)
-    });
-    assert_eq!(held(&busy, &["-d", "800ms", "-c", "1"]), "server-cpu");
+    for (work, args, holder, limit) in [
+        ("time.sleep(0.03)", &["-c", "4"][..], "server", "application"),
+        ("pass", &["-c", "1", "--rate", "50"], "rate", "rate-limit"),
+        // On a processor all the time, but for the moments of one connection's turns.
+        ("end = time.time() + 0.05\n    while time.time() < end: pass", &["-c", "1"], "server-cpu", "cpu-core"),
+    ] {
+        let Some(server) = Aside::start(work) else { return };
+        let sandbox = Sandbox::new();
+        let record = bench(&sandbox, &["--json", "-d", "1s", &server.url]).args(args).run().succeeds().json();
+        assert_eq!((&record["http"]["held_by"], &record["verdict"]["limit"]), (&holder.into(), &limit.into()), "{record}");
+    }
+}
+
+/// Through a path of the lab, against the file server at its far end.
+fn over_a_path(sandbox: &Sandbox, flags: &[&str], load: &str) -> Option<Value> {
+    let lab = |script: &str| {
+        sandbox.weir(WEIR, ["lab", "shell"]).args(flags).args(&["--serve", ".", "--", "sh", "-c", script]).run()
+    };
+    let possible = lab("exit 0");
+    if !possible.status.success() {
+        skip(&possible.stderr);
+        return None;
+    }
+    Some(lab(&format!("{WEIR} bench http --json {load}")).json())
+}
+
+#[test]
+fn a_full_link_and_too_few_connections_are_told_apart() {
+    let sandbox = Sandbox::new();
+    sandbox.write("large", vec![b'x'; 200_000]);
+    sandbox.write("small", b"x");
+    let full = "-c 8 -t 1 -d 2s --timeout 10s $WEIR_LAB_URL/large";
+    let Some(record) = over_a_path(&sandbox, &["--rate", "20Mbit", "--delay", "10ms"], full) else { return };
+    assert_eq!(record["http"]["held_by"], "path", "{record}");
+    let few = "-c 2 -t 1 -d 1s $WEIR_LAB_URL/small";
+    let Some(record) = over_a_path(&sandbox, &["--delay", "20ms"], few) else { return };
+    assert_eq!((&record["http"]["held_by"], &record["verdict"]["limit"]), (&"connections".into(), &"latency".into()), "{record}");
 }
 
 /// Every line of a text with its numbers and units taken out, so that what is left is the form.
@@ -292,9 +354,16 @@ fn the_report_in_abs_form_has_abs_lines() {
         return skip("ab is not installed");
     }
     // Lengths differ, and every other answer is no 2xx.
-    let server = Server::start(|request, wire| match request.number % 2 {
-        0 => wire.answer("200 OK", &[("Server", "tester"), ("Connection", "keep-alive")], b"even"),
-        _ => wire.answer("404 No", &[("Server", "tester"), ("Connection", "keep-alive")], b"odd"),
+    let server = Server::start(|request, wire| {
+        let fields = [("Server", "tester"), ("Connection", "keep-alive")];
+        let stays = request.field("connection").is_some();
+        match (request.number % 2, stays) {
+            (0, true) => wire.answer("200 OK", &fields, b"even"),
+            (_, true) => wire.answer("404 No", &fields, b"odd"),
+            // Without it ab reads until the end.
+            (0, false) => wire.answer("200 OK", &fields[..1], b"even").and_then(|()| wire.close()),
+            (_, false) => wire.answer("404 No", &fields[..1], b"odd").and_then(|()| wire.close()),
+        }
     });
     let url = server.url("x");
     let sandbox = Sandbox::new();

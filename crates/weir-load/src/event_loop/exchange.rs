@@ -124,7 +124,7 @@ impl EventLoop<'_> {
     }
 
     /// Takes what was read apart.
-    pub(super) fn take(&mut self, index: usize, mut bytes: &[u8]) -> Taken {
+    fn take(&mut self, index: usize, mut bytes: &[u8]) -> Taken {
         while !bytes.is_empty() {
             let connection = &mut self.connections[index];
             if connection.due == 0 {
@@ -220,7 +220,7 @@ impl EventLoop<'_> {
     }
 
     /// After the last answer that was due.
-    pub(super) fn free(&mut self, index: usize) {
+    fn free(&mut self, index: usize) {
         // What was answered before it was asked in full leaves the connection in no known state.
         if self.shared.settings.keep_alive && self.connections[index].sent_all {
             self.ready(index);

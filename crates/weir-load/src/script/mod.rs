@@ -125,6 +125,13 @@ impl Script {
         self
     }
 
+    /// Hands on what the scripts printed: it lies in C's buffer, which all states share, and comes before what is printed
+    /// afterwards.
+    pub(crate) fn flush(&self) {
+        // A stdout that is closed is the report's matter.
+        let _ = self.main.load("io.stdout:flush()").exec();
+    }
+
     /// Whether the script wants to hear the end's figures.
     pub(crate) fn has_done(&self) -> bool {
         matches!(self.main.globals().get::<Value>("done"), Ok(Value::Function(_)))

@@ -6,7 +6,7 @@ mod plan;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::{Context, anyhow};
 use weir_load::run::{self, Outcome};
@@ -30,9 +30,12 @@ pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
     let outcome = match run::run(plan.settings.clone(), &stop, move || print_head(&head)) {
         Ok(outcome) => outcome,
         Err(weir_load::Error::Interrupted) => return Ok(INTERRUPTED),
+        Err(error) if stop.load(Relaxed) => {
+            voice::fatal(&error.into());
+            return Ok(INTERRUPTED);
+        }
         Err(error) => return Err(error.into()),
     };
-    // What a script printed while it ran lies in C's buffer: it comes before the report, as it did in time.
     print(&plan, &outcome).context("cannot print the report")?;
     write_files(&plan, &outcome)?;
     if outcome.failed.is_none() {
