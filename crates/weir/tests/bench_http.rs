@@ -31,7 +31,8 @@ fn record(server: &Server, args: &[&str]) -> Value {
 }
 
 fn errors(record: &Value) -> [u64; 5] {
-    ["connect", "read", "write", "timeout", "status"].map(|name| record["http"]["errors"][name].as_u64().unwrap())
+    ["connect", "read", "write", "timeout", "status"]
+        .map(|name| record["http"]["errors"][name].as_u64().unwrap())
 }
 
 #[test]
@@ -75,7 +76,8 @@ fn statuses_and_methods() {
 #[test]
 fn bodies_of_every_framing_are_taken_apart() {
     let server = Server::start(|request, wire| match request.number % 3 {
-        0 => wire.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x\r\nde\r\n0\r\n\r\n"),
+        0 => wire
+            .raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x\r\nde\r\n0\r\n\r\n"),
         1 => {
             wire.raw(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabcde")?;
             wire.close()
@@ -100,8 +102,12 @@ fn servers_that_misbehave_are_counted_and_end_nothing() {
             wire.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nabc")?;
             wire.cut()
         }),
-        ("wrong chunks", |wire| wire.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot hex\r\n")),
-        ("two lengths", |wire| wire.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")),
+        ("wrong chunks", |wire| {
+            wire.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot hex\r\n")
+        }),
+        ("two lengths", |wire| {
+            wire.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")
+        }),
         ("a head without end", |wire| {
             wire.raw(b"HTTP/1.1 200 OK\r\n")?;
             loop {
@@ -122,13 +128,16 @@ fn servers_that_misbehave_are_counted_and_end_nothing() {
 
 #[test]
 fn silence_times_out() {
-    for stall in [b"".as_slice(), b"HTTP/1.1 200 OK\r\nContent-Le", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"] {
+    for stall in
+        [b"".as_slice(), b"HTTP/1.1 200 OK\r\nContent-Le", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"]
+    {
         let server = Server::start(move |_, wire| {
             wire.raw(stall)?;
             wire.wait_for_close()
         });
         let sandbox = Sandbox::new();
-        let run = bench(&sandbox, &["-c", "2", "-n", "2", "--timeout", "50ms", "--json", &server.url("x")]).run();
+        let run =
+            bench(&sandbox, &["-c", "2", "-n", "2", "--timeout", "50ms", "--json", &server.url("x")]).run();
         run.fails(1, &["no request to"]);
         assert_eq!(errors(&run.json()), [0, 0, 0, 2, 0]);
     }
@@ -153,7 +162,9 @@ fn nobody_there_is_said() {
     let sandbox = Sandbox::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     bench(&sandbox, &[&format!("http://{free}/")]).run().fails(1, &["cannot connect to", "refused"]);
-    bench(&sandbox, &["http://no.such.host.invalid/"]).run().fails(1, &["cannot resolve no.such.host.invalid:80"]);
+    bench(&sandbox, &["http://no.such.host.invalid/"])
+        .run()
+        .fails(1, &["cannot resolve no.such.host.invalid:80"]);
     for (args, why) in [
         (&["ftp://h/"][..], "expected http://"),
         (&["http://h/", "-c", "0"], "1M"),
@@ -208,7 +219,8 @@ fn unix_sockets_and_tls() {
                 // A request is one piece here.
                 while socket.read(&mut piece).is_ok_and(|count| count > 0)
                     && socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_ok()
-                {}
+                {
+                }
             });
         }
     });
@@ -284,20 +296,37 @@ fn who_held_the_figure_is_told_apart() {
     for (work, args, holder, limit) in [
         ("time.sleep(0.03)", &["-c", "4"][..], "server", "application"),
         ("pass", &["-c", "1", "--rate", "50"], "rate", "rate-limit"),
+        // A script that thinks for longer than the server answers.
+        ("pass", &["-c", "1", "-s", "heavy.lua"], "client", "cpu-core"),
         // On a processor all the time, but for the moments of one connection's turns.
-        ("end = time.time() + 0.05\n    while time.time() < end: pass", &["-c", "1"], "server-cpu", "cpu-core"),
+        (
+            "end = time.time() + 0.05\n    while time.time() < end: pass",
+            &["-c", "1"],
+            "server-cpu",
+            "cpu-core",
+        ),
     ] {
         let Some(server) = Aside::start(work) else { return };
         let sandbox = Sandbox::new();
+        let heavy = "local n = 0\nfunction request()\n  for i = 1, 2e7 do n = n + i % 7 end\n  return wrk.format()\nend\n";
+        sandbox.write("heavy.lua", heavy);
         let record = bench(&sandbox, &["--json", "-d", "1s", &server.url]).args(args).run().succeeds().json();
-        assert_eq!((&record["http"]["held_by"], &record["verdict"]["limit"]), (&holder.into(), &limit.into()), "{record}");
+        assert_eq!(
+            (&record["http"]["held_by"], &record["verdict"]["limit"]),
+            (&holder.into(), &limit.into()),
+            "{record}"
+        );
     }
 }
 
 /// Through a path of the lab, against the file server at its far end.
 fn over_a_path(sandbox: &Sandbox, flags: &[&str], load: &str) -> Option<Value> {
     let lab = |script: &str| {
-        sandbox.weir(WEIR, ["lab", "shell"]).args(flags).args(&["--serve", ".", "--", "sh", "-c", script]).run()
+        sandbox
+            .weir(WEIR, ["lab", "shell"])
+            .args(flags)
+            .args(&["--serve", ".", "--", "sh", "-c", script])
+            .run()
     };
     let possible = lab("exit 0");
     if !possible.status.success() {
@@ -317,7 +346,11 @@ fn a_full_link_and_too_few_connections_are_told_apart() {
     assert_eq!(record["http"]["held_by"], "path", "{record}");
     let few = "-c 2 -t 1 -d 1s $WEIR_LAB_URL/small";
     let Some(record) = over_a_path(&sandbox, &["--delay", "20ms"], few) else { return };
-    assert_eq!((&record["http"]["held_by"], &record["verdict"]["limit"]), (&"connections".into(), &"latency".into()), "{record}");
+    assert_eq!(
+        (&record["http"]["held_by"], &record["verdict"]["limit"]),
+        (&"connections".into(), &"latency".into()),
+        "{record}"
+    );
 }
 
 /// Every line of a text with its numbers and units taken out, so that what is left is the form.
@@ -379,7 +412,9 @@ fn the_report_in_abs_form_has_abs_lines() {
             let text = stdout(run.succeeds());
             let report = text.split_once("Server Software:").unwrap().1.to_owned();
             let doubts = |line: &&String| {
-                !["ERROR", "WARNING", "These results", "deviation apart"].iter().any(|word| line.contains(word))
+                !["ERROR", "WARNING", "These results", "deviation apart"]
+                    .iter()
+                    .any(|word| line.contains(word))
             };
             let lines: Vec<String> = shape(&report).iter().filter(doubts).cloned().collect();
             let files = ["e.csv", "g.tsv"].map(|name| {
@@ -434,7 +469,9 @@ fn abs_figures_follow_from_its_rows() {
 fn other_forms_have_their_figures() {
     let server = Server::start(|_, wire| hello(wire));
     let sandbox = Sandbox::new();
-    let of = |form: &str| stdout(bench(&sandbox, &["-n", "20", "--format", form, &server.url("x")]).run().succeeds());
+    let of = |form: &str| {
+        stdout(bench(&sandbox, &["-n", "20", "--format", form, &server.url("x")]).run().succeeds())
+    };
     let csv = of("csv");
     assert_eq!(csv.lines().count(), 2);
     assert!(csv.lines().nth(1).unwrap().contains(",20,"), "{csv}");

@@ -221,18 +221,23 @@ fn errors_name_file_and_line() {
     run_lines("local n = 0\nfunction request()\n  n = n + 1\n  if n > 3 then n = nil + 1 end\n  return wrk.format()\nend\n", &[])
         .fails(1, &["own.lua:4:", "arithmetic"]);
     run_lines("function response() nothing() end\n", &[]).fails(1, &["own.lua:1:"]);
-    run_lines("function setup(t) t:set('f', print) end\n", &[]).fails(1, &["own.lua:1:", "cannot transfer 'function'"]);
+    run_lines("function setup(t) t:set('f', print) end\n", &[])
+        .fails(1, &["own.lua:1:", "cannot transfer 'function'"]);
     run_lines("function init() wrk.lookup('no.such.host.invalid', 80) end\n", &[])
         .fails(1, &["own.lua:1:", "no.such.host.invalid"]);
     run_lines("function request() return 'nonsense' end\n", &[]).fails(1, &["request at 1:"]);
     run_lines("function done() error('at last') end\n", &[]).fails(1, &["own.lua:1: at last"]);
     let sandbox = Sandbox::new();
-    sandbox.weir(WEIR, ["bench", "http", "-s", "none.lua", "http://127.0.0.1:9/"]).run().fails(1, &["none.lua"]);
+    sandbox
+        .weir(WEIR, ["bench", "http", "-s", "none.lua", "http://127.0.0.1:9/"])
+        .run()
+        .fails(1, &["none.lua"]);
 }
 
 #[test]
 fn an_endless_loop_is_left_behind() {
-    let endless = "local n = 0\nfunction request()\n  n = n + 1\n  while n > 3 do end\n  return wrk.format()\nend\n";
+    let endless =
+        "local n = 0\nfunction request()\n  n = n + 1\n  while n > 3 do end\n  return wrk.format()\nend\n";
     let (sandbox, recorder) = (Sandbox::new(), Recorder::start());
     sandbox.write("own.lua", endless);
     let args = ["bench", "http", "-c", "1", "-d", "300ms", "-s", "own.lua", &recorder.url()];
