@@ -8,6 +8,9 @@ use weir_http::ChunkedDecoder;
 /// The most bytes of a head, as everywhere in weir.
 pub const MAX_HEAD: usize = 64 << 10;
 
+/// The most content that is kept of an answer for a script; what is beyond is counted, not kept.
+const MAX_KEPT: usize = 64 << 20;
+
 /// The most fields of a head.
 const MAX_FIELDS: usize = 128;
 
@@ -269,7 +272,8 @@ impl Answer {
     fn keep(&mut self, content: &[u8], kept: Option<&mut Kept>) {
         self.body += content.len() as u64;
         if let Some(kept) = kept {
-            kept.body.extend_from_slice(content);
+            let room = MAX_KEPT.saturating_sub(kept.body.len());
+            kept.body.extend_from_slice(&content[..content.len().min(room)]);
         }
     }
 

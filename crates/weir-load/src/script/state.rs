@@ -164,7 +164,8 @@ impl UserData for ThreadHandle {
 
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_method("get", |lua, thread, name: mlua::LuaString| {
-            let value: Value = thread.state()?.globals().get(name.as_bytes().to_vec().as_slice())?;
+            let state = thread.state()?;
+            let value: Value = state.globals().get(state.create_string(name.as_bytes())?)?;
             values::carry(&value, lua)
         });
         methods.add_method("set", |_, thread, (name, value): (mlua::LuaString, Value)| {
