@@ -43,6 +43,7 @@ pub mod answer;
 mod connection;
 mod error;
 mod event_loop;
+mod gathering;
 pub mod request;
 pub mod run;
 pub mod schedule;

@@ -186,7 +186,7 @@ fn too_few_descriptors_are_raised_or_said() {
     let server = Server::start(|_, wire| hello(wire));
     let limited = |soft: u32, hard: u32, connections: &str| {
         let sandbox = Sandbox::new();
-        let command = format!("ulimit -Hn {hard} && ulimit -Sn {soft} && exec \"$@\"");
+        let command = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$@\"");
         let weir = sandbox.weir("sh", ["-c", command.as_str(), "sh", WEIR, "bench", "http", "--json"]);
         weir.args(&["-c", connections, "-n", "300", &server.url("x")]).run()
     };

@@ -264,3 +264,13 @@ fn a_script_may_use_all_of_luajit() {
                  assert(ffi.C.getpid() > 0 and bit.band(6, 3) == 2 and io.open and os.time and require('wrk') == wrk)\n";
     run_lines(lines, &[]).succeeds();
 }
+
+/// wrk 4.1 itself does not survive tables in tables here.
+#[test]
+fn tables_go_into_threads_and_come_back() {
+    let lines = "local first\n\
+                 function setup(t) first = t; t:set('given', { list = { 1, 2, { three = 'x' } }, flag = true }) end\n\
+                 function init() given.list[3].three = given.list[3].three .. 'y' end\n\
+                 function done() io.write('== ', first:get('given').list[3].three, ' ', tostring(first:get('none')), '\\n') end\n";
+    assert_eq!(said(run_lines(lines, &["-t", "1"]).succeeds()), ["== xy nil"]);
+}

@@ -87,7 +87,7 @@ impl EventLoop<'_> {
             // A server that had enough may have answered before it closed.
             Err(_) => {
                 // A buffer of its own: the loop's may be in use further up.
-                self.read_into(index, &mut [0; 16 << 10]);
+                self.read_into(index, &mut [0; 16 << 10], true);
                 if self.connections[index].phase == Phase::Sending {
                     self.fail(index, Failure::Write);
                 }
@@ -95,14 +95,19 @@ impl EventLoop<'_> {
         }
     }
 
-    pub(super) fn read(&mut self, index: usize) {
+    /// Takes what is there; up to the end of the stream where that has come (`ended`).
+    pub(super) fn read(&mut self, index: usize, ended: bool) {
         // Out of the loop's hands while answers are taken from it.
         let mut buffer = std::mem::take(&mut self.buffer);
-        self.read_into(index, &mut buffer);
+        self.read_into(index, &mut buffer, ended);
         self.buffer = buffer;
+        // A peer that closed after its answer takes no other request.
+        if ended && matches!(self.connections[index].phase, Phase::Ready | Phase::Delayed) {
+            self.reopen(index);
+        }
     }
 
-    pub(super) fn read_into(&mut self, index: usize, buffer: &mut [u8]) {
+    fn read_into(&mut self, index: usize, buffer: &mut [u8], ended: bool) {
         loop {
             let connection = &mut self.connections[index];
             let Some(wire) = &mut connection.wire else { return };
@@ -113,7 +118,7 @@ impl EventLoop<'_> {
                 Err(_) if connection.due == 0 => return self.reopen(index),
                 Err(_) => return self.fail(index, Failure::Read),
             };
-            let drained = count < buffer.len() && wire.short_read_means_empty();
+            let drained = !ended && count < buffer.len() && wire.short_read_means_empty();
             self.tally.received += count as u64;
             match self.take(index, &buffer[..count]) {
                 Taken::More if drained => return,

@@ -93,27 +93,31 @@ fn said(words: impl Display) -> mlua::Error {
 /// Lua's message, beginning with file and line, without the traceback.
 pub(super) fn words(error: &mlua::Error, path: &Path) -> String {
     let place = path.display().to_string();
-    let first = |message: &str| {
-        let end = message.find("\nstack traceback:").unwrap_or(message.len());
-        message[..end].trim().to_owned()
-    };
-    match error {
-        mlua::Error::SyntaxError { message, .. } => first(message),
-        mlua::Error::RuntimeError(message) => {
-            let own = first(message);
-            // An error raised by one of our functions knows no line; the traceback does.
-            if own.starts_with(&place) { own } else { located(&own, message, &place) }
-        }
-        mlua::Error::CallbackError { traceback, cause } => located(&words(cause, path), traceback, &place),
-        other => format!("{place}: {}", first(&other.to_string())),
+    let message = message(error);
+    if message.starts_with(&place) {
+        return message;
     }
+    // What one of our functions says knows no line; the traceback does.
+    match error {
+        mlua::Error::CallbackError { traceback, .. } => located(&message, traceback, &place),
+        mlua::Error::RuntimeError(whole) => located(&message, whole, &place),
+        _ => format!("{place}: {message}"),
+    }
+}
+
+/// The first cause's own words.
+fn message(error: &mlua::Error) -> String {
+    let whole = match error {
+        mlua::Error::CallbackError { cause, .. } => return message(cause),
+        mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => message.clone(),
+        other => other.to_string(),
+    };
+    let end = whole.find("\nstack traceback:").unwrap_or(whole.len());
+    whole[..end].trim().to_owned()
 }
 
 /// `script.lua:3: MESSAGE`, by the first line of the traceback that lies in the script.
 fn located(message: &str, traceback: &str, place: &str) -> String {
-    if message.starts_with(place) {
-        return message.to_owned();
-    }
     let line = traceback.match_indices(place).find_map(|(at, _)| {
         let rest = traceback[at + place.len()..].strip_prefix(':')?;
         let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();

@@ -20,7 +20,7 @@ Exit code: 0 when requests were answered, 1 when none was, 130 when interrupted 
 
 /// `weir bench http`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
 pub struct BenchHttp {
     /// Whom to ask, http or https.
     #[arg(value_name = "URL", required_unless_present = "ab")]

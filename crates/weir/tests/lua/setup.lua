@@ -4,7 +4,7 @@ local threads = {}
 
 function setup(thread)
   thread:set("id", counter)
-  thread:set("given", { list = { 1, 2, "three" }, flag = true })
+  thread:set("flag", true)
   table.insert(threads, thread)
   counter = counter + 1
 end
@@ -17,7 +17,7 @@ end
 function request()
   made = made + 1
   wrk.headers["X-Id"] = id
-  wrk.headers["X-Given"] = given.list[3] .. tostring(given.flag)
+  wrk.headers["X-Given"] = tostring(flag)
   return wrk.request():sub(1, -3) .. "X-Words: " .. words .. "\r\nX-Made: " .. made .. "\r\n\r\n"
 end
 
