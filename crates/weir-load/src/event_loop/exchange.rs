@@ -120,7 +120,7 @@ impl EventLoop<'_> {
             };
             let drained = !ended && count < buffer.len() && wire.short_read_means_empty();
             self.tally.received += count as u64;
-            match self.take(index, &buffer[..count]) {
+            match self.take(index, &buffer[..count], ended) {
                 Taken::More if drained => return,
                 Taken::More => {}
                 Taken::Moved => return,
@@ -129,7 +129,7 @@ impl EventLoop<'_> {
     }
 
     /// Takes what was read apart.
-    fn take(&mut self, index: usize, mut bytes: &[u8]) -> Taken {
+    fn take(&mut self, index: usize, mut bytes: &[u8], ended: bool) -> Taken {
         while !bytes.is_empty() {
             let connection = &mut self.connections[index];
             if connection.due == 0 {
@@ -162,7 +162,7 @@ impl EventLoop<'_> {
                         return Taken::Moved;
                     }
                     if connection.due == 0 && bytes.is_empty() {
-                        self.free(index);
+                        self.free(index, ended);
                         return Taken::Moved;
                     }
                 }
@@ -225,9 +225,9 @@ impl EventLoop<'_> {
     }
 
     /// After the last answer that was due.
-    fn free(&mut self, index: usize) {
+    fn free(&mut self, index: usize, ended: bool) {
         // What was answered before it was asked in full leaves the connection in no known state.
-        if self.shared.settings.keep_alive && self.connections[index].sent_all {
+        if !ended && self.shared.settings.keep_alive && self.connections[index].sent_all {
             self.ready(index);
         } else {
             self.reopen(index);
