@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth plan-check soak soak-cp soak-net bench bench-cp bench-net fuzz deny install clean
+.PHONY: build help demo test truth plan-check soak soak-cp soak-net bench bench-cp bench-net fuzz deny install clean bench-http
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -67,6 +67,11 @@ bench-net: ## weir bench net and iperf3 over loopback, interleaved; RUNS=5, SECO
 	@scripts/need test
 	@$(MAKE) --no-print-directory build
 	bench/net
+
+bench-http: ## weir bench http, wrk and ab against nginx, server and load on a processor each; RUNS=5, SCENARIOS='plain script'
+	@scripts/need bench
+	@$(MAKE) --no-print-directory build
+	bench/http $(SCENARIOS)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
 	@scripts/need fuzz

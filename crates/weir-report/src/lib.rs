@@ -9,6 +9,7 @@
 //! * [`why`]: connections and threads of another program's transfer.
 //! * [`net`]: the goodput of a path.
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
+//! * [`load`]: HTTP load, also as wrk and ab print it.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
@@ -26,6 +27,7 @@ pub mod ciphers;
 pub mod codecs;
 pub mod escape;
 pub mod json;
+pub mod load;
 pub mod net;
 pub mod plan;
 pub mod progress;

@@ -1,6 +1,8 @@
 //! The command line: one source for parsing, help, man pages and completions.
 
+mod ab;
 mod bench;
+mod bench_http;
 mod bench_net;
 mod copy;
 mod habits;
@@ -16,7 +18,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_lab::path::{GilbertElliott, Policer, QueueLimit, Share, ShareError};
 use weir_units::{Bytes, ParseError, Rate};
 
+pub use ab::AbFlags;
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
+pub use bench_http::{BenchHttp, LoadFormat};
 pub use bench_net::{BenchNet, NetLogin, Test};
 pub use copy::{Cp, Patterns};
 pub use habits::Habits;
@@ -69,7 +73,7 @@ pub enum Command {
     Plan(Box<Plan>),
     /// Reproduce a slow path on this machine alone, without touching its network.
     Lab(Lab),
-    /// Measure one stage alone: codecs, ciphers, the network.
+    /// Measure one stage alone: codecs, ciphers, the network, HTTP servers, a host and its path.
     Bench(Bench),
     /// Print shell completions.
     Completions {

@@ -9,6 +9,7 @@ use weir_codec::codec::{Codec, Setting};
 use weir_units::{Bytes, Rate};
 
 use super::Voice;
+use super::bench_http::BenchHttp;
 
 /// `weir bench`.
 #[derive(Debug, Args)]
@@ -27,6 +28,8 @@ pub enum BenchCommand {
     Cipher(BenchCipher),
     /// The network: TCP or UDP to a server that speaks iperf3's protocol, and what limits it; -s is such a server.
     Net(Box<super::BenchNet>),
+    /// Load on an HTTP server: requests per second, latency, and who held the figure. Takes wrk's scripts and ab's flags.
+    Http(Box<BenchHttp>),
 }
 
 const BENCH_CODEC_EXAMPLES: &str = "\

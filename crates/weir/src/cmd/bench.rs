@@ -2,6 +2,7 @@
 
 mod cipher;
 mod codec;
+mod http;
 mod net;
 
 use std::io::{IsTerminal, Write};
@@ -26,6 +27,7 @@ pub fn run(bench: &Bench) -> anyhow::Result<u8> {
         BenchCommand::Codec(codec) => codec::run(codec),
         BenchCommand::Cipher(cipher) => cipher::run(cipher),
         BenchCommand::Net(net) => net::run(net),
+        BenchCommand::Http(http) => http::run(http),
     }
 }
 

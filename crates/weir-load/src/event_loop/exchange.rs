@@ -1,0 +1,236 @@
+//! A request and its answer over one connection.
+
+use std::cmp::Reverse;
+use std::io;
+use std::time::Duration;
+
+use super::connecting::Failure;
+use super::{EventLoop, Source};
+use crate::answer::Complete;
+use crate::connection::Phase;
+use crate::tally::Row;
+
+/// What became of a connection after what was read had been taken apart.
+enum Taken {
+    /// More of its answer may come.
+    More,
+    /// It has its next request, or is closed.
+    Moved,
+}
+
+impl EventLoop<'_> {
+    /// The connection is free for its next request.
+    pub(super) fn ready(&mut self, index: usize) {
+        if !self.grant(index) {
+            return self.retire(index);
+        }
+        if let Source::Scripted(script, _) = &self.source {
+            match script.delay() {
+                Ok(None) => {}
+                Ok(Some(delay)) => {
+                    let connection = &mut self.connections[index];
+                    connection.phase = Phase::Delayed;
+                    connection.wake_at = self.now.saturating_add(delay.as_nanos() as u64);
+                    return self.wakes.push(Reverse((connection.wake_at, index)));
+                }
+                Err(error) => return self.failed = Some(error),
+            }
+        }
+        match self.schedule.as_mut().map(|schedule| schedule.take(self.now)) {
+            None => self.begin(index, self.now),
+            Some(Some(planned)) => self.begin(index, planned),
+            Some(None) => {
+                self.connections[index].phase = Phase::Ready;
+                self.idle.push_back(index);
+            }
+        }
+    }
+
+    /// Sends the next request, which was planned for `planned`.
+    pub(super) fn begin(&mut self, index: usize, planned: u64) {
+        let connection = &mut self.connections[index];
+        connection.due = match &self.source {
+            Source::Same(_, depth) | Source::Kept(_, depth, _) => *depth,
+            Source::Scripted(script, depth) => {
+                if let Err(error) = script.request(&mut connection.request) {
+                    return self.failed = Some(error);
+                }
+                *depth
+            }
+        };
+        connection.granted = false;
+        (connection.planned, connection.begun) = (planned, self.now);
+        (connection.sent, connection.sent_all, connection.first_byte) = (0, false, None);
+        connection.phase = Phase::Sending;
+        self.send(index);
+    }
+
+    pub(super) fn send(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let Some(wire) = &mut connection.wire else { return };
+        let request = match &self.source {
+            Source::Same(request, _) | Source::Kept(request, ..) => request,
+            Source::Scripted(..) => &connection.request,
+        };
+        let before = connection.sent;
+        match wire.write(request, &mut connection.sent) {
+            Ok(done) => {
+                self.tally.sent += (connection.sent - before) as u64;
+                if done {
+                    connection.sent_all = true;
+                    connection.phase = Phase::Waiting;
+                    if self.shared.settings.rows > 0 {
+                        connection.written = self.shared.start.elapsed().as_nanos() as u64;
+                    }
+                }
+            }
+            // A server that had enough may have answered before it closed.
+            Err(_) => {
+                // A buffer of its own: the loop's may be in use further up.
+                self.read_into(index, &mut [0; 16 << 10], true);
+                if self.connections[index].phase == Phase::Sending {
+                    self.fail(index, Failure::Write);
+                }
+            }
+        }
+    }
+
+    /// Takes what is there; up to the end of the stream where that has come (`ended`).
+    pub(super) fn read(&mut self, index: usize, ended: bool) {
+        // Out of the loop's hands while answers are taken from it.
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.read_into(index, &mut buffer, ended);
+        self.buffer = buffer;
+        // A peer that closed after its answer takes no other request.
+        if ended && matches!(self.connections[index].phase, Phase::Ready | Phase::Delayed) {
+            self.reopen(index);
+        }
+    }
+
+    fn read_into(&mut self, index: usize, buffer: &mut [u8], ended: bool) {
+        loop {
+            let connection = &mut self.connections[index];
+            let Some(wire) = &mut connection.wire else { return };
+            let count = match wire.read(buffer) {
+                Ok(0) => return self.ended(index),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) if connection.due == 0 => return self.reopen(index),
+                Err(_) => return self.fail(index, Failure::Read),
+            };
+            let drained = !ended && count < buffer.len() && wire.short_read_means_empty();
+            self.tally.received += count as u64;
+            match self.take(index, &buffer[..count], ended) {
+                Taken::More if drained => return,
+                Taken::More => {}
+                Taken::Moved => return,
+            }
+        }
+    }
+
+    /// Takes what was read apart.
+    fn take(&mut self, index: usize, mut bytes: &[u8], ended: bool) -> Taken {
+        while !bytes.is_empty() {
+            let connection = &mut self.connections[index];
+            if connection.due == 0 {
+                // Nobody asked for this.
+                self.fail(index, Failure::Read);
+                return Taken::Moved;
+            }
+            let kept = self.keeps.then_some(&mut connection.kept);
+            let fed = connection.answer.feed(bytes, &mut self.last, self.shared.settings.bodyless, kept);
+            match fed {
+                Err(_) => {
+                    self.fail(index, Failure::Read);
+                    return Taken::Moved;
+                }
+                Ok((_, None)) => {
+                    if connection.first_byte.is_none() {
+                        connection.first_byte = Some(self.shared.start.elapsed().as_nanos() as u64);
+                    }
+                    return Taken::More;
+                }
+                Ok((used, Some(complete))) => {
+                    bytes = &bytes[used..];
+                    self.answered(index, complete);
+                    let connection = &self.connections[index];
+                    if self.failed.is_some() {
+                        return Taken::Moved;
+                    }
+                    if !complete.keep_alive {
+                        self.reopen_after_answer(index);
+                        return Taken::Moved;
+                    }
+                    if connection.due == 0 && bytes.is_empty() {
+                        self.free(index, ended);
+                        return Taken::Moved;
+                    }
+                }
+            }
+        }
+        Taken::More
+    }
+
+    /// A whole answer has come.
+    pub(super) fn answered(&mut self, index: usize, complete: Complete) {
+        self.now = self.shared.start.elapsed().as_nanos() as u64;
+        let connection = &mut self.connections[index];
+        connection.due -= 1;
+        connection.failures = 0;
+        let tally = &mut self.tally;
+        tally.requests += 1;
+        tally.errors.status += u64::from(complete.status > 399);
+        let lengths = &mut tally.lengths;
+        lengths.bodies += complete.body;
+        lengths.kept += u64::from(complete.keep_alive);
+        lengths.not_2xx += u64::from(!(200..300).contains(&complete.status));
+        match lengths.first {
+            None => {
+                lengths.first = Some(complete.body);
+                tally.first_head = self.last.bytes().to_vec();
+            }
+            Some(first) => lengths.other += u64::from(first != complete.body),
+        }
+        if let Source::Scripted(script, _) = &self.source
+            && self.keeps
+        {
+            if let Err(error) = script.response(complete.status, &connection.kept) {
+                self.failed = Some(error);
+            }
+            connection.kept.body.clear();
+        }
+        if connection.due > 0 {
+            return;
+        }
+        tally.latency.saturating_record(self.now.saturating_sub(connection.planned));
+        if let Some(service) = &mut tally.service {
+            service.saturating_record(self.now.saturating_sub(connection.begun));
+        }
+        let first_byte = connection.first_byte.take();
+        let first = first_byte.unwrap_or(self.now);
+        tally.first_byte += Duration::from_nanos(first.saturating_sub(connection.begun));
+        tally.inside += Duration::from_nanos(self.now.saturating_sub(first));
+        let connect_begun = connection.connect_begun.take();
+        if tally.rows.len() < self.shared.settings.rows {
+            // A kept connection has no connect time; a new one counts from where it was asked for.
+            let start = connect_begun.unwrap_or(connection.begun);
+            let until = |from: u64, to: u64| Duration::from_nanos(to.saturating_sub(from));
+            tally.rows.push(Row {
+                start: Duration::from_nanos(start),
+                connect: connect_begun.map_or(Duration::ZERO, |begun| until(begun, connection.connected)),
+                wait: until(connection.written, first),
+                total: until(start, self.now),
+            });
+        }
+    }
+
+    /// After the last answer that was due.
+    fn free(&mut self, index: usize, ended: bool) {
+        // What was answered before it was asked in full leaves the connection in no known state.
+        if !ended && self.shared.settings.keep_alive && self.connections[index].sent_all {
+            self.ready(index);
+        } else {
+            self.reopen(index);
+        }
+    }
+}
