@@ -37,6 +37,7 @@ pub mod forecast;
 mod knee;
 pub mod limit;
 pub mod merge;
+pub mod packets;
 pub mod path;
 pub mod pipeline;
 pub mod plan;

@@ -8,6 +8,7 @@
 //! * [`survey`]: what was measured for a copy that is planned.
 //! * [`why`]: connections and threads of another program's transfer.
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
+//! * [`host`]: figures of a host and the path to it; [`packets`]: packets per second.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
@@ -24,7 +25,9 @@ pub mod chart;
 pub mod ciphers;
 pub mod codecs;
 pub mod escape;
+pub mod host;
 pub mod json;
+pub mod packets;
 pub mod plan;
 pub mod progress;
 pub mod schema;

@@ -1,6 +1,8 @@
 //! The command line: one source for parsing, help, man pages and completions.
 
 mod bench;
+mod bench_host;
+mod bench_pps;
 mod copy;
 mod habits;
 mod plan;
@@ -16,6 +18,8 @@ use weir_lab::path::{GilbertElliott, Policer, QueueLimit, Share, ShareError};
 use weir_units::{Bytes, ParseError, Rate};
 
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
+pub use bench_host::{BenchHost, Part};
+pub use bench_pps::{BenchPps, Method};
 pub use copy::{Cp, Patterns};
 pub use habits::Habits;
 pub use plan::{By, Plan};

@@ -9,6 +9,8 @@ use weir_codec::codec::{Codec, Setting};
 use weir_units::{Bytes, Rate};
 
 use super::Voice;
+use super::bench_host::BenchHost;
+use super::bench_pps::BenchPps;
 
 /// `weir bench`.
 #[derive(Debug, Args)]
@@ -25,6 +27,10 @@ pub enum BenchCommand {
     Codec(BenchCodec),
     /// Ciphers on one core, and ssh's own through an sshd on this machine.
     Cipher(BenchCipher),
+    /// A host and the path to it: availability, round trips, loss, MTU, TLS, connections, latency under load, throughput.
+    Host(BenchHost),
+    /// Packets per second between two hosts, or on this one alone: what is lost, and what limits it.
+    Pps(BenchPps),
 }
 
 const BENCH_CODEC_EXAMPLES: &str = "\

@@ -2,6 +2,8 @@
 
 mod cipher;
 mod codec;
+mod host;
+mod pps;
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -24,6 +26,8 @@ pub fn run(bench: &Bench) -> anyhow::Result<u8> {
     match &bench.command {
         BenchCommand::Codec(codec) => codec::run(codec),
         BenchCommand::Cipher(cipher) => cipher::run(cipher),
+        BenchCommand::Host(host) => host::run(host),
+        BenchCommand::Pps(pps) => pps::run(pps),
     }
 }
 
@@ -49,11 +53,18 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
+impl Progress {
+    /// Takes the line away, before something else is printed.
+    fn clear(&self) {
         if self.shown {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
