@@ -149,6 +149,8 @@ impl Dial<'_> {
             stream.set_read_timeout(Some(left)).map_err(|error| words(&error))?;
             turn(&mut tls, &mut stream, self.timeout)?;
         }
+        // The last word, without which the server hands out no ticket.
+        flush(&mut tls, &mut stream, self.timeout)?;
         let shake = Shake { span: start.elapsed(), cpu: thread_cpu_now().saturating_sub(cpu) };
         Ok((shake, tls, stream))
     }
@@ -166,17 +168,8 @@ impl Dial<'_> {
 
 /// Writes what is to be written, and reads once.
 fn turn(tls: &mut ClientConnection, stream: &mut TcpStream, timeout: Duration) -> Result<(), Error> {
-    let broken = |error: io::Error| match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Silent(timeout),
-        _ => Error::NotTls(weir_observe::plain(&error)),
-    };
-    while tls.wants_write() {
-        tls.write_tls(stream).map_err(broken)?;
-    }
-    if !tls.is_handshaking() {
-        return Ok(());
-    }
-    if tls.read_tls(stream).map_err(broken)? == 0 {
+    flush(tls, stream, timeout)?;
+    if tls.read_tls(stream).map_err(|error| broken(&error, timeout))? == 0 {
         return Err(Error::NotTls("it closed the connection".to_owned()));
     }
     match tls.process_new_packets() {
@@ -185,6 +178,20 @@ fn turn(tls: &mut ClientConnection, stream: &mut TcpStream, timeout: Duration) -
             Err(Error::Untrusted(error.to_string()))
         }
         Err(error) => Err(Error::NotTls(error.to_string())),
+    }
+}
+
+fn flush(tls: &mut ClientConnection, stream: &mut TcpStream, timeout: Duration) -> Result<(), Error> {
+    while tls.wants_write() {
+        tls.write_tls(stream).map_err(|error| broken(&error, timeout))?;
+    }
+    Ok(())
+}
+
+fn broken(error: &io::Error, timeout: Duration) -> Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Silent(timeout),
+        _ => Error::NotTls(weir_observe::plain(error)),
     }
 }
 

@@ -40,7 +40,17 @@ pub(super) fn set_joining(fd: impl AsFd) -> io::Result<()> {
     set_int(fd, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
-/// Packets that this socket's full receive buffer cost, since it was made (SO_MEMINFO; include/uapi/linux/sock_diag.h).
+/// The receive buffer: past `net.core.rmem_max` where this process may (CAP_NET_ADMIN), else as far as it goes. What it became
+/// is the socket's to say.
+pub(super) fn set_buffer(fd: impl AsFd, bytes: usize) {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    if set_int(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_err() {
+        let _ = set_int(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes);
+    }
+}
+
+/// Messages that this socket's full receive buffer cost, since it was made (SO_MEMINFO; include/uapi/linux/sock_diag.h). Joined
+/// packets count as one.
 pub(super) fn drops(fd: impl AsFd) -> io::Result<u64> {
     /// SK_MEMINFO_VARS, and the place of SK_MEMINFO_DROPS among them.
     const NUMBERS: usize = 9;
@@ -158,14 +168,15 @@ impl Receiving {
         Receiving { bytes, stride, pieces, controls, headers }
     }
 
-    /// Waits for packets and takes all that are there, as far as there is room. Returns the number of messages.
-    pub(super) fn receive(&mut self, fd: impl AsFd) -> io::Result<usize> {
+    /// Takes all packets that are there, as far as there is room; with `wait` it waits for a first one. Returns the number of
+    /// messages.
+    pub(super) fn receive(&mut self, fd: impl AsFd, wait: bool) -> io::Result<usize> {
         for header in &mut self.headers {
             // The kernel overwrites it with what it used.
             header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL]>() as _;
         }
         let count = self.headers.len() as libc::c_uint;
-        let flags = libc::MSG_WAITFORONE;
+        let flags = if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
         // SAFETY: each header points at one piece with `stride` writable bytes and at its own control room of the length given;
         // none of them is borrowed now, and there is no timeout to be read.
         let rc = unsafe {
@@ -237,7 +248,7 @@ mod tests {
         let mut receiving = Receiving::new(100, join);
         let mut came = Vec::new();
         while came.len() < count {
-            let messages = receiving.receive(&receiver).unwrap();
+            let messages = receiving.receive(&receiver, true).unwrap();
             came.extend(receiving.packets(messages).map(<[u8]>::to_vec));
         }
         assert_eq!(drops(&receiver).unwrap(), 0);

@@ -98,7 +98,20 @@ impl Client {
                 what: format!("cannot connect to {server} (weir bench pps -s there?)"),
                 cause: weir_observe::plain(&error),
             })?;
-        let mut channel = Channel::greet(stream, PATIENCE, stop)?;
+        Client::agree(server, Channel::greet(stream, PATIENCE, stop)?, opening, stop)
+    }
+
+    /// Opens anew over the same connection.
+    pub fn reopen(self, opening: &Opening, stop: &AtomicBool) -> Result<Client, Error> {
+        Client::agree(self.peer, self.channel, opening, stop)
+    }
+
+    fn agree(
+        server: SocketAddr,
+        mut channel: Channel,
+        opening: &Opening,
+        stop: &AtomicBool,
+    ) -> Result<Client, Error> {
         let open = Message::Open {
             threads: u8::try_from(opening.threads).unwrap_or(u8::MAX),
             gro: opening.joined,
@@ -144,7 +157,7 @@ impl Client {
         let sent = self.send(trial, stop)?;
         let packets = sent.iter().map(|sent| sent.packets).sum();
         self.channel.send(&Message::Done { trial: self.trials, sent: packets }, PATIENCE, stop)?;
-        let counted = match self.channel.receive(COUNTING, stop)? {
+        let mut counted = match self.channel.receive(COUNTING, stop)? {
             Message::Counted(counted) => counted,
             Message::Refused(why) => return Err(Error::Refused(why)),
             _ => return Err(unexpected(&self.channel)),
@@ -156,6 +169,7 @@ impl Client {
                 counted.counts.received
             )));
         }
+        counted.buffer_drops = counted.buffer_drops.min(packets - counted.counts.received);
         let busiest = sent.iter().max_by(|a, b| a.busy.run.total_cmp(&b.busy.run));
         Ok(Outcome {
             sent: packets,

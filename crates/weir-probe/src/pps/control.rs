@@ -2,7 +2,7 @@
 //!
 //! Both ends begin with `weir-pps` and a byte for the version. Then messages: a byte for the kind, two for the length of the body,
 //! the body; all numbers big-endian. The client opens a session, then for each trial says start, sends its packets, says done, and
-//! is told the counts. A body is never longer than [`LONGEST`]; whoever says nothing for longer than was agreed is gone.
+//! is told the counts; between two trials it may open another one. A body is never longer than [`LONGEST`]; whoever says nothing for longer than was agreed is gone.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -81,7 +81,7 @@ pub struct Counted {
     pub foreign: u64,
     /// From the first packet to the last.
     pub span: Duration,
-    /// Packets that found the receive buffers full.
+    /// Packets that found the receive buffers full; where they come joined an estimate, since the kernel counts messages.
     pub buffer_drops: u64,
     /// Packets that found a processor's backlog full, any program's.
     pub backlog_drops: u64,

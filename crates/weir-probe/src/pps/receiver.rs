@@ -10,7 +10,7 @@ use socket2::SockRef;
 use weir_observe::nic::softnet::SoftnetReader;
 use weir_observe::thread::{ThreadClock, ThreadTimes, current_tid};
 
-use super::batch::{Receiving, drops, set_joining};
+use super::batch::{Receiving, drops, set_buffer, set_joining};
 use super::control::Counted;
 use super::frame::{LARGEST_PAYLOAD, Mark};
 use super::ledger::Ledger;
@@ -19,6 +19,14 @@ use super::{Busy, Error};
 
 /// How often a thread that hears nothing looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// While packets come the thread sleeps beside its socket, not at it: a packet that wakes a sleeper costs whoever delivers it (on
+/// loopback the sender) more than the packet itself. So long a nap holds 200 packets at a million a second, which any buffer has
+/// room for, as an interface's interrupt moderation does.
+const NAP: Duration = Duration::from_micros(150);
+
+/// After so many naps without a packet the thread waits at the socket again.
+const NAPS: u32 = 100;
 
 /// After the last packet: how long silence must last before the rest counts as lost, and for how long it is waited at all
 /// (RFC 2544 section 23 gives stragglers two seconds).
@@ -37,6 +45,7 @@ pub struct Stream {
 struct State {
     trial: Option<u16>,
     ledger: Ledger,
+    messages: u64,
     foreign: u64,
     first: Option<Instant>,
     last: Option<Instant>,
@@ -57,8 +66,7 @@ impl Stream {
         let what = Error::socket("cannot open a UDP socket");
         let socket = UdpSocket::bind(SocketAddr::new(address, 0)).map_err(&what)?;
         if buffer > 0 {
-            // What the kernel allows of it shows in what it says afterwards.
-            let _ = SockRef::from(&socket).set_recv_buffer_size(buffer);
+            set_buffer(&socket, buffer);
         }
         socket.set_read_timeout(Some(LOOK)).map_err(&what)?;
         let joined = joined && set_joining(&socket).is_ok();
@@ -84,11 +92,20 @@ impl Stream {
     pub fn run(&self, token: u32, over: &AtomicBool) {
         let _ = self.clock.set(ThreadClock::open(current_tid()).ok());
         let mut batch = Receiving::new(LARGEST_PAYLOAD, self.joined);
+        let mut naps = NAPS;
         while !over.load(Relaxed) {
             // Nothing for a while, or an ICMP error that some packet's sender caused: neither is of interest here.
-            let Ok(messages) = batch.receive(&self.socket) else { continue };
+            let Ok(messages) = batch.receive(&self.socket, naps >= NAPS) else {
+                if naps < NAPS {
+                    std::thread::sleep(NAP);
+                }
+                naps = naps.saturating_add(1);
+                continue;
+            };
+            naps = 0;
             let now = Instant::now();
             let mut state = self.state();
+            state.messages += messages as u64;
             for packet in batch.packets(messages) {
                 match (Mark::parse(packet), state.trial) {
                     (Some(mark), Some(trial)) if mark.token == token && mark.trial == trial => {
@@ -107,7 +124,8 @@ impl Stream {
     }
 
     fn times(&self) -> Option<ThreadTimes> {
-        self.clock.get()?.as_ref()?.read().ok()
+        // The thread sets it first of all.
+        self.clock.wait().as_ref()?.read().ok()
     }
 }
 
@@ -146,15 +164,21 @@ pub fn count(streams: &[Stream], before: &Before, sent: u64, stop: &AtomicBool) 
     }
     let mut counted = Counted { busy, ..Counted::default() };
     let (mut first, mut last): (Option<Instant>, Option<Instant>) = (None, None);
+    let mut messages = 0;
     for stream in streams {
         let state = stream.state();
+        messages += state.messages;
         counted.counts = counted.counts.and(state.ledger.counts());
         counted.foreign += state.foreign;
         first = first.into_iter().chain(state.first).min();
         last = last.max(state.last);
     }
     counted.span = first.zip(last).map(|(first, last)| last - first).unwrap_or_default();
-    counted.buffer_drops = all_drops(streams).saturating_sub(before.drops);
+    // The kernel counts joined packets that it drops as one: so many times what a message held.
+    let dropped = all_drops(streams).saturating_sub(before.drops);
+    let packets = counted.counts.received + counted.counts.duplicates + counted.foreign;
+    counted.buffer_drops =
+        (dropped as f64 * (packets as f64 / messages.max(1) as f64).max(1.0)).round() as u64;
     counted.backlog_drops = backlog().zip(before.backlog).map_or(0, |(now, then)| now.saturating_sub(then));
     counted
 }

@@ -23,7 +23,7 @@ pub struct Bounds {
     pub trial: Duration,
     /// Of all its trials.
     pub session: Duration,
-    /// The largest receive buffer that may be asked for, bytes, for each thread.
+    /// The largest receive buffers that may be asked for, bytes, all threads together.
     pub buffer: u32,
 }
 
@@ -112,21 +112,41 @@ impl Server {
 /// One client, from greeting to end.
 fn serve(stream: TcpStream, bounds: &Bounds, stop: &AtomicBool) -> Result<(), Error> {
     let mut channel = Channel::greet(stream, bounds.patience, stop)?;
-    let Message::Open { threads, gro, buffer } = channel.receive(bounds.patience, stop)? else {
-        return refuse(&mut channel, "a session begins with its opening", stop);
-    };
-    if !(1..=MOST_THREADS).contains(&usize::from(threads)) {
-        return refuse(&mut channel, &format!("threads from 1 to {MOST_THREADS}, not {threads}"), stop);
+    let end = Instant::now() + bounds.session;
+    let mut next = channel.receive(bounds.patience, stop)?;
+    loop {
+        let Message::Open { threads, gro, buffer } = next else {
+            return refuse(&mut channel, "a session begins with its opening", stop);
+        };
+        if !(1..=MOST_THREADS).contains(&usize::from(threads)) {
+            return refuse(&mut channel, &format!("threads from 1 to {MOST_THREADS}, not {threads}"), stop);
+        }
+        let buffer = buffer.min(bounds.buffer / u32::from(threads));
+        match session(&mut channel, threads, gro, buffer as usize, bounds, end, stop)? {
+            Some(opening) => next = opening,
+            None => return Ok(()),
+        }
     }
+}
+
+/// One opening and its trials. Returns the client's next opening, if it has one.
+fn session(
+    channel: &mut Channel,
+    threads: u8,
+    joined: bool,
+    buffer: usize,
+    bounds: &Bounds,
+    end: Instant,
+    stop: &AtomicBool,
+) -> Result<Option<Message>, Error> {
     let local = match channel.local() {
-        Ok(local) => local.ip(),
-        Err(error) => return refuse(&mut channel, &weir_observe::plain(&error), stop),
+        Ok(local) => canonical(local.ip()),
+        Err(error) => return refuse(channel, &weir_observe::plain(&error), stop),
     };
-    let buffer = buffer.min(bounds.buffer);
-    let open = |_| Stream::open(canonical(local), gro, buffer as usize);
+    let open = |_| Stream::open(local, joined, buffer);
     let streams = match (0..threads).map(open).collect::<Result<Vec<_>, _>>() {
         Ok(streams) => streams,
-        Err(error) => return refuse(&mut channel, &error.to_string(), stop),
+        Err(error) => return refuse(channel, &error.to_string(), stop),
     };
     let over = AtomicBool::new(false);
     let token = fastrand::u32(..);
@@ -134,9 +154,9 @@ fn serve(stream: TcpStream, bounds: &Bounds, stop: &AtomicBool) -> Result<(), Er
         for stream in &streams {
             scope.spawn(|| stream.run(token, &over));
         }
-        let end = converse(&mut channel, &streams, token, bounds, stop);
+        let next = converse(channel, &streams, token, bounds, end, stop);
         over.store(true, Relaxed);
-        end
+        next
     })
 }
 
@@ -145,7 +165,7 @@ fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-fn refuse(channel: &mut Channel, why: &str, stop: &AtomicBool) -> Result<(), Error> {
+fn refuse<T>(channel: &mut Channel, why: &str, stop: &AtomicBool) -> Result<T, Error> {
     channel.send(&Message::Refused(why.to_owned()), Duration::from_secs(1), stop)?;
     Err(Error::Refused(why.to_owned()))
 }
@@ -155,8 +175,9 @@ fn converse(
     streams: &[Stream],
     token: u32,
     bounds: &Bounds,
+    end: Instant,
     stop: &AtomicBool,
-) -> Result<(), Error> {
+) -> Result<Option<Message>, Error> {
     let ready = Message::Ready {
         token,
         gro: streams.iter().all(Stream::is_joined),
@@ -164,7 +185,6 @@ fn converse(
         ports: streams.iter().map(Stream::port).collect(),
     };
     channel.send(&ready, bounds.patience, stop)?;
-    let end = Instant::now() + bounds.session;
     let mut running: Option<(u16, Before)> = None;
     let mut patience = bounds.patience;
     loop {
@@ -174,10 +194,11 @@ fn converse(
         }
         let message = match channel.receive(patience.min(left), stop) {
             // Between two trials a client may simply go.
-            Err(Error::Control { .. }) if running.is_none() => return Ok(()),
+            Err(Error::Control { .. }) if running.is_none() => return Ok(None),
             message => message?,
         };
         match (message, &running) {
+            (opening @ Message::Open { .. }, None) => return Ok(Some(opening)),
             (Message::Start { trial, millis }, _) => {
                 let span = Duration::from_millis(millis.into());
                 if span > bounds.trial {

@@ -57,9 +57,9 @@ pub struct BenchPps {
     /// Send for this long.
     #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = parse_span)]
     pub span: Duration,
-    /// The far end's receive buffer (SO_RCVBUF); it allows 64 MiB at most, and its system perhaps less.
-    #[arg(long, value_name = "BYTES")]
-    pub receive_buffer: Option<Bytes>,
+    /// Each receiving thread's buffer; 64 MiB at most for all, and less where the far end's net.core.rmem_max says so.
+    #[arg(long, value_name = "BYTES", default_value = "8MiB")]
+    pub receive_buffer: Bytes,
 
     /// Search the highest rate without loss, from --rate or what goes at all downwards.
     #[arg(long)]

@@ -70,6 +70,7 @@ fn measure(bench: &BenchPps, peer: &str, server: SocketAddr, progress: &Progress
     };
     let count = sizes.len() * bench.method.len();
     let mut failed = None;
+    let mut client = None;
     'all: for payload in &sizes {
         for method in &bench.method {
             let frame = frame_of(*payload, server.is_ipv6());
@@ -78,7 +79,7 @@ fn measure(bench: &BenchPps, peer: &str, server: SocketAddr, progress: &Progress
                 break 'all;
             }
             let subject = Subject { bench, server, payload: *payload, method: *method };
-            match subject.row(&progress.stop) {
+            match subject.row(&mut client, &progress.stop) {
                 Ok(row) => member.rows.push(row),
                 Err(Error::Interrupted) => break 'all,
                 Err(error) => {
@@ -123,7 +124,7 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    fn row(&self, stop: &AtomicBool) -> Result<PacketsRow, Error> {
+    fn row(&self, kept: &mut Option<Client>, stop: &AtomicBool) -> Result<PacketsRow, Error> {
         let joined = self.method == Method::Gso;
         let mut row = PacketsRow {
             method: self.method.name().to_owned(),
@@ -138,10 +139,13 @@ impl Subject<'_> {
         let opening = Opening {
             threads: self.bench.threads.into(),
             joined,
-            buffer: self.bench.receive_buffer.map_or(0, |bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX)),
+            buffer: u32::try_from(self.bench.receive_buffer.0).unwrap_or(u32::MAX),
             timeout: TIMEOUT,
         };
-        let mut client = Client::open(self.server, &opening, stop)?;
+        let mut client = match kept.take() {
+            Some(client) => client.reopen(&opening, stop)?,
+            None => Client::open(self.server, &opening, stop)?,
+        };
         let trial = Trial { payload: self.payload, rate: self.bench.rate, span: self.bench.span };
         let outcome = client.trial(&trial, stop)?;
         if stop.load(Relaxed) {
@@ -151,6 +155,7 @@ impl Subject<'_> {
         if self.bench.zero_loss {
             row.zero_loss = Some(self.search(&mut client, outcome.sent_rate(), stop)?);
         }
+        *kept = Some(client);
         Ok(row)
     }
 
@@ -221,7 +226,7 @@ pub fn short_run(host: IpAddr, timeout: Duration, stop: &AtomicBool) -> Vec<Figu
     let run = || -> Result<Vec<FigureRecord>, Error> {
         let size = if host.is_ipv6() { 84 } else { 64 };
         let payload = Size::Frame(size).payload(host.is_ipv6())?;
-        let opening = Opening { threads: 1, joined: false, buffer: 0, timeout };
+        let opening = Opening { threads: 1, joined: false, buffer: 8 << 20, timeout };
         let mut client = Client::open(target::at(host, PORT), &opening, stop)?;
         let trial = Trial { payload, rate: None, span: Duration::from_millis(500) };
         let outcome = client.trial(&trial, stop)?;

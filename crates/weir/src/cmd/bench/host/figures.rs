@@ -138,7 +138,9 @@ pub fn mtu(found: &Result<mtu::Found, String>, tries: &Tries) -> Vec<Figure> {
     let mut figures = Vec::new();
     match found {
         Ok(found) => {
-            let mut origin = format!("{} sizes of unfragmented ICMP echoes", found.probes);
+            let tried =
+                if found.probes == 1 { "1 size".to_owned() } else { format!("{} sizes", found.probes) };
+            let mut origin = format!("the largest ICMP echo that came back unfragmented; {tried} tried");
             if found.black_hole {
                 origin += "; larger ones vanish without a word (a black hole)";
             }
