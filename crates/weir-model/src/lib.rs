@@ -14,6 +14,7 @@
 //! * [`chooser`]: which codec the next block gets, from what the run itself shows.
 //! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
 //! * [`verdict`]: windows judged, added up to shares over the run.
+//! * [`packets`]: what limited packets per second.
 //! * [`advice`]: what to change, and the rate that would bring.
 //!
 //! ```

@@ -11,7 +11,8 @@ use anyhow::Context;
 use weir_probe::connect::{self, Tries};
 use weir_probe::echo::{self, Echoes};
 use weir_probe::target::{self, Resolved};
-use weir_probe::{concurrent, load, mtu, throughput, tls};
+use weir_probe::throughput::{self, Direction, Throughput, Transport};
+use weir_probe::{concurrent, load, mtu, tls};
 use weir_report::host::{self as report, FigureRecord, HostRecord};
 use weir_report::json;
 use weir_report::schema::{Outcome, Record};
@@ -24,6 +25,9 @@ use http_load::HttpLoad;
 
 /// The ports that are tried where none is given: what a host open to the world most likely serves.
 const USUAL_PORTS: [u16; 3] = [443, 80, 22];
+
+/// Of each run of throughput: slow start is over after a few round trips, and four runs are still only some seconds.
+const THROUGHPUT: Duration = Duration::from_secs(2);
 
 /// Measures and reports. Returns the exit code.
 pub fn run(bench: &BenchHost) -> anyhow::Result<u8> {
@@ -129,10 +133,8 @@ impl<'a> Subject<'a> {
                 figures::connections(&concurrent::run(self.address, &plan, stop), &plan)
             }
             Part::Load => figures::load(&self.under_load(stop)),
-            Part::Throughput => {
-                let server = target::at(self.address.ip(), throughput::PORT);
-                figures::no_throughput(&throughput::why_not(server, self.bench.timeout, stop))
-            }
+            // Here a client of iperf3's protocol is to be given.
+            Part::Throughput => self.throughput(None, stop),
             Part::Pps => super::pps::short_run(self.address.ip(), self.bench.timeout, stop),
         }
     }
@@ -182,6 +184,21 @@ impl<'a> Subject<'a> {
         let plan = load::Plan { timeout: self.bench.timeout, ..load::Plan::default() };
         let found = load::run(self.address, load, &plan, stop)?;
         Ok((found, load::Load::name(load)))
+    }
+
+    /// Both transports both ways by `client`; without one only whether anybody would have answered it.
+    fn throughput(&self, client: Option<&dyn Throughput>, stop: &AtomicBool) -> Vec<FigureRecord> {
+        let server = target::at(self.address.ip(), throughput::PORT);
+        let Some(client) = client else {
+            return figures::no_throughput(&throughput::why_not(server, self.bench.timeout, stop));
+        };
+        let run = |(transport, direction)| {
+            let carried = client.measure(server, transport, direction, THROUGHPUT, stop);
+            figures::throughput(transport, direction, &carried)
+        };
+        let ways = [Transport::Tcp, Transport::Udp]
+            .map(|transport| [Direction::Up, Direction::Down].map(|direction| (transport, direction)));
+        ways.into_iter().flatten().flat_map(run).collect()
     }
 
     /// Whether the host gave any sign of life, as far as it was asked for one.

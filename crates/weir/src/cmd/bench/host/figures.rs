@@ -7,6 +7,7 @@ use weir_probe::connect::{Outcome, Tries};
 use weir_probe::echo::Echoes;
 use weir_probe::summary::Summary;
 use weir_probe::target::Resolved;
+use weir_probe::throughput::{Carried, Direction, Transport};
 use weir_probe::{load, mtu, tls};
 use weir_report::host::FigureRecord;
 
@@ -235,10 +236,35 @@ pub fn load(found: &Result<(load::Found, String), String>) -> Vec<Figure> {
     ]
 }
 
+/// One way of one transport: `tcp-up`, and the share that was sent again or lost.
+pub fn throughput(
+    transport: Transport,
+    direction: Direction,
+    carried: &Result<Carried, String>,
+) -> Vec<Figure> {
+    let (name, again) = match (transport, direction) {
+        (Transport::Tcp, Direction::Up) => ("tcp-up", "tcp-up-retransmitted"),
+        (Transport::Tcp, Direction::Down) => ("tcp-down", "tcp-down-retransmitted"),
+        (Transport::Udp, Direction::Up) => ("udp-up", "udp-up-lost"),
+        (Transport::Udp, Direction::Down) => ("udp-down", "udp-down-lost"),
+    };
+    let carried = match carried {
+        Ok(carried) => carried,
+        Err(why) => return vec![Figure::missing(name, "bytes/s", why), Figure::missing(again, "share", why)],
+    };
+    vec![
+        Figure::taken(name, carried.rate.0, "bytes/s", &carried.origin),
+        match carried.again {
+            Some(share) => Figure::taken(again, share, "share", &carried.origin),
+            None => Figure::missing(again, "share", "the sending end does not tell"),
+        },
+    ]
+}
+
 /// What a client of throughput would have measured, and why there was none.
 pub fn no_throughput(why: &str) -> Vec<Figure> {
     let rates = ["tcp-up", "tcp-down", "udp-up", "udp-down"];
     let mut figures: Vec<_> = rates.iter().map(|name| Figure::missing(name, "bytes/s", why)).collect();
-    figures.push(Figure::missing("retransmitted", "share", why));
+    figures.push(Figure::missing("tcp-up-retransmitted", "share", why));
     figures
 }
