@@ -60,50 +60,67 @@ pub fn run(job: &Job, stop: &AtomicBool) -> Result<Sent, Error> {
     let socket = open(job)?;
     let clock = ThreadClock::open(current_tid()).ok();
     let before = clock.as_ref().and_then(|clock| clock.read().ok());
-    let mut batch = Sending::new(job.payload, job.joined);
+    let batch = Sending::new(job.payload, job.joined);
+    let mut sender = Sender { job, socket, batch, start: Instant::now(), full: 0, refusals: 0 };
     let mut pace = Pace::new(job.rate);
     let mut sent = Sent::default();
-    let start = Instant::now();
-    let mut refusals = 0;
-    while start.elapsed() < job.span && !stop.load(Relaxed) {
-        let wait = pace.wait(start.elapsed());
+    while sender.start.elapsed() < job.span && !stop.load(Relaxed) {
+        let wait = pace.wait(sender.start.elapsed());
         if !wait.is_zero() {
-            std::thread::sleep(wait.min(job.span.saturating_sub(start.elapsed())).min(LOOK));
+            let left = job.span.saturating_sub(sender.start.elapsed());
+            std::thread::sleep(wait.min(left).min(LOOK));
             continue;
         }
-        let count = pace.batch(batch.most());
-        number(&mut batch, job.mark, sent.packets, count);
+        let count = pace.batch(sender.batch.most());
+        number(&mut sender.batch, job.mark, sent.packets, count);
         pace.book(count);
-        let mut done = 0;
-        while done < count && !stop.load(Relaxed) {
-            match batch.send(&socket, done, count) {
-                Ok(left) => {
-                    done += left;
-                    refusals = 0;
-                }
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EINTR | libc::EAGAIN) => {}
-                    Some(libc::ENOBUFS) => {
-                        sent.full += 1;
-                        std::thread::yield_now();
-                    }
-                    // The answer to an earlier packet; this one was not sent.
-                    Some(libc::ECONNREFUSED) if refusals < REFUSALS => refusals += 1,
-                    _ => return Err(explain(job, &error)),
-                },
-            }
-            if start.elapsed() > job.span + LOOK {
-                break;
-            }
-        }
-        sent.packets += done as u64;
+        sent.packets += sender.flush(count, stop)? as u64;
     }
-    sent.span = start.elapsed();
+    sent.span = sender.start.elapsed();
+    sent.full = sender.full;
     let after = clock.as_ref().and_then(|clock| clock.read().ok());
     if let Some((before, after)) = before.zip(after) {
         sent.busy = share(before, after, sent.span);
     }
     Ok(sent)
+}
+
+/// A thread at work.
+struct Sender<'a> {
+    job: &'a Job,
+    socket: UdpSocket,
+    batch: Sending,
+    start: Instant,
+    full: u64,
+    refusals: u32,
+}
+
+impl Sender<'_> {
+    /// Hands over the first `count` packets of the batch. Returns how many left; fewer only where the time is long over.
+    fn flush(&mut self, count: usize, stop: &AtomicBool) -> Result<usize, Error> {
+        let mut done = 0;
+        while done < count && !stop.load(Relaxed) && self.start.elapsed() < self.job.span + LOOK {
+            let error = match self.batch.send(&self.socket, done, count) {
+                Ok(left) => {
+                    done += left;
+                    self.refusals = 0;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            match error.raw_os_error() {
+                Some(libc::EINTR | libc::EAGAIN) => {}
+                Some(libc::ENOBUFS) => {
+                    self.full += 1;
+                    std::thread::yield_now();
+                }
+                // The answer to an earlier packet; this one was not sent.
+                Some(libc::ECONNREFUSED) if self.refusals < REFUSALS => self.refusals += 1,
+                _ => return Err(explain(self.job, &error)),
+            }
+        }
+        Ok(done)
+    }
 }
 
 /// Shares of `span` between two readings.
