@@ -18,6 +18,7 @@ use io_uring::{IoUring, opcode, types};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::Timespec;
 use weir_observe::thread::thread_cpu_now;
 
 /// How long each run is driven: many times what it takes to start.
@@ -150,7 +151,7 @@ fn drive(streams: &[TcpStream], work: Work) -> Duration {
     }
     let (start, mut events) = (Instant::now(), Vec::with_capacity(256));
     while start.elapsed() < SPAN {
-        for event in wait(&poll, &mut events) {
+        for event in wait(&poll, &mut events, true) {
             let mut stream = &streams[event.data.u64() as usize];
             match work {
                 Work::Bulk => drop(stream.write(&block)),
@@ -168,9 +169,11 @@ fn drive(streams: &[TcpStream], work: Work) -> Duration {
     span
 }
 
-fn wait<'a>(poll: impl AsFd, events: &'a mut Vec<Event>) -> std::slice::Iter<'a, Event> {
+/// What is ready, at once or, with `sleep`, when something is.
+fn wait(poll: impl AsFd, events: &mut Vec<Event>, sleep: bool) -> std::slice::Iter<'_, Event> {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     events.clear();
-    let _ = epoll::wait(poll, spare_capacity(events), None);
+    let _ = epoll::wait(poll, spare_capacity(events), if sleep { None } else { Some(&now) });
     events.iter()
 }
 
@@ -201,10 +204,11 @@ fn answer(mut stream: impl Write, work: Work, request: &[u8]) {
 
 /// epoll. Level-triggered: one read an event, the rest comes again. Edge-triggered: reads until one comes back short, which says
 /// that the socket is empty (epoll(7)); a bulk connection that never is gives way after 16 reads and has its turn after the others.
+/// An end that came together with data makes no edge of its own: so EPOLLRDHUP is asked for, and reads then go on to the end.
 fn polled(streams: &[TcpStream], work: Work, edge: bool, bytes: &AtomicU64) {
     const TURN: usize = 16;
     let poll = epoll::create(CreateFlags::CLOEXEC).unwrap();
-    let flags = EventFlags::IN | if edge { EventFlags::ET } else { EventFlags::empty() };
+    let flags = EventFlags::IN | if edge { EventFlags::ET | EventFlags::RDHUP } else { EventFlags::empty() };
     for (index, stream) in streams.iter().enumerate() {
         stream.set_nonblocking(true).unwrap();
         epoll::add(&poll, stream, EventData::new_u64(index as u64), flags).unwrap();
@@ -229,26 +233,38 @@ fn polled(streams: &[TcpStream], work: Work, edge: bool, bytes: &AtomicU64) {
         false
     };
     while open > 0 {
-        let mut ready: Vec<usize> = std::mem::take(&mut again);
-        if ready.is_empty() {
-            ready.extend(wait(&poll, &mut events).map(|event| event.data.u64() as usize));
+        let mut ready: Vec<(usize, bool)> = std::mem::take(&mut again);
+        // Those that had their turn and have more do not keep the others from theirs.
+        let waiting = ready.len();
+        let found = wait(&poll, &mut events, waiting == 0);
+        ready.extend(found.map(|event| {
+            let flags = event.flags;
+            (event.data.u64() as usize, edge && flags.contains(EventFlags::RDHUP))
+        }));
+        if waiting > 0 {
+            // One of them may be found ready once more.
+            ready.sort_unstable();
+            ready.dedup_by(|later, first| {
+                first.1 |= first.0 == later.0 && later.1;
+                first.0 == later.0
+            });
         }
-        for index in ready {
+        for (index, ending) in ready {
             let mut more = true;
             for _ in 0..if edge { TURN } else { 1 } {
-                more = more && read(index);
+                if !more {
+                    break;
+                }
+                more = read(index) || ending;
                 if over.load(Relaxed) {
                     open -= 1;
                     epoll::delete(&poll, &streams[index]).unwrap();
                     over.store(false, Relaxed);
                     more = false;
                 }
-                if !more {
-                    break;
-                }
             }
             if edge && more {
-                again.push(index);
+                again.push((index, ending));
             }
         }
     }
