@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth plan-check soak soak-cp soak-net bench bench-cp bench-net fuzz deny install clean bench-http
+.PHONY: build help demo test truth plan-check soak soak-cp soak-net bench bench-cp bench-net bench-http fuzz deny install clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build

@@ -10,6 +10,7 @@
 //! * [`net`]: the goodput of a path.
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
 //! * [`load`]: HTTP load, also as wrk and ab print it.
+//! * [`host`]: figures of a host and the path to it; [`packets`]: packets per second.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
@@ -26,9 +27,11 @@ pub mod chart;
 pub mod ciphers;
 pub mod codecs;
 pub mod escape;
+pub mod host;
 pub mod json;
 pub mod load;
 pub mod net;
+pub mod packets;
 pub mod plan;
 pub mod progress;
 pub mod schema;

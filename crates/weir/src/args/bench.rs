@@ -10,6 +10,8 @@ use weir_units::{Bytes, Rate};
 
 use super::Voice;
 use super::bench_http::BenchHttp;
+use super::bench_host::BenchHost;
+use super::bench_pps::BenchPps;
 
 /// `weir bench`.
 #[derive(Debug, Args)]
@@ -30,6 +32,10 @@ pub enum BenchCommand {
     Net(Box<super::BenchNet>),
     /// Load on an HTTP server: requests per second, latency, and who held the figure. Takes wrk's scripts and ab's flags.
     Http(Box<BenchHttp>),
+    /// A host and the path to it: availability, round trips, loss, MTU, TLS, connections, latency under load, throughput.
+    Host(BenchHost),
+    /// Packets per second between two hosts, or on this one alone: what is lost, and what limits it.
+    Pps(BenchPps),
 }
 
 const BENCH_CODEC_EXAMPLES: &str = "\

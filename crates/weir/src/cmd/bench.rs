@@ -4,6 +4,8 @@ mod cipher;
 mod codec;
 mod http;
 mod net;
+mod host;
+mod pps;
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -28,6 +30,8 @@ pub fn run(bench: &Bench) -> anyhow::Result<u8> {
         BenchCommand::Cipher(cipher) => cipher::run(cipher),
         BenchCommand::Net(net) => net::run(net),
         BenchCommand::Http(http) => http::run(http),
+        BenchCommand::Host(host) => host::run(host),
+        BenchCommand::Pps(pps) => pps::run(pps),
     }
 }
 
@@ -53,11 +57,18 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
+impl Progress {
+    /// Takes the line away, before something else is printed.
+    fn clear(&self) {
         if self.shown {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
