@@ -224,7 +224,14 @@ fn over(run: &Run, elapsed: Duration) -> Option<Stopped> {
             let mut senders = run.streams.iter().filter(|stream| stream.connection.sends);
             senders.all(|stream| stream.counts.has_ended())
         };
-        let through = if sends { all_sent() } else { run.moved(false) >= budget };
+        // What is omitted is not part of it.
+        let through = if run.is_omitting() {
+            false
+        } else if sends {
+            all_sent()
+        } else {
+            run.moved(false) >= budget
+        };
         return through.then_some(Stopped::Done);
     }
     let time = Duration::from_secs((parameters.omit + parameters.time).into());

@@ -53,7 +53,7 @@ pub fn parse_text(text: &[u8]) -> Result<Value, Malformed> {
 pub(crate) fn count(value: &Value) -> Option<u64> {
     let number = value.as_f64()?;
     // 2^63 as a double.
-    (number >= 0.0 && number < 9_223_372_036_854_775_808.0).then(|| value.as_u64().unwrap_or(number as u64))
+    (0.0..9_223_372_036_854_775_808.0).contains(&number).then(|| value.as_u64().unwrap_or(number as u64))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub struct Start {
     pub at: SystemTime,
     /// The control connection's segment, bytes.
     pub segment: u32,
-    /// Each stream: this end's sending ones come first in no particular role.
+    /// Each stream, by its number.
     pub streams: Vec<Connected>,
     /// SO_SNDBUF and SO_RCVBUF of the first data socket, bytes, as the kernel counts them.
     pub buffers: (u64, u64),
@@ -186,7 +186,7 @@ pub struct Outcome {
     pub start: Start,
     /// How it ended.
     pub ending: Ending,
-    /// Each stretch, without omitted ones at the end of the list's beginning: in order of time.
+    /// Each stretch, in order of time.
     pub intervals: Vec<Interval>,
     /// Each stream.
     pub streams: Vec<StreamOutcome>,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// The most that a sender sleeps at a time, so that the end of a test finds it awake.
-const NAP: Duration = Duration::from_millis(50);
+const NAP: Duration = Duration::from_millis(20);
 
 /// A limit for one stream.
 #[derive(Debug, Clone, Copy)]

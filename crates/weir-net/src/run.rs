@@ -10,7 +10,7 @@ use socket2::SockRef;
 use crate::control::Control;
 use crate::error::{Error, stream_failed};
 use crate::outcome::{Copies, Ending, Interval, Outcome, Role, Start, StreamOutcome, Sum, UdpFigures};
-use crate::parameters::{Parameters, Transport};
+use crate::parameters::{BLOCK, Parameters, Transport};
 use crate::results::{CpuUse, Omitted, Results, StreamResults};
 use crate::state::State;
 use crate::stream::{Carrier, Orders, Phase, Stream};
@@ -73,11 +73,22 @@ struct Baseline {
     arrivals: Arrivals,
 }
 
+/// Bytes of one write. A client that names no size sends iperf3's own: then the choice is this end's. Of a stream with a rate
+/// it is what goes in 5 ms, so that it flows instead of coming in gushes; a segment at least.
+fn block(parameters: &Parameters, named: bool) -> u32 {
+    if parameters.transport == Transport::Udp || named || parameters.block != BLOCK {
+        return parameters.block;
+    }
+    match parameters.rate {
+        0 => tcp::BLOCK,
+        bits => (bits / 8 / 200).clamp(1448, BLOCK.into()) as u32,
+    }
+}
+
 /// A block of random bytes, where one is sent over TCP.
-fn payload(parameters: &Parameters, streams: &[Stream], own: bool) -> Vec<u8> {
+fn payload(block: u32, streams: &[Stream]) -> Vec<u8> {
     let sends = streams.iter().any(|stream| stream.connection.sends && !stream.is_udp());
-    let block = if own { tcp::BLOCK } else { parameters.block as usize };
-    let mut bytes = vec![0; if sends { block } else { 0 }];
+    let mut bytes = vec![0; if sends { block as usize } else { 0 }];
     fastrand::Rng::new().fill(&mut bytes);
     bytes
 }
@@ -100,15 +111,15 @@ impl Run {
     pub(crate) fn begin(mut start: Start, mut streams: Vec<Stream>, manner: Manner) -> Result<Run, Error> {
         let began = Instant::now();
         let parameters = &start.parameters;
-        let own = parameters.transport == Transport::Tcp && !manner.own_block;
+        let block = block(parameters, manner.own_block);
         let orders = Arc::new(Orders {
-            block: if own { 0 } else { parameters.block },
+            block,
             rate: parameters.rate,
             burst: parameters.burst,
             budget: parameters.budget().map(AtomicU64::new),
             wide: parameters.wide_counters,
             omitting: AtomicBool::new(parameters.omit > 0),
-            payload: payload(parameters, &streams, own),
+            payload: payload(block, &streams),
             bundles: manner.bundles,
             // Servers close before they exchange results; clients of iperf3 only after that.
             peer_closes: start.role == Role::Client || parameters.client_is_weir(),
@@ -148,6 +159,11 @@ impl Run {
         &self.start.parameters
     }
 
+    /// What flows does not count yet.
+    pub(crate) fn is_omitting(&self) -> bool {
+        self.omitting
+    }
+
     /// Payload so far, of the streams that this end sends on or of the others, without what is omitted.
     pub(crate) fn moved(&self, sends: bool) -> u64 {
         let of_way = self.streams.iter().zip(&self.baselines).filter(|(s, _)| s.connection.sends == sends);
@@ -185,12 +201,16 @@ impl Run {
     /// Nothing more is sent. Blocked calls return within a glance.
     pub(crate) fn stop_sending(&mut self) {
         self.orders.enter(Phase::Draining);
+        let told = self.began.elapsed();
         // While the threads are still there to be looked at.
         self.watch.finish();
+        let mut ended = told;
         for stream in self.streams.iter_mut().filter(|stream| stream.connection.sends) {
             stream.join();
+            // A write that was under way counts, with its time.
+            ended = ended.max(stream.counts.last());
         }
-        self.ended = Some(self.began.elapsed());
+        self.ended = Some(ended);
     }
 
     /// Says so to the peer, takes in what is on its way, and ends the last interval.
@@ -213,7 +233,7 @@ impl Run {
         self.streams.iter_mut().for_each(Stream::join);
         let ended = self.ended.unwrap_or_default();
         // A sliver at the end belongs to what is before it only if there is something.
-        if ended > self.opened + LOOK || self.intervals.is_empty() {
+        if ended > self.opened + 2 * LOOK || self.intervals.is_empty() {
             self.close_interval(ended, tell);
         }
     }

@@ -195,6 +195,8 @@ impl Shared {
             return;
         }
         let number = self.tests.fetch_add(1, Relaxed) as u64 + 1;
+        // Closed last: a client that waits for this end and then comes again finds its place free.
+        let kept = stream.try_clone();
         match session::hold(self, stream, cookie, number, stop) {
             Ok(outcome) => (self.tell)(Event::Ended(number, Box::new(outcome))),
             Err(error) => (self.tell)(Event::Failed(number, error)),
@@ -203,6 +205,7 @@ impl Shared {
             self.done.store(true, Relaxed);
         }
         self.active.fetch_sub(1, Relaxed);
+        drop(kept);
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<Cookie, Sender<(u64, TcpStream)>>> {

@@ -14,6 +14,9 @@ use crate::sys;
 /// Connections that may wait for their accept: all streams of two tests at once.
 const BACKLOG: i32 = 512;
 
+/// What a receiver of datagrams asks for: 4 ms of 10 Gbit/s.
+const UDP_BUFFER: usize = 4 << 20;
+
 /// Connects within `patience`, from `from` where that is given, with the options of the test's streams if it is one.
 pub(crate) fn connect(
     to: SocketAddr,
@@ -91,6 +94,8 @@ pub(crate) fn bind_udp(at: SocketAddr, test: &Parameters) -> Result<UdpSocket, E
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP)).map_err(listen)?;
     socket.set_reuse_address(true).map_err(listen)?;
     socket.bind(&at.into()).map_err(listen)?;
+    // As large as the system allows (net.core.rmem_max cuts it): datagrams that find no room are no loss of the path's.
+    let _ = socket.set_recv_buffer_size(UDP_BUFFER);
     set_common_options(&SockRef::from(&socket), test)?;
     Ok(socket.into())
 }

@@ -24,7 +24,7 @@ const STACK: usize = 256 << 10;
 pub(crate) struct Orders {
     /// When data may flow; times of the streams count from here.
     pub(crate) start: Instant,
-    /// Bytes of one write or datagram; 0 leaves TCP's to weir.
+    /// Bytes of one write or datagram.
     pub(crate) block: u32,
     /// Bits per second and stream; 0 for no limit.
     pub(crate) rate: u64,

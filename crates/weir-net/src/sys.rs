@@ -136,6 +136,16 @@ impl Inbox {
         Ok(())
     }
 
+    /// Messages of the last call.
+    pub(crate) fn messages(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// There may be more where these came from.
+    pub(crate) fn is_full(&self) -> bool {
+        self.lengths.len() == INBOX
+    }
+
     /// The datagrams of the last call, in the order in which they came.
     pub(crate) fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         self.room.chunks(LARGEST).zip(&self.lengths).flat_map(|(room, (length, segment))| {

@@ -16,7 +16,7 @@ use crate::sys;
 
 /// Bytes of one call where the user names no size: over loopback with CUBIC 128 KiB brought 49 Gbit/s and 512 KiB 64 (medians of
 /// three), with BBR 46 and 39. More no longer fits the second-level cache.
-pub(crate) const BLOCK: usize = 512 << 10;
+pub(crate) const BLOCK: u32 = 512 << 10;
 
 /// What one receiving call may take: more than any window, so that the call takes all there is.
 const ROOM: usize = 4 << 20;
@@ -38,7 +38,7 @@ const QUIET: Duration = Duration::from_millis(100);
 
 /// Sends until the test or its budget ends.
 pub(crate) fn send(mut stream: &TcpStream, orders: &Orders, counts: &Counts) -> io::Result<()> {
-    let block = if orders.block > 0 { orders.block as usize } else { BLOCK };
+    let block = orders.block as usize;
     let source = Source::of(block, orders)?;
     let pace = Pace::of_bits(orders.rate, orders.start);
     let burst = u64::from(orders.burst.max(1));
@@ -106,7 +106,7 @@ impl Source<'_> {
 pub(crate) fn receive(stream: &TcpStream, orders: &Orders, counts: &Counts) -> io::Result<()> {
     let flags = if orders.copies.receiving { RecvFlags::empty() } else { RecvFlags::TRUNC };
     // Untouched where nothing is copied: then it takes no memory.
-    let mut room = vec![0; if orders.copies.receiving { BLOCK } else { ROOM }];
+    let mut room = vec![0; if orders.copies.receiving { BLOCK as usize } else { ROOM }];
     let mut quiet = Instant::now();
     let mut doze = Doze::new(quiet);
     while !orders.is_over() {

@@ -111,7 +111,9 @@ fn a_busy_server_is_told_from_a_dead_one() {
 #[test]
 fn a_silent_server_is_given_up() {
     let (end, ended) = channel::<()>();
-    let (port, thread) = scripted(move |_, _| drop(ended.recv()));
+    let (port, thread) = scripted(move |_, _| {
+        let _ = ended.recv();
+    });
     let error = test(&options(port)).unwrap_err();
     assert!(matches!(error, Error::Silent { .. }), "{error}");
     assert!(words(&error).contains("expected its question"), "{error}");

@@ -1,5 +1,5 @@
 //! What does a turn of an event loop cost? Level-triggered epoll, edge-triggered epoll, io_uring and plain blocking threads do the
-//! same work over loopback: 64 connections that receive bulk, and 1000 that answer small requests.
+//! same work over loopback: 4 and 64 connections that receive bulk, and 1000 that answer small requests.
 //!
 //! The loop under test runs on processor 0, what drives it on processor 1. The figure is the processor time of the loop's threads,
 //! since a faster loop on loopback is held up by its driver. Rounds are interleaved; medians are printed, one line a figure.
@@ -29,6 +29,8 @@ const SMALL: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
+    /// As many as weir's own bulk lanes are.
+    Lanes,
     Bulk,
     Requests,
 }
@@ -43,12 +45,16 @@ enum Loop {
 
 impl Work {
     fn connections(self) -> usize {
-        if self == Work::Bulk { 64 } else { 1000 }
+        match self {
+            Work::Lanes => 4,
+            Work::Bulk => 64,
+            Work::Requests => 1000,
+        }
     }
 
     /// Bytes of a read: 256 KiB as bulk lanes have it at least, or room for a few requests.
     fn buffer(self) -> usize {
-        if self == Work::Bulk { 256 << 10 } else { 4 << 10 }
+        if self == Work::Requests { 4 << 10 } else { 256 << 10 }
     }
 }
 
@@ -65,7 +71,7 @@ fn main() {
     let (mut hard, wanted) = (rustix::process::getrlimit(rustix::process::Resource::Nofile), 4096);
     hard.current = Some(wanted.min(hard.maximum.unwrap_or(wanted)));
     rustix::process::setrlimit(rustix::process::Resource::Nofile, hard).unwrap();
-    let cases: Vec<_> = [Work::Bulk, Work::Requests]
+    let cases: Vec<_> = [Work::Lanes, Work::Bulk, Work::Requests]
         .into_iter()
         .flat_map(|work| [Loop::Threads, Loop::Level, Loop::Edge, Loop::Uring].map(|kind| (work, kind)))
         .collect();
@@ -78,7 +84,7 @@ fn main() {
     for ((work, kind), runs) in cases.iter().zip(&runs) {
         let rate = median(runs.iter().map(|run| run.units / run.span.as_secs_f64()).collect());
         let cost = median(runs.iter().map(|run| run.cpu.as_secs_f64() * 1e3 / run.units).collect());
-        let unit = if *work == Work::Bulk { "GB" } else { "1000 requests" };
+        let unit = if *work == Work::Requests { "1000 requests" } else { "GB" };
         println!("{work:?} {kind:?}: {rate:.2} {unit}/s, {cost:.2} ms of processor a {unit}");
     }
 }
@@ -125,7 +131,7 @@ fn run(work: Work, kind: Loop) -> Run {
             .unwrap()
     });
     let units = match work {
-        Work::Bulk => bytes.load(Relaxed) as f64 / 1e9,
+        Work::Lanes | Work::Bulk => bytes.load(Relaxed) as f64 / 1e9,
         Work::Requests => bytes.load(Relaxed) as f64 / SMALL as f64 / 1e3,
     };
     Run { units, span, cpu: Duration::from_nanos(cpu.load(Relaxed)) }
@@ -141,7 +147,7 @@ fn timed(cpu: &AtomicU64, work: impl FnOnce()) {
 fn drive(streams: &[TcpStream], work: Work) -> Duration {
     let block = vec![7; 256 << 10];
     let poll = epoll::create(CreateFlags::CLOEXEC).unwrap();
-    let flags = if work == Work::Bulk { EventFlags::OUT } else { EventFlags::IN };
+    let flags = if work == Work::Requests { EventFlags::IN } else { EventFlags::OUT };
     for (index, stream) in streams.iter().enumerate() {
         stream.set_nonblocking(true).unwrap();
         epoll::add(&poll, stream, EventData::new_u64(index as u64), flags).unwrap();
@@ -154,7 +160,7 @@ fn drive(streams: &[TcpStream], work: Work) -> Duration {
         for event in wait(&poll, &mut events, true) {
             let mut stream = &streams[event.data.u64() as usize];
             match work {
-                Work::Bulk => drop(stream.write(&block)),
+                Work::Lanes | Work::Bulk => drop(stream.write(&block)),
                 // An answer is one segment here and never torn.
                 Work::Requests => {
                     if stream.read(&mut [0; SMALL]).is_ok_and(|count| count > 0) {

@@ -100,8 +100,11 @@ fn script(name: &str) -> String {
     format!("{}/tests/lua/{name}.lua", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Runs wrk and weir with the script; what each asked, and what each printed after `== `.
-fn both(name: &str, threads: &str, args: &[&str]) -> Option<[(Vec<Vec<String>>, Vec<String>); 2]> {
+/// What a program asked, connection by connection, and what its script printed after `== `.
+type Seen = (Vec<Vec<String>>, Vec<String>);
+
+/// Runs wrk and weir with the script.
+fn both(name: &str, threads: &str, args: &[&str]) -> Option<[Seen; 2]> {
     if Command::new("wrk").arg("-v").output().is_err() {
         skip("wrk is not installed");
         return None;
