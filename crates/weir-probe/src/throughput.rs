@@ -53,15 +53,13 @@ pub trait Throughput: Sync {
     ) -> Result<Carried, String>;
 }
 
-/// Why there is no figure without a client of this kind: whether anybody would have answered.
-pub fn why_not(server: SocketAddr, timeout: Duration, stop: &AtomicBool) -> String {
-    let port = server.port();
+/// Why there will be no figure: nobody answers. `None` where somebody does.
+pub fn why_not(server: SocketAddr, timeout: Duration, stop: &AtomicBool) -> Option<String> {
+    let nobody = format!("no iperf3 or weir server answers on port {}", server.port());
     match connect::attempt(server, timeout, stop).0 {
-        Outcome::Connected(_) => format!("port {port} answers, but no client for it was given"),
-        Outcome::Refused(_) | Outcome::Reset(_) => {
-            format!("no iperf3 or weir server answers on port {port}: refused")
-        }
-        Outcome::TimedOut => format!("no iperf3 or weir server answers on port {port}"),
-        Outcome::Failed(why) => format!("no iperf3 or weir server answers on port {port}: {why}"),
+        Outcome::Connected(_) => None,
+        Outcome::Refused(_) | Outcome::Reset(_) => Some(format!("{nobody}: refused")),
+        Outcome::TimedOut => Some(nobody),
+        Outcome::Failed(why) => Some(format!("{nobody}: {why}")),
     }
 }

@@ -2,9 +2,9 @@
 
 mod ab;
 mod bench;
+mod bench_host;
 mod bench_http;
 mod bench_net;
-mod bench_host;
 mod bench_pps;
 mod copy;
 mod habits;
@@ -22,9 +22,9 @@ use weir_units::{Bytes, ParseError, Rate};
 
 pub use ab::AbFlags;
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
+pub use bench_host::{BenchHost, Part};
 pub use bench_http::{BenchHttp, LoadFormat};
 pub use bench_net::{BenchNet, NetLogin, Test};
-pub use bench_host::{BenchHost, Part};
 pub use bench_pps::{BenchPps, Method};
 pub use copy::{Cp, Patterns};
 pub use habits::Habits;

@@ -228,3 +228,20 @@ fn a_queue_that_is_too_long_is_seen_under_load() {
     assert!(value(&record, "rtt-loaded") > value(&record, "rtt-idle") + 0.020, "{record}");
     assert!(value(&record, "load-rate") <= 2.6e6, "{record}");
 }
+
+#[test]
+fn what_the_path_carries_is_measured_where_somebody_serves() {
+    let sandbox = Sandbox::new();
+    // 5201 = 0x1451 listens (state 0A).
+    let script = "$WEIR bench net -s >&2 & server=$!
+        until grep -q ':1451 [0-9A-F:]* 0A' /proc/net/tcp; do :; done
+        $WEIR bench host 127.0.0.1:5201 --only throughput --json; code=$?
+        kill $server; exit $code";
+    let Some(record) = in_lab(&sandbox, &["--delay", "1ms"], script) else { return };
+    for name in ["tcp-up", "tcp-down", "udp-up", "udp-down"] {
+        assert!(value(&record, name) > 1e6, "{name}: {record}");
+    }
+    for name in ["tcp-up-retransmitted", "tcp-down-retransmitted", "udp-up-lost", "udp-down-lost"] {
+        assert!((0.0..=1.0).contains(&value(&record, name)), "{name}: {record}");
+    }
+}

@@ -9,8 +9,8 @@ use weir_codec::codec::{Codec, Setting};
 use weir_units::{Bytes, Rate};
 
 use super::Voice;
-use super::bench_http::BenchHttp;
 use super::bench_host::BenchHost;
+use super::bench_http::BenchHttp;
 use super::bench_pps::BenchPps;
 
 /// `weir bench`.

@@ -2,9 +2,9 @@
 
 mod cipher;
 mod codec;
+mod host;
 mod http;
 mod net;
-mod host;
 mod pps;
 
 use std::io::{IsTerminal, Write};

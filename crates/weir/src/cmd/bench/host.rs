@@ -1,5 +1,6 @@
 //! `weir bench host`: the network figures of a host and the path to it, each with its origin or the reason why not.
 
+mod carrier;
 mod figures;
 mod http_load;
 
@@ -21,6 +22,7 @@ use weir_transfer::http::trust::{Clients, Trust};
 use super::{INTERRUPTED, Progress};
 use crate::args::{BenchHost, Part};
 use crate::voice;
+use carrier::Carrier;
 use http_load::HttpLoad;
 
 /// The ports that are tried where none is given: what a host open to the world most likely serves.
@@ -133,8 +135,7 @@ impl<'a> Subject<'a> {
                 figures::connections(&concurrent::run(self.address, &plan, stop), &plan)
             }
             Part::Load => figures::load(&self.under_load(stop)),
-            // Here a client of iperf3's protocol is to be given.
-            Part::Throughput => self.throughput(None, stop),
+            Part::Throughput => self.throughput(&Carrier::default(), stop),
             Part::Pps => super::pps::short_run(self.address.ip(), self.bench.timeout, stop),
         }
     }
@@ -186,12 +187,12 @@ impl<'a> Subject<'a> {
         Ok((found, load::Load::name(load)))
     }
 
-    /// Both transports both ways by `client`; without one only whether anybody would have answered it.
-    fn throughput(&self, client: Option<&dyn Throughput>, stop: &AtomicBool) -> Vec<FigureRecord> {
+    /// Both transports both ways by `client`, where somebody answers it.
+    fn throughput(&self, client: &dyn Throughput, stop: &AtomicBool) -> Vec<FigureRecord> {
         let server = target::at(self.address.ip(), throughput::PORT);
-        let Some(client) = client else {
-            return figures::no_throughput(&throughput::why_not(server, self.bench.timeout, stop));
-        };
+        if let Some(why) = throughput::why_not(server, self.bench.timeout, stop) {
+            return figures::no_throughput(&why);
+        }
         let run = |(transport, direction)| {
             let carried = client.measure(server, transport, direction, THROUGHPUT, stop);
             figures::throughput(transport, direction, &carried)
