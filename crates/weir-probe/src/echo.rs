@@ -233,7 +233,8 @@ fn listen(
     Ok(!stop.load(Relaxed))
 }
 
-fn is_passing(error: &io::Error) -> bool {
+/// What a router or the host says of one packet by ICMP, and not the end of the socket.
+pub(crate) fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ECONNREFUSED | libc::EMSGSIZE)

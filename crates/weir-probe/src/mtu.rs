@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 
-use crate::echo::Pinger;
 use crate::echo::wire::{HEADER, TOKEN};
+use crate::echo::{Pinger, is_passing};
 
 /// Sent so often before a size counts as swallowed: three losses in a row at 1 % loss are one in a million.
 const TRIES: u32 = 3;
@@ -163,8 +163,8 @@ impl Prober {
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                     return Ok(Answer::TooBig(self.known_mtu().ok()));
                 }
-                // A router's word about an earlier packet; the next one tells.
-                Err(error) if error.raw_os_error() == Some(libc::EHOSTUNREACH) => {}
+                // Somebody's word about an earlier packet; the next one tells.
+                Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(format!("ICMP echo failed: {}", weir_observe::plain(&error))),
             }
         }

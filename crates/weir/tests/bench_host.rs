@@ -217,6 +217,21 @@ fn a_paths_mtu_is_found_with_the_segment_size() {
 }
 
 #[test]
+fn a_host_that_says_nothing_is_given_up_and_said() {
+    let sandbox = Sandbox::new();
+    // Nobody has this address beyond the lab's far end. The script succeeds when the exit code is 1.
+    let script = "ip route add 10.9.9.9/32 dev weir0 && { $WEIR bench host 10.9.9.9:80 \
+                  --only availability,rtt,loss,mtu --echoes 3 --timeout 0.2 --json; test $? = 1; }";
+    let Some(record) = in_lab(&sandbox, &[], script) else { return };
+    assert_eq!(record["outcome"], "failed");
+    assert_eq!(value(&record, "availability"), 0.0);
+    assert!(missing(&record, "rtt-connect-median").contains("no connect was answered"));
+    for name in ["rtt-echo-median", "loss", "path-mtu"] {
+        assert!(missing(&record, name).contains("echo"), "{record}");
+    }
+}
+
+#[test]
 fn a_queue_that_is_too_long_is_seen_under_load() {
     let sandbox = Sandbox::new();
     // 250 KB in front of 20 Mbit/s: a tenth of a second.

@@ -179,12 +179,13 @@ pub fn tls(found: &Result<(tls::Found, Option<String>), String>) -> Vec<Figure> 
         Ok(resumed) => figures.extend(cost("tls-resumed", resumed, "resumed handshakes")),
         Err(why) => figures.push(Figure::missing("tls-resumed", "s", why)),
     }
-    figures.push(Figure::word("tls-agreed", &found.agreed, ""));
-    let trusted = match untrusted {
-        None => "trusted".to_owned(),
-        Some(why) => format!("not trusted, so its check is not in the cost: {why}"),
-    };
-    figures.push(Figure::word("tls-certificate", trusted, ""));
+    figures.push(Figure::word("tls-agreed", &found.agreed, "the last full handshake's"));
+    figures.push(match untrusted {
+        None => Figure::word("tls-certificate", "trusted", "its check is part of the cost"),
+        Some(why) => {
+            Figure::word("tls-certificate", "not trusted", format!("its check is not in the cost: {why}"))
+        }
+    });
     figures
 }
 
