@@ -4,19 +4,23 @@
 //! sender of the answer, the server, a few microseconds of its processor (an interrupt to another core, dear on virtual
 //! machines), and the figure falls because the client is good. Sleeping for a moment by its own clock instead lets several answers
 //! come under one waking. Where the server is full this costs nothing, since requests only wait here instead of there; where
-//! it is not, it would cost latency. So it is never assumed but tried: three tenths of a second with it and three without,
-//! in turns, and kept for five seconds only if it brought more answers.
+//! it is not, it would cost latency. So it is never assumed but tried: half a second without it and half a second with it, of
+//! which the last three tenths each are compared (how a full server takes its requests, one by one or in bursts, outlasts
+//! a change for a while), and kept for five seconds only if it brought more answers.
 
 use std::time::Duration;
 
-/// Ticks of a trial, with and without in turns.
-const TRIAL: u32 = 6;
+/// Ticks of a trial, half of them without and then half with.
+const TRIAL: u32 = 10;
+
+/// Ticks at the begin of each half that do not count.
+const SETTLING: u32 = 2;
 
 /// Ticks until the next one.
 const HOLD: u32 = 50;
 
 /// What it has to bring: more than the scatter of tenths of a second.
-const GAIN: f64 = 1.02;
+const GAIN: f64 = 1.01;
 
 /// Share of the connections whose answers may gather: the others' requests keep the server busy meanwhile.
 const SHARE: usize = 8;
@@ -40,11 +44,10 @@ pub(crate) struct Gathering {
 impl Gathering {
     /// A tick of `elapsed` is over, in which so many answers came over so many connections.
     pub(crate) fn tick(&mut self, answers: u64, elapsed: Duration, connections: usize) {
-        match self.ticks {
-            // The first tick is mostly connecting.
-            0 => {}
-            tick if tick <= TRIAL && tick.is_multiple_of(2) => self.with += answers,
-            tick if tick <= TRIAL => self.without += answers,
+        // Tick 0 is mostly connecting.
+        match self.ticks.checked_sub(1) {
+            Some(tick) if (SETTLING..TRIAL / 2).contains(&tick) => self.without += answers,
+            Some(tick) if (TRIAL / 2 + SETTLING..TRIAL).contains(&tick) => self.with += answers,
             _ => {}
         }
         if self.ticks == TRIAL {
@@ -61,7 +64,7 @@ impl Gathering {
 
     /// How long to let answers gather now, if at all.
     pub(crate) fn moment(&self) -> Option<Duration> {
-        let on = if (1..=TRIAL).contains(&self.ticks) { self.ticks.is_multiple_of(2) } else { self.kept };
+        let on = if (1..=TRIAL).contains(&self.ticks) { self.ticks > TRIAL / 2 } else { self.kept };
         self.moment.filter(|_| on)
     }
 }
@@ -86,10 +89,10 @@ mod tests {
 
     #[test]
     fn it_is_kept_only_where_it_brings_more() {
-        // 7 ticks of beginning and trial, three of them with; then 50 of which each has it or none.
-        assert_eq!(played(56, 6000, 5500, 50), 3 + 49);
-        assert_eq!(played(56, 5500, 5500, 50), 3);
-        assert_eq!(played(56, 4000, 5500, 50), 3);
+        // A first tick, five without, five with; then fifty with or without it.
+        assert_eq!(played(11 + 49, 6000, 5500, 50), 5 + 49);
+        assert_eq!(played(11 + 49, 5500, 5500, 50), 5);
+        assert_eq!(played(11 + 49, 4000, 5500, 50), 5);
     }
 
     #[test]

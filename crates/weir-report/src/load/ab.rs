@@ -376,7 +376,7 @@ mod tests {
              Transfer rate:          147.95 [Kbytes/sec] received\n\
              \x20                       290.53 kb/s sent\n                        438.48 kb/s total\n\n\
              Connection Times (ms)\n              min  mean[+/-sd] median   max\n\
-             Connect:        0    0   0.1      0       0\nProcessing:     1    4   3.6      2       9\n\
+             Connect:        0    0   0.1      0       0\nProcessing:     1    4   3.7      2       9\n\
              Waiting:        1    3   3.7      2       9\nTotal:          1    4   3.6      3       9\n\n\
              Percentage of the requests served within a certain time (ms)\n\
              \x20 50%      3\n  66%      3\n  75%      9\n  80%      9\n  90%      9\n  95%      9\n  98%      9\n\
