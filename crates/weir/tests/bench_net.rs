@@ -208,20 +208,26 @@ fn scripts_that_read_iperf3_s_json_find_its_keys() {
         return skip("iperf3 is not installed");
     }
     let server = NetServer::weir(&[]);
-    for args in [
-        &["-t", "1"][..],
-        &["-t", "1", "-R", "-P", "2"],
-        &["-t", "1", "--bidir"],
-        &["-t", "1", "-u"],
-        &["-t", "1", "-u", "-R"],
-    ] {
+    let same_keys = &|args: &[&str]| {
         let theirs = iperf3_client(server.port, args);
         let run = weir_client(server.port, &[args, &["-J"]].concat());
         let ours = run.succeeds().json();
         let mut missing = Vec::new();
         compare("", &theirs, &ours, &mut missing);
         assert!(missing.is_empty(), "{args:?}: {missing:?}\n{ours:#}");
-    }
+    };
+    // A second each, so all at once.
+    std::thread::scope(|scope| {
+        for args in [
+            &["-t", "1"][..],
+            &["-t", "1", "-R", "-P", "2"],
+            &["-t", "1", "--bidir"],
+            &["-t", "1", "-u"],
+            &["-t", "1", "-u", "-R"],
+        ] {
+            scope.spawn(move || same_keys(args));
+        }
+    });
 }
 
 /// Paths of `theirs` that `ours` lacks or has as another type.
