@@ -85,6 +85,14 @@ fn block(parameters: &Parameters, named: bool) -> u32 {
     }
 }
 
+/// Bytes after which this end stops sending by itself. The client ends the test when it has counted all, so a server that
+/// sends must go on where what the client counts may be less: datagrams are lost, and each end leaves out seconds of its own.
+fn budget(start: &Start) -> Option<u64> {
+    let parameters = &start.parameters;
+    let exact = parameters.transport == Transport::Tcp && parameters.omit == 0;
+    parameters.budget().filter(|_| start.role == Role::Client || exact)
+}
+
 /// A block of random bytes, where one is sent over TCP.
 fn payload(block: u32, streams: &[Stream]) -> Vec<u8> {
     let sends = streams.iter().any(|stream| stream.connection.sends && !stream.is_udp());
@@ -116,7 +124,7 @@ impl Run {
             block,
             rate: parameters.rate,
             burst: parameters.burst,
-            budget: parameters.budget().map(AtomicU64::new),
+            budget: budget(&start).map(AtomicU64::new),
             wide: parameters.wide_counters,
             omitting: AtomicBool::new(parameters.omit > 0),
             payload: payload(block, &streams),
