@@ -8,7 +8,7 @@ use crate::auth::{self, Login, Padding};
 use crate::control::{Control, is_pause};
 use crate::cookie::Cookie;
 use crate::datagram::{HELLO, is_welcome};
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::frame;
 use crate::outcome::{Copies, Ending, Interval, Outcome, Role, Start};
 use crate::parameters::{Direction, Parameters, Transport};
@@ -368,5 +368,5 @@ fn open_udp(
 }
 
 fn broken(error: &Error) -> Ending {
-    Ending::Broken(chain(error))
+    Ending::Broken(error.in_full())
 }

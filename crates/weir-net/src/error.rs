@@ -186,15 +186,17 @@ pub(crate) fn stream_failed(id: u32, source: io::Error) -> Error {
     Error::Stream { id, source }
 }
 
-/// An error with its causes, on one line.
-pub(crate) fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
+impl Error {
+    /// With its causes, on one line.
+    pub fn in_full(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        text
     }
-    text
 }
 
 fn way_out(source: &io::Error) -> &'static str {

@@ -12,7 +12,7 @@ use super::{Event, Shared};
 use crate::control::{Control, is_pause};
 use crate::cookie::Cookie;
 use crate::datagram::{WELCOME, is_hello};
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::frame;
 use crate::outcome::{Ending, Interval, Outcome, Role, Start};
 use crate::parameters::{Direction, Parameters, Transport};
@@ -294,14 +294,14 @@ fn conduct(
             return match results {
                 Ok(results) => run.outcome(Some(&results), Ending::Complete),
                 Err(Error::Interrupted) => run.outcome(None, Ending::Interrupted),
-                Err(error) => run.outcome(None, Ending::Broken(chain(&error))),
+                Err(error) => run.outcome(None, Ending::Broken(error.in_full())),
             };
         }
         Stopped::Told(state) => {
-            Ending::Broken(chain(&control.unexpected(state, "data, or the end of the test")))
+            Ending::Broken(control.unexpected(state, "data, or the end of the test").in_full())
         }
         Stopped::Interrupted => Ending::Interrupted,
-        Stopped::Failed(error) => Ending::Broken(chain(&error)),
+        Stopped::Failed(error) => Ending::Broken(error.in_full()),
         Stopped::Done => Ending::Complete,
     };
     let _ = control.say(State::ServerTerminate);

@@ -13,12 +13,22 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use weir_measure::repeat::Speed;
 use weir_report::codecs::SpeedRecord;
+use weir_report::schema::Outcome;
 
 use crate::args::{Bench, BenchCommand, Voice};
 use crate::voice;
 
 /// SIGINT or SIGTERM came.
 const INTERRUPTED: u8 = 130;
+
+/// What the record says of a run that ends with this exit code.
+fn outcome_of(code: u8) -> Outcome {
+    match code {
+        0 => Outcome::Complete,
+        INTERRUPTED => Outcome::Partial,
+        _ => Outcome::Failed,
+    }
+}
 
 /// Data came out of a codec or cipher as other data.
 const WRONG_DATA: u8 = 3;

@@ -16,10 +16,10 @@ use weir_probe::throughput::{self, Direction, Throughput, Transport};
 use weir_probe::{concurrent, load, mtu, tls};
 use weir_report::host::{self as report, FigureRecord, HostRecord};
 use weir_report::json;
-use weir_report::schema::{Outcome, Record};
+use weir_report::schema::Record;
 use weir_transfer::http::trust::{Clients, Trust};
 
-use super::{INTERRUPTED, Progress};
+use super::{INTERRUPTED, Progress, outcome_of};
 use crate::args::{BenchHost, Part};
 use crate::voice;
 use carrier::Carrier;
@@ -217,12 +217,7 @@ impl<'a> Subject<'a> {
 fn print(bench: &BenchHost, member: &HostRecord, code: u8, span: Duration) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let printed = if bench.voice.json {
-        let outcome = match code {
-            0 => Outcome::Complete,
-            INTERRUPTED => Outcome::Partial,
-            _ => Outcome::Failed,
-        };
-        let mut record = Record::new("bench", outcome, 0, span.as_secs_f64());
+        let mut record = Record::new("bench", outcome_of(code), 0, span.as_secs_f64());
         record.extra.insert("host".to_owned(), serde_json::to_value(member)?);
         json::render(&record, &mut out)
     } else if bench.voice.quiet {

@@ -18,9 +18,9 @@ use weir_probe::target;
 use weir_report::host::FigureRecord;
 use weir_report::json;
 use weir_report::packets::{self, PacketsRecord, PacketsRow, TrialRecord, ZeroLossRecord};
-use weir_report::schema::{Outcome, Record};
+use weir_report::schema::Record;
 
-use super::{INTERRUPTED, Progress};
+use super::{INTERRUPTED, Progress, outcome_of};
 use crate::args::{BenchPps, Method};
 use crate::voice::{self, Usage};
 
@@ -197,13 +197,8 @@ fn print(
 ) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let printed = if bench.voice.json {
-        let outcome = match code {
-            0 => Outcome::Complete,
-            INTERRUPTED => Outcome::Partial,
-            _ => Outcome::Failed,
-        };
         let payload: u64 = member.rows.iter().map(|row| row.received * row.payload as u64).sum();
-        let mut record = Record::new("bench", outcome, payload, span.as_secs_f64());
+        let mut record = Record::new("bench", outcome_of(code), payload, span.as_secs_f64());
         record.error = failed.map(ToString::to_string);
         let best = member.rows.iter().max_by(|a, b| a.received_rate.total_cmp(&b.received_rate));
         record.verdict = best.and_then(|row| row.verdict.clone());

@@ -48,7 +48,7 @@ impl Throughput for Carrier {
             parameters.wide_counters = true;
         }
         let seconds = parameters.time;
-        let outcome = client::run(&options, &mut Silent, stop).map_err(|error| error.to_string())?;
+        let outcome = client::run(&options, &mut Silent, stop).map_err(|error| error.in_full())?;
         let carried = figures(&outcome, direction, transport)?;
         if transport == Transport::Tcp {
             self.reached()[direction as usize] = Some(carried.rate);

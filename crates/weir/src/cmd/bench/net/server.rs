@@ -148,7 +148,7 @@ fn code_of(event: &Event) -> Option<u8> {
 fn say(event: &Event, form: Form, units: Units) -> anyhow::Result<()> {
     match (event, form) {
         (Event::Failed(number, error), form) if form != Form::Quiet => {
-            writeln!(io::stderr(), "weir: test {number}: {}", chain(error))?;
+            writeln!(io::stderr(), "weir: test {number}: {}", error.in_full())?;
         }
         (Event::Turned(peer), form) if form != Form::Quiet => {
             writeln!(io::stderr(), "weir: {peer} was turned away: as many tests as may be are running")?;
@@ -191,14 +191,4 @@ fn say(event: &Event, form: Form, units: Units) -> anyhow::Result<()> {
         _ => {}
     }
     Ok(())
-}
-
-fn chain(error: &weir_net::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }
