@@ -14,6 +14,14 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// A loop had no moment left to end in: its figures are not known, and without them there are none.
+    #[error(
+        "loop {number} did not come to its end: an answer kept it busy all the time; ask for smaller ones"
+    )]
+    LoopHangs {
+        /// Which, from 1 on.
+        number: usize,
+    },
     /// The resolver knows no such host.
     #[error("cannot resolve {host}")]
     Resolve {

@@ -326,9 +326,11 @@ fn outcome(
         let Some(report) = report else {
             let published = shared.published[index].lock().ok().and_then(|mut published| published.take());
             tally.add(&published.unwrap_or_else(|| Tally::new(settings.rate.is_some())));
-            failed = script_path(settings).map(|path| Error::ScriptHangs {
-                path,
-                function: format!("a function in thread {}", index + 1),
+            failed = Some(match script_path(settings) {
+                Some(path) => {
+                    Error::ScriptHangs { path, function: format!("a function in thread {}", index + 1) }
+                }
+                None => Error::LoopHangs { number: index + 1 },
             });
             continue;
         };

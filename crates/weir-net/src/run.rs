@@ -143,7 +143,11 @@ impl Run {
         }
         let failed = |id| move |source| stream_failed(id, source);
         for stream in &mut streams {
-            stream.start(&orders).map_err(failed(stream.connection.id))?;
+            // Those that have started must not go on without anybody who would end them.
+            stream
+                .start(&orders)
+                .map_err(failed(stream.connection.id))
+                .inspect_err(|_| orders.enter(Phase::Over))?;
         }
         Ok(Run {
             omitting: start.parameters.omit > 0,

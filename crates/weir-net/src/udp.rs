@@ -38,6 +38,10 @@ const RATE: Duration = Duration::from_millis(10);
 /// Without room in the device's queue a sender tries again after this long: some packets of a slow link.
 const CROWDED: Duration = Duration::from_micros(200);
 
+/// Bytes that a stream keeps to send: sixteen of the largest datagrams, so that a client who asks for many streams of them costs a server
+/// 1 MiB each.
+const MOST_LOAD: usize = 1 << 20;
+
 /// What is sent at once.
 struct Load {
     size: usize,
@@ -50,7 +54,8 @@ struct Load {
 impl Load {
     fn new(size: usize, bundle: usize, wide: bool) -> Load {
         let size = size.max(Head::length(wide));
-        let count = if bundle > 1 { bundle * BUNDLES } else { BATCH };
+        let most = (MOST_LOAD / size).max(1);
+        let count = if bundle > 1 { bundle * BUNDLES } else { BATCH.min(most) };
         let mut data = vec![0; size * count];
         fastrand::Rng::new().fill(&mut data);
         Load { size, bundle, wide, data }

@@ -1,5 +1,6 @@
 //! A Lua state as a script of wrk's interface expects it: the table `wrk`, addresses, threads.
 
+use std::ffi::{c_int, c_void};
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use mlua::{
     Lua, LuaOptions, MetaMethod, StdLib, UserData, UserDataFields, UserDataMethods, UserDataRef, Value,
-    WeakLua,
+    WeakLua, ffi,
 };
 
 use super::values;
@@ -60,7 +61,41 @@ fn with_all_libraries() -> Lua {
     // SAFETY: with these libraries a script can reach this process's memory. It is a file that the user names on the
     // command line to be run as a program, with the user's own rights, exactly as `luajit FILE` would run it; nothing
     // from the network becomes code.
-    unsafe { Lua::unsafe_new_with(StdLib::ALL, options) }
+    let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, options) };
+    answer_with_whole_registers(&lua);
+    lua
+}
+
+/// Puts [`whole`] between LuaJIT and each C function that it calls.
+///
+/// A C function returns the count of its results as `int`, of which the psABI leaves the upper half of the register undefined. LuaJIT
+/// 2.1 on x86-64 reads all of the register (`BC_FUNCC` of vm_x64.dasc), which compilers of C leave zero as a rule and rustc does not:
+/// a destructor that left half an address there ended the process.
+#[allow(unsafe_code, reason = "mlua has no safe word for this mode")]
+fn answer_with_whole_registers(lua: &Lua) {
+    /// `LUAJIT_MODE_WRAPCFUNC | LUAJIT_MODE_ON` of luajit.h.
+    const WRAP: c_int = 0x10 | 0x100;
+    unsafe extern "C-unwind" {
+        fn luaJIT_setmode(state: *mut ffi::lua_State, index: c_int, mode: c_int) -> c_int;
+    }
+    // SAFETY: the state is live and locked by exec_raw, which has made room for the one value that is pushed and popped; the
+    // mode takes a function of exactly `whole`'s shape as light userdata, and functions are never unloaded.
+    let set = unsafe {
+        lua.exec_raw::<()>((), |state| {
+            ffi::lua_pushlightuserdata(state, whole as *const () as *mut c_void);
+            luaJIT_setmode(state, -1, WRAP);
+            ffi::lua_pop(state, 1);
+        })
+    };
+    debug_assert!(set.is_ok(), "it runs no Lua that could fail");
+}
+
+/// Calls `function` and returns what it returned in the whole of the register.
+#[allow(unsafe_code, reason = "LuaJIT calls it")]
+unsafe extern "C-unwind" fn whole(state: *mut ffi::lua_State, function: ffi::lua_CFunction) -> u64 {
+    // SAFETY: LuaJIT hands over one of its own C functions with the state that it would call it with.
+    let results = unsafe { function(state) };
+    u64::from(results.cast_unsigned())
 }
 
 /// `wrk.lookup(host, service)`.

@@ -85,8 +85,7 @@ fn prepare(
     let value = control.hear(frame::PARAMETERS, "its parameters", shared.options.patience)?;
     let mut parameters = Parameters::parse(&value).map_err(|cause| Error::Refused { peer, cause })?;
     if let Some(guard) = &shared.options.guard {
-        let user = guard.admit(parameters.token.as_deref(), SystemTime::now())?;
-        tracing::info!("{peer} is {user}");
+        guard.admit(parameters.token.as_deref(), SystemTime::now())?;
     }
     // Not kept beyond the question who asks.
     parameters.token = None;

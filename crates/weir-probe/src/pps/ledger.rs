@@ -71,11 +71,7 @@ impl Ledger {
             self.gaps.push_back(self.next..number);
             self.next = number + 1;
             self.counts.received += 1;
-            if self.gaps.len() > GAPS
-                && let Some(oldest) = self.gaps.pop_front()
-            {
-                self.settled = oldest.end;
-            }
+            self.trim();
             return;
         }
         let place = self.gaps.partition_point(|gap| gap.end <= number);
@@ -99,7 +95,17 @@ impl Ledger {
             (false, false) => {
                 self.gaps[place] = before;
                 self.gaps.insert(place + 1, after);
+                self.trim();
             }
+        }
+    }
+
+    /// What the oldest gap lacks will not be waited for any longer where there are too many.
+    fn trim(&mut self) {
+        if self.gaps.len() > GAPS
+            && let Some(oldest) = self.gaps.pop_front()
+        {
+            self.settled = oldest.end;
         }
     }
 }
@@ -128,6 +134,11 @@ mod tests {
         assert_eq!((counts.received, counts.late), (2, 2));
         let mut ledger = Ledger::default();
         (0..100_000).for_each(|number| ledger.book(number * 2 + 1));
+        assert!(ledger.gaps.len() <= GAPS);
+        // From above, each splits what lies before it.
+        let mut ledger = Ledger::default();
+        ledger.book(1 << 60);
+        (1..100_000).for_each(|number| ledger.book((1 << 60) - 2 * number));
         assert!(ledger.gaps.len() <= GAPS);
         ledger.book(0);
         assert_eq!(ledger.counts(), Counts { received: 100_000, late: 1, ..Counts::default() });

@@ -35,7 +35,7 @@ pub struct BenchHttp {
     #[arg(short, long, value_name = "TIME", value_parser = parse_span)]
     pub duration: Option<Duration>,
     /// Make this many requests.
-    #[arg(short = 'n', long, value_name = "N", value_parser = parse_requests)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_requests, conflicts_with = "warm_up")]
     pub requests: Option<u64>,
     /// Ask this often, evenly, in all; latency counts from the planned time.
     #[arg(long, value_name = "PER_SECOND", value_parser = parse_rate)]

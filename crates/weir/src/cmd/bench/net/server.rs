@@ -10,6 +10,7 @@ use anyhow::Context;
 use weir_net::outcome::{Ending, Outcome};
 use weir_net::results::Output;
 use weir_net::server::{Event, Options, Server};
+use weir_report::escape::escape;
 use weir_report::json;
 use weir_report::net::{self, Units};
 
@@ -148,14 +149,14 @@ fn code_of(event: &Event) -> Option<u8> {
 fn say(event: &Event, form: Form, units: Units) -> anyhow::Result<()> {
     match (event, form) {
         (Event::Failed(number, error), form) if form != Form::Quiet => {
-            writeln!(io::stderr(), "weir: test {number}: {}", error.in_full())?;
+            writeln!(io::stderr(), "weir: test {number}: {}", escape(&error.in_full()))?;
         }
         (Event::Turned(peer), form) if form != Form::Quiet => {
             writeln!(io::stderr(), "weir: {peer} was turned away: as many tests as may be are running")?;
         }
         (Event::Ended(number, outcome), form) if form != Form::Quiet => {
             if let Ending::Broken(why) = &outcome.ending {
-                writeln!(io::stderr(), "weir: test {number}: {why}")?;
+                writeln!(io::stderr(), "weir: test {number}: {}", escape(why))?;
             }
             let mut out = io::stdout().lock();
             match form {
