@@ -215,7 +215,7 @@ impl Lab {
         let done = done?;
         let late = bed.counters().late_since(&Counters::default());
         let late = too_late(late, scenario.path.round_trip()).then_some(late);
-        Ok(Seen { late, ..judge(done, near?, far?) })
+        Ok(judge(done, late, near?, far?))
     }
 }
 
@@ -230,14 +230,14 @@ fn prepare(namespace: &Namespace, host: &Host) -> Result<(), WorkError> {
     Ok(())
 }
 
-fn judge(done: Done, near: Evidence, far: Evidence) -> Seen {
+fn judge(done: Done, late: Option<Duration>, near: Evidence, far: Evidence) -> Seen {
     let values = measure(&done, &near, &far);
     let mut evidence = BTreeMap::from([(Side::Receiver, near), (Side::Sender, far)]);
     if let Some(own) = done.evidence {
         evidence.insert(Side::Weir, own);
     }
     let verdicts = evidence.iter().map(|(side, evidence)| (*side, explain(evidence))).collect();
-    Seen { bytes: done.bytes, seconds: done.wall.as_secs_f64(), late: None, verdicts, values, evidence }
+    Seen { bytes: done.bytes, seconds: done.wall.as_secs_f64(), late, verdicts, values, evidence }
 }
 
 fn limits(scenario: &Scenario, seen: &Seen) -> Vec<LimitCheck> {

@@ -83,14 +83,14 @@ impl Link {
                 let rate = format!("{mbit}mbit");
                 // A bucket of one tick of the kernel's timer, a queue of 50 ms.
                 let burst = (mbit as usize * 125_000 / 250).max(3200).to_string();
-                for (place, name, address) in [(&near, "near", "10.77.0.1/24"), (&far, "far", FAR_END)] {
-                    tc(place, &["ip", "address", "add", address, "dev", name]);
+                for (place, name, address) in [(&near, "near", "10.77.0.1"), (&far, "far", FAR_END)] {
+                    tc(place, &["ip", "address", "add", &format!("{address}/24"), "dev", name]);
                     tc(place, &["ip", "link", "set", name, "up"]);
                     let qdisc =
                         ["tc", "qdisc", "add", "dev", name, "root", "tbf", "rate", &rate, "burst", &burst];
                     tc(place, &[&qdisc[..], &["latency", "50ms"]].concat());
                 }
-                let sshd = Sshd::start_in(&far, FAR_END.trim_end_matches("/24"))?;
+                let sshd = Sshd::start_in(&far, FAR_END)?;
                 Some(Ends { sshd, place: Place::Cable { near, _far: far } })
             }
             Link::Path { mbit, one_way, loss } => {
@@ -109,7 +109,7 @@ impl Link {
 }
 
 /// The far end of a cable.
-const FAR_END: &str = "10.77.0.2/24";
+const FAR_END: &str = "10.77.0.2";
 
 /// A cable between two namespaces, `near` at one end of it and `far` at the other. `ip` knows a namespace by a process in it.
 fn connect(near: &Namespace, far: &Namespace) {

@@ -194,3 +194,17 @@ fn wait_writable(to: BorrowedFd<'_>) -> io::Result<()> {
     rustix::event::poll(&mut fds, None)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_that_join_find_room_beside_the_blocks_of_those_before() {
+        for (before, after) in [(1, 4), (4, 16), (8, 32)] {
+            let taken = u64::from(before) * block(before) + u64::from(after - before) * block(after);
+            assert!(taken <= WINDOW, "{before} lanes, then {after}");
+        }
+        assert_eq!(block(1000), PIECE as u64, "no request for less than a lane hands on");
+    }
+}
