@@ -130,7 +130,14 @@ pub fn run(address: SocketAddr, load: &dyn Load, plan: &Plan, stop: &AtomicBool)
     let enough = AtomicBool::new(false);
     let start = Instant::now();
     let (busy, lost, moved, span) = std::thread::scope(|scope| {
-        let worker = scope.spawn(|| (load.run(&enough), start.elapsed()));
+        let work = || (load.run(&enough), start.elapsed());
+        let worker = match std::thread::Builder::new().spawn_scoped(scope, work) {
+            Ok(worker) => worker,
+            Err(error) => {
+                let why = format!("cannot start a thread: {}", weir_observe::plain(&error));
+                return (Vec::new(), 0, Err(why), Duration::ZERO);
+            }
+        };
         pause(start + plan.warm_up, stop);
         // A load that has ended is none.
         let sampled =

@@ -109,11 +109,14 @@ pub fn resolve(host: &str, stop: &AtomicBool) -> Result<Resolved, ResolveError> 
     let (sender, receiver) = channel();
     let name = host.to_owned();
     let start = Instant::now();
-    std::thread::spawn(move || {
+    let failed = |cause: String| ResolveError::Failed { host: host.to_owned(), cause };
+    let ask = move || {
         let found = (name.as_str(), 0).to_socket_addrs();
         let _ = sender.send(found.map(|found| found.map(|address| address.ip()).collect::<Vec<_>>()));
-    });
-    let failed = |cause: String| ResolveError::Failed { host: host.to_owned(), cause };
+    };
+    if let Err(error) = std::thread::Builder::new().spawn(ask) {
+        return Err(failed(format!("cannot start a thread: {}", weir_observe::plain(&error))));
+    }
     loop {
         match receiver.recv_timeout(Duration::from_millis(20)) {
             Ok(Ok(found)) if found.is_empty() => return Err(failed("no address".to_owned())),

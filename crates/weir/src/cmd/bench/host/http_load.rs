@@ -1,6 +1,7 @@
 //! A load on the path: one URL downloaded again and again over a few connections, and thrown away.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -73,8 +74,10 @@ impl Load for HttpLoad {
     fn run(&self, stop: &AtomicBool) -> Result<u64, String> {
         let moved = AtomicU64::new(0);
         let ends = std::thread::scope(|scope| {
+            // Fewer connections, where threads are short, are a load too; none is an error below.
+            let fetch = || self.fetch(stop, &moved);
             let workers: Vec<_> =
-                (0..CONNECTIONS).map(|_| scope.spawn(|| self.fetch(stop, &moved))).collect();
+                (0..CONNECTIONS).filter_map(|_| Builder::new().spawn_scoped(scope, fetch).ok()).collect();
             workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>()
         });
         // One connection that carried is a load; what the others met is of interest only where none did.
@@ -84,6 +87,9 @@ impl Load for HttpLoad {
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some("a connection's thread broke".to_owned()),
         };
+        if ends.is_empty() {
+            return Err("cannot start a thread for it".to_owned());
+        }
         let errors: Vec<_> = ends.iter().filter_map(failed).collect();
         match errors.into_iter().next_back() {
             Some(why) if moved.load(Relaxed) == 0 => Err(why),
