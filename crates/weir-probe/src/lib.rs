@@ -31,6 +31,7 @@ pub mod connect;
 pub mod echo;
 pub mod load;
 pub mod mtu;
+mod option;
 pub mod pps;
 pub mod summary;
 pub mod target;

@@ -7,14 +7,17 @@
 //! * [`ledger`]: which numbers came, which are missing, which came twice.
 //! * [`control`]: the words of the connection beside the packets.
 //! * [`receiver`] and [`server`]: the end that counts. [`sender`] and [`client`]: the end that sends.
+//! * [`envelope`] and [`raw`]: whole Ethernet frames, past the sender's UDP and IP.
 //! * [`pace`]: packets at a rate. [`search`]: the highest rate without loss, as RFC 2544 looks for it.
 
 mod batch;
 pub mod client;
 pub mod control;
+pub mod envelope;
 pub mod frame;
 pub mod ledger;
 pub mod pace;
+pub mod raw;
 pub mod receiver;
 pub mod search;
 pub mod sender;
@@ -47,7 +50,7 @@ pub enum Error {
     /// The other end said no, and why.
     #[error("the far end refused: {0}")]
     Refused(String),
-    /// A socket for the packets failed.
+    /// A socket or a thread for the packets failed.
     #[error("{what}: {cause}")]
     Socket {
         /// What was attempted.

@@ -25,7 +25,7 @@ pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
 pub use bench_host::{BenchHost, Part};
 pub use bench_http::{BenchHttp, LoadFormat};
 pub use bench_net::{BenchNet, NetLogin, Test};
-pub use bench_pps::{BenchPps, Method};
+pub use bench_pps::{BenchPps, Method, Via};
 pub use copy::{Cp, Patterns};
 pub use habits::Habits;
 pub use plan::{By, Plan};

@@ -5,11 +5,12 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{Run, Sandbox, WEIR, Weir};
+use support::{Run, Sandbox, WEIR, Weir, skip};
 use weir_probe::pps::control::{Counted, Message};
 use weir_probe::pps::ledger::Counts;
 
@@ -29,8 +30,11 @@ struct Counting {
 
 impl Counting {
     fn start(sandbox: &Sandbox, args: &[&str]) -> Counting {
-        let mut command = sandbox.weir(WEIR, ["bench", "pps", "-s", "--listen", "127.0.0.1:0"]).command;
-        let mut child = command.args(args).stderr(Stdio::inherit()).spawn().unwrap();
+        Counting::spawn(sandbox.weir(WEIR, ["bench", "pps", "-s", "--listen", "127.0.0.1:0"]).args(args))
+    }
+
+    fn spawn(mut weir: Weir) -> Counting {
+        let mut child = weir.command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.split_whitespace().next_back().unwrap_or_default().to_owned();
@@ -174,14 +178,72 @@ fn lying_and_dying_far_ends_are_errors() {
         }),
         &["does not come next"],
     );
-    fails(
-        scripted(|stream| {
-            greet(stream)?;
-            stream.write_all(&Message::Refused("\x1b[2Jbusy".to_owned()).encode())?;
-            hear(stream).map(drop)
-        }),
-        &["the far end refused", "busy"],
-    );
+    let refusing = scripted(|stream| {
+        greet(stream)?;
+        stream.write_all(&Message::Refused("\x1b[2Jbusy".to_owned()).encode())?;
+        hear(stream).map(drop)
+    });
+    // In its words, which do not reach the terminal's controls.
+    fails(refusing, &["the far end refused: \\u{1b}[2Jbusy"]);
+    let record = pps(&sandbox, &[&refusing.to_string(), "--json"]).run();
+    record.fails(1, &["\\u{1b}[2Jbusy"]);
+}
+
+#[test]
+fn a_server_without_threads_refuses_and_goes_on() {
+    let sandbox = Sandbox::new();
+    // The threads of a user count, so this one is nobody else.
+    let Some(server) = as_user(&sandbox, 54_321, WEIR, &["bench", "pps", "-s", "--listen", "127.0.0.1:0"])
+    else {
+        return;
+    };
+    let counting = Counting::spawn(server);
+    let limit = |most: u32| {
+        let args = ["--pid".to_owned(), counting.child.id().to_string(), format!("--nproc={most}:")];
+        as_user(&sandbox, 54_321, "prlimit", &args.each_ref().map(String::as_str)).unwrap().run().succeeds();
+    };
+    let args = [&counting.address, "--for", "20ms", "--rate", "1000", "--method", "plain"];
+    limit(1);
+    pps(&sandbox, &args).run().fails(1, &["the far end refused: cannot start a thread: "]);
+    limit(2);
+    pps(&sandbox, &args).run().fails(1, &["the far end refused: cannot start 1 receiving threads: "]);
+    limit(1000);
+    pps(&sandbox, &args).run().succeeds();
+}
+
+#[test]
+fn a_client_without_threads_says_so() {
+    let sandbox = Sandbox::new();
+    let counting = Counting::start(&sandbox, &[]);
+    let args = ["--nproc=3", WEIR, "bench", "pps", &counting.address, "-t", "8", "--method", "plain"];
+    let Some(client) = as_user(&sandbox, 54_322, "prlimit", &args) else { return };
+    client.run().fails(1, &["cannot start the sending threads: "]);
+}
+
+#[test]
+fn a_client_too_many_is_told_so() {
+    let sandbox = Sandbox::new();
+    let counting = Counting::start(&sandbox, &[]);
+    let connect = |_| TcpStream::connect(&counting.address).unwrap();
+    let _places: Vec<_> = (0..4).map(connect).collect();
+    let run = pps(&sandbox, &[&counting.address, "--for", "20ms"]).run();
+    run.fails(1, &["the far end refused: enough clients are there already"]);
+}
+
+/// A command by a user of this number; `None` where this test cannot be somebody else.
+fn as_user(sandbox: &Sandbox, user: u32, program: &str, args: &[&str]) -> Option<Weir> {
+    if !rustix::process::geteuid().is_root() {
+        skip("it takes root to be a user who may have few threads");
+        return None;
+    }
+    let mut version = sandbox.weir(WEIR, ["--version"]).command;
+    if !version.uid(user).gid(user).status().is_ok_and(|status| status.success()) {
+        skip("root cannot run the binary as another user here");
+        return None;
+    }
+    let mut weir = sandbox.weir(program, args);
+    weir.command.uid(user).gid(user);
+    Some(weir)
 }
 
 #[test]
@@ -265,4 +327,85 @@ fn people_see_a_table() {
         assert!(text.contains(part), "no '{part}' in:\n{text}");
     }
     assert!(stdout(pps(&sandbox, &["--for", "20ms", "-q"]).run().succeeds()).is_empty());
+}
+
+/// Runs `script` in a namespace with an Ethernet interface `near` (10.77.0.1, fd77::1) whose other end, `far` (10.77.0.2, fd77::2),
+/// is in a namespace of its own, where `weir bench pps -s` listens. Only where such namespaces can be made.
+fn beside_a_far_end(sandbox: &Sandbox, script: &str) -> Option<Run> {
+    const MAKE: &str = r#"set -e
+        unshare -n sleep 1000 & far=$!
+        trap 'kill $far $server 2>/dev/null' EXIT
+        until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do :; done
+        there() { nsenter -t $far -n "$@"; }
+        ip link add near type veth peer name far netns $far
+        there ip addr add 10.77.0.2/24 dev far; there ip addr add fd77::2/64 dev far nodad; there ip link set far up
+        ip addr add 10.77.0.1/24 dev near; ip addr add fd77::1/64 dev near nodad; ip link set near up; ip link set lo up
+        nsenter -t $far -n "$WEIR" bench pps -s --listen [::]:5209 >&2 & server=$!
+        until there grep -q ':1459 [0-9A-F:]* 0A' /proc/net/tcp6; do :; done
+    "#;
+    let who = if rustix::process::geteuid().is_root() { "-n" } else { "-rn" };
+    let tried = sandbox.weir("unshare", [who, "sh", "-c", "ip link add near type veth peer name far"]).run();
+    if !tried.status.success() {
+        skip(&tried.stderr);
+        return None;
+    }
+    let script = format!("{MAKE}\n{script}");
+    Some(sandbox.weir("unshare", [who, "sh", "-c", &script]).env("WEIR", WEIR).run())
+}
+
+#[test]
+fn whole_frames_through_a_packet_socket() {
+    let sandbox = Sandbox::new();
+    let script = r#""$WEIR" bench pps 10.77.0.2 --via packet --size 64,512,1518 --for 50ms -t 2 --json"#;
+    let Some(run) = beside_a_far_end(&sandbox, script) else { return };
+    let record = run.succeeds().json();
+    let frames: Vec<_> = rows(&record).iter().map(|row| (row["frame"].as_u64(), &row["method"])).collect();
+    assert_eq!(frames, [64, 512, 1518].map(|frame| (Some(frame), &rows(&record)[0]["method"])));
+    assert_eq!(rows(&record)[0]["method"], "packet");
+    rows(&record).iter().for_each(adds_up);
+    // Over IPv6, at a rate that any host keeps, all come: the headers and checksums are right.
+    let script = r#""$WEIR" bench pps fd77::2 --via packet --size 100 --rate 2k --for 200ms --json"#;
+    let record = beside_a_far_end(&sandbox, script).unwrap().succeeds().json();
+    adds_up(&rows(&record)[0]);
+    assert_eq!((rows(&record)[0]["loss"].as_f64(), &rows(&record)[0]["duplicates"]), (Some(0.0), &0.into()));
+}
+
+#[test]
+fn what_frames_lose_is_counted_and_the_search_finds_a_rate_without() {
+    let sandbox = Sandbox::new();
+    // The far host's firewall lets 2000 packets a second through.
+    let police = "there nft 'table inet weir { chain in { type filter hook input priority 0; udp dport != 0 limit rate over 2000/second drop; }; }'";
+    let script = format!(
+        r#"({police}) 2>&1 || exit 77
+        "$WEIR" bench pps 10.77.0.2 --via packet --size 250 --rate 20k --for 300ms --json \
+            --zero-loss --trial 300ms --resolution 20%"#
+    );
+    let Some(run) = beside_a_far_end(&sandbox, &script) else { return };
+    if run.status.code() == Some(77) {
+        return skip(&stdout(&run));
+    }
+    let record = run.succeeds().json();
+    let row = &rows(&record)[0];
+    adds_up(row);
+    assert!(row["loss"].as_f64().unwrap() > 0.5, "{row}");
+    let search = &row["zero_loss"];
+    assert_eq!(
+        (&search["trials"][0]["passed"], search["rate"].as_f64().unwrap() < 10_000.0),
+        (&false.into(), true)
+    );
+}
+
+#[test]
+fn where_no_frames_can_be_sent_it_says_so() {
+    let sandbox = Sandbox::new();
+    let counting = Counting::start(&sandbox, &[]);
+    let run = pps(&sandbox, &[&counting.address, "--via", "packet"]).run();
+    run.fails(1, &["cannot send frames of our own: lo leads back to this machine", "--via udp"]);
+    pps(&sandbox, &[&counting.address, "--via", "packet", "--method", "gso"])
+        .run()
+        .fails(2, &["--method gso"]);
+    let script =
+        r#"setpriv --bounding-set -net_raw --inh-caps -net_raw "$WEIR" bench pps 10.77.0.2 --via packet"#;
+    let Some(run) = beside_a_far_end(&sandbox, script) else { return };
+    run.fails(1, &["cannot open a packet socket: not permitted", "CAP_NET_RAW"]);
 }

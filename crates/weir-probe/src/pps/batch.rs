@@ -8,6 +8,8 @@ use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 
+use crate::option::set_int;
+
 /// Packets that one send may be cut into (UDP_MAX_SEGMENTS, include/linux/udp.h: 64 until 6.9, 128 since).
 const SEGMENTS: usize = 64;
 
@@ -21,14 +23,6 @@ const JOINED_MESSAGES: usize = 16;
 
 /// Room for one control message with an `int`, aligned as `cmsghdr` is.
 const CONTROL: usize = 8;
-
-fn set_int(fd: impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    let length = size_of_val(&value) as libc::socklen_t;
-    // SAFETY: the descriptor is open while it is borrowed, and the kernel reads `length` bytes of `value`, which lives on.
-    let rc =
-        unsafe { libc::setsockopt(fd.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), length) };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
 
 /// Each send is cut into packets of so many bytes, the last may be shorter.
 pub(super) fn set_segment(fd: impl AsFd, payload: usize) -> io::Result<()> {

@@ -1,13 +1,15 @@
 //! The end that sends: opens a session, runs trials, and puts both ends' counts together.
 
 use std::net::{SocketAddr, TcpStream};
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
+use std::thread::Builder;
 use std::time::Duration;
 
 use super::control::{Channel, Counted, Message};
 use super::frame::Mark;
-use super::sender::{self, Job, Sent};
-use super::{Busy, Error};
+use super::sender::{self, How, Job, Sent};
+use super::{Busy, Error, raw};
 
 /// How long the far end may take for an answer that costs it nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -15,13 +17,24 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long for its counts: it waits up to two seconds for stragglers.
 const COUNTING: Duration = Duration::from_secs(10);
 
+/// How packets are handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Via {
+    /// Each on its own.
+    Plain,
+    /// For the kernel to cut and to join (GSO, GRO).
+    Joined,
+    /// As whole frames through a packet socket.
+    Frames,
+}
+
 /// What a session is opened with.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Opening {
     /// Sending threads, and receiving ones.
     pub threads: usize,
-    /// The kernel may cut and join packets (GSO, GRO).
-    pub joined: bool,
+    /// How packets are handed over.
+    pub via: Via,
     /// The receiver's buffer, bytes; 0: what its system gives.
     pub buffer: u32,
     /// To connect.
@@ -84,7 +97,7 @@ pub struct Client {
     peer: SocketAddr,
     token: u32,
     ports: Vec<u16>,
-    joined: bool,
+    how: How,
     far_joined: bool,
     buffer: u64,
     trials: u16,
@@ -112,23 +125,28 @@ impl Client {
         opening: &Opening,
         stop: &AtomicBool,
     ) -> Result<Client, Error> {
+        // The connection's own words have just gone that way, so the next hop is known.
+        let how = match opening.via {
+            Via::Plain => How::Plain,
+            Via::Joined => How::Joined,
+            Via::Frames => How::Frames(raw::way_to(server)?),
+        };
         let open = Message::Open {
             threads: u8::try_from(opening.threads).unwrap_or(u8::MAX),
-            gro: opening.joined,
+            gro: opening.via == Via::Joined,
             buffer: opening.buffer,
         };
-        channel.send(&open, PATIENCE, stop)?;
+        if let Err(broken) = channel.send(&open, PATIENCE, stop) {
+            // A server that has no place says so and closes, perhaps before it hears this.
+            return Err(match channel.receive(PATIENCE, stop) {
+                Ok(Message::Refused(why)) => Error::Refused(why),
+                _ => broken,
+            });
+        }
         match channel.receive(PATIENCE, stop)? {
-            Message::Ready { token, gro, buffer, ports } if ports.len() == opening.threads => Ok(Client {
-                channel,
-                peer: server,
-                token,
-                ports,
-                joined: opening.joined,
-                far_joined: gro,
-                buffer,
-                trials: 0,
-            }),
+            Message::Ready { token, gro, buffer, ports } if ports.len() == opening.threads => {
+                Ok(Client { channel, peer: server, token, ports, how, far_joined: gro, buffer, trials: 0 })
+            }
             Message::Refused(why) => Err(Error::Refused(why)),
             _ => Err(unexpected(&channel)),
         }
@@ -186,18 +204,23 @@ impl Client {
             to: SocketAddr::new(self.peer.ip(), *port),
             mark: Mark { token: self.token, trial: self.trials, stream: stream as u16, number: 0 },
             payload: trial.payload,
-            joined: self.joined,
+            how: self.how.clone(),
             rate,
             span: trial.span,
         };
         let jobs: Vec<Job> = self.ports.iter().enumerate().map(job).collect();
+        // All begin together, and none where one cannot.
+        let begin = OnceLock::new();
+        let work = |job| if *begin.wait() { sender::run(job, stop) } else { Err(Error::Interrupted) };
         std::thread::scope(|scope| {
-            let workers: Vec<_> = jobs.iter().map(|job| scope.spawn(|| sender::run(job, stop))).collect();
+            let spawn = |job| Builder::new().spawn_scoped(scope, move || work(job));
+            let workers = jobs.iter().map(spawn).collect::<Result<Vec<_>, _>>();
+            let _ = begin.set(workers.is_ok());
+            let broke = |_| Err(Error::Protocol("a sending thread broke".to_owned()));
             workers
+                .map_err(Error::socket("cannot start the sending threads"))?
                 .into_iter()
-                .map(|worker| {
-                    worker.join().unwrap_or(Err(Error::Protocol("a sending thread broke".to_owned())))
-                })
+                .map(|worker| worker.join().unwrap_or_else(broke))
                 .collect()
         })
     }

@@ -24,6 +24,11 @@ pub const VERSION: u8 = 1;
 /// Bytes of a body at most: a session's ports are the longest, [`MOST_THREADS`] of two bytes and 14 more.
 pub const LONGEST: usize = 512;
 
+/// What an end says before all else.
+pub fn greeting() -> Vec<u8> {
+    [&MAGIC[..], &[VERSION]].concat()
+}
+
 /// Characters of a refusal at most.
 const WORDS: usize = 300;
 
@@ -256,10 +261,8 @@ impl Channel {
         let mut channel = Channel { stream, peer };
         let ready = channel.stream.set_nodelay(true).and_then(|()| channel.stream.set_nonblocking(true));
         ready.map_err(|error| channel.broken(&error))?;
-        let mut mine = MAGIC.to_vec();
-        mine.push(VERSION);
         let until = Instant::now() + patience;
-        channel.write(&mine, until, stop)?;
+        channel.write(&greeting(), until, stop)?;
         let mut theirs = [0; MAGIC.len() + 1];
         channel.read(&mut theirs, until, stop)?;
         match theirs.strip_prefix(MAGIC) {

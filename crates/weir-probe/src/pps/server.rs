@@ -1,13 +1,14 @@
 //! The end that counts, for a few clients at a time, each bounded in threads, time and memory. It sends nothing over UDP.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::control::{Channel, Message};
+use super::control::{self, Channel, Message};
 use super::receiver::{self, Before, Stream};
 use super::{Error, MOST_THREADS};
 use crate::wait::ready;
@@ -19,23 +20,19 @@ pub struct Bounds {
     pub clients: usize,
     /// For its first words, and between two trials.
     pub patience: Duration,
-    /// Of one trial.
+    /// Of one trial. There is no bound on how many: whoever measures for hours keeps its place, whoever says nothing loses it.
     pub trial: Duration,
-    /// Of all its trials.
-    pub session: Duration,
     /// The largest receive buffers that may be asked for, bytes, all threads together.
     pub buffer: u32,
 }
 
 impl Default for Bounds {
-    /// Four clients, since each fills a core or two; trials of two minutes, twice RFC 2544's; half an hour a session, which is a
-    /// search with such trials.
+    /// Four clients, since each fills a core or two; trials of two minutes, twice RFC 2544's.
     fn default() -> Bounds {
         Bounds {
             clients: 4,
             patience: Duration::from_secs(10),
             trial: Duration::from_secs(120),
-            session: Duration::from_secs(1800),
             buffer: 64 << 20,
         }
     }
@@ -48,8 +45,8 @@ pub enum Event {
     Came(SocketAddr),
     /// A client is gone; the error where it did not end in order.
     Gone(SocketAddr, Option<Error>),
-    /// A client was sent away, because enough are there.
-    SentAway(SocketAddr),
+    /// A client was sent away, and why.
+    SentAway(SocketAddr, String),
 }
 
 /// A listening server.
@@ -86,11 +83,17 @@ impl Server {
                     continue;
                 }
                 let Ok((stream, peer)) = self.listener.accept() else { continue };
+                let away = |stream: &TcpStream, why: &str| {
+                    turn_away(stream, why);
+                    hear(Event::SentAway(peer, why.to_owned()));
+                };
                 if there.load(Relaxed) >= self.bounds.clients {
-                    hear(Event::SentAway(peer));
-                    // Dropped unheard: whoever floods with connections gets no thread for each.
+                    // Whoever floods with connections gets no thread for each.
+                    away(&stream, "enough clients are there already");
                     continue;
                 }
+                // The session takes the stream with it, even where it never begins.
+                let Ok(spare) = stream.try_clone() else { continue };
                 there.fetch_add(1, Relaxed);
                 let there = &there;
                 let session = move || {
@@ -100,19 +103,29 @@ impl Server {
                     hear(Event::Gone(peer, end.err()));
                 };
                 if once {
+                    drop(spare);
                     session();
                     return;
                 }
-                scope.spawn(session);
+                if let Err(error) = Builder::new().spawn_scoped(scope, session) {
+                    there.fetch_sub(1, Relaxed);
+                    away(&spare, &format!("cannot start a thread: {}", weir_observe::plain(&error)));
+                }
             }
         });
     }
 }
 
+/// Says no to a client that gets no thread: greeting and refusal at once, which a new connection always has room for.
+fn turn_away(mut stream: &TcpStream, why: &str) {
+    let mut words = control::greeting();
+    words.extend(Message::Refused(why.to_owned()).encode());
+    let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(&words));
+}
+
 /// One client, from greeting to end.
 fn serve(stream: TcpStream, bounds: &Bounds, stop: &AtomicBool) -> Result<(), Error> {
     let mut channel = Channel::greet(stream, bounds.patience, stop)?;
-    let end = Instant::now() + bounds.session;
     let mut next = channel.receive(bounds.patience, stop)?;
     loop {
         let Message::Open { threads, gro, buffer } = next else {
@@ -122,7 +135,7 @@ fn serve(stream: TcpStream, bounds: &Bounds, stop: &AtomicBool) -> Result<(), Er
             return refuse(&mut channel, &format!("threads from 1 to {MOST_THREADS}, not {threads}"), stop);
         }
         let buffer = buffer.min(bounds.buffer / u32::from(threads));
-        match session(&mut channel, threads, gro, buffer as usize, bounds, end, stop)? {
+        match session(&mut channel, threads, gro, buffer as usize, bounds, stop)? {
             Some(opening) => next = opening,
             None => return Ok(()),
         }
@@ -136,7 +149,6 @@ fn session(
     joined: bool,
     buffer: usize,
     bounds: &Bounds,
-    end: Instant,
     stop: &AtomicBool,
 ) -> Result<Option<Message>, Error> {
     let local = match channel.local() {
@@ -151,10 +163,17 @@ fn session(
     let over = AtomicBool::new(false);
     let token = fastrand::u32(..);
     std::thread::scope(|scope| {
-        for stream in &streams {
-            scope.spawn(|| stream.run(token, &over));
-        }
-        let next = converse(channel, &streams, token, bounds, end, stop);
+        let over = &over;
+        let begin =
+            |stream| Builder::new().spawn_scoped(scope, move || Stream::run(stream, token, over)).map(drop);
+        let next = match streams.iter().try_for_each(begin) {
+            Ok(()) => converse(channel, &streams, token, bounds, stop),
+            Err(error) => {
+                let why =
+                    format!("cannot start {threads} receiving threads: {}", weir_observe::plain(&error));
+                refuse(channel, &why, stop)
+            }
+        };
         over.store(true, Relaxed);
         next
     })
@@ -175,7 +194,6 @@ fn converse(
     streams: &[Stream],
     token: u32,
     bounds: &Bounds,
-    end: Instant,
     stop: &AtomicBool,
 ) -> Result<Option<Message>, Error> {
     let ready = Message::Ready {
@@ -188,11 +206,7 @@ fn converse(
     let mut running: Option<(u16, Before)> = None;
     let mut patience = bounds.patience;
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return refuse(channel, "the session has lasted long enough", stop);
-        }
-        let message = match channel.receive(patience.min(left), stop) {
+        let message = match channel.receive(patience, stop) {
             // Between two trials a client may simply go.
             Err(Error::Control { .. }) if running.is_none() => return Ok(None),
             message => message?,
@@ -217,5 +231,44 @@ fn converse(
             }
             _ => return refuse(channel, "that is not what comes next", stop),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pps::client::{Client, Opening, Trial, Via};
+    use std::io::Read;
+
+    /// A server as long as `work` takes, which may say nothing for `patience`.
+    fn with_server(patience: Duration, work: impl FnOnce(SocketAddr, &AtomicBool)) {
+        let bounds = Bounds { patience, ..Bounds::default() };
+        let server = Server::bind(([127, 0, 0, 1], 0).into(), bounds).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| server.run(false, &stop, &|_| {}));
+            work(server.address().unwrap(), &stop);
+            stop.store(true, Relaxed);
+        });
+    }
+
+    #[test]
+    fn who_measures_may_stay_and_who_says_nothing_may_not() {
+        let patience = Duration::from_millis(400);
+        with_server(patience, |address, stop| {
+            let opening = Opening { threads: 1, via: Via::Plain, buffer: 0, timeout: Duration::from_secs(5) };
+            let mut client = Client::open(address, &opening, stop).unwrap();
+            let trial = Trial { payload: 64, rate: Some(100.0), span: patience / 4 };
+            let start = Instant::now();
+            while start.elapsed() < patience * 4 {
+                assert!(client.trial(&trial, stop).unwrap().sent > 0);
+            }
+            let mut silent = TcpStream::connect(address).unwrap();
+            silent.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            silent.write_all(&control::greeting()).unwrap();
+            silent.write_all(&Message::Open { threads: 1, gro: false, buffer: 0 }.encode()).unwrap();
+            // Its greeting, its answer to the opening, and then the end of the connection.
+            assert!(silent.read_to_end(&mut Vec::new()).unwrap() > control::greeting().len());
+        });
     }
 }

@@ -18,6 +18,7 @@ Examples:
   weir bench pps 10.0.0.2 --size 64,512,1518          to it: three sizes, by both methods
   weir bench pps 10.0.0.2 --rate 100k --for 10s       at a rate: is anything lost?
   weir bench pps 10.0.0.2 --zero-loss --trial 60s     the highest rate without loss, as RFC 2544 looks for it
+  weir bench pps 10.0.0.2 --via packet --size 64,1518 whole frames through packet sockets (root)
 A size is that of the Ethernet frame with its checksum, as RFC 2544 counts it; iperf3 -l 64 is --payload 64.
 Method plain hands many packets to the kernel by one system call; gso also lets it cut and join them (UDP GSO and GRO), which spares
 the stack most of its work on hosts whose devices can do it, and on loopback. The two are never added up.";
@@ -45,9 +46,12 @@ pub struct BenchPps {
     /// Bytes of the UDP payload instead: 16 to 1472.
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "size", value_parser = clap::value_parser!(u16).range(1..=1472))]
     pub payload: Vec<u16>,
-    /// How packets are handed over.
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_value = "plain,gso")]
+    /// How UDP sockets get them [default: plain,gso].
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub method: Vec<Method>,
+    /// Through which sockets they are sent.
+    #[arg(long, value_name = "SOCKETS", value_enum, default_value = "udp", conflicts_with = "server")]
+    pub via: Via,
     /// Sending threads, and as many receiving ones.
     #[arg(short = 't', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS as i64))]
     pub threads: u16,
@@ -85,6 +89,18 @@ pub enum Method {
     Plain,
     /// And many a packet of the kernel's.
     Gso,
+    /// Whole frames: --via packet.
+    #[value(skip)]
+    Packet,
+}
+
+/// `--via`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Via {
+    /// UDP sockets.
+    Udp,
+    /// Packet sockets, past this host's UDP, IP and interface queue; needs root or CAP_NET_RAW, and an Ethernet interface.
+    Packet,
 }
 
 impl Method {
@@ -93,6 +109,7 @@ impl Method {
         match self {
             Method::Plain => "plain",
             Method::Gso => "gso",
+            Method::Packet => "packet",
         }
     }
 }

@@ -5,23 +5,25 @@ mod serving;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use weir_probe::pps::PORT;
-use weir_probe::pps::client::{Client, Opening, Trial};
+use weir_probe::pps::client::{self, Client, Opening, Trial};
 use weir_probe::pps::frame::{Size, frame_of};
 use weir_probe::pps::search::Search;
 use weir_probe::pps::server::{Bounds, Server};
 use weir_probe::pps::{Error, sender};
 use weir_probe::target;
+use weir_report::escape::escape;
 use weir_report::host::FigureRecord;
 use weir_report::json;
 use weir_report::packets::{self, PacketsRecord, PacketsRow, TrialRecord, ZeroLossRecord};
 use weir_report::schema::Record;
 
 use super::{INTERRUPTED, Progress, outcome_of};
-use crate::args::{BenchPps, Method};
+use crate::args::{BenchPps, Method, Via};
 use crate::voice::{self, Usage};
 
 /// To connect to the far end.
@@ -52,7 +54,8 @@ fn on_this_machine<T>(work: impl FnOnce(SocketAddr) -> anyhow::Result<T>) -> any
     let address = server.address().context("cannot tell the port")?;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| server.run(false, &over, &|_| {}));
+        let serve = || server.run(false, &over, &|_| {});
+        Builder::new().spawn_scoped(scope, serve).context("cannot start a thread for the receiving end")?;
         let done = work(address);
         over.store(true, Relaxed);
         done
@@ -68,11 +71,12 @@ fn measure(bench: &BenchPps, peer: &str, server: SocketAddr, progress: &Progress
         asked: bench.rate,
         rows: Vec::new(),
     };
-    let count = sizes.len() * bench.method.len();
+    let methods = methods(bench)?;
+    let count = sizes.len() * methods.len();
     let mut failed = None;
     let mut client = None;
     'all: for payload in &sizes {
-        for method in &bench.method {
+        for method in &methods {
             let frame = frame_of(*payload, server.is_ipv6());
             let what = format!("frames of {frame} bytes, {}", method.name());
             if !progress.next(&what, member.rows.len(), count) {
@@ -99,7 +103,7 @@ fn measure(bench: &BenchPps, peer: &str, server: SocketAddr, progress: &Progress
     match failed {
         // Nothing to print: the error alone.
         Some(error) if member.rows.is_empty() && !interrupted && !bench.voice.json => {
-            return Err(error.into());
+            return Err(spoken(&error));
         }
         failed => print(bench, &member, code, failed.as_ref(), start.elapsed())?,
     }
@@ -113,6 +117,19 @@ fn sizes(bench: &BenchPps, v6: bool) -> Result<Vec<usize>, Usage> {
     };
     let payloads: Result<Vec<_>, _> = asked.into_iter().map(|size| size.payload(v6)).collect();
     payloads.map_err(|error| Usage(error.to_string()))
+}
+
+/// The rows of each size.
+fn methods(bench: &BenchPps) -> Result<Vec<Method>, Usage> {
+    match (bench.via, bench.method.as_slice()) {
+        (Via::Udp, []) => Ok(vec![Method::Plain, Method::Gso]),
+        (Via::Udp, asked) => Ok(asked.to_vec()),
+        (Via::Packet, [] | [Method::Plain]) => Ok(vec![Method::Packet]),
+        (Via::Packet, _) => Err(Usage(
+            "--method gso needs UDP sockets: through packet sockets (--via packet) each packet is on its own"
+                .to_owned(),
+        )),
+    }
 }
 
 /// One row of the table.
@@ -138,7 +155,11 @@ impl Subject<'_> {
         }
         let opening = Opening {
             threads: self.bench.threads.into(),
-            joined,
+            via: match self.method {
+                Method::Plain => client::Via::Plain,
+                Method::Gso => client::Via::Joined,
+                Method::Packet => client::Via::Frames,
+            },
             buffer: u32::try_from(self.bench.receive_buffer.0).unwrap_or(u32::MAX),
             timeout: TIMEOUT,
         };
@@ -151,7 +172,7 @@ impl Subject<'_> {
         if stop.load(Relaxed) {
             return Err(Error::Interrupted);
         }
-        rows::fill(&mut row, &outcome, &trial, &client, self.server.ip().is_loopback(), joined);
+        rows::fill(&mut row, &outcome, &trial, &client, self.server.ip().is_loopback(), self.method);
         if self.bench.zero_loss {
             row.zero_loss = Some(self.search(&mut client, outcome.sent_rate(), stop)?);
         }
@@ -211,9 +232,14 @@ fn print(
     };
     printed.context("cannot print the table")?;
     if let Some(error) = failed {
-        voice::fatal(&anyhow::anyhow!(error.to_string()));
+        voice::fatal(&spoken(error));
     }
     Ok(())
+}
+
+/// For a terminal: a refusal is in the far end's words.
+fn spoken(error: &Error) -> anyhow::Error {
+    anyhow::Error::msg(escape(&error.to_string()).into_owned())
 }
 
 /// For `weir bench host`: half a second of the smallest packets, where a weir counts them.
@@ -221,7 +247,7 @@ pub fn short_run(host: IpAddr, timeout: Duration, stop: &AtomicBool) -> Vec<Figu
     let run = || -> Result<Vec<FigureRecord>, Error> {
         let size = if host.is_ipv6() { 84 } else { 64 };
         let payload = Size::Frame(size).payload(host.is_ipv6())?;
-        let opening = Opening { threads: 1, joined: false, buffer: 8 << 20, timeout };
+        let opening = Opening { threads: 1, via: client::Via::Plain, buffer: 8 << 20, timeout };
         let mut client = Client::open(target::at(host, PORT), &opening, stop)?;
         let trial = Trial { payload, rate: None, span: Duration::from_millis(500) };
         let outcome = client.trial(&trial, stop)?;

@@ -7,6 +7,8 @@ use weir_probe::pps::client::{Client, Outcome, Trial};
 use weir_report::packets::PacketsRow;
 use weir_report::schema::VerdictRecord;
 
+use crate::args::Method;
+
 /// Fills in the figures.
 pub fn fill(
     row: &mut PacketsRow,
@@ -14,7 +16,7 @@ pub fn fill(
     trial: &Trial,
     client: &Client,
     same_host: bool,
-    joined: bool,
+    method: Method,
 ) {
     let counted = &outcome.counted;
     row.seconds = outcome.span.as_secs_f64();
@@ -40,10 +42,11 @@ pub fn fill(
         sender: share(outcome.busy),
         receiver: share(counted.busy),
         same_host,
-        joined,
+        // Frames of our own are as far as one thread's packets go too: what is left is more threads.
+        joined: method != Method::Plain,
     };
     let mut verdict = VerdictRecord::from(&packets::judge(&run));
-    if joined && !client.is_joined_there() {
+    if method == Method::Gso && !client.is_joined_there() {
         verdict
             .missing
             .push("the far end's kernel does not join packets (UDP_GRO): each came alone".to_owned());

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use weir_probe::pps::PORT;
 use weir_probe::pps::server::{Bounds, Event, Server};
+use weir_report::escape::escape;
 
 use crate::args::BenchPps;
 use crate::cmd::bench::INTERRUPTED;
@@ -31,7 +32,9 @@ fn say(event: Event) {
     match event {
         Event::Came(peer) => tracing::info!("{peer} came"),
         Event::Gone(peer, None) => tracing::info!("{peer} is done"),
-        Event::Gone(peer, Some(error)) => tracing::warn!("{peer} is gone: {error}"),
-        Event::SentAway(peer) => tracing::warn!("{peer} was sent away: enough are there"),
+        Event::Gone(peer, Some(error)) => {
+            tracing::warn!("{peer} is gone: {}", escape(&error.to_string()));
+        }
+        Event::SentAway(peer, why) => tracing::warn!("{peer} was sent away: {why}"),
     }
 }
