@@ -2,18 +2,16 @@
 //!
 //! Echoes that must not be fragmented (RFC 1191, RFC 8201): an answer proves that a packet of that size passes, and its answer
 //! too. One that is too large is refused here, or by a router that names what it can carry, or vanishes without a word: a black
-//! hole, which the [`Search`] corners by halving, as RFC 4821 does with TCP's own packets.
+//! hole, which the [`Search`] corners by halving, as RFC 4821 does with TCP's own packets. UDP datagrams tell the same without
+//! any privilege: the host's word that nobody listens proves that one has passed.
 
-use std::io;
+mod echo;
+mod error_queue;
+mod udp;
+
 use std::net::IpAddr;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
-
-use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
-
-use crate::echo::wire::{HEADER, TOKEN};
-use crate::echo::{Pinger, is_passing};
+use std::time::Duration;
 
 /// Sent so often before a size counts as swallowed: three losses in a row at 1 % loss are one in a million.
 const TRIES: u32 = 3;
@@ -95,18 +93,57 @@ pub struct Found {
     pub black_hole: bool,
     /// Sizes that were tried.
     pub probes: u32,
+    /// The router that said of larger ones that they are, where it was asked who.
+    pub limited_by: Option<IpAddr>,
 }
 
 /// Searches with echoes; `rtt` is the path's, so that silence is told from slowness. The error is the reason in words.
 pub fn run(peer: IpAddr, rtt: Duration, stop: &AtomicBool) -> Result<Found, String> {
-    let mut prober = Prober::open(peer, rtt)?;
+    let mut prober = echo::Prober::open(peer, rtt)?;
     let low = prober.smallest();
     match prober.probe(low, stop)? {
         Answer::Passed => {}
         _ => return Err("the host answers no ICMP echo".to_owned()),
     }
     let first_hop = prober.known_mtu().map_err(|error| weir_observe::plain(&error))?;
-    let mut search = Search::new(low, first_hop.min(LARGEST));
+    let search = Search::new(low, first_hop.min(LARGEST));
+    let (search, probes) = walk(search, &mut prober, stop)?;
+    let black_hole = search.vanished;
+    Ok(Found { mtu: search.found(), first_hop, black_hole, probes, limited_by: None })
+}
+
+/// Searches with UDP datagrams to a port that nobody listens on; needs no privilege, and the host need not answer echoes.
+pub fn run_udp(peer: IpAddr, rtt: Duration, stop: &AtomicBool) -> Result<Found, String> {
+    let mut prober = udp::Prober::open(peer, rtt)?;
+    let low = prober.smallest();
+    match prober.probe(low, stop)? {
+        Answer::Passed => {}
+        _ if stop.load(Relaxed) => return Err("interrupted".to_owned()),
+        _ => {
+            return Err(
+                "the host does not say that a UDP port is closed: it may drop such datagrams".to_owned()
+            );
+        }
+    }
+    // The first, which no interface but loopback carries, is answered by this end's own kernel with the first hop's MTU.
+    let (search, probes) = walk(Search::new(low, LARGEST), &mut prober, stop)?;
+    Ok(Found {
+        mtu: search.found(),
+        first_hop: prober.first_hop().unwrap_or(LARGEST),
+        black_hole: search.vanished,
+        probes,
+        limited_by: prober.limited_by(),
+    })
+}
+
+/// What can send a packet of some size and tell what became of it.
+trait Probe {
+    /// Sends one of `size` bytes, headers included, as often as it takes.
+    fn probe(&mut self, size: u32, stop: &AtomicBool) -> Result<Answer, String>;
+}
+
+/// To the end, with the number of sizes that were tried.
+fn walk(mut search: Search, prober: &mut impl Probe, stop: &AtomicBool) -> Result<(Search, u32), String> {
     let mut probes = 0;
     while let Some(size) = search.next() {
         let answer = prober.probe(size, stop)?;
@@ -116,72 +153,7 @@ pub fn run(peer: IpAddr, rtt: Duration, stop: &AtomicBool) -> Result<Found, Stri
         search.book(size, answer);
         probes += 1;
     }
-    Ok(Found { mtu: search.found(), first_hop, black_hole: search.vanished, probes })
-}
-
-/// Echoes of chosen sizes that must not be fragmented.
-struct Prober {
-    pinger: Pinger,
-    sequence: u16,
-    timeout: Duration,
-    v6: bool,
-}
-
-impl Prober {
-    fn open(peer: IpAddr, rtt: Duration) -> Result<Prober, String> {
-        let pinger = Pinger::open(peer)?;
-        let v6 = peer.is_ipv6();
-        let fixed = match v6 {
-            false => sockopt::set_ip_mtu_discover(pinger.socket(), Ipv4PathMtuDiscovery::DO),
-            true => sockopt::set_ipv6_mtu_discover(pinger.socket(), Ipv6PathMtuDiscovery::DO),
-        };
-        fixed.map_err(|error| format!("cannot forbid fragments: {}", weir_observe::plain(&error.into())))?;
-        // Four round trips, since a large packet takes longer on a slow link (1500 bytes at 1 Mbit/s: 24 ms there and back).
-        let timeout = (rtt * 4).clamp(Duration::from_millis(150), Duration::from_secs(1));
-        Ok(Prober { pinger, sequence: 0, timeout, v6 })
-    }
-
-    fn smallest(&self) -> u32 {
-        self.pinger.ip_header() + (HEADER + TOKEN) as u32
-    }
-
-    /// What the kernel thinks the path carries: the interface's MTU at first, then what routers said.
-    fn known_mtu(&self) -> io::Result<u32> {
-        let socket = self.pinger.socket().as_fd();
-        let mtu = if self.v6 { sockopt::ipv6_mtu(socket) } else { sockopt::ip_mtu(socket) };
-        Ok(mtu?)
-    }
-
-    fn probe(&mut self, size: u32, stop: &AtomicBool) -> Result<Answer, String> {
-        let payload = (size - self.pinger.ip_header()) as usize - HEADER;
-        for _ in 0..TRIES {
-            self.sequence = self.sequence.wrapping_add(1);
-            match self.once(payload, stop) {
-                Ok(true) => return Ok(Answer::Passed),
-                Ok(false) if stop.load(Relaxed) => return Ok(Answer::Silent),
-                Ok(false) => {}
-                Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
-                    return Ok(Answer::TooBig(self.known_mtu().ok()));
-                }
-                // Somebody's word about an earlier packet; the next one tells.
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(format!("ICMP echo failed: {}", weir_observe::plain(&error))),
-            }
-        }
-        Ok(Answer::Silent)
-    }
-
-    /// Whether this one came back whole.
-    fn once(&mut self, payload: usize, stop: &AtomicBool) -> io::Result<bool> {
-        let until = Instant::now() + self.timeout;
-        self.pinger.send(self.sequence, payload)?;
-        while let Some(reply) = self.pinger.receive(until, stop)? {
-            if reply.sequence == self.sequence && reply.length == payload {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
+    Ok((search, probes))
 }
 
 #[cfg(test)]
@@ -190,7 +162,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// A path that carries `mtu`; `honest` routers say so.
-    fn walk(mtu: u32, first_hop: u32, honest: bool) -> (Search, u32) {
+    fn imagine(mtu: u32, first_hop: u32, honest: bool) -> (Search, u32) {
         let mut search = Search::new(36, first_hop);
         let mut probes = 0;
         while let Some(size) = search.next() {
@@ -208,9 +180,9 @@ mod tests {
 
     #[test]
     fn an_open_path_takes_one_probe_and_an_honest_router_one_more() {
-        let (search, probes) = walk(1500, 1500, true);
+        let (search, probes) = imagine(1500, 1500, true);
         assert_eq!((search.found(), search.vanished, probes), (1500, false, 1));
-        let (search, probes) = walk(1400, 1500, true);
+        let (search, probes) = imagine(1400, 1500, true);
         assert_eq!((search.found(), search.vanished, probes), (1400, false, 2));
     }
 
@@ -222,10 +194,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn so_do_datagrams_find_and_need_no_privilege() {
+        for address in [IpAddr::from([127, 0, 0, 1]), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)] {
+            let found = run_udp(address, Duration::ZERO, &AtomicBool::new(false)).unwrap();
+            assert_eq!((found.mtu, found.black_hole, found.limited_by), (LARGEST, false, None));
+        }
+    }
+
     proptest! {
         #[test]
         fn the_mtu_is_found_whatever_the_routers_say(mtu in 68_u32..9000, first_hop in 68_u32..66_000, honest: bool) {
-            let (search, probes) = walk(mtu, first_hop, honest);
+            let (search, probes) = imagine(mtu, first_hop, honest);
             prop_assert_eq!(search.found(), mtu.min(first_hop));
             prop_assert!(probes <= 18, "{}", probes);
         }

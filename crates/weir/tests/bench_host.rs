@@ -144,6 +144,93 @@ fn what_nobody_measures_says_why() {
     assert!(stdout(run.succeeds()).contains("not measured: no load to put on it"), "{}", stdout(&run));
 }
 
+/// What the documentation lists.
+const FIGURES: [&str; 48] = [
+    "resolution-time",
+    "availability",
+    "connects-refused",
+    "connects-reset",
+    "connects-timed-out",
+    "connects-failed",
+    "rtt-connect-min",
+    "rtt-connect-median",
+    "rtt-connect-p99",
+    "rtt-connect-jitter",
+    "rtt-handshake-min",
+    "rtt-handshake-median",
+    "rtt-handshake-p99",
+    "rtt-handshake-jitter",
+    "rtt-echo-min",
+    "rtt-echo-median",
+    "rtt-echo-p99",
+    "rtt-echo-jitter",
+    "loss",
+    "echo-duplicates",
+    "path-mtu",
+    "first-hop-mtu",
+    "path-mtu-udp",
+    "tcp-path-mtu",
+    "mss",
+    "congestion-control",
+    "tls-full",
+    "tls-full-cpu",
+    "tls-resumed",
+    "tls-resumed-cpu",
+    "tls-agreed",
+    "tls-certificate",
+    "connections",
+    "connections-kept",
+    "rtt-idle",
+    "rtt-loaded",
+    "rtt-loaded-p99",
+    "bufferbloat",
+    "load-rate",
+    "tcp-up",
+    "tcp-up-retransmitted",
+    "tcp-down",
+    "tcp-down-retransmitted",
+    "udp-up",
+    "udp-up-lost",
+    "udp-down",
+    "udp-down-lost",
+    "packets-per-second",
+];
+
+/// Each figure once, with a unit and an origin or with a reason.
+fn all_are_told(record: &Value) {
+    for name in FIGURES {
+        let figure = figure(record, name);
+        let taken = figure["value"].is_number() && figure["unit"] != "" || figure["text"].is_string();
+        let because = figure["missing"].as_str().is_some_and(|why| !why.is_empty() && why != "not taken");
+        assert!(because || taken && figure["origin"] != "", "neither origin nor reason: {figure}");
+    }
+}
+
+#[test]
+fn every_figure_is_taken_or_says_why() {
+    let sandbox = Sandbox::new();
+    let few = ["--tries", "3", "--echoes", "3", "--connections", "5", "--timeout", "1", "--json"];
+    all_are_told(&host(&sandbox, patient(), &few).run().succeeds().json());
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    all_are_told(&host(&sandbox, closed, &few).run().succeeds().json());
+}
+
+#[test]
+fn a_port_that_closes_meanwhile_is_told_from_one_that_was_closed() {
+    let sandbox = Sandbox::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let held = std::thread::spawn(move || [listener.accept().unwrap(), listener.accept().unwrap()]);
+    let args = ["--only", "availability,rtt,connections,tls", "--tries", "5", "--echoes", "1", "--json"];
+    let record = host(&sandbox, address, &args).run().succeeds().json();
+    drop(held.join().unwrap());
+    assert_eq!(value(&record, "availability"), 0.4);
+    // Refused, or taken by the closing kernel and reset.
+    assert_eq!(value(&record, "connects-refused") + value(&record, "connects-reset"), 3.0);
+    assert_eq!(value(&record, "connections"), 0.0);
+    assert!(missing(&record, "tls-agreed").contains("refused"), "{record}");
+}
+
 #[test]
 fn an_interrupt_gives_what_there_is() {
     let sandbox = Sandbox::new();
@@ -216,6 +303,77 @@ fn a_paths_mtu_is_found_with_the_segment_size() {
     assert_eq!(value(&record, "loss"), 0.0);
 }
 
+/// Runs `script` beside a host 10.78.1.2 two hops away, behind a router 10.78.0.2 whose far link carries 1300 bytes. `there` and
+/// `between` run a command at the host and at the router. `None` where no such namespaces can be made.
+fn behind_a_router(sandbox: &Sandbox, script: &str) -> Option<Run> {
+    const MAKE: &str = r#"set -e
+        unshare -n sleep 1000 & far=$!
+        unshare -n sleep 1000 & router=$!
+        trap 'kill $far $router 2>/dev/null' EXIT
+        for pid in $far $router; do
+            until [ "$(readlink /proc/$pid/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do :; done
+        done
+        there() { nsenter -t $far -n "$@"; }
+        between() { nsenter -t $router -n "$@"; }
+        ip link add near type veth peer name inner netns $router
+        between ip link add outer type veth peer name far netns $far
+        ip addr add 10.78.0.1/24 dev near; ip link set near up; ip link set lo up; ip route add 10.78.1.0/24 via 10.78.0.2
+        between ip addr add 10.78.0.2/24 dev inner; between ip addr add 10.78.1.1/24 dev outer
+        between ip link set inner up; between ip link set outer mtu 1300 up
+        between sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'
+        there ip addr add 10.78.1.2/24 dev far; there ip link set far mtu 1300 up; there ip route add default via 10.78.1.1
+    "#;
+    let who = if rustix::process::geteuid().is_root() { "-n" } else { "-rn" };
+    let tried = sandbox.weir("unshare", [who, "sh", "-c", "ip link add near type veth peer name far"]).run();
+    if !tried.status.success() {
+        skip(&tried.stderr);
+        return None;
+    }
+    let script = format!("{MAKE}\n{script}");
+    Some(sandbox.weir("unshare", [who, "sh", "-c", &script]).env("WEIR", WEIR).run())
+}
+
+#[test]
+fn datagrams_find_a_paths_mtu_where_echoes_cannot() {
+    let sandbox = Sandbox::new();
+    let script = r#"there sh -c 'echo 1 > /proc/sys/net/ipv4/icmp_echo_ignore_all'
+        "$WEIR" bench host 10.78.1.2:80 --only mtu --timeout 1 --json"#;
+    let Some(run) = behind_a_router(&sandbox, script) else { return };
+    let record = run.succeeds().json();
+    assert_eq!((value(&record, "path-mtu-udp"), value(&record, "first-hop-mtu")), (1300.0, 1500.0));
+    let origin = figure(&record, "path-mtu-udp")["origin"].as_str().unwrap();
+    assert!(origin.contains("10.78.0.2 said of larger ones"), "{origin}");
+    assert_eq!(value(&record, "path-mtu"), 1300.0);
+    let origin = figure(&record, "path-mtu")["origin"].as_str().unwrap();
+    assert!(origin.contains("not by echo: the host answers no ICMP echo"), "{origin}");
+}
+
+#[test]
+fn a_black_hole_is_cornered_and_a_silent_port_said() {
+    let sandbox = Sandbox::new();
+    // The router drops what is too large for it and, as too many do, its own word about it.
+    let script = r#"between nft 'table ip weir { chain out { type filter hook output priority 0; icmp type destination-unreachable drop; }; }' || exit 77
+        there ip link set far mtu 1500; between ip link set outer mtu 1500
+        between nft 'add chain ip weir on { type filter hook forward priority 0; }'
+        between nft 'add rule ip weir on ip length > 1450 drop'
+        "$WEIR" bench host 10.78.1.2:80 --only mtu --timeout 1 --json
+        there nft 'table ip weir { chain out { type filter hook output priority 0; icmp type destination-unreachable drop; }; }'
+        "$WEIR" bench host 10.78.1.2:80 --only mtu --timeout 1 --json"#;
+    let Some(run) = behind_a_router(&sandbox, script) else { return };
+    if run.status.code() == Some(77) {
+        return skip("no nft");
+    }
+    let text = stdout(run.succeeds());
+    let records: Vec<Value> =
+        serde_json::Deserializer::from_str(&text).into_iter().map(Result::unwrap).collect();
+    for name in ["path-mtu", "path-mtu-udp"] {
+        assert_eq!(value(&records[0], name), 1450.0, "{name}");
+        let origin = figure(&records[0], name)["origin"].as_str().unwrap();
+        assert!(origin.contains("a black hole"), "{origin}");
+    }
+    assert!(missing(&records[1], "path-mtu-udp").contains("it may drop such datagrams"), "{}", records[1]);
+}
+
 #[test]
 fn a_host_that_says_nothing_is_given_up_and_said() {
     let sandbox = Sandbox::new();
@@ -250,11 +408,15 @@ fn what_the_path_carries_is_measured_where_somebody_serves() {
     // 5201 = 0x1451 listens (state 0A).
     let script = "$WEIR bench net -s >&2 & server=$!
         until grep -q ':1451 [0-9A-F:]* 0A' /proc/net/tcp; do :; done
-        $WEIR bench host 127.0.0.1:5201 --only throughput --json; code=$?
+        $WEIR bench host 127.0.0.1:5201 --only load,throughput --json; code=$?
         kill $server; exit $code";
     let Some(record) = in_lab(&sandbox, &["--delay", "1ms"], script) else { return };
     for name in ["tcp-up", "tcp-down", "udp-up", "udp-down"] {
         assert!(value(&record, name) > 1e6, "{name}: {record}");
+    }
+    // Without a URL the same server is the load.
+    for name in ["rtt-idle", "rtt-loaded", "load-rate"] {
+        assert!(value(&record, name) > 0.0, "{name}: {record}");
     }
     for name in ["tcp-up-retransmitted", "tcp-down-retransmitted", "udp-up-lost", "udp-down-lost"] {
         assert!((0.0..=1.0).contains(&value(&record, name)), "{name}: {record}");

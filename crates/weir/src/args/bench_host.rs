@@ -39,7 +39,8 @@ pub struct BenchHost {
     /// Give up a connect, a handshake or a round trip after this long.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
     pub timeout: Duration,
-    /// Download this while round trips are taken, over four connections, for four seconds.
+    /// Download this while round trips are taken, over four connections, for four seconds [default: one stream from an iperf3 or
+    /// weir server on the host's port 5201].
     #[arg(long, value_name = "URL")]
     pub load: Option<String>,
     /// Over IPv4 only.

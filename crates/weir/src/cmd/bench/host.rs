@@ -3,6 +3,7 @@
 mod carrier;
 mod figures;
 mod http_load;
+mod names;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -115,7 +116,12 @@ impl<'a> Subject<'a> {
         Ok(Some(Subject { bench, load, resolved, address, tries: None, echoes: None }))
     }
 
+    /// All figures of a part, each with a value or a reason.
     fn measure(&mut self, part: Part, stop: &AtomicBool) -> Vec<FigureRecord> {
+        names::complete(part, self.take(part, stop))
+    }
+
+    fn take(&mut self, part: Part, stop: &AtomicBool) -> Vec<FigureRecord> {
         match part {
             Part::Availability => figures::availability(self.tries(stop)),
             Part::Rtt => {
@@ -157,8 +163,9 @@ impl<'a> Subject<'a> {
 
     fn mtu(&mut self, stop: &AtomicBool) -> Vec<FigureRecord> {
         let rtt = self.tries(stop).round_trips().into_iter().min().unwrap_or(self.bench.timeout);
-        let found = mtu::run(self.address.ip(), rtt, stop);
-        figures::mtu(&found, self.tries(stop))
+        let echoes = mtu::run(self.address.ip(), rtt, stop);
+        let datagrams = mtu::run_udp(self.address.ip(), rtt, stop);
+        figures::mtu(&echoes, &datagrams, self.tries(stop))
     }
 
     /// With the user's trust; where the certificate is not trusted, with anyone's, and that is said.
@@ -178,13 +185,22 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// Under the load that was named or, without one, the one that a server of throughput there can put on it.
     fn under_load(&self, stop: &AtomicBool) -> Result<(load::Found, String), String> {
-        let Some(load) = &self.load else {
-            return Err("no load to put on it: --load URL names one".to_owned());
+        let server = target::at(self.address.ip(), throughput::PORT);
+        let stream = carrier::Stream { server, interrupted: stop };
+        let load: &dyn load::Load = match &self.load {
+            Some(load) => load,
+            None => match throughput::why_not(server, self.bench.timeout, stop) {
+                None => &stream,
+                Some(why) => {
+                    return Err(format!("no load to put on it: --load URL names one, and {why}"));
+                }
+            },
         };
         let plan = load::Plan { timeout: self.bench.timeout, ..load::Plan::default() };
         let found = load::run(self.address, load, &plan, stop)?;
-        Ok((found, load::Load::name(load)))
+        Ok((found, load.name()))
     }
 
     /// Both transports both ways by `client`, where somebody answers it.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use weir_net::client::{self, Options, Silent};
 use weir_net::outcome::{Ending, Outcome, StreamOutcome, Sum};
 use weir_net::parameters::{Direction as Way, Transport as Over};
+use weir_probe::load::Load;
 use weir_probe::throughput::{Carried, Direction, Throughput, Transport};
 use weir_units::Rate;
 
@@ -57,6 +58,31 @@ impl Throughput for Carrier {
         let origin =
             asked.map_or(by.clone(), |rate| format!("{by}, sent at {rate}: nine tenths of TCP's rate"));
         Ok(Carried { origin, ..carried })
+    }
+}
+
+/// One stream from such a server, as a load on the path.
+pub struct Stream<'a> {
+    /// Where it listens.
+    pub server: SocketAddr,
+    /// The protocol ends a test with words of both ends, so a load that is no longer wanted ends by its own time, and only the
+    /// user's interrupt ends it before.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// The least whole seconds that hold the load's warm-up and the round trips under it.
+const LOAD: Duration = Duration::from_secs(4);
+
+impl Load for Stream<'_> {
+    fn name(&self) -> String {
+        format!("one TCP stream from the iperf3 or weir server on port {}", self.server.port())
+    }
+
+    fn run(&self, _: &AtomicBool) -> Result<u64, String> {
+        let carrier = Carrier::default();
+        let carried =
+            carrier.measure(self.server, Transport::Tcp, Direction::Down, LOAD, self.interrupted)?;
+        Ok((carried.rate.0 * LOAD.as_secs_f64()) as u64)
     }
 }
 

@@ -133,24 +133,24 @@ pub fn loss(echoes: &Result<Echoes, String>) -> Vec<Figure> {
     }
 }
 
-/// The path's MTU, and what TCP makes of it.
-pub fn mtu(found: &Result<mtu::Found, String>, tries: &Tries) -> Vec<Figure> {
+/// The path's MTU by echoes and by datagrams, and what TCP makes of it.
+pub fn mtu(
+    echoes: &Result<mtu::Found, String>,
+    datagrams: &Result<mtu::Found, String>,
+    tries: &Tries,
+) -> Vec<Figure> {
+    const ECHO: &str = "the largest ICMP echo that came back unfragmented";
+    const UDP: &str = "the largest UDP datagram that the host said it had got, by ICMP (port unreachable)";
     let info = tries.info.as_ref();
-    let mut figures = Vec::new();
-    match found {
-        Ok(found) => {
-            let tried =
-                if found.probes == 1 { "1 size".to_owned() } else { format!("{} sizes", found.probes) };
-            let mut origin = format!("the largest ICMP echo that came back unfragmented; {tried} tried");
-            if found.black_hole {
-                origin += "; larger ones vanish without a word (a black hole)";
-            }
-            figures.push(Figure::taken("path-mtu", found.mtu.into(), "bytes", origin));
-            let origin = "this machine's interface or route";
-            figures.push(Figure::taken("first-hop-mtu", found.first_hop.into(), "bytes", origin));
-        }
-        Err(why) => figures.push(Figure::missing("path-mtu", "bytes", why)),
-    }
+    let mut figures = match (echoes, datagrams) {
+        (Ok(found), _) => path(found, ECHO),
+        (Err(why), Ok(found)) => path(found, &format!("{UDP}; not by echo: {why}")),
+        (Err(why), Err(_)) => vec![Figure::missing("path-mtu", "bytes", why)],
+    };
+    figures.push(match datagrams {
+        Ok(found) => Figure::taken("path-mtu-udp", found.mtu.into(), "bytes", mtu_origin(found, UDP)),
+        Err(why) => Figure::missing("path-mtu-udp", "bytes", why),
+    });
     let tcp = [
         ("tcp-path-mtu", info.and_then(|info| info.pmtu), "what TCP believes (TCP_INFO); not probed"),
         ("mss", info.and_then(|info| info.snd_mss), "the connection's (TCP_INFO), options taken off"),
@@ -166,6 +166,26 @@ pub fn mtu(found: &Result<mtu::Found, String>, tries: &Tries) -> Vec<Figure> {
         None => Figure::missing("congestion-control", "", "no connection was taken"),
     });
     figures
+}
+
+fn path(found: &mtu::Found, of: &str) -> Vec<Figure> {
+    let first = "this machine's interface or route";
+    vec![
+        Figure::taken("path-mtu", found.mtu.into(), "bytes", mtu_origin(found, of)),
+        Figure::taken("first-hop-mtu", found.first_hop.into(), "bytes", first),
+    ]
+}
+
+fn mtu_origin(found: &mtu::Found, of: &str) -> String {
+    let tried = if found.probes == 1 { "1 size".to_owned() } else { format!("{} sizes", found.probes) };
+    let mut origin = format!("{of}; {tried} tried");
+    if let Some(router) = found.limited_by {
+        origin += &format!("; {router} said of larger ones that they do not fit");
+    }
+    if found.black_hole {
+        origin += "; larger ones vanish without a word (a black hole)";
+    }
+    origin
 }
 
 /// TLS handshakes.
@@ -264,8 +284,5 @@ pub fn throughput(
 
 /// What a client of throughput would have measured, and why there was none.
 pub fn no_throughput(why: &str) -> Vec<Figure> {
-    let rates = ["tcp-up", "tcp-down", "udp-up", "udp-down"];
-    let mut figures: Vec<_> = rates.iter().map(|name| Figure::missing(name, "bytes/s", why)).collect();
-    figures.push(Figure::missing("tcp-up-retransmitted", "share", why));
-    figures
+    vec![Figure::missing("tcp-up", "bytes/s", why)]
 }
