@@ -151,6 +151,11 @@ impl<'a> Control<'a> {
     /// The farewell: no more words from here, and whatever the peer still says is read and dropped.
     pub(crate) fn close(mut self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        self.hear_out();
+    }
+
+    /// Reads and drops what the peer still says until it closes, for a second at most.
+    pub(crate) fn hear_out(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(1);
         let mut room = [0; 512];
         while Instant::now() < deadline {

@@ -30,8 +30,8 @@ const MOST_DOZE: f64 = 262_144.0;
 
 /// A stream that fast is left alone for a moment each time it was emptied, instead of waking this thread again: over loopback the
 /// wake-up is the sender's work, a sixth of it where processors are virtual. With what a timer adds (50 us) 131 KB of
-/// 10 Gbit/s come meanwhile, a fiftieth of the usual largest window. Loopback with CUBIC went from 57 to 78 Gbit/s, with BBR it
-/// stayed at 46 (medians of three, 1 s each).
+/// 10 Gbit/s come meanwhile, a fiftieth of the usual largest window. Loopback with CUBIC went from 56 to 79 Gbit/s, with BBR
+/// from 37 to 46 (medians of three, against a mark of 1 MiB and no nap).
 const NAP: Duration = Duration::from_micros(50);
 
 /// Between two looks at how fast the stream is.

@@ -160,7 +160,7 @@ fn refuse(control: &mut Control<'_>, error: &Error) {
             let word = [State::ServerError.byte()];
             control.write(&[&word[..], &code.to_be_bytes(), &errno.to_be_bytes()].concat())
         }
-        (_, None) => Ok(()),
+        (_, None) => control.say(State::ServerTerminate),
     };
 }
 
@@ -342,7 +342,11 @@ fn conduct(
         Stopped::Interrupted => Ending::Interrupted,
         Stopped::Failed(error) => {
             refuse(&mut control, &error);
-            Ending::Broken(error.in_full())
+            run.stop_sending();
+            // A data connection that is reset under it would be all that a client of iperf3 tells of.
+            control.hear_out();
+            run.end(&mut tell);
+            return run.outcome(None, Ending::Broken(error.in_full()));
         }
         Stopped::Done => Ending::Complete,
     };

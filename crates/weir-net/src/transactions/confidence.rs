@@ -10,8 +10,8 @@ pub struct Goal {
     pub width: f64,
 }
 
-/// The smallest and the largest confidence that can be asked for.
-pub const LEVELS: (f64, f64) = (0.5, 0.999);
+/// The smallest and the largest confidence that can be asked for, per cent.
+pub const LEVELS: (f64, f64) = (50.0, 99.9);
 
 /// The width of the interval of this confidence over the mean; `None` of fewer than two runs or a mean of zero.
 pub fn width(figures: &[f64], level: f64) -> Option<f64> {

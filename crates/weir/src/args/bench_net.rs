@@ -350,14 +350,14 @@ fn parse_sizes(text: &str) -> Result<Sizes, String> {
 
 /// netperf's `-I`: `99,5`.
 fn parse_ci(text: &str) -> Result<Goal, String> {
-    let percent = |text: &str| text.parse::<f64>().ok().map(|percent| percent / 100.0);
+    let percent = |text: &str| text.parse::<f64>().ok();
     let both = text.split_once(',').and_then(|(level, width)| Some((percent(level)?, percent(width)?)));
     let (least, most) = LEVELS;
-    let fits = |(level, width): &(f64, f64)| (least..=most).contains(level) && (0.001..=1.0).contains(width);
+    let fits = |(level, width): &(f64, f64)| (least..=most).contains(level) && (0.1..=100.0).contains(width);
     let (level, width) = both
         .filter(fits)
         .ok_or("expected a confidence of 50 to 99.9 and a width of 0.1 to 100, in per cent, such as 99,5")?;
-    Ok(Goal { level, width })
+    Ok(Goal { level: level / 100.0, width: width / 100.0 })
 }
 
 /// `3,30`; `5` is five.
@@ -438,6 +438,7 @@ mod tests {
     fn sizes_goals_and_repeats_have_bounds() {
         assert_eq!(parse_sizes("1,16K"), Ok(Sizes { request: 1, response: 16_384 }));
         assert_eq!(parse_ci("99,5"), Ok(Goal { level: 0.99, width: 0.05 }));
+        assert!(parse_ci("99.9,0.1").is_ok());
         assert_eq!(parse_repeats("3,30"), Ok(Repeated { least: 3, most: 30 }));
         assert_eq!(parse_repeats("5"), Ok(Repeated { least: 5, most: 5 }));
         for text in ["", "1", "0,1", "1,2M", "-1,1", "1,1,1"] {
