@@ -1,4 +1,4 @@
-//! What a peer of `weir bench net` may send: parameters, results, heads of datagrams, cookies, states.
+//! What a peer of `weir bench net` may send: parameters, results, transactions, heads of datagrams, cookies, states.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,6 +8,7 @@ use weir_net::frame;
 use weir_net::parameters::{MOST_BLOCK, MOST_STREAMS, Parameters};
 use weir_net::results::Results;
 use weir_net::state::State;
+use weir_net::transactions::{Asked, MOST_SIZE, Part};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(head) = bytes.get(..4) {
@@ -22,6 +23,10 @@ fuzz_target!(|bytes: &[u8]| {
         if let Ok(results) = Results::parse(&value) {
             assert!(results.streams.len() <= 256);
         }
+        if let Ok(Some(asked)) = Asked::parse(&value) {
+            assert!((2..=u64::from(2 * MOST_SIZE)).contains(&asked.bytes()));
+        }
+        let _ = Part::parse(&value);
     }
     for wide in [false, true] {
         assert_eq!(Head::parse(wide, bytes).is_some(), bytes.len() >= Head::length(wide));

@@ -291,7 +291,6 @@ impl<'a> EventLoop<'a> {
 
     /// What is done ten times a second: time-outs, samples, the begin of the measured time.
     fn look_around(&mut self) {
-        self.next_tick = self.now + self.tick;
         if !self.measuring && self.now >= self.shared.from {
             self.begin_measuring();
         }
@@ -311,6 +310,8 @@ impl<'a> EventLoop<'a> {
         {
             *published = Some(self.tally.clone());
         }
+        // Samples keep their own beat, however often time-outs are looked for.
+        self.next_tick = (self.now + self.tick).min(self.sampled_at + SAMPLE);
     }
 
     fn sample(&mut self, elapsed: u64) {

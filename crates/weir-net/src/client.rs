@@ -113,14 +113,9 @@ impl Progress for Silent {}
 pub fn run(options: &Options, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<Outcome, Error> {
     let patience = options.patience;
     let (stream, to) = connect(options)?;
-    let mut control = Control::new(stream, stop).map_err(|source| Error::Connect { to, source })?;
-    let cookie = Cookie::random();
-    control.write(cookie.bytes())?;
-    control.expect(State::ParamExchange, "its question for the test", patience)?;
+    let mut control = Control::new(stream, patience, stop).map_err(|source| Error::Connect { to, source })?;
+    let (cookie, parameters) = introduce(options, &mut control)?;
     let segment = socket::segment(control.stream());
-    let parameters = settled(options, segment)?;
-    control.tell(&parameters.to_json())?;
-    // What is asked of the own sockets alone.
     control.expect(State::CreateStreams, "its word to open the data streams", patience)?;
     let streams = open_streams(options, &parameters, &cookie, to, stop)?;
     control.expect(State::TestStart, "the start of the test", patience)?;
@@ -238,7 +233,17 @@ fn over(run: &Run, elapsed: Duration) -> Option<Stopped> {
     (parameters.time > 0 && elapsed >= time).then_some(Stopped::Done)
 }
 
-fn connect(options: &Options) -> Result<(TcpStream, SocketAddr), Error> {
+/// The first words: the test's cookie and its parameters.
+pub(crate) fn introduce(options: &Options, control: &mut Control<'_>) -> Result<(Cookie, Parameters), Error> {
+    let cookie = Cookie::random();
+    control.write(cookie.bytes())?;
+    control.expect(State::ParamExchange, "its question for the test", options.patience)?;
+    let parameters = settled(options, socket::segment(control.stream()))?;
+    control.tell(&parameters.to_json())?;
+    Ok((cookie, parameters))
+}
+
+pub(crate) fn connect(options: &Options) -> Result<(TcpStream, SocketAddr), Error> {
     let host = &options.host;
     let resolve = |source| Error::Resolve { host: host.clone(), source };
     let all: Vec<SocketAddr> = (host.as_str(), options.port).to_socket_addrs().map_err(resolve)?.collect();
@@ -307,7 +312,11 @@ fn open_streams(
 }
 
 /// A server that has to open its port anew for the test's options refuses for a moment.
-fn open_tcp(options: &Options, parameters: &Parameters, to: SocketAddr) -> Result<TcpStream, Error> {
+pub(crate) fn open_tcp(
+    options: &Options,
+    parameters: &Parameters,
+    to: SocketAddr,
+) -> Result<TcpStream, Error> {
     let deadline = Instant::now() + Duration::from_secs(1);
     loop {
         match socket::connect(to, options.bind, options.connect, Some(parameters)) {

@@ -16,23 +16,31 @@ use crate::state::State;
 /// Between two looks at whether the user said stop.
 const GLANCE: Duration = Duration::from_millis(50);
 
+/// A peer takes in at least so many bytes a second: only a server's report that a client asked for is larger than what sockets
+/// hold, and its largest takes 8 s more.
+const LEAST_RATE: f64 = 1_048_576.0;
+
 /// One end of a control connection.
 #[derive(Debug)]
 pub(crate) struct Control<'a> {
     stream: TcpStream,
+    patience: Duration,
     peer: SocketAddr,
     stop: &'a AtomicBool,
 }
 
 impl<'a> Control<'a> {
-    /// Over this connection; waits end early when `stop` is set.
-    pub(crate) fn new(stream: TcpStream, stop: &'a AtomicBool) -> io::Result<Control<'a>> {
+    /// Over this connection, on which a peer reads what it is told within `patience`; waits end early when `stop` is set.
+    pub(crate) fn new(
+        stream: TcpStream,
+        patience: Duration,
+        stop: &'a AtomicBool,
+    ) -> io::Result<Control<'a>> {
         let peer = stream.peer_addr()?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(GLANCE))?;
-        // A peer that does not read the few kilobytes of a test's words is dead.
-        stream.set_write_timeout(Some(Duration::from_secs(10)))?;
-        Ok(Control { stream, peer, stop })
+        stream.set_write_timeout(Some(GLANCE))?;
+        Ok(Control { stream, patience, peer, stop })
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {
@@ -49,9 +57,26 @@ impl<'a> Control<'a> {
         self.write(&[state.byte()])
     }
 
-    /// Sends bytes as they are: a cookie.
+    /// Sends bytes as they are: a cookie. The time is bounded for all of them, so that a peer which takes them one by one holds nobody.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.stream.write_all(bytes).map_err(|source| Error::Control { peer: self.peer, source })
+        let patience = self.patience + Duration::from_secs_f64(bytes.len() as f64 / LEAST_RATE);
+        let deadline = Instant::now() + patience;
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.stream.write(&bytes[sent..]) {
+                Ok(count) => sent += count,
+                Err(cause) if is_pause(&cause) => {}
+                Err(source) => return Err(Error::Control { peer: self.peer, source }),
+            }
+            // The last word of an interrupted end still goes where there is room for it.
+            if sent < bytes.len() && self.stop.load(Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            if sent < bytes.len() && Instant::now() >= deadline {
+                return Err(Error::Unread { peer: self.peer, bytes: bytes.len(), patience });
+            }
+        }
+        Ok(())
     }
 
     /// Sends a frame.
@@ -126,6 +151,11 @@ impl<'a> Control<'a> {
     /// The farewell: no more words from here, and whatever the peer still says is read and dropped.
     pub(crate) fn close(mut self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        self.hear_out();
+    }
+
+    /// Reads and drops what the peer still says until it closes, for a second at most.
+    pub(crate) fn hear_out(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(1);
         let mut room = [0; 512];
         while Instant::now() < deadline {

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::code;
 use crate::frame::Malformed;
 use crate::parameters::Refused;
 use crate::results::Unusable;
@@ -51,6 +52,8 @@ pub enum Error {
     Option {
         /// In words: `congestion control bbr2`.
         option: String,
+        /// iperf3's number for it.
+        code: i32,
         /// Why.
         #[source]
         source: io::Error,
@@ -86,6 +89,16 @@ pub enum Error {
         peer: SocketAddr,
         /// What should have come.
         expected: &'static str,
+        /// How long was waited.
+        patience: Duration,
+    },
+    /// The peer does not read.
+    #[error("{peer} did not read {bytes} bytes within {} s", patience.as_secs_f64())]
+    Unread {
+        /// Who.
+        peer: SocketAddr,
+        /// As many were to be read.
+        bytes: usize,
         /// How long was waited.
         patience: Duration,
     },
@@ -137,6 +150,8 @@ pub enum Error {
     Bound {
         /// Who.
         peer: SocketAddr,
+        /// Of what.
+        limit: Limit,
         /// In words.
         bound: String,
     },
@@ -161,6 +176,30 @@ pub enum Error {
         /// How long was waited.
         patience: Duration,
     },
+    /// Requests and responses are weir's own.
+    #[error(
+        "server {at} makes no request/response tests: it is iperf3, or an older weir; run 'weir bench net -s' there"
+    )]
+    NoTransactions {
+        /// Who.
+        at: SocketAddr,
+    },
+    /// The other end's figures of transactions are none.
+    #[error("{peer} sent figures of its transactions that cannot be used")]
+    NoPart {
+        /// Who.
+        peer: SocketAddr,
+    },
+    /// The ends count differently.
+    #[error("{peer} says that it answered {told} requests, of which {counted} answers came")]
+    Miscounted {
+        /// Who.
+        peer: SocketAddr,
+        /// As it says.
+        told: u64,
+        /// As this end counts.
+        counted: u64,
+    },
     /// A UDP stream got no answer.
     #[error(
         "UDP to {to} was not answered within {} s; does a firewall let UDP port {} through?",
@@ -179,6 +218,17 @@ pub enum Error {
     /// The user said stop before there was anything to report.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// What a server bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Seconds of a test.
+    Time,
+    /// Its bytes.
+    Bytes,
+    /// Its bits per second.
+    Rate,
 }
 
 /// A data connection or a thread of this end failed in itself.
@@ -207,15 +257,8 @@ fn way_out(source: &io::Error) -> &'static str {
     }
 }
 
-/// iperf3's numbers that a user can do something about.
-fn known(code: i32) -> &'static str {
-    match code {
-        27 => " (the total rate is above the server's limit)",
-        120 => " (access denied)",
-        133 => " (it cannot set the congestion control)",
-        142 => " (not authorised: user, password, key or clock)",
-        _ => "",
-    }
+fn known(number: i32) -> String {
+    code::meaning(number).map(|meaning| format!(" ({meaning})")).unwrap_or_default()
 }
 
 fn system(errno: i32) -> String {

@@ -4,6 +4,7 @@
 //! * [`parameters`], [`results`], [`cookie`], [`state`], [`frame`], [`datagram`]: the words of the protocol (esnet/iperf;
 //!   its peers are 3.9 and later). Pure.
 //! * [`arrivals`]: a receiver's ledger of datagrams. [`auth`]: who asks.
+//! * [`transactions`]: requests and responses, between two weirs alone.
 //! * [`outcome`]: what a test was and what came of it, with evidence for the judge.
 //!
 //! Data flow on one thread a stream, in blocking calls of large pieces. The thread that talks to the peer also looks at the
@@ -22,11 +23,13 @@
 pub mod arrivals;
 pub mod auth;
 pub mod client;
+mod code;
 mod control;
 pub mod cookie;
 pub mod datagram;
 mod error;
 pub mod frame;
+mod meter;
 pub mod outcome;
 mod pace;
 pub mod parameters;
@@ -38,7 +41,8 @@ pub mod state;
 mod stream;
 mod sys;
 mod tcp;
+pub mod transactions;
 mod udp;
 mod watch;
 
-pub use error::Error;
+pub use error::{Error, Limit};

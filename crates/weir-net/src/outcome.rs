@@ -198,6 +198,8 @@ pub struct Outcome {
     pub remote_cpu: Option<CpuUse>,
     /// The congestion control of the sending and of the receiving end, where known, as the client sees them: own, peer's.
     pub congestion: (Option<String>, Option<String>),
+    /// Which copies the other end made, where it told.
+    pub remote_copies: Option<Copies>,
     /// Path MTU and segment of the first stream, bytes.
     pub path: (Option<u32>, Option<u32>),
     /// The server's report, if it was asked for.

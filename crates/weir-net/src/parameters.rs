@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::frame::count;
+use crate::transactions::Asked;
 
 /// What carries the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -74,6 +75,8 @@ pub struct Parameters {
     pub server_output: bool,
     /// Datagrams are counted in 64 bits.
     pub wide_counters: bool,
+    /// Weir's own: transactions instead of streams.
+    pub transactions: Option<Asked>,
     /// The client's program: `3.12`, or `weir 0.1.0`.
     pub client: Option<String>,
 }
@@ -178,6 +181,7 @@ impl Parameters {
             token: text("authtoken"),
             server_output: set("get_server_output"),
             wide_counters: set("udp_counters_64bit"),
+            transactions: members.get("weir_transactions").map(Asked::parse).transpose()?.flatten(),
             client: text("client_version"),
         })
     }
@@ -219,6 +223,9 @@ impl Parameters {
             if let Some(value) = value {
                 put(name, json!(value));
             }
+        }
+        if let Some(asked) = &self.transactions {
+            put("weir_transactions", asked.to_json());
         }
         for (name, value) in [
             ("congestion", &self.congestion),

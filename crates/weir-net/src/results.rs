@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::frame::count;
+use crate::outcome::Copies;
 
 /// Streams of a peer's results that are read: 128 each way.
 const MOST_STREAMS: usize = 256;
@@ -16,6 +17,8 @@ pub struct Results {
     pub counts_retransmits: Option<bool>,
     /// Its congestion control.
     pub congestion: Option<String>,
+    /// Which copies that end made, where it is a weir; iperf3 does not say.
+    pub copies: Option<Copies>,
     /// Its own report, where that was asked for.
     pub output: Option<Output>,
     /// Each stream.
@@ -105,6 +108,7 @@ impl Results {
         let retransmits =
             value.get("sender_has_retransmits").ok_or(Unusable::Lacks("sender_has_retransmits"))?;
         let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let made = |name| value.get("weir_copies")?.get(name)?.as_bool();
         let json = value.get("server_output_json").cloned().map(Output::Json);
         Ok(Results {
             cpu: CpuUse {
@@ -114,6 +118,9 @@ impl Results {
             },
             counts_retransmits: count(retransmits).map(|number| number != 0),
             congestion: text("congestion_used"),
+            copies: made("sending")
+                .zip(made("receiving"))
+                .map(|(sending, receiving)| Copies { sending, receiving }),
             output: json.or_else(|| text("server_output_text").map(Output::Text)),
             streams: streams.iter().map(StreamResults::parse).collect::<Result<_, _>>()?,
         })
@@ -130,6 +137,9 @@ impl Results {
         put("sender_has_retransmits", json!(counts));
         if let Some(congestion) = &self.congestion {
             put("congestion_used", json!(congestion));
+        }
+        if let Some(Copies { sending, receiving }) = self.copies {
+            put("weir_copies", json!({ "sending": sending, "receiving": receiving }));
         }
         match &self.output {
             Some(Output::Text(text)) => drop(put("server_output_text", json!(text))),
@@ -245,6 +255,7 @@ mod tests {
             };
             let results = Results {
                 counts_retransmits: retransmits.map(|_| true),
+                copies: retransmits.map(|count| Copies { sending: count % 2 == 0, receiving: count % 3 == 0 }),
                 output: Some(Output::Text("lines\n".to_owned())),
                 streams: (0..ids).map(stream).collect(),
                 ..Results::default()

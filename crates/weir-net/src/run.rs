@@ -182,6 +182,11 @@ impl Run {
         of_way.map(|(s, base)| s.counts.bytes.load(Relaxed).saturating_sub(base.bytes)).sum()
     }
 
+    /// All payload so far, what is omitted too.
+    pub(crate) fn carried(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.counts.bytes.load(Relaxed)).sum()
+    }
+
     /// Lets data flow until something ends it. `over` is asked at each look.
     pub(crate) fn flow(
         &mut self,
@@ -258,6 +263,7 @@ impl Run {
             cpu: self.cpu(),
             counts_retransmits: sends.then_some(tcp),
             congestion: self.congestion(),
+            copies: Some(self.start.copies),
             output: None,
             streams: (0..self.streams.len()).map(|at| self.stream_results(at)).collect(),
         }
@@ -292,6 +298,7 @@ impl Run {
             cpu: self.cpu(),
             remote_cpu: remote.map(|remote| remote.cpu),
             congestion,
+            remote_copies: remote.and_then(|remote| remote.copies),
             path,
             server_output: remote.and_then(|remote| remote.output.clone()),
             sending: None,

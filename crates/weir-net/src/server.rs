@@ -3,6 +3,7 @@
 //! What a stranger can take is bounded: tests at once, connections that have not said who they are, seconds and bytes of a
 //! test, bytes of a frame, seconds of each wait.
 
+mod answers;
 mod session;
 
 use std::collections::HashMap;
@@ -24,6 +25,8 @@ use crate::outcome::{Copies, Interval, Outcome, Start};
 use crate::results::Output;
 use crate::socket;
 use crate::state::State;
+use crate::transactions::Answered;
+use session::Held;
 
 /// A client that has to say something says it within this.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,7 +49,7 @@ pub struct Options {
     pub most_time: Duration,
     /// Bytes of a test, at most.
     pub most_bytes: Option<u64>,
-    /// Bits per second that a test may ask for in all; a test without a rate counts as unlimited only while it runs.
+    /// Bits per second of a test in all its streams: no more may be asked for, and one that moves more on average over seconds is ended.
     pub most_rate: Option<u64>,
     /// How long a client may be silent where it has to say something.
     pub patience: Duration,
@@ -71,6 +74,8 @@ pub enum Event {
     Interval(u64, Box<Start>, Box<Interval>),
     /// It is over.
     Ended(u64, Box<Outcome>),
+    /// A test of transactions is over.
+    Answered(u64, Box<Answered>),
     /// It did not come to a test.
     Failed(u64, Error),
     /// A client came while as many as may were being served.
@@ -198,7 +203,8 @@ impl Shared {
         // Closed last: a client that waits for this end and then comes again finds its place free.
         let kept = stream.try_clone();
         match session::hold(self, stream, cookie, number, stop) {
-            Ok(outcome) => (self.tell)(Event::Ended(number, Box::new(outcome))),
+            Ok(Held::Streams(outcome)) => (self.tell)(Event::Ended(number, outcome)),
+            Ok(Held::Transactions(answered)) => (self.tell)(Event::Answered(number, answered)),
             Err(error) => (self.tell)(Event::Failed(number, error)),
         }
         if self.options.one_off {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use crate::code;
 use crate::error::Error;
 use crate::parameters::Parameters;
 use crate::sys;
@@ -28,13 +29,13 @@ pub(crate) fn connect(
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP)).map_err(fail)?;
     if let Some(test) = test {
         if let Some(segment) = test.segment {
-            let named = |source| option(format!("a segment of {segment} bytes"), source);
+            let named = |source| option(format!("a segment of {segment} bytes"), code::SET_SEGMENT, source);
             socket.set_tcp_mss(segment).map_err(named)?;
         }
         set_options(SockRef::from(&socket), test)?;
     }
     if let Some(from) = from {
-        let named = |source| option(format!("{from} as own address"), source);
+        let named = |source| option(format!("{from} as own address"), code::BIND, source);
         socket.bind(&SocketAddr::new(from, 0).into()).map_err(named)?;
     }
     socket.connect_timeout(&to.into(), patience).map_err(fail)?;
@@ -44,11 +45,11 @@ pub(crate) fn connect(
 /// What the parameters ask of a data socket, at either end.
 pub(crate) fn set_options(socket: SockRef<'_>, test: &Parameters) -> Result<(), Error> {
     if test.no_delay {
-        let named = |source| option("TCP_NODELAY".to_owned(), source);
+        let named = |source| option("TCP_NODELAY".to_owned(), code::SET_NO_DELAY, source);
         socket.set_tcp_nodelay(true).map_err(named)?;
     }
     if let Some(congestion) = &test.congestion {
-        let named = |source| option(format!("congestion control {congestion}"), source);
+        let named = |source| option(format!("congestion control {congestion}"), code::SET_CONGESTION, source);
         socket.set_tcp_congestion(congestion.as_bytes()).map_err(named)?;
     }
     set_common_options(&socket, test)
@@ -57,15 +58,16 @@ pub(crate) fn set_options(socket: SockRef<'_>, test: &Parameters) -> Result<(), 
 fn set_common_options(socket: &SockRef<'_>, test: &Parameters) -> Result<(), Error> {
     if let Some(window) = test.window {
         let size = window as usize;
-        let named = |source| option(format!("buffers of {window} bytes"), source);
+        let named = |source| option(format!("buffers of {window} bytes"), code::SET_BUFFERS, source);
         socket.set_send_buffer_size(size).and_then(|()| socket.set_recv_buffer_size(size)).map_err(named)?;
     }
     if let Some(rate) = test.pacing {
-        sys::set_pacing(socket.as_fd(), rate).map_err(|source| option("a pacing rate".to_owned(), source))?;
+        let named = |source| option("a pacing rate".to_owned(), code::SET_PACING, source);
+        sys::set_pacing(socket.as_fd(), rate).map_err(named)?;
     }
     if test.service > 0 {
         let v6 = socket.domain().is_ok_and(|domain| domain == Domain::IPV6);
-        let named = |source| option(format!("type of service {}", test.service), source);
+        let named = |source| option(format!("type of service {}", test.service), code::SET_SERVICE, source);
         sys::set_service(socket.as_fd(), v6, test.service).map_err(named)?;
     }
     Ok(())
@@ -111,6 +113,6 @@ pub(crate) fn segment(stream: &TcpStream) -> u32 {
     SockRef::from(stream).tcp_mss().unwrap_or_default()
 }
 
-fn option(option: String, source: io::Error) -> Error {
-    Error::Option { option, source }
+fn option(option: String, code: i32, source: io::Error) -> Error {
+    Error::Option { option, code, source }
 }

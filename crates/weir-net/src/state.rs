@@ -26,6 +26,8 @@ pub enum State {
     IperfStart = 15,
     /// The client's: farewell.
     IperfDone = 16,
+    /// Weir's own, to a client that asked for transactions: they can be made; a frame follows.
+    Transactions = 64,
     /// The server is busy, or does not let this client in.
     AccessDenied = -1,
     /// The server failed; two numbers follow.
@@ -34,7 +36,7 @@ pub enum State {
 
 impl State {
     /// Every state.
-    pub const ALL: [State; 13] = [
+    pub const ALL: [State; 14] = [
         State::TestStart,
         State::TestRunning,
         State::TestEnd,
@@ -46,6 +48,7 @@ impl State {
         State::DisplayResults,
         State::IperfStart,
         State::IperfDone,
+        State::Transactions,
         State::AccessDenied,
         State::ServerError,
     ];

@@ -2,94 +2,23 @@
 //! server goes on serving.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+mod support;
+
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use support::{
+    BOUND, Served, ended, options, read, read_frame, say, scripted, take_data, tell, test, up_to_data,
+};
 use weir_net::Error;
-use weir_net::client::{self, Options, Silent};
+use weir_net::client::Options;
 use weir_net::cookie::Cookie;
-use weir_net::outcome::{Copies, Ending, Outcome};
-use weir_net::parameters::{Parameters, Transport};
+use weir_net::outcome::Ending;
+use weir_net::parameters::{Direction, Parameters, Transport};
 use weir_net::results::{Output, Results, StreamResults};
-use weir_net::server::{self, Event, Server};
+use weir_net::server::Event;
 use weir_net::state::State;
-
-/// How long the ends under test wait for a silent peer.
-const PATIENCE: Duration = Duration::from_millis(300);
-
-/// Nothing here may take longer.
-const BOUND: Duration = Duration::from_secs(20);
-
-fn options(port: u16) -> Options {
-    let parameters = Parameters { bytes: 200_000, time: 0, ..Parameters::new() };
-    Options { parameters, patience: PATIENCE, ..Options::to("127.0.0.1", port) }
-}
-
-fn test(options: &Options) -> Result<Outcome, Error> {
-    let begun = Instant::now();
-    let result = client::run(options, &mut Silent, &AtomicBool::new(false));
-    assert!(begun.elapsed() < BOUND, "took {:?}", begun.elapsed());
-    result
-}
-
-/// A server that follows `script` on its first connection, and keeps the others open until it is through.
-fn scripted(script: impl FnOnce(&mut TcpStream, &TcpListener) + Send + 'static) -> (u16, JoinHandle<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let thread = std::thread::spawn(move || {
-        let (mut control, _) = listener.accept().unwrap();
-        control.set_read_timeout(Some(BOUND)).unwrap();
-        read(&mut control, Cookie::LENGTH);
-        script(&mut control, &listener);
-    });
-    (port, thread)
-}
-
-fn read(stream: &mut TcpStream, count: usize) -> Vec<u8> {
-    let mut bytes = vec![0; count];
-    let _ = stream.read_exact(&mut bytes);
-    bytes
-}
-
-fn read_frame(stream: &mut TcpStream) -> serde_json::Value {
-    let head = read(stream, 4);
-    let length = u32::from_be_bytes(head.try_into().unwrap()) as usize;
-    serde_json::from_slice(&read(stream, length)).unwrap_or_default()
-}
-
-fn say(stream: &mut TcpStream, states: &[State]) {
-    let bytes: Vec<u8> = states.iter().map(|state| state.byte()).collect();
-    let _ = stream.write_all(&bytes);
-}
-
-fn tell(stream: &mut TcpStream, value: &serde_json::Value) {
-    let _ = stream.write_all(&weir_net::frame::encode(value).unwrap());
-}
-
-/// Plays a server up to the moment in which data flow; returns the data connection.
-fn up_to_data(control: &mut TcpStream, listener: &TcpListener) -> TcpStream {
-    say(control, &[State::ParamExchange]);
-    read_frame(control);
-    say(control, &[State::CreateStreams]);
-    let (mut data, _) = listener.accept().unwrap();
-    read(&mut data, Cookie::LENGTH);
-    say(control, &[State::TestStart, State::TestRunning]);
-    data
-}
-
-/// Takes all data of a client until it says that the test is over.
-fn take_data(control: &mut TcpStream, data: TcpStream) {
-    let mut data = data;
-    let eater = std::thread::spawn(move || drop(std::io::copy(&mut data, &mut std::io::sink())));
-    assert_eq!(read(control, 1), [State::TestEnd.byte()]);
-    eater.join().unwrap();
-}
 
 fn words(error: &Error) -> String {
     error.to_string()
@@ -110,7 +39,7 @@ fn a_busy_server_is_told_from_a_dead_one() {
 
 #[test]
 fn a_silent_server_is_given_up() {
-    let (end, ended) = channel::<()>();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
     let (port, thread) = scripted(move |_, _| {
         let _ = ended.recv();
     });
@@ -240,82 +169,6 @@ fn udp_that_nobody_answers_is_told() {
     thread.join().unwrap();
 }
 
-/// A weir server in this process.
-struct Served {
-    port: u16,
-    stop: Arc<AtomicBool>,
-    events: Receiver<Event>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Served {
-    fn new() -> Served {
-        let (sender, events) = channel();
-        let options = server::Options {
-            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-            one_off: false,
-            most_clients: 4,
-            most_time: Duration::from_secs(60),
-            most_bytes: None,
-            most_rate: None,
-            patience: PATIENCE,
-            interval: Duration::ZERO,
-            copies: Copies::default(),
-            bundles: true,
-            guard: None,
-            report: Box::new(|_| Output::Text(String::new())),
-        };
-        let sender = Mutex::new(sender);
-        let tell = move |event| drop(sender.lock().unwrap().send(event));
-        let server = Server::bind(options, Box::new(tell)).unwrap();
-        let port = server.addresses()[0].port();
-        let stop = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || server.run(&flag).unwrap());
-        Served { port, stop, events, thread: Some(thread) }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(BOUND)).unwrap();
-        stream
-    }
-
-    /// A control connection that was asked for its parameters, and its cookie. A test that has just ended may still count.
-    fn greeted(&self) -> (TcpStream, Cookie) {
-        loop {
-            let mut stream = self.connect();
-            let cookie = Cookie::random();
-            stream.write_all(cookie.bytes()).unwrap();
-            match State::parse(read(&mut stream, 1)[0]).unwrap() {
-                State::ParamExchange => return (stream, cookie),
-                state => assert_eq!(state, State::AccessDenied),
-            }
-        }
-    }
-
-    /// It still serves.
-    fn works(&self) {
-        loop {
-            match test(&Options { patience: BOUND, ..options(self.port) }) {
-                Ok(outcome) => {
-                    assert_eq!(outcome.ending, Ending::Complete);
-                    assert_eq!(outcome.sum(true, |stream| stream.received).unwrap().bytes, 200_000);
-                    return;
-                }
-                Err(error) => assert!(matches!(error, Error::Denied(_)), "{error}"),
-            }
-        }
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
-        let _ = self.thread.take().unwrap().join();
-    }
-}
-
 #[test]
 fn a_server_outlives_clients_that_leave_at_every_state() {
     let served = Served::new();
@@ -351,28 +204,29 @@ fn a_server_outlives_clients_that_leave_at_every_state() {
     served.works();
 }
 
-/// The next end of a test that came as far as its parameters.
-fn ended(served: &Served) -> Event {
-    loop {
-        match served.events.recv_timeout(BOUND).unwrap() {
-            Event::Failed(_, Error::Closed { .. } | Error::Control { .. }) => {}
-            event @ (Event::Failed(..) | Event::Ended(..)) => return event,
-            _ => {}
-        }
-    }
-}
-
+/// Each refusal carries iperf3's own number for it, and the system's where there is one.
 #[test]
 fn parameters_that_cannot_be_are_refused() {
-    let served = Served::new();
-    for frame in [
-        vec![0xff; 4],
-        vec![0, 0, 0x20, 0x01],
-        [&[0, 0, 0, 4][..], b"nope"].concat(),
-        weir_net::frame::encode(&json!({ "tcp": true, "parallel": 500 })).unwrap(),
-        weir_net::frame::encode(&json!({ "sctp": true })).unwrap(),
-        weir_net::frame::encode(&json!({ "tcp": true, "time": 1_000 })).unwrap(),
-        weir_net::frame::encode(&json!({ "tcp": true, "time": 1, "congestion": "none-such" })).unwrap(),
+    let served = Served::with(|options| {
+        options.most_bytes = Some(1_000_000);
+        options.most_rate = Some(1_000_000);
+    });
+    let of = |value: serde_json::Value| weir_net::frame::encode(&value).unwrap();
+    for (frame, code, errno) in [
+        (vec![0xff; 4], 114, 0),
+        (vec![0, 0, 0x20, 0x01], 114, 0),
+        ([&[0, 0, 0, 4][..], b"nope"].concat(), 114, 0),
+        (of(json!([1])), 114, 0),
+        (of(json!({ "tcp": true, "parallel": 500 })), 6, 0),
+        (of(json!({ "tcp": true, "len": 1 << 21 })), 7, 0),
+        (of(json!({ "udp": true, "len": 8 })), 20, 0),
+        (of(json!({ "sctp": true })), 18, 0),
+        (of(json!({ "tcp": true, "time": 100_000 })), 5, 0),
+        (of(json!({ "tcp": true, "time": 1_000 })), 5, 0),
+        (of(json!({ "tcp": true, "time": 1, "bandwidth": 2_000_000 })), 27, 0),
+        (of(json!({ "tcp": true, "num": 2_000_000 })), 101, 27),
+        (of(json!({ "tcp": true, "time": 1, "congestion": "none-such" })), 134, 2),
+        (of(json!({ "tcp": true, "weir_transactions": { "kind": "rr", "request": 1 << 30 } })), 114, 0),
     ] {
         let (mut control, cookie) = served.greeted();
         control.write_all(&frame).unwrap();
@@ -383,10 +237,63 @@ fn parameters_that_cannot_be_are_refused() {
             data.write_all(cookie.bytes()).unwrap();
             answer = read(&mut control, 1);
         }
-        let refusals = [State::AccessDenied.byte(), State::ServerError.byte()];
-        assert!(refusals.contains(&answer[0]), "{frame:?}: {answer:?}");
+        let numbers: [i32; 2] = [code, errno];
+        assert_eq!(answer, [State::ServerError.byte()], "{numbers:?}");
+        assert_eq!(read(&mut control, 8), numbers.map(i32::to_be_bytes).concat(), "{numbers:?}");
     }
     served.works();
+}
+
+#[test]
+fn a_client_that_is_faster_than_allowed_is_told_and_ended() {
+    let served = Served::with(|options| options.most_rate = Some(10_000_000));
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let parameters = Parameters { time: 30, direction, ..Parameters::new() };
+        let outcome = test(&Options { parameters, patience: BOUND, ..options(served.port) }).unwrap();
+        let told = |why: &str| why.contains("error 27") && why.contains("above the server's limit");
+        assert!(matches!(&outcome.ending, Ending::Broken(why) if told(why)), "{:?}", outcome.ending);
+        match ended(&served) {
+            Event::Ended(_, outcome) => {
+                let told = |why: &str| why.contains("bit/s over") && why.contains("more than 10000000");
+                assert!(matches!(&outcome.ending, Ending::Broken(why) if told(why)), "{:?}", outcome.ending);
+            }
+            event => panic!("{event:?}"),
+        }
+    }
+}
+
+/// A byte now and then is not reading: the time for all of a frame is bounded.
+#[test]
+fn a_client_that_reads_byte_by_byte_holds_nobody() {
+    let served = Served::with(|options| options.report = Box::new(|_| Output::Text("x".repeat(4 << 20))));
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    // Little room, so that the server's report does not fit what the kernel takes of it.
+    socket.set_recv_buffer_size(4096).unwrap();
+    let at = std::net::SocketAddr::from(([127, 0, 0, 1], served.port));
+    socket.connect(&at.into()).unwrap();
+    let mut control = std::net::TcpStream::from(socket);
+    let cookie = Cookie::random();
+    control.write_all(cookie.bytes()).unwrap();
+    assert_eq!(read(&mut control, 1), [State::ParamExchange.byte()]);
+    tell(&mut control, &json!({ "tcp": true, "num": 1, "parallel": 1, "get_server_output": 1 }));
+    assert_eq!(read(&mut control, 1), [State::CreateStreams.byte()]);
+    let mut data = served.connect();
+    data.write_all(cookie.bytes()).unwrap();
+    assert_eq!(read(&mut control, 2), [State::TestStart.byte(), State::TestRunning.byte()]);
+    data.write_all(b"x").unwrap();
+    drop(data);
+    say(&mut control, &[State::TestEnd]);
+    assert_eq!(read(&mut control, 1), [State::ExchangeResults.byte()]);
+    tell(&mut control, &Results { streams: vec![StreamResults::default()], ..Results::default() }.to_json());
+    let begun = Instant::now();
+    let event = loop {
+        match served.events.recv_timeout(Duration::from_millis(10)) {
+            Ok(Event::Ended(_, outcome)) => break outcome.ending,
+            _ => assert_eq!(read(&mut control, 1).len(), 1),
+        }
+        assert!(begun.elapsed() < BOUND, "still held");
+    };
+    assert!(matches!(&event, Ending::Broken(why) if why.contains("did not read")), "{event:?}");
 }
 
 /// Control connections with bytes changed at random, on both ends: no panic, no hang, and the server goes on.

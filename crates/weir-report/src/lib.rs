@@ -7,7 +7,7 @@
 //! * [`plan`]: what `weir plan` predicts.
 //! * [`survey`]: what was measured for a copy that is planned.
 //! * [`why`]: connections and threads of another program's transfer.
-//! * [`net`]: the goodput of a path.
+//! * [`net`]: the goodput of a path. [`transactions`]: requests and responses over it.
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
 //! * [`load`]: HTTP load, also as wrk and ab print it.
 //! * [`host`]: figures of a host and the path to it; [`packets`]: packets per second.
@@ -37,4 +37,5 @@ pub mod progress;
 pub mod schema;
 pub mod survey;
 pub mod terminal;
+pub mod transactions;
 pub mod why;

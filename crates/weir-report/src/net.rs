@@ -63,6 +63,10 @@ pub struct NetRecord {
     pub copied_sending: bool,
     /// This end copied what it received into its memory; else the kernel dropped it (MSG_TRUNC).
     pub copied_receiving: bool,
+    /// The same of the other end; `null` where it did not tell (iperf3 does not).
+    pub peer_copied_sending: Option<bool>,
+    /// Likewise.
+    pub peer_copied_receiving: Option<bool>,
     /// Share of one processor that this program used, 0 to 1 and more.
     pub cpu: f64,
     /// The same of the other end's program; `null` when it did not tell.
@@ -249,19 +253,23 @@ pub fn render_sums(net: &NetRecord, units: Units, out: &mut dyn Write) -> io::Re
     let there = net.peer_cpu.map_or_else(String::new, |share| format!(", {} there", cpu(share)));
     facts.push(format!("processor {} here{there}", cpu(net.cpu)));
     writeln!(out, "{}", facts.join(" · "))?;
-    if let Some(left_out) = left_out(net) {
+    if let Some(left_out) = left_out(net, net.copied_sending, net.copied_receiving, true) {
         writeln!(out, "left out here: {left_out}")?;
+    }
+    let there = net.peer_copied_sending.zip(net.peer_copied_receiving);
+    if let Some(left_out) = there.and_then(|(sends, receives)| left_out(net, sends, receives, false)) {
+        writeln!(out, "left out there: {left_out}")?;
     }
     Ok(())
 }
 
-/// Which copies this end did not make.
-fn left_out(net: &NetRecord) -> Option<String> {
+/// Which copies an end did not make, this one or the other.
+fn left_out(net: &NetRecord, copied_sending: bool, copied_receiving: bool, here: bool) -> Option<String> {
     if net.transport != "tcp" {
         return None;
     }
-    let sends = net.flows.iter().any(|flow| flow.sends) && !net.copied_sending;
-    let receives = net.flows.iter().any(|flow| !flow.sends) && !net.copied_receiving;
+    let sends = net.flows.iter().any(|flow| flow.sends == here) && !copied_sending;
+    let receives = net.flows.iter().any(|flow| flow.sends != here) && !copied_receiving;
     match (sends, receives) {
         (true, true) => Some(
             "the copies out of the program (sendfile) and into it (MSG_TRUNC; --copy makes it)".to_owned(),
@@ -364,12 +372,12 @@ mod tests {
         };
         assert_eq!(
             text(|out| render_interval(&line, Units::default(), out)),
-            "[  1 >]   0.00-1.00   s   5.12 GB   41.0 Gbit/s   50 µs      20 µs      1.31 MB   0      cpu-core\n"
+            "[  1 >]   0.00-1.00   s    5.12 GB   41.0 Gbit/s   50 µs      20 µs      1.31 MB   0      cpu-core\n"
         );
         let receiving = IntervalRecord { sends: false, id: None, ..line };
         assert_eq!(
             text(|out| render_interval(&receiving, Units(Some('m')), out)),
-            "[sum <]   0.00-1.00   s   5.12 GB   40960.00 Mbit/s 50 µs      20 µs      -         -      cpu-core\n"
+            "[sum <]   0.00-1.00   s    5.12 GB   40960.00 Mbit/s 50 µs      20 µs      -         -      cpu-core\n"
         );
     }
 
@@ -377,11 +385,20 @@ mod tests {
     fn what_was_left_out_is_said() {
         let flow = |sends| FlowRecord { sends, ..FlowRecord::default() };
         let net = NetRecord { transport: "tcp".to_owned(), flows: vec![flow(true)], ..NetRecord::default() };
-        assert!(left_out(&net).unwrap().contains("sendfile"));
+        let said = |net: &NetRecord| text(|out| render_sums(net, Units::default(), out));
+        assert!(said(&net).contains("left out here: the copy from the program into the kernel (sendfile)"));
         let copied = NetRecord { copied_sending: true, ..net.clone() };
-        assert_eq!(left_out(&copied), None);
+        assert!(!said(&copied).contains("left out"));
+        let there = NetRecord {
+            peer_copied_sending: Some(true),
+            peer_copied_receiving: Some(false),
+            ..copied.clone()
+        };
+        assert!(
+            said(&there).contains("left out there: the copy from the kernel into the program (MSG_TRUNC")
+        );
         let both = NetRecord { flows: vec![flow(true), flow(false)], ..net };
-        assert!(left_out(&both).unwrap().contains("MSG_TRUNC"));
+        assert!(said(&both).contains("left out here: the copies out of the program (sendfile)"));
     }
 
     #[test]

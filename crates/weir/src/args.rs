@@ -249,6 +249,9 @@ pub struct Serve {
     /// Serve only N connections at a time; others wait.
     #[arg(long, value_name = "N")]
     pub at_once: Option<usize>,
+    /// Answer measurements too, as 'weir bench net -s' does: on port 5201 of this machine alone, or where --bench=ADDR:PORT says.
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, value_parser = parse_listen)]
+    pub bench: Option<Option<SocketAddr>>,
     /// Say less or more.
     #[command(flatten)]
     pub voice: Voice,

@@ -178,7 +178,8 @@ fn every_line_has_its_figures_and_its_limit() {
     assert!(lines.len() >= 2, "{text}");
     assert!(lines.iter().all(|line| line.ends_with("rate-limit")), "{text}");
     assert!(text.contains("limit: rate-limit"), "{text}");
-    assert!(!text.contains("left out"), "{text}");
+    assert!(!text.contains("left out here"), "{text}");
+    assert!(text.contains("left out there: the copy from the kernel into the program (MSG_TRUNC"), "{text}");
     let run = weir_client(server.port, &["-n", "1M", "-R"]);
     let text = String::from_utf8_lossy(&run.succeeds().stdout).into_owned();
     assert!(text.contains("left out here: the copy from the kernel into the program"), "{text}");
@@ -197,6 +198,7 @@ fn a_record_names_the_limit_and_keeps_the_intervals() {
     let net = &record["net"];
     assert_eq!((&net["direction"], &net["streams"]), (&json!("reverse"), &json!(2)));
     assert_eq!((&net["copied_sending"], &net["copied_receiving"]), (&json!(true), &json!(true)));
+    assert_eq!((&net["peer_copied_sending"], &net["peer_copied_receiving"]), (&json!(true), &json!(false)));
     // Two streams and their sum, twice.
     assert!(net["intervals"].as_array().unwrap().len() >= 6, "{net}");
     assert!(record["verdict"]["limit"].is_string(), "{}", record["verdict"]);
@@ -300,14 +302,130 @@ fn several_clients_are_served_at_once_and_one_too_many_is_told() {
 fn bounds_of_a_server_are_kept_and_told() {
     let server = NetServer::weir(&["--max-time", "5", "--max-bytes", "1MB", "--max-bitrate", "10M"]);
     for (args, words) in [
-        (&["-t", "6"][..], "above the server's limit"),
-        (&["-n", "2M"], "above the server's limit"),
-        (&["-t", "1", "-b", "20M"], "above the server's limit"),
-        (&["-t", "4"], "ended the test"),
+        (&["-t", "6"][..], "error 5 (the test is longer than the server allows)"),
+        (&["-n", "2M"], "error 101 (it cannot make the test): File too large"),
+        (&["-t", "1", "-b", "20M"], "error 27 (the total rate is above the server's limit)"),
+        (&["-t", "4"], "error 101 (it cannot make the test): File too large"),
+        (&["-n", "500K", "-C", "none-such"], "congestion control none-such"),
     ] {
         weir_client(server.port, args).fails(1, &[words]);
     }
     weir_client(server.port, &["-n", "500K"]).succeeds();
+    if !has_iperf3() {
+        return skip("iperf3 is not installed");
+    }
+    for (args, words) in [
+        (&["-t", "6"][..], "test duration too long"),
+        (&["-t", "1", "-b", "20M"], "total required bandwidth is larger than server limit"),
+        (&["-n", "2M"], "test initialization failed: File too large"),
+    ] {
+        let error = iperf3_fails(server.port, args);
+        assert!(error.contains(words), "{args:?}: {error}");
+    }
+}
+
+/// What iperf3 says of a test that fails.
+fn iperf3_fails(port: u16, args: &[&str]) -> String {
+    let port = port.to_string();
+    let run = Sandbox::new().weir("iperf3", ["-c", "127.0.0.1", "-p", &port, "-J"]).args(args).run();
+    run.json()["error"].as_str().unwrap_or_default().to_owned()
+}
+
+/// A client that names no rate has one all the same.
+#[test]
+fn a_rate_that_no_client_stated_is_bounded_too() {
+    let server = NetServer::weir(&["--max-bitrate", "10M"]);
+    for way in [&[][..], &["-R"], &["--bidir"]] {
+        let args = [&["-t", "30", "-i", "0"], way].concat();
+        weir_client(server.port, &args).fails(1, &["error 27 (the total rate is above the server's limit)"]);
+    }
+    weir_client(server.port, &["-t", "2", "-b", "10M"]).succeeds();
+    if !has_iperf3() {
+        return skip("iperf3 is not installed");
+    }
+    let error = iperf3_fails(server.port, &["-t", "30"]);
+    assert!(error.contains("total required bandwidth is larger than server limit"), "{error}");
+    iperf3_client(server.port, &["-t", "2", "-b", "10M"]);
+}
+
+#[test]
+fn two_weirs_make_transactions_until_their_rate_is_sure() {
+    let server = NetServer::weir(&[]);
+    for kind in ["--rr", "--crr"] {
+        let args =
+            [kind, "-t", "1", "--ci", "50,100", "--repeats", "2,5", "--sizes", "10,1K", "-P", "2", "--json"];
+        let record = weir_client(server.port, &args).succeeds().json();
+        assert_eq!((&record["command"], &record["outcome"]), (&json!("bench"), &json!("complete")));
+        let member = &record["transactions"];
+        assert_eq!((&member["request"], &member["response"]), (&json!(10), &json!(1024)));
+        assert!(member["count"].as_u64().unwrap() > 0, "{member}");
+        assert!(
+            member["cpu"].as_f64().unwrap() > 0.0 && member["peer_cpu"].as_f64().unwrap() > 0.0,
+            "{member}"
+        );
+        let (latency, times) = (&member["latency"], ["min", "p50", "p90", "p99", "p999", "max"]);
+        let times: Vec<f64> = times.iter().map(|name| latency[name].as_f64().unwrap()).collect();
+        assert!(times.is_sorted() && times[0] > 0.0, "{latency}");
+        assert_eq!(member["confidence"]["met"], true, "{member}");
+    }
+    let run = weir_client(server.port, &["--rr", "-t", "1", "--ci", "99.9,0.1", "--repeats", "2,2"]);
+    let text = String::from_utf8_lossy(&run.succeeds().stdout).into_owned();
+    for word in
+        ["[run  2]", "transactions/s (request/response, 1 and 1 bytes", "not sure enough", "99 %", "there"]
+    {
+        assert!(text.contains(word), "no {word}:\n{text}");
+    }
+}
+
+/// iperf3's server cannot, and says so by going on; its clients see nothing of all this.
+#[test]
+fn transactions_with_iperf3_are_refused_with_the_way_out() {
+    if !has_iperf3() {
+        return skip("iperf3 is not installed");
+    }
+    for kind in ["--rr", "--crr"] {
+        let server = NetServer::iperf3(&["-J"]);
+        let run = weir_client(server.port, &[kind]);
+        run.fails(1, &["makes no request/response tests", "run 'weir bench net -s' there"]);
+        assert_eq!(server.json()["error"], "the client has terminated");
+    }
+}
+
+#[test]
+fn a_file_server_answers_measurements_too_where_that_is_wanted() {
+    let sandbox = Sandbox::new();
+    sandbox.write("file", "content");
+    let mut command = std::process::Command::new(WEIR);
+    command.args(["serve", ".", "--listen", ":0", "--bench=:0"]).current_dir(sandbox.path("."));
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut line = || lines.next().unwrap().unwrap();
+    let (files, bench) = (line(), line());
+    let url = files.split_whitespace().last().unwrap();
+    assert!(bench.starts_with("answering weir bench net and iperf3 at 127.0.0.1:"), "{bench}");
+    let port: u16 = bench.rsplit(':').next().unwrap().parse().unwrap();
+    weir_client(port, &["-n", "1M"]).succeeds();
+    weir_client(port, &["--rr", "-t", "1", "-q"]).succeeds();
+    sandbox.weir(WEIR, ["get", "-q", &format!("{url}file"), "-o", "got"]).run().succeeds();
+    if has_iperf3() {
+        iperf3_client(port, &["-n", "1M"]);
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn words_of_others_do_not_move_the_cursor() {
+    let sandbox = Sandbox::new();
+    let run = sandbox.weir(WEIR, ["bench", "net", "-c", "no\u{1b}[2Jname.invalid"]).run();
+    run.fails(1, &["cannot resolve no\\u{1b}[2Jname.invalid"]);
+    // A server's report, as JSON: what JSON itself leaves as it is.
+    let server = NetServer::weir(&["-J"]);
+    let args = ["-n", "1K", "--get-server-output", "--title", "a\u{9b}2Jb"];
+    let run = weir_client(server.port, &args);
+    let text = String::from_utf8_lossy(&run.succeeds().stdout).into_owned();
+    let (_, report) = text.split_once("the server's report:").expect(&text);
+    assert!(report.contains("a\\u{9b}2Jb") && !report.contains('\u{9b}'), "{report}");
 }
 
 #[test]
@@ -461,6 +579,14 @@ fn wrong_use_is_code_2_and_says_why() {
         (&["-c", "x", "-b", "fast"], "bits per second"),
         (&["-c", "x", "--username", "ann"], "--rsa-public-key-path"),
         (&["-c", "x", "-J", "--json"], "cannot be used with"),
+        (&["-c", "x", "--ci", "99,5"], "--rr"),
+        (&["-c", "x", "--rr", "--crr"], "cannot be used with"),
+        (&["-c", "x", "--rr", "-u"], "cannot be used with"),
+        (&["-c", "x", "--rr", "-J"], "cannot be used with"),
+        (&["-s", "--rr"], "cannot be used with"),
+        (&["-c", "x", "--rr", "-t", "0"], "at least a second"),
+        (&["-c", "x", "--rr", "--sizes", "0,1"], "such as 1,1"),
+        (&["-c", "x", "--rr", "--ci", "99"], "such as 99,5"),
     ] {
         sandbox.weir(WEIR, ["bench", "net"]).args(args).run().fails(2, &[word]);
     }

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use socket2::SockRef;
 
-use super::{Event, Shared};
+use super::{Event, Shared, answers};
+use crate::code;
 use crate::control::{Control, is_pause};
 use crate::cookie::Cookie;
 use crate::datagram::{WELCOME, is_hello};
-use crate::error::Error;
+use crate::error::{Error, Limit};
 use crate::frame;
+use crate::meter::Meter;
 use crate::outcome::{Ending, Interval, Outcome, Role, Start};
 use crate::parameters::{Direction, Parameters, Transport};
 use crate::results::{Results, stream_id};
@@ -21,18 +23,16 @@ use crate::run::{Manner, Run, Stopped};
 use crate::socket;
 use crate::state::State;
 use crate::stream::Stream;
+use crate::transactions::Answered;
 
 /// A client that does not end its test so long after its time is gone: iperf3's own grace.
-const GRACE: Duration = Duration::from_secs(40);
+pub(super) const GRACE: Duration = Duration::from_secs(40);
 
-/// iperf3's number for "not authorised".
-const NOT_AUTHORISED: i32 = 142;
-
-/// iperf3's number for "the total rate is above the server's limit".
-const TOTAL_RATE: i32 = 27;
-
-/// iperf3's number for "cannot set the congestion control"; other options have numbers too, but none as often asked for.
-const OPTION: i32 = 133;
+/// A test that was held.
+pub(super) enum Held {
+    Streams(Box<Outcome>),
+    Transactions(Box<Answered>),
+}
 
 /// Makes one test with the client behind this connection.
 pub(super) fn hold(
@@ -41,12 +41,24 @@ pub(super) fn hold(
     cookie: Cookie,
     number: u64,
     stop: &AtomicBool,
-) -> Result<Outcome, Error> {
+) -> Result<Held, Error> {
     let lost = |source| Error::Control { peer: SocketAddr::from(([0, 0, 0, 0], 0)), source };
     let local = stream.local_addr().map_err(lost)?;
-    let mut control = Control::new(stream, stop).map_err(lost)?;
-    let ended = prepare(shared, &mut control, cookie, local, stop);
-    let (parameters, streams) = ended.inspect_err(|error| refuse(&mut control, error))?;
+    let mut control = Control::new(stream, shared.options.patience, stop).map_err(lost)?;
+    let prepared = agree(shared, &mut control).and_then(|parameters| match parameters.transactions {
+        Some(asked) => answers::hold(shared, &mut control, &parameters, asked, cookie, local, stop)
+            .map(|answered| Prepared::Answered(Box::new(answered))),
+        None => open(shared, &mut control, &parameters, cookie, local, stop)
+            .map(|streams| Prepared::Streams(Box::new(parameters), streams)),
+    });
+    let (parameters, streams) = match prepared {
+        Ok(Prepared::Streams(parameters, streams)) => (*parameters, streams),
+        Ok(Prepared::Answered(answered)) => return Ok(Held::Transactions(answered)),
+        Err(error) => {
+            turn_away(control, &error);
+            return Err(error);
+        }
+    };
     let start = Start {
         role: Role::Server,
         peer: control.peer(),
@@ -69,17 +81,17 @@ pub(super) fn hold(
     };
     let run = Run::begin(start, streams, manner)?;
     (shared.tell)(Event::Started(number, Box::new(run.start.clone())));
-    Ok(conduct(shared, run, control, number, stop))
+    Ok(Held::Streams(Box::new(conduct(shared, run, control, number, stop))))
 }
 
-/// Parameters, who asks, and the data streams.
-fn prepare(
-    shared: &Shared,
-    control: &mut Control<'_>,
-    cookie: Cookie,
-    local: SocketAddr,
-    stop: &AtomicBool,
-) -> Result<(Parameters, Vec<Stream>), Error> {
+/// How far a test has come before its streams flow.
+enum Prepared {
+    Streams(Box<Parameters>, Vec<Stream>),
+    Answered(Box<Answered>),
+}
+
+/// Parameters, and who asks.
+fn agree(shared: &Shared, control: &mut Control<'_>) -> Result<Parameters, Error> {
     let peer = control.peer();
     control.say(State::ParamExchange)?;
     let value = control.hear(frame::PARAMETERS, "its parameters", shared.options.patience)?;
@@ -93,51 +105,63 @@ fn prepare(
     if parameters.transport == Transport::Udp && parameters.block == 0 {
         parameters.block = socket::segment(control.stream()).clamp(16, 1460);
     }
-    let streams = match parameters.transport {
-        Transport::Tcp => tcp_streams(shared, control, &parameters, cookie, stop)?,
-        Transport::Udp => udp_streams(shared, control, &parameters, local, stop)?,
-    };
-    Ok((parameters, streams))
+    Ok(parameters)
+}
+
+fn open(
+    shared: &Shared,
+    control: &mut Control<'_>,
+    parameters: &Parameters,
+    cookie: Cookie,
+    local: SocketAddr,
+    stop: &AtomicBool,
+) -> Result<Vec<Stream>, Error> {
+    match parameters.transport {
+        Transport::Tcp => tcp_streams(shared, control, parameters, cookie, stop),
+        Transport::Udp => udp_streams(shared, control, parameters, local, stop),
+    }
 }
 
 fn check_bounds(shared: &Shared, parameters: &Parameters, peer: SocketAddr) -> Result<(), Error> {
     let options = &shared.options;
-    let bound = |bound: String| Err(Error::Bound { peer, bound });
+    let bound = |limit, bound: String| Err(Error::Bound { peer, limit, bound });
     let time = Duration::from_secs((parameters.time + parameters.omit).into());
     if time > options.most_time {
-        return bound(format!("a test of {} s, more than {} s", time.as_secs(), options.most_time.as_secs()));
+        let most = options.most_time.as_secs();
+        return bound(Limit::Time, format!("a test of {} s, more than {most} s", time.as_secs()));
     }
     if let (Some(bytes), Some(most)) = (parameters.budget(), options.most_bytes)
         && bytes > most
     {
-        return bound(format!("a test of {bytes} bytes, more than {most}"));
+        return bound(Limit::Bytes, format!("a test of {bytes} bytes, more than {most}"));
     }
     let ways = if parameters.direction == Direction::Both { 2 } else { 1 };
     let rate = parameters.rate.saturating_mul(u64::from(parameters.parallel) * ways);
     match options.most_rate {
-        Some(most) if rate > most => bound(format!("{rate} bit/s in all, more than {most}")),
+        Some(most) if rate > most => bound(Limit::Rate, format!("{rate} bit/s in all, more than {most}")),
         _ => Ok(()),
     }
 }
 
-/// Tells the client why there is no test, in iperf3's way.
+/// Tells the client why there is no test, and lets it read that before the connection is gone.
+fn turn_away(mut control: Control<'_>, error: &Error) {
+    refuse(&mut control, error);
+    if !matches!(error, Error::Closed { .. } | Error::Control { .. }) {
+        control.close();
+    }
+}
+
+/// Tells the client why, in iperf3's way.
 fn refuse(control: &mut Control<'_>, error: &Error) {
-    let code = match error {
-        Error::Auth(_) => NOT_AUTHORISED,
-        Error::Bound { .. } => TOTAL_RATE,
-        Error::Interrupted => {
-            let _ = control.say(State::ServerTerminate);
-            return;
+    // A client that is gone cannot be told.
+    let _ = match (error, code::of(error)) {
+        (Error::Interrupted, _) => control.say(State::ServerTerminate),
+        (_, Some((code, errno))) => {
+            let word = [State::ServerError.byte()];
+            control.write(&[&word[..], &code.to_be_bytes(), &errno.to_be_bytes()].concat())
         }
-        Error::Option { .. } => OPTION,
-        Error::Refused { .. } | Error::Malformed { .. } => {
-            let _ = control.say(State::AccessDenied);
-            return;
-        }
-        _ => return,
+        (_, None) => control.say(State::ServerTerminate),
     };
-    let said = control.say(State::ServerError);
-    let _ = said.and_then(|()| control.write(&[code.to_be_bytes(), 0_i32.to_be_bytes()].concat()));
 }
 
 /// Whether this end sends on the stream at `index`: of a test both ways the client's come first.
@@ -155,13 +179,13 @@ fn wanted(parameters: &Parameters) -> usize {
 }
 
 /// The data connections in the order in which they were accepted.
-fn tcp_streams(
+pub(super) fn connections(
     shared: &Shared,
     control: &mut Control<'_>,
     parameters: &Parameters,
     cookie: Cookie,
     stop: &AtomicBool,
-) -> Result<Vec<Stream>, Error> {
+) -> Result<Vec<TcpStream>, Error> {
     let peer = control.peer();
     let want = wanted(parameters);
     let (sender, arriving) = channel();
@@ -196,8 +220,19 @@ fn tcp_streams(
     shared.waiting().remove(&cookie);
     result?;
     came.sort_by_key(|(order, _)| *order);
+    Ok(came.into_iter().map(|(_, stream)| stream).collect())
+}
+
+fn tcp_streams(
+    shared: &Shared,
+    control: &mut Control<'_>,
+    parameters: &Parameters,
+    cookie: Cookie,
+    stop: &AtomicBool,
+) -> Result<Vec<Stream>, Error> {
+    let peer = control.peer();
     let mut streams = Vec::new();
-    for (index, (_, stream)) in came.into_iter().enumerate() {
+    for (index, stream) in connections(shared, control, parameters, cookie, stop)?.into_iter().enumerate() {
         socket::set_options(SockRef::from(&stream), parameters)?;
         let made = Stream::tcp(stream_id(index), sends(parameters, index), stream);
         streams.push(made.map_err(|source| Error::Control { peer, source })?);
@@ -283,8 +318,13 @@ fn conduct(
     };
     let most_time = shared.options.most_time;
     let most_bytes = shared.options.most_bytes;
+    let peer = run.start.peer;
+    let mut meter = shared.options.most_rate.map(|most| Meter::new(most, one_write(&run)));
     let stopped = run.flow(&mut control, stop, &mut tell, |run, elapsed| {
-        over_bounds(run, elapsed, most_time, most_bytes).map(Stopped::Failed)
+        let over = over_bounds(run, elapsed, most_time, most_bytes);
+        let mut too_fast = || meter.as_mut()?.exceeded(elapsed, run.carried());
+        over.or_else(|| too_fast().map(|bound| Error::Bound { peer, limit: Limit::Rate, bound }))
+            .map(Stopped::Failed)
     });
     let ending = match stopped {
         Stopped::Told(State::TestEnd) => {
@@ -300,7 +340,14 @@ fn conduct(
             Ending::Broken(control.unexpected(state, "data, or the end of the test").in_full())
         }
         Stopped::Interrupted => Ending::Interrupted,
-        Stopped::Failed(error) => Ending::Broken(error.in_full()),
+        Stopped::Failed(error) => {
+            refuse(&mut control, &error);
+            run.stop_sending();
+            // A data connection that is reset under it would be all that a client of iperf3 tells of.
+            control.hear_out();
+            run.end(&mut tell);
+            return run.outcome(None, Ending::Broken(error.in_full()));
+        }
         Stopped::Done => Ending::Complete,
     };
     let _ = control.say(State::ServerTerminate);
@@ -340,20 +387,30 @@ fn finish(
     Ok(theirs)
 }
 
+/// Bytes that the streams of a test may move at once without being faster than they say.
+fn one_write(run: &Run) -> u64 {
+    let parameters = run.parameters();
+    let blocks = u64::from(parameters.burst.max(1)) * run.streams.len() as u64;
+    blocks * u64::from(parameters.block)
+}
+
 fn over_bounds(run: &Run, elapsed: Duration, most_time: Duration, most_bytes: Option<u64>) -> Option<Error> {
     let parameters = run.parameters();
     let peer = run.start.peer;
     let planned = Duration::from_secs((parameters.time + parameters.omit).into());
     if parameters.time > 0 && parameters.budget().is_none() && elapsed > planned + GRACE {
         let bound = format!("its client did not end it {} s after its time", GRACE.as_secs());
-        return Some(Error::Bound { peer, bound });
+        return Some(Error::Bound { peer, limit: Limit::Time, bound });
     }
     if elapsed > most_time + GRACE {
-        return Some(Error::Bound { peer, bound: format!("{} s are over", most_time.as_secs()) });
+        let bound = format!("{} s are over", most_time.as_secs());
+        return Some(Error::Bound { peer, limit: Limit::Time, bound });
     }
-    let moved = run.moved(true) + run.moved(false);
     match most_bytes {
-        Some(most) if moved > most => Some(Error::Bound { peer, bound: format!("{most} bytes are through") }),
+        Some(most) if run.carried() > most => {
+            let bound = format!("{most} bytes are through");
+            Some(Error::Bound { peer, limit: Limit::Bytes, bound })
+        }
         _ => None,
     }
 }

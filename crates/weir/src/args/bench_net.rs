@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
+use weir_net::transactions::confidence::{Goal, LEVELS};
+use weir_net::transactions::{Kind, MOST_SIZE};
 use weir_units::{Bytes, Rate};
 
 use super::Voice;
@@ -17,6 +19,7 @@ Examples:
   weir bench net -c host.example -R -P 4 -t 30        from it, over four streams
   weir bench net -c host.example -u -b 100M -l 1200   UDP at 100 Mbit/s: loss, order, jitter
   weir bench net -c host.example -J | jq .end         iperf3's own JSON
+  weir bench net -c host.example --rr --ci 99,5       requests and responses with another weir, until their rate is sure
 Both ends speak iperf3's protocol: the other may be iperf3 3.9 or later. Numbers are as there: -b in bits per second with K, M, G
 of 1000; -n, -l, -w in bytes with K, M, G of 1024 (or 10MB, 4MiB, 100Mbit as elsewhere in weir).";
 
@@ -64,6 +67,9 @@ pub struct BenchNet {
     /// The test.
     #[command(flatten)]
     pub test: Test,
+    /// Requests and responses.
+    #[command(flatten)]
+    pub transactions: Transactions,
     /// The server's bounds.
     #[command(flatten)]
     pub bounds: Bounds,
@@ -142,6 +148,64 @@ pub struct Test {
     /// How long a connection may take, milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 10_000, conflicts_with = "server")]
     pub connect_timeout: u64,
+}
+
+/// What only two weirs do.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Requests and responses, between two weirs")]
+#[command(group(ArgGroup::new("transactions").args(["rr", "crr"])
+    .conflicts_with_all(["server", "udp", "reverse", "bidir", "bytes", "blockcount", "omit", "bitrate", "length",
+        "iperf3_json", "zerocopy", "copy", "get_server_output"])))]
+pub struct Transactions {
+    /// A request and its response, again and again: transactions per second, latency, processor time at both ends.
+    #[arg(long)]
+    pub rr: bool,
+    /// A connection, a request and its response, again and again; the server takes them on a port of their own.
+    #[arg(long)]
+    pub crr: bool,
+    /// Bytes of a request and of a response.
+    #[arg(long, value_name = "REQUEST,RESPONSE", default_value = "1,1", value_parser = parse_sizes, requires = "transactions")]
+    pub sizes: Sizes,
+    /// Repeat until the mean is so sure: 99,5 is a 99 % confidence in an interval 5 % of it wide.
+    #[arg(long, value_name = "LEVEL,WIDTH", value_parser = parse_ci, requires = "transactions")]
+    pub ci: Option<Goal>,
+    /// Runs, at least and at most [default: 3,30 with --ci, else one]; each of -t seconds [default: 1 with several].
+    #[arg(long, value_name = "LEAST,MOST", value_parser = parse_repeats, requires = "transactions")]
+    pub repeats: Option<Repeated>,
+}
+
+/// Bytes of a request and of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// From the client.
+    pub request: u32,
+    /// From the server.
+    pub response: u32,
+}
+
+/// How often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repeated {
+    /// At least.
+    pub least: u32,
+    /// At most.
+    pub most: u32,
+}
+
+impl Transactions {
+    /// What is asked for; `None` for streams.
+    pub fn kind(&self) -> Option<Kind> {
+        match (self.rr, self.crr) {
+            (true, _) => Some(Kind::Exchange),
+            (_, true) => Some(Kind::Connect),
+            _ => None,
+        }
+    }
+
+    /// There may be several runs.
+    pub fn repeats(&self) -> bool {
+        self.ci.is_some() || self.repeats.is_some_and(|repeats| repeats.most > 1)
+    }
 }
 
 /// What a server allows.
@@ -273,6 +337,38 @@ fn prefixed(text: &str, step: f64) -> Option<f64> {
     Some(value * step.powi(power))
 }
 
+/// `1,1`, `200,16K`.
+fn parse_sizes(text: &str) -> Result<Sizes, String> {
+    let size = |text: &str| {
+        let size = u32::try_from(parse_bytes(text).ok()?).ok()?;
+        (1..=MOST_SIZE).contains(&size).then_some(size)
+    };
+    let both = text.split_once(',').and_then(|(request, response)| Some((size(request)?, size(response)?)));
+    let (request, response) = both.ok_or("expected two sizes of 1 byte to 1M, such as 1,1 or 200,16K")?;
+    Ok(Sizes { request, response })
+}
+
+/// netperf's `-I`: `99,5`.
+fn parse_ci(text: &str) -> Result<Goal, String> {
+    let percent = |text: &str| text.parse::<f64>().ok();
+    let both = text.split_once(',').and_then(|(level, width)| Some((percent(level)?, percent(width)?)));
+    let (least, most) = LEVELS;
+    let fits = |(level, width): &(f64, f64)| (least..=most).contains(level) && (0.1..=100.0).contains(width);
+    let (level, width) = both
+        .filter(fits)
+        .ok_or("expected a confidence of 50 to 99.9 and a width of 0.1 to 100, in per cent, such as 99,5")?;
+    Ok(Goal { level: level / 100.0, width: width / 100.0 })
+}
+
+/// `3,30`; `5` is five.
+fn parse_repeats(text: &str) -> Result<Repeated, String> {
+    let number = |text: &str| text.parse::<u32>().ok().filter(|number| (1..=1000).contains(number));
+    let (least, most) = text.split_once(',').unwrap_or((text, text));
+    let both = number(least).zip(number(most)).filter(|(least, most)| least <= most);
+    let (least, most) = both.ok_or("expected two numbers of 1 to 1000, such as 3,30, the smaller first")?;
+    Ok(Repeated { least, most })
+}
+
 fn whole_seconds(text: &str, most: u32) -> Result<u32, String> {
     match text.strip_suffix('s').unwrap_or(text).parse() {
         Ok(seconds) if seconds <= most => Ok(seconds),
@@ -335,6 +431,24 @@ mod tests {
         }
         for text in ["", "0", "-5", "10x", "1e400", "99999999T"] {
             assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_goals_and_repeats_have_bounds() {
+        assert_eq!(parse_sizes("1,16K"), Ok(Sizes { request: 1, response: 16_384 }));
+        assert_eq!(parse_ci("99,5"), Ok(Goal { level: 0.99, width: 0.05 }));
+        assert!(parse_ci("99.9,0.1").is_ok());
+        assert_eq!(parse_repeats("3,30"), Ok(Repeated { least: 3, most: 30 }));
+        assert_eq!(parse_repeats("5"), Ok(Repeated { least: 5, most: 5 }));
+        for text in ["", "1", "0,1", "1,2M", "-1,1", "1,1,1"] {
+            assert!(parse_sizes(text).is_err(), "{text}");
+        }
+        for text in ["99", "100,5", "49,5", "99,0", "99,nan", "nan,5", "99,101", "inf,5"] {
+            assert!(parse_ci(text).is_err(), "{text}");
+        }
+        for text in ["", "0", "30,3", "1,1001", "x"] {
+            assert!(parse_repeats(text).is_err(), "{text}");
         }
     }
 

@@ -4,7 +4,7 @@ mod cipher;
 mod codec;
 mod host;
 mod http;
-mod net;
+pub mod net;
 mod pps;
 
 use std::io::{IsTerminal, Write};

@@ -4,7 +4,8 @@ mod client;
 mod iperf3_json;
 mod login;
 mod record;
-mod server;
+pub mod server;
+mod transactions;
 
 use weir_net::outcome::Copies;
 use weir_report::net::Units;

@@ -16,7 +16,7 @@ use weir_report::schema::Record;
 use weir_report::{json, terminal};
 
 use super::super::INTERRUPTED;
-use super::{Form, copies, form, iperf3_json, login, record, units};
+use super::{Form, copies, form, iperf3_json, login, record, transactions, units};
 use crate::args::{BenchNet, Test};
 use crate::voice::{self, Usage};
 
@@ -26,6 +26,9 @@ const UDP_RATE: u64 = 1 << 20;
 /// Makes the test and reports. Returns the exit code.
 pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
     let options = options(bench, host)?;
+    if let Some(kind) = bench.transactions.kind() {
+        return transactions::run(bench, &options, kind);
+    }
     let stop = Arc::new(AtomicBool::new(false));
     voice::on_interrupt(&stop)?;
     let mut lines = Lines { form: form(bench), units: units(bench), title: bench.test.title.clone() };
@@ -66,7 +69,7 @@ fn options(bench: &BenchNet, host: &str) -> anyhow::Result<Options> {
     Ok(Options {
         family,
         bind: bench.bind,
-        parameters: parameters(test)?,
+        parameters: Parameters { time: time(bench), ..parameters(test)? },
         own_block: test.length.is_some() || test.blockcount.is_some(),
         interval: bench.interval,
         connect: Duration::from_millis(test.connect_timeout.max(1)),
@@ -75,6 +78,13 @@ fn options(bench: &BenchNet, host: &str) -> anyhow::Result<Options> {
         login: login::of_client(&bench.login)?,
         ..Options::to(host, bench.port)
     })
+}
+
+/// Seconds of the test, or of one run of transactions: many short runs say more of their mean than few long ones.
+fn time(bench: &BenchNet) -> u32 {
+    let test = &bench.test;
+    let usual = if bench.transactions.repeats() { 1 } else { Parameters::new().time };
+    if test.bytes.is_some() || test.blockcount.is_some() { 0 } else { test.time.unwrap_or(usual) }
 }
 
 fn parameters(test: &Test) -> anyhow::Result<Parameters> {
@@ -91,7 +101,6 @@ fn parameters(test: &Test) -> anyhow::Result<Parameters> {
         Some(Ok(window)) if window <= 512 << 20 => Some(window),
         Some(_) => return Err(Usage("-w: expected at most 512M".to_owned()).into()),
     };
-    let by_bytes = test.bytes.is_some() || test.blockcount.is_some();
     let default_rate = if test.udp { UDP_RATE } else { 0 };
     Ok(Parameters {
         transport: if test.udp { Transport::Udp } else { Transport::Tcp },
@@ -101,7 +110,6 @@ fn parameters(test: &Test) -> anyhow::Result<Parameters> {
             _ => Direction::Forward,
         },
         omit: test.omit,
-        time: if by_bytes { 0 } else { test.time.unwrap_or(usual.time) },
         bytes: test.bytes.unwrap_or_default(),
         blocks: test.blockcount.unwrap_or_default(),
         parallel: test.parallel,
@@ -186,7 +194,9 @@ fn report(outcome: &Outcome, form: Form, units: Units) -> anyhow::Result<()> {
             summary(&record, &member, units, &mut out)?;
             match &outcome.server_output {
                 Some(Output::Text(text)) => writeln!(out, "\nthe server's report:\n{}", escape_lines(text))?,
-                Some(Output::Json(value)) => writeln!(out, "\nthe server's report:\n{value:#}")?,
+                Some(Output::Json(value)) => {
+                    writeln!(out, "\nthe server's report:\n{}", escape_lines(&format!("{value:#}")))?;
+                }
                 None => {}
             }
         }

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use serde_json::{Map, Value, json};
 use weir_net::outcome::{
-    Connected, Ending, Interval, Outcome, Role, Start, StreamInterval, StreamOutcome, Sum, UdpFigures,
+    Connected, Copies, Ending, Interval, Outcome, Role, Start, StreamInterval, StreamOutcome, Sum, UdpFigures,
 };
 use weir_net::parameters::{Direction, Transport};
 use weir_net::results::Output;
@@ -27,7 +27,7 @@ pub(super) fn whole(outcome: &Outcome) -> Value {
         "start": start(&outcome.start),
         "intervals": intervals,
         "end": end(outcome),
-        "weir": { "verdict": record.verdict },
+        "weir": { "verdict": record.verdict, "copies": copies(outcome) },
     });
     match &outcome.server_output {
         Some(Output::Text(text)) => whole["server_output_text"] = json!(text),
@@ -47,6 +47,12 @@ pub(super) fn whole(outcome: &Outcome) -> Value {
         Ending::Broken(why) => whole["error"] = json!(why),
     }
     whole
+}
+
+/// Which copies between program and kernel were made; `null` of an end that did not tell.
+fn copies(outcome: &Outcome) -> Value {
+    let of = |copies: Copies| json!({ "sending": copies.sending, "receiving": copies.receiving });
+    json!({ "here": of(outcome.start.copies), "there": outcome.remote_copies.map(of) })
 }
 
 fn version() -> String {

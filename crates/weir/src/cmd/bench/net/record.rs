@@ -87,6 +87,8 @@ fn net(outcome: &Outcome) -> NetRecord {
         segment: outcome.path.1,
         copied_sending: start.copies.sending,
         copied_receiving: start.copies.receiving,
+        peer_copied_sending: outcome.remote_copies.map(|copies| copies.sending),
+        peer_copied_receiving: outcome.remote_copies.map(|copies| copies.receiving),
         cpu: outcome.cpu.total / 100.0,
         peer_cpu: outcome.remote_cpu.map(|cpu| cpu.total / 100.0),
         intervals: outcome.intervals.iter().flat_map(|interval| lines(start, interval)).collect(),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::{Args, FromArgMatches};
 use weir_net::outcome::{Ending, Outcome};
 use weir_net::results::Output;
 use weir_net::server::{Event, Options, Server};
@@ -14,7 +15,7 @@ use weir_report::escape::escape;
 use weir_report::json;
 use weir_report::net::{self, Units};
 
-use super::{Form, client, copies, form, iperf3_json, login, record, units};
+use super::{Form, client, copies, form, iperf3_json, login, record, transactions, units};
 use crate::args::BenchNet;
 use crate::voice;
 
@@ -44,6 +45,34 @@ pub(super) fn run(bench: &BenchNet) -> anyhow::Result<u8> {
     announced.context("cannot print where the server listens")?;
     server.run(&stop)?;
     Ok(if bench.bounds.one_off { code.load(Relaxed) } else { 0 })
+}
+
+/// The same server beside another command's work: with the bounds that it has by default, at `listen` or else where it listens by
+/// default. Returns the places, and what serves until `stop` is set.
+pub fn beside(
+    listen: Option<SocketAddr>,
+    quiet: bool,
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<(Vec<SocketAddr>, impl FnOnce() + Send + 'static)> {
+    let place = listen.map(|at| format!("--listen={at}"));
+    let words = ["net", "--server"].into_iter().map(str::to_owned).chain(place);
+    let matches = BenchNet::augment_args(clap::Command::new("net")).try_get_matches_from(words)?;
+    let bench = BenchNet::from_arg_matches(&matches)?;
+    let form = if quiet { Form::Quiet } else { Form::Lines };
+    let tell = move |event: Event| {
+        // A reader that went away is no reason to end a test.
+        if let Err(cause) = say(&event, form, Units::default()) {
+            tracing::debug!("cannot print: {cause}");
+        }
+    };
+    let server = bind(&bench, tell)?;
+    let places = server.addresses();
+    let serve = move || {
+        if let Err(error) = server.run(&stop) {
+            tracing::warn!("measurements are no longer answered: {}", escape(&error.in_full()));
+        }
+    };
+    Ok((places, serve))
 }
 
 fn bind(bench: &BenchNet, tell: impl Fn(Event) + Send + Sync + 'static) -> anyhow::Result<Server> {
@@ -140,6 +169,7 @@ fn whole(outcome: &Outcome, units: Units, out: &mut dyn Write) -> io::Result<()>
 fn code_of(event: &Event) -> Option<u8> {
     match event {
         Event::Ended(_, outcome) => Some(client::code(outcome)),
+        Event::Answered(..) => Some(0),
         Event::Failed(..) => Some(1),
         _ => None,
     }
@@ -172,6 +202,11 @@ fn say(event: &Event, form: Form, units: Units) -> anyhow::Result<()> {
                     out.flush()?;
                 }
             }
+        }
+        (Event::Answered(number, answered), form) => {
+            let mut out = io::stdout().lock();
+            transactions::say(*number, answered, form, &mut out)?;
+            out.flush()?;
         }
         (Event::Started(number, start), Form::Lines) => {
             let mut out = io::stdout().lock();
