@@ -39,6 +39,8 @@ pub(crate) struct Connection {
     pub(crate) due: usize,
     pub(crate) answer: Answer,
     pub(crate) kept: Kept,
+    /// It was not read to its end and has a place in the loop's queue; whether the peer has closed.
+    pub(crate) unread: Option<bool>,
     /// When the request should have been sent.
     pub(crate) planned: u64,
     /// When it was.
@@ -67,6 +69,7 @@ impl Connection {
             due: 0,
             answer: Answer::default(),
             kept: Kept::default(),
+            unread: None,
             planned: 0,
             begun: 0,
             written: 0,

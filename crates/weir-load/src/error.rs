@@ -16,7 +16,7 @@ pub enum Error {
     },
     /// A loop had no moment left to end in: its figures are not known, and without them there are none.
     #[error(
-        "loop {number} did not come to its end: an answer kept it busy all the time; ask for smaller ones"
+        "loop {number} did not come to its end: it got no processor in time; run less beside it, or use fewer loops (-t)"
     )]
     LoopHangs {
         /// Which, from 1 on.

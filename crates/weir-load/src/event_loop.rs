@@ -47,6 +47,10 @@ const TIMER: u64 = u64::MAX;
 /// Sockets whose round trip is asked for at the end.
 const PATHS: usize = 16;
 
+/// Nanoseconds after which a round over the events reads no further connection: what is left comes next round, after time-outs,
+/// the end of the time and `--rate` have been looked at. A tenth of a tick, and more than a round of small answers takes.
+const ROUND: u64 = SAMPLE / 10;
+
 /// What all loops of a run share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -130,6 +134,10 @@ pub(crate) struct EventLoop<'a> {
     /// Connections that wait for a request's time to come.
     idle: VecDeque<usize>,
     wakes: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Connections that have more to be read than one turn takes.
+    unread: VecDeque<usize>,
+    /// When this round over the events began.
+    round: u64,
     now: u64,
     active: usize,
     measuring: bool,
@@ -182,6 +190,8 @@ impl<'a> EventLoop<'a> {
             armed: u64::MAX,
             idle: VecDeque::new(),
             wakes: BinaryHeap::new(),
+            unread: VecDeque::new(),
+            round: 0,
             now: 0,
             active: connections,
             measuring: false,
@@ -224,15 +234,20 @@ impl<'a> EventLoop<'a> {
                 }
             }
             self.now = self.clock_now();
+            self.round = self.now;
             for event in &events {
                 self.handle(event.data.u64(), event.flags);
+                if self.is_over() {
+                    break;
+                }
             }
+            self.read_on();
             self.wake();
             self.dispatch();
             if self.now >= self.next_tick {
                 self.look_around();
             }
-            if let Some(moment) = self.gathering.moment() {
+            if let Some(moment) = self.gathering.moment().filter(|_| self.unread.is_empty()) {
                 let moment = Timespec { tv_sec: 0, tv_nsec: moment.subsec_nanos().into() };
                 // Ended early by a signal, it has done no harm.
                 let _ = rustix::thread::nanosleep(&moment);
@@ -254,6 +269,9 @@ impl<'a> EventLoop<'a> {
     }
 
     fn wait_at_most(&self) -> Timespec {
+        if !self.unread.is_empty() {
+            return Timespec { tv_sec: 0, tv_nsec: 0 };
+        }
         let wake = self.wakes.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
         let until = self.next_tick.min(wake).min(self.to).saturating_sub(self.now);
         // Whole milliseconds, rounded up: epoll_wait counts in no smaller ones, and what is early would wait again.

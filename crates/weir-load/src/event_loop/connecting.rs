@@ -98,6 +98,7 @@ impl EventLoop<'_> {
         // epoll forgets a socket that is closed.
         connection.wire = None;
         connection.due = 0;
+        connection.unread = None;
         connection.kept.body.clear();
         if connection.phase == Phase::Ready {
             self.idle.retain(|other| *other != index);

@@ -5,10 +5,14 @@ use std::io;
 use std::time::Duration;
 
 use super::connecting::Failure;
-use super::{EventLoop, Source};
+use super::{EventLoop, ROUND, Source};
 use crate::answer::Complete;
 use crate::connection::Phase;
 use crate::tally::Row;
+
+/// Buffers that one connection is read before the others have their turn: 4 MiB, a few milliseconds of a server that sends as
+/// fast as it can. Most answers are one buffer.
+const TURN: usize = 16;
 
 /// What became of a connection after what was read had been taken apart.
 enum Taken {
@@ -86,7 +90,7 @@ impl EventLoop<'_> {
             }
             // A server that had enough may have answered before it closed.
             Err(_) => {
-                // A buffer of its own: the loop's may be in use further up.
+                // A buffer of its own: the loop's may be in use further up. What is beyond one turn is no answer to wait for.
                 self.read_into(index, &mut [0; 16 << 10], true);
                 if self.connections[index].phase == Phase::Sending {
                     self.fail(index, Failure::Write);
@@ -95,8 +99,38 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Takes what is there; up to the end of the stream where that has come (`ended`).
+    /// Takes what is there; up to the end of the stream where that has come (`ended`). What is more than one turn takes, or comes
+    /// late in a round, waits in `unread`: the kernel tells of it no second time.
     pub(super) fn read(&mut self, index: usize, ended: bool) {
+        if let Some(before) = &mut self.connections[index].unread {
+            *before |= ended;
+        } else if self.now.saturating_sub(self.round) > ROUND {
+            self.read_later(index, ended);
+        } else {
+            self.read_turn(index, ended);
+        }
+    }
+
+    fn read_later(&mut self, index: usize, ended: bool) {
+        self.connections[index].unread = Some(ended);
+        self.unread.push_back(index);
+    }
+
+    /// A turn for each connection that was not read to its end, in the order in which they were left, while the round lasts.
+    pub(super) fn read_on(&mut self) {
+        for _ in 0..self.unread.len() {
+            if self.is_over() || self.now.saturating_sub(self.round) > ROUND {
+                return;
+            }
+            let Some(index) = self.unread.pop_front() else { return };
+            // One that was closed meanwhile has nothing left.
+            if let Some(ended) = self.connections[index].unread.take() {
+                self.read_turn(index, ended);
+            }
+        }
+    }
+
+    fn read_turn(&mut self, index: usize, ended: bool) {
         // Out of the loop's hands while answers are taken from it.
         let mut buffer = std::mem::take(&mut self.buffer);
         self.read_into(index, &mut buffer, ended);
@@ -108,7 +142,7 @@ impl EventLoop<'_> {
     }
 
     fn read_into(&mut self, index: usize, buffer: &mut [u8], ended: bool) {
-        loop {
+        for _ in 0..TURN {
             let connection = &mut self.connections[index];
             let Some(wire) = &mut connection.wire else { return };
             let count = match wire.read(buffer) {
@@ -126,6 +160,9 @@ impl EventLoop<'_> {
                 Taken::Moved => return,
             }
         }
+        // The clock, so that the round ends, and the run, also while nothing is answered.
+        self.now = self.clock_now();
+        self.read_later(index, ended);
     }
 
     /// Takes what was read apart.

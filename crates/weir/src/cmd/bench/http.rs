@@ -45,7 +45,7 @@ pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
         Some(error) => Err(anyhow!("{error}")),
         None if outcome.interrupted => Ok(INTERRUPTED),
         None if outcome.tally.requests == 0 => {
-            Err(anyhow!("no request to {} was answered", plan.settings.target.url))
+            Err(anyhow!("no request to {} was answered", figures::shown(&plan.settings.target.url)))
         }
         None => Ok(0),
     }
