@@ -44,6 +44,8 @@ mod connection;
 mod error;
 mod event_loop;
 mod gathering;
+mod http2;
+mod meter;
 pub mod request;
 pub mod run;
 pub mod schedule;

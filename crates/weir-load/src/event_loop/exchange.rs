@@ -2,13 +2,12 @@
 
 use std::cmp::Reverse;
 use std::io;
-use std::time::Duration;
 
 use super::connecting::Failure;
 use super::{EventLoop, ROUND, Source};
 use crate::answer::Complete;
 use crate::connection::Phase;
-use crate::tally::Row;
+use crate::tally::Times;
 
 /// Buffers that one connection is read before the others have their turn: 4 MiB, a few milliseconds of a server that sends as
 /// fast as it can. Most answers are one buffer.
@@ -79,7 +78,7 @@ impl EventLoop<'_> {
         let before = connection.sent;
         match wire.write(request, &mut connection.sent) {
             Ok(done) => {
-                self.tally.sent += (connection.sent - before) as u64;
+                self.meter.tally.sent += (connection.sent - before) as u64;
                 if done {
                     connection.sent_all = true;
                     connection.phase = Phase::Waiting;
@@ -153,7 +152,7 @@ impl EventLoop<'_> {
                 Err(_) => return self.fail(index, Failure::Read),
             };
             let drained = !ended && count < buffer.len() && wire.short_read_means_empty();
-            self.tally.received += count as u64;
+            self.meter.tally.received += count as u64;
             match self.take(index, &buffer[..count], ended) {
                 Taken::More if drained => return,
                 Taken::More => {}
@@ -214,19 +213,9 @@ impl EventLoop<'_> {
         let connection = &mut self.connections[index];
         connection.due -= 1;
         connection.failures = 0;
-        let tally = &mut self.tally;
-        tally.requests += 1;
-        tally.errors.status += u64::from(complete.status > 399);
-        let lengths = &mut tally.lengths;
-        lengths.bodies += complete.body;
-        lengths.kept += u64::from(complete.keep_alive);
-        lengths.not_2xx += u64::from(!(200..300).contains(&complete.status));
-        match lengths.first {
-            None => {
-                lengths.first = Some(complete.body);
-                tally.first_head = self.last.bytes().to_vec();
-            }
-            Some(first) => lengths.other += u64::from(first != complete.body),
+        let first = self.meter.tally.answered(complete.status, complete.body, complete.keep_alive);
+        if first {
+            self.meter.tally.first_head = self.last.bytes().to_vec();
         }
         if let Source::Scripted(script, _) = &self.source
             && self.keeps
@@ -239,26 +228,15 @@ impl EventLoop<'_> {
         if connection.due > 0 {
             return;
         }
-        tally.latency.saturating_record(self.now.saturating_sub(connection.planned));
-        if let Some(service) = &mut tally.service {
-            service.saturating_record(self.now.saturating_sub(connection.begun));
-        }
-        let first_byte = connection.first_byte.take();
-        let first = first_byte.unwrap_or(self.now);
-        tally.first_byte += Duration::from_nanos(first.saturating_sub(connection.begun));
-        tally.inside += Duration::from_nanos(self.now.saturating_sub(first));
-        let connect_begun = connection.connect_begun.take();
-        if tally.rows.len() < self.shared.settings.rows {
-            // A kept connection has no connect time; a new one counts from where it was asked for.
-            let start = connect_begun.unwrap_or(connection.begun);
-            let until = |from: u64, to: u64| Duration::from_nanos(to.saturating_sub(from));
-            tally.rows.push(Row {
-                start: Duration::from_nanos(start),
-                connect: connect_begun.map_or(Duration::ZERO, |begun| until(begun, connection.connected)),
-                wait: until(connection.written, first),
-                total: until(start, self.now),
-            });
-        }
+        let times = Times {
+            planned: connection.planned,
+            begun: connection.begun,
+            written: connection.written,
+            first_byte: connection.first_byte.take(),
+            ended: self.now,
+            connect: connection.connect_begun.take().map(|begun| (begun, connection.connected)),
+        };
+        self.meter.tally.timed(&times, self.shared.settings.rows);
     }
 
     /// After the last answer that was due.

@@ -41,6 +41,7 @@ pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecor
         url: shown(&settings.target.url),
         address: outcome.address.to_string(),
         connections: settings.connections,
+        streams: matches!(settings.ask, Ask::Http2(_)).then(|| settings.streams()),
         threads: settings.threads,
         requests: tally.requests,
         requests_rate: tally.requests as f64 / outcome.span.as_secs_f64().max(1e-9),
@@ -68,7 +69,7 @@ pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecor
         capacity: judged.capacity,
         script: match &settings.ask {
             Ask::Script(script) => Some(script.path.display().to_string()),
-            Ask::Same(_) => None,
+            Ask::Same(_) | Ask::Http2(_) => None,
         },
     }
 }
