@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
     /// Requests granted so far (`-n`).
     pub(crate) granted: AtomicU64,
+    /// When each loop was last seen to go on, nanoseconds since `start`; of loops that call a script's functions.
+    pub(crate) beats: Vec<AtomicU64>,
     /// What each loop had counted a moment ago, for when its script does not return.
     pub(crate) published: Vec<Mutex<Option<Tally>>>,
 }
@@ -314,6 +316,7 @@ impl<'a> EventLoop<'a> {
         {
             *published = Some(self.meter.tally.clone());
         }
+        self.shared.beats[self.index].store(self.now, Relaxed);
     }
 
     fn report(self) -> LoopReport {

@@ -61,17 +61,23 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Calls the script's `done()`, if it has one; to be called after the report, as wrk does.
-    pub fn finish(&self) -> Result<(), Error> {
-        let Some(script) = self.finish.as_ref().filter(|script| script.has_done()) else { return Ok(()) };
-        script.done(Summary {
+    /// Calls the script's `done()`, if it has one; to be called after the report, as wrk does. It may take its time, until `stop`
+    /// says otherwise.
+    pub fn finish(&mut self, stop: &AtomicBool) -> Result<(), Error> {
+        let Some(script) = self.finish.take().filter(Script::has_done) else { return Ok(()) };
+        let path = script.path().to_owned();
+        let summary = Summary {
             duration: self.span,
             requests: self.tally.requests,
             bytes: self.tally.received,
             errors: self.tally.errors,
             latency: self.latency.clone(),
             rates: self.rates.clone(),
-        })
+        };
+        let hangs = || Error::ScriptHangs { path: path.clone(), function: "done()".to_owned() };
+        let (sender, receiver) = channel();
+        spawn("script's done", move || drop(sender.send(script.done(summary))))?;
+        wait_for(&receiver, stop, GRACE, hangs)?
     }
 }
 
@@ -91,10 +97,24 @@ pub fn run(
         let _ = sender.send(direct(settings, &own_stop, begun));
     };
     spawn("bench http", direct)?;
+    let hangs = || match script.clone() {
+        Some(path) => Error::ScriptHangs { path, function: "its first lines, setup() or init()".to_owned() },
+        None => Error::Interrupted,
+    };
+    wait_for(&receiver, stop, 2 * GRACE, hangs)?
+}
+
+/// What another thread has to say. One that has said nothing so long after `stop` is left behind, and `hangs`.
+fn wait_for<T>(
+    receiver: &Receiver<T>,
+    stop: &AtomicBool,
+    patience: Duration,
+    hangs: impl Fn() -> Error,
+) -> Result<T, Error> {
     let mut stopped_at: Option<Instant> = None;
     loop {
         match receiver.recv_timeout(GLANCE) {
-            Ok(outcome) => return outcome,
+            Ok(said) => return Ok(said),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Error::system(
                     "run the load",
@@ -103,13 +123,8 @@ pub fn run(
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if stop.load(Relaxed) && stopped_at.get_or_insert_with(Instant::now).elapsed() > 2 * GRACE {
-            return Err(match script {
-                Some(path) => {
-                    Error::ScriptHangs { path, function: "its first lines, setup() or init()".to_owned() }
-                }
-                None => Error::Interrupted,
-            });
+        if stop.load(Relaxed) && stopped_at.get_or_insert_with(Instant::now).elapsed() > patience {
+            return Err(hangs());
         }
     }
 }
@@ -158,6 +173,7 @@ fn direct(settings: Settings, stop: &AtomicBool, begun: impl FnOnce()) -> Result
         start: Instant::now(),
         stop: AtomicBool::new(false),
         granted: AtomicU64::new(0),
+        beats: seats.iter().map(|_| AtomicU64::new(0)).collect(),
         published: seats.iter().map(|_| Mutex::new(None)).collect(),
         settings,
     });
@@ -299,6 +315,9 @@ fn gather(
         if stop.load(Relaxed) && !shared.stop.swap(true, Relaxed) {
             interrupted = true;
         }
+        if (0..count).any(|index| reports[index].is_none() && stands_still(shared, index, now)) {
+            shared.stop.store(true, Relaxed);
+        }
         if (now >= shared.to || shared.stop.load(Relaxed))
             && ending.get_or_insert_with(Instant::now).elapsed() > GRACE
         {
@@ -322,6 +341,14 @@ fn gather(
         },
         interrupted,
     }
+}
+
+/// Whether a function of the script has kept this loop for so long that a run without an end (`-n`) would have none. Whatever
+/// takes five time-outs at a stretch has let all of its loop's requests time out.
+fn stands_still(shared: &Shared, index: usize, now: u64) -> bool {
+    let patience = (GRACE + 5 * shared.settings.timeout).as_nanos();
+    let still = now.saturating_sub(shared.beats[index].load(Relaxed));
+    matches!(shared.settings.ask, Ask::Script(_)) && u128::from(still) > patience
 }
 
 fn outcome(
