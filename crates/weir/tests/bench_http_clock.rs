@@ -58,6 +58,24 @@ fn a_flood_leaves_the_other_connections_their_turns() {
 }
 
 #[test]
+fn a_slow_script_leaves_every_connection_its_turn() {
+    let server = Server::start(|_, wire| hello(wire));
+    let sandbox = Sandbox::new();
+    // A round over all of them takes several times what one may last.
+    let slow =
+        "function response()\n  local till = os.clock() + 0.001\n  while os.clock() < till do end\nend\n";
+    sandbox.write("slow.lua", slow);
+    let args = ["-c", "40", "-d", "1s", "-s", "slow.lua", "--timeout", "1h", &server.url("x")];
+    bench(&sandbox, &args).run().succeeds();
+    let mut asked = vec![0; server.connections()];
+    server.requests().iter().for_each(|seen| asked[seen.request.connection] += 1);
+    // Some of the first ones only asked whether somebody is there.
+    asked.retain(|count| *count > 0);
+    let (least, most) = (asked.iter().min().unwrap(), asked.iter().max().unwrap());
+    assert!(asked.len() == 40 && least * 2 >= *most, "{asked:?}");
+}
+
+#[test]
 fn a_flood_times_out_as_silence_does() {
     let server = flooding_one();
     let sandbox = Sandbox::new();

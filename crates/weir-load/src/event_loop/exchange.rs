@@ -103,7 +103,8 @@ impl EventLoop<'_> {
     pub(super) fn read(&mut self, index: usize, ended: bool) {
         if let Some(before) = &mut self.connections[index].unread {
             *before |= ended;
-        } else if self.now.saturating_sub(self.round) > ROUND {
+        } else if self.is_late() || !self.unread.is_empty() {
+            // Behind those that wait already, or they would wait for ever.
             self.read_later(index, ended);
         } else {
             self.read_turn(index, ended);
@@ -118,15 +119,20 @@ impl EventLoop<'_> {
     /// A turn for each connection that was not read to its end, in the order in which they were left, while the round lasts.
     pub(super) fn read_on(&mut self) {
         for _ in 0..self.unread.len() {
-            if self.is_over() || self.now.saturating_sub(self.round) > ROUND {
-                return;
-            }
             let Some(index) = self.unread.pop_front() else { return };
             // One that was closed meanwhile has nothing left.
             if let Some(ended) = self.connections[index].unread.take() {
                 self.read_turn(index, ended);
             }
+            if self.is_over() || self.is_late() {
+                return;
+            }
         }
+    }
+
+    /// The round has lasted long enough.
+    fn is_late(&self) -> bool {
+        self.now.saturating_sub(self.round) > ROUND
     }
 
     fn read_turn(&mut self, index: usize, ended: bool) {
