@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
     /// Requests granted so far (`-n`).
     pub(crate) granted: AtomicU64,
-    /// When each loop was last seen to go on, nanoseconds since `start`; of loops that call a script's functions.
+    /// When each loop was last seen to go on, nanoseconds since `start`.
     pub(crate) beats: Vec<AtomicU64>,
     /// What each loop had counted a moment ago, for when its script does not return.
     pub(crate) published: Vec<Mutex<Option<Tally>>>,
@@ -104,6 +104,11 @@ impl Shared {
     pub(crate) fn schedule(&self, index: usize) -> Option<Schedule> {
         let (rate, threads) = (self.settings.rate?, f64::from(self.settings.threads));
         Some(Schedule::new((1e9 * index as f64 / rate) as u64, rate / threads))
+    }
+
+    /// A loop goes on: none of the script's functions holds it.
+    pub(crate) fn beat(&self, index: usize) {
+        self.beats[index].store(self.now(), Relaxed);
     }
 
     /// Nanoseconds since the run's start.
@@ -316,7 +321,7 @@ impl<'a> EventLoop<'a> {
         {
             *published = Some(self.meter.tally.clone());
         }
-        self.shared.beats[self.index].store(self.now, Relaxed);
+        self.shared.beat(self.index);
     }
 
     fn report(self) -> LoopReport {

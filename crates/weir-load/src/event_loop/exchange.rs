@@ -58,6 +58,7 @@ impl EventLoop<'_> {
                 if let Err(error) = script.request(&mut connection.request) {
                     return self.failed = Some(error);
                 }
+                self.shared.beat(self.index);
                 *depth
             }
         };
@@ -229,6 +230,7 @@ impl EventLoop<'_> {
             if let Err(error) = script.response(complete.status, &connection.kept) {
                 self.failed = Some(error);
             }
+            self.shared.beat(self.index);
             connection.kept.body.clear();
         }
         if connection.due > 0 {
