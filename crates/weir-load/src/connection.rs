@@ -39,6 +39,8 @@ pub(crate) struct Connection {
     pub(crate) due: usize,
     pub(crate) answer: Answer,
     pub(crate) kept: Kept,
+    /// It was not read to its end and has a place in the loop's queue; whether the peer has closed.
+    pub(crate) unread: Option<bool>,
     /// When the request should have been sent.
     pub(crate) planned: u64,
     /// When it was.
@@ -67,6 +69,7 @@ impl Connection {
             due: 0,
             answer: Answer::default(),
             kept: Kept::default(),
+            unread: None,
             planned: 0,
             begun: 0,
             written: 0,
@@ -86,10 +89,10 @@ impl Connection {
             _ => None,
         }
     }
+}
 
-    /// Nanoseconds to wait before the next attempt: none after the first failure, then from 2 ms doubling to 256 ms, so
-    /// that a dead server costs a few attempts a second and connection.
-    pub(crate) fn backoff(&self) -> u64 {
-        if self.failures <= 1 { 0 } else { 1_000_000 << self.failures.min(9).saturating_sub(1) }
-    }
+/// Nanoseconds to wait before the next attempt after so many failures in a row: none after the first, then from 2 ms doubling to
+/// 256 ms, so that a dead server costs a few attempts a second and connection.
+pub(crate) fn backoff(failures: u32) -> u64 {
+    if failures <= 1 { 0 } else { 1_000_000 << failures.min(9).saturating_sub(1) }
 }

@@ -16,7 +16,7 @@ pub enum Error {
     },
     /// A loop had no moment left to end in: its figures are not known, and without them there are none.
     #[error(
-        "loop {number} did not come to its end: an answer kept it busy all the time; ask for smaller ones"
+        "loop {number} did not come to its end: it got no processor in time; run less beside it, or use fewer loops (-t)"
     )]
     LoopHangs {
         /// Which, from 1 on.
@@ -62,6 +62,15 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
+    /// HTTP/2 was asked for, and another protocol spoken.
+    #[error("{authority} does not speak HTTP/2: ask without --http2")]
+    NoHttp2 {
+        /// Host and port.
+        authority: String,
+    },
+    /// What was asked for cannot be said in HTTP/2.
+    #[error("cannot ask this over HTTP/2: {0}")]
+    Http2Request(String),
     /// A name that no certificate can have.
     #[error("'{0}' is not a name that a certificate can have")]
     TlsName(String),

@@ -3,7 +3,7 @@
 //! * [`target`]: a URL's parts, and the addresses behind them.
 //! * [`settings`]: what a run is asked to do; [`request`]: the bytes that are sent.
 //! * [`run`]: from the settings to the outcome. Each thread has a loop of its own (epoll, one write and one read a request)
-//!   over its share of the connections.
+//!   over its share of the connections; over HTTP/2 the loop is a runtime's, with the `h2` crate.
 //! * [`answer`]: where an answer ends, without allocating.
 //! * [`schedule`]: when each request is due in an open loop.
 //! * [`tally`]: what was counted, latency in histograms; closed-loop latency is what was measured, never "corrected".
@@ -44,6 +44,8 @@ mod connection;
 mod error;
 mod event_loop;
 mod gathering;
+mod http2;
+mod meter;
 pub mod request;
 pub mod run;
 pub mod schedule;

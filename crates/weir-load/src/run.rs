@@ -14,6 +14,7 @@ use weir_observe::cpu::{self, CpuReader, CpuTicks};
 
 use crate::error::Error;
 use crate::event_loop::{EventLoop, LoopReport, PathSeen, Shared, Source};
+use crate::http2::{self, question::Question};
 use crate::request;
 use crate::script::{Script, ScriptThread, Spectrum, Summary};
 use crate::server::{self, Server, ServerTimes};
@@ -27,8 +28,11 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How often the stop flag is looked at.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// Descriptors besides the connections': standard streams, each loop's epoll, timer and clock, files of a script.
+/// Descriptors besides the connections': standard streams, files of a script.
 const OTHER_DESCRIPTORS: u64 = 64;
+
+/// Descriptors of a loop: epoll, timer and clock; over HTTP/2 a waker and copies of four sockets too.
+const LOOP_DESCRIPTORS: u64 = 8;
 
 /// What a run came to.
 #[derive(Debug)]
@@ -57,17 +61,23 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Calls the script's `done()`, if it has one; to be called after the report, as wrk does.
-    pub fn finish(&self) -> Result<(), Error> {
-        let Some(script) = self.finish.as_ref().filter(|script| script.has_done()) else { return Ok(()) };
-        script.done(Summary {
+    /// Calls the script's `done()`, if it has one; to be called after the report, as wrk does. It may take its time, until `stop`
+    /// says otherwise.
+    pub fn finish(&mut self, stop: &AtomicBool) -> Result<(), Error> {
+        let Some(script) = self.finish.take().filter(Script::has_done) else { return Ok(()) };
+        let path = script.path().to_owned();
+        let summary = Summary {
             duration: self.span,
             requests: self.tally.requests,
             bytes: self.tally.received,
             errors: self.tally.errors,
             latency: self.latency.clone(),
             rates: self.rates.clone(),
-        })
+        };
+        let hangs = || Error::ScriptHangs { path: path.clone(), function: "done()".to_owned() };
+        let (sender, receiver) = channel();
+        spawn("script's done", move || drop(sender.send(script.done(summary))))?;
+        wait_for(&receiver, stop, GRACE, hangs)?
     }
 }
 
@@ -87,10 +97,24 @@ pub fn run(
         let _ = sender.send(direct(settings, &own_stop, begun));
     };
     spawn("bench http", direct)?;
+    let hangs = || match script.clone() {
+        Some(path) => Error::ScriptHangs { path, function: "its first lines, setup() or init()".to_owned() },
+        None => Error::Interrupted,
+    };
+    wait_for(&receiver, stop, 2 * GRACE, hangs)?
+}
+
+/// What another thread has to say. One that has said nothing so long after `stop` is left behind, and `hangs`.
+fn wait_for<T>(
+    receiver: &Receiver<T>,
+    stop: &AtomicBool,
+    patience: Duration,
+    hangs: impl Fn() -> Error,
+) -> Result<T, Error> {
     let mut stopped_at: Option<Instant> = None;
     loop {
         match receiver.recv_timeout(GLANCE) {
-            Ok(outcome) => return outcome,
+            Ok(said) => return Ok(said),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Error::system(
                     "run the load",
@@ -99,13 +123,8 @@ pub fn run(
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if stop.load(Relaxed) && stopped_at.get_or_insert_with(Instant::now).elapsed() > 2 * GRACE {
-            return Err(match script {
-                Some(path) => {
-                    Error::ScriptHangs { path, function: "its first lines, setup() or init()".to_owned() }
-                }
-                None => Error::Interrupted,
-            });
+        if stop.load(Relaxed) && stopped_at.get_or_insert_with(Instant::now).elapsed() > patience {
+            return Err(hangs());
         }
     }
 }
@@ -113,7 +132,7 @@ pub fn run(
 fn script_path(settings: &Settings) -> Option<PathBuf> {
     match &settings.ask {
         Ask::Script(script) => Some(script.path.clone()),
-        Ask::Same(_) => None,
+        Ask::Same(_) | Ask::Http2(_) => None,
     }
 }
 
@@ -126,7 +145,13 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> 
 struct Seat {
     connections: usize,
     address: Address,
-    source: Source,
+    work: Work,
+}
+
+/// What a loop is made of.
+enum Work {
+    Http1(Source),
+    Http2(Question),
 }
 
 fn direct(settings: Settings, stop: &AtomicBool, begun: impl FnOnce()) -> Result<Outcome, Error> {
@@ -148,6 +173,7 @@ fn direct(settings: Settings, stop: &AtomicBool, begun: impl FnOnce()) -> Result
         start: Instant::now(),
         stop: AtomicBool::new(false),
         granted: AtomicU64::new(0),
+        beats: seats.iter().map(|_| AtomicU64::new(0)).collect(),
         published: seats.iter().map(|_| Mutex::new(None)).collect(),
         settings,
     });
@@ -163,8 +189,12 @@ fn direct(settings: Settings, stop: &AtomicBool, begun: impl FnOnce()) -> Result
 }
 
 fn work(shared: &Arc<Shared>, index: usize, seat: Seat, sender: &Sender<(usize, LoopReport)>) {
-    let made = EventLoop::new(shared, index, seat.connections, seat.address, seat.source);
-    let report = made.map_or_else(LoopReport::failed, EventLoop::run);
+    let Seat { connections, address, work } = seat;
+    let report = match work {
+        Work::Http1(source) => EventLoop::new(shared, index, connections, address, source)
+            .map_or_else(LoopReport::failed, EventLoop::run),
+        Work::Http2(question) => http2::run(shared, index, connections, address, question),
+    };
     if report.failed.is_some() {
         // One loop alone would give a figure that nobody asked for.
         shared.stop.store(true, Relaxed);
@@ -177,24 +207,16 @@ fn seats(settings: &Settings) -> Result<(Vec<Seat>, Option<Script>), Error> {
     let threads = settings.threads.clamp(1, settings.connections.max(1)) as usize;
     let connections = settings.connections as usize;
     let share = |index: usize| connections / threads + usize::from(index < connections % threads);
+    let same = |work: &dyn Fn() -> Work| {
+        let address = reachable(settings)?;
+        let seat = |index| Seat { connections: share(index), address: address.clone(), work: work() };
+        Ok(((0..threads).map(seat).collect(), None))
+    };
     match &settings.ask {
-        Ask::Same(bytes) => {
-            let address = match &settings.address {
-                Some(address) => target::first_reachable(
-                    &settings.target,
-                    std::slice::from_ref(address),
-                    settings.timeout,
-                )?,
-                None => {
-                    target::first_reachable(&settings.target, &settings.target.resolve()?, settings.timeout)?
-                }
-            };
-            let seat = |index| Seat {
-                connections: share(index),
-                address: address.clone(),
-                source: Source::Same(bytes.clone(), 1),
-            };
-            Ok(((0..threads).map(seat).collect(), None))
+        Ask::Same(bytes) => same(&|| Work::Http1(Source::Same(bytes.clone(), 1))),
+        Ask::Http2(http2) => {
+            let question = Question::new(&http2.request, &settings.target, http2.streams)?;
+            same(&|| Work::Http2(question.clone()))
         }
         Ask::Script(wanted) => {
             let script = Script::load(wanted, &settings.target, settings.address.as_ref())?;
@@ -226,11 +248,20 @@ fn seats(settings: &Settings) -> Result<(Vec<Seat>, Option<Script>), Error> {
                 } else {
                     Source::Scripted(thread, depth)
                 };
-                seats.push(Seat { connections: share(index), address, source });
+                seats.push(Seat { connections: share(index), address, work: Work::Http1(source) });
             }
             Ok((seats, Some(script)))
         }
     }
+}
+
+/// The first of the target's addresses where somebody is.
+fn reachable(settings: &Settings) -> Result<Address, Error> {
+    let addresses = match &settings.address {
+        Some(address) => vec![address.clone()],
+        None => settings.target.resolve()?,
+    };
+    target::first_reachable(&settings.target, &addresses, settings.timeout)
 }
 
 /// What the loops reported, and what was read beside them.
@@ -284,6 +315,9 @@ fn gather(
         if stop.load(Relaxed) && !shared.stop.swap(true, Relaxed) {
             interrupted = true;
         }
+        if (0..count).any(|index| reports[index].is_none() && stands_still(shared, index, now)) {
+            shared.stop.store(true, Relaxed);
+        }
         if (now >= shared.to || shared.stop.load(Relaxed))
             && ending.get_or_insert_with(Instant::now).elapsed() > GRACE
         {
@@ -307,6 +341,14 @@ fn gather(
         },
         interrupted,
     }
+}
+
+/// Whether a function of the script has kept this loop for so long that a run without an end (`-n`) would have none. Whatever
+/// takes five time-outs at a stretch has let all of its loop's requests time out.
+fn stands_still(shared: &Shared, index: usize, now: u64) -> bool {
+    let patience = (GRACE + 5 * shared.settings.timeout).as_nanos();
+    let still = now.saturating_sub(shared.beats[index].load(Relaxed));
+    matches!(shared.settings.ask, Ask::Script(_)) && u128::from(still) > patience
 }
 
 fn outcome(
@@ -334,10 +376,12 @@ fn outcome(
             });
             continue;
         };
-        tally.add(&report.tally);
-        span = span.max(report.wall);
-        cpu += report.cpu;
-        loops.push(Use { cpu: report.cpu, waited: report.runqueue.unwrap_or_default(), over: report.wall });
+        let measured = report.measured;
+        tally.add(&measured.tally);
+        span = span.max(measured.wall);
+        cpu += measured.cpu;
+        let waited = measured.runqueue.unwrap_or_default();
+        loops.push(Use { cpu: measured.cpu, waited, over: measured.wall });
         paths.extend(report.paths);
         failed = failed.or(report.failed);
         threads.push(report.script);
@@ -353,6 +397,7 @@ fn outcome(
         requests: tally.requests,
         received: tally.received,
         connections: settings.connections,
+        streams: settings.streams(),
         rate: settings.rate,
         unsent: tally.unsent,
         loops,
@@ -392,7 +437,8 @@ fn path_use(paths: &[PathSeen]) -> Reading<PathUse> {
 
 /// Lets this process have as many descriptors as the connections take, where the hard limit allows it.
 fn raise_descriptors(settings: &Settings) -> Result<(), Error> {
-    let needed = u64::from(settings.connections) + 4 * u64::from(settings.threads) + OTHER_DESCRIPTORS;
+    let needed =
+        u64::from(settings.connections) + LOOP_DESCRIPTORS * u64::from(settings.threads) + OTHER_DESCRIPTORS;
     let now = getrlimit(Resource::Nofile);
     if now.current.is_none_or(|current| current >= needed) {
         return Ok(());

@@ -47,6 +47,8 @@ pub enum Ask {
     Same(Vec<u8>),
     /// What a script of wrk's interface says.
     Script(ScriptSettings),
+    /// Always the same, over HTTP/2: by ALPN where there is TLS, which has to offer it, else from the first byte on.
+    Http2(Http2Settings),
 }
 
 /// A script and what it is given.
@@ -58,4 +60,23 @@ pub struct ScriptSettings {
     pub args: Vec<String>,
     /// What `wrk.method`, `wrk.headers` and `wrk.body` are at first.
     pub request: Request,
+}
+
+/// A request over HTTP/2.
+#[derive(Debug, Clone)]
+pub struct Http2Settings {
+    /// What is asked; `close` means nothing here.
+    pub request: Request,
+    /// Requests under way at a time over each connection, at least one.
+    pub streams: u32,
+}
+
+impl Settings {
+    /// Requests that may be under way at a time over each connection.
+    pub fn streams(&self) -> u32 {
+        match &self.ask {
+            Ask::Http2(http2) => http2.streams,
+            Ask::Same(_) | Ask::Script(_) => 1,
+        }
+    }
 }

@@ -56,6 +56,23 @@ pub struct Row {
     pub total: Duration,
 }
 
+/// When what happened to a request, in nanoseconds since the run's start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// When it should have been sent.
+    pub(crate) planned: u64,
+    /// When it was.
+    pub(crate) begun: u64,
+    /// When it was written whole; only needed where rows are kept.
+    pub(crate) written: u64,
+    /// When the answer's first bytes came, if they were not its last ones too.
+    pub(crate) first_byte: Option<u64>,
+    /// When the answer was whole.
+    pub(crate) ended: u64,
+    /// When its connection was asked for, and when it stood, where it is the first request over it.
+    pub(crate) connect: Option<(u64, u64)>,
+}
+
 /// What the answers looked like, as ab tells it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lengths {
@@ -129,6 +146,46 @@ impl Tally {
             unsent: 0,
             rows: Vec::new(),
             first_head: Vec::new(),
+        }
+    }
+
+    /// Counts a whole answer; true of the first one.
+    pub(crate) fn answered(&mut self, status: u16, body: u64, kept: bool) -> bool {
+        self.requests += 1;
+        self.errors.status += u64::from(status > 399);
+        let lengths = &mut self.lengths;
+        lengths.bodies += body;
+        lengths.kept += u64::from(kept);
+        lengths.not_2xx += u64::from(!(200..300).contains(&status));
+        match lengths.first {
+            None => lengths.first = Some(body),
+            Some(first) => {
+                lengths.other += u64::from(first != body);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Counts the times of a request, or of a batch of them; keeps at most `rows` one by one.
+    pub(crate) fn timed(&mut self, times: &Times, rows: usize) {
+        let until = |from: u64, to: u64| Duration::from_nanos(to.saturating_sub(from));
+        self.latency.saturating_record(times.ended.saturating_sub(times.planned));
+        if let Some(service) = &mut self.service {
+            service.saturating_record(times.ended.saturating_sub(times.begun));
+        }
+        let first = times.first_byte.unwrap_or(times.ended);
+        self.first_byte += until(times.begun, first);
+        self.inside += until(first, times.ended);
+        if self.rows.len() < rows {
+            // A kept connection has no connect time; a new one counts from where it was asked for.
+            let start = times.connect.map_or(times.begun, |(begun, _)| begun);
+            self.rows.push(Row {
+                start: Duration::from_nanos(start),
+                connect: times.connect.map_or(Duration::ZERO, |(begun, connected)| until(begun, connected)),
+                wait: until(times.written, first),
+                total: until(start, times.ended),
+            });
         }
     }
 

@@ -29,7 +29,7 @@ pub struct Target {
 impl Target {
     /// Takes a URL apart.
     pub fn parse(url: &str) -> Result<Target, Error> {
-        let wrong = |why| Error::Url { url: url.to_owned(), why };
+        let wrong = |why| Error::Url { url: bare(url), why };
         let (tls, rest) = match url.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
@@ -95,6 +95,17 @@ impl Target {
             cause,
         })
     }
+}
+
+/// What of a text that is no URL may be shown: neither a user nor a query, which may hold secrets. Errors end up in logs.
+fn bare(url: &str) -> String {
+    let front = url.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = front.split_once("://").map_or(("", front), |(scheme, rest)| (scheme, rest));
+    let rest = match rest.split_once('/').unwrap_or((rest, "")).0.rsplit_once('@') {
+        Some((user, _)) => &rest[user.len() + 1..],
+        None => rest,
+    };
+    if scheme.is_empty() { rest.to_owned() } else { format!("{scheme}://{rest}") }
 }
 
 /// Every address of a host, in the resolver's order.
@@ -179,9 +190,12 @@ mod tests {
             ("http://[::1]80/", "[ADDRESS]:PORT"),
             ("http://a:b@h/", "-H"),
             ("http://h/a b", "escaped"),
+            ("ftp://us:geheim@h/x@y?token=geheim", "'ftp://h/x@y'"),
+            ("http://h/a b?sig=geheim", "'http://h/a b'"),
+            ("us:geheim@h", "'h'"),
         ] {
             let said = Target::parse(url).unwrap_err().to_string();
-            assert!(said.contains(why), "{said}");
+            assert!(said.contains(why) && !said.contains("geheim"), "{said}");
         }
     }
 }

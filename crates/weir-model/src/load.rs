@@ -35,6 +35,8 @@ pub struct LoadEvidence {
     pub received: u64,
     /// Connections held open.
     pub connections: u32,
+    /// Requests under way at a time over each (HTTP/2); 0 is one.
+    pub streams: u32,
     /// Requests a second that were asked for (`--rate`).
     pub rate: Option<f64>,
     /// Planned requests that found no free connection until the end.
@@ -372,6 +374,8 @@ impl<'a> Figures<'a> {
 
     fn too_few_connections(&self) -> Conviction {
         let latency = self.seen.latency.as_secs_f64();
+        let streams = self.seen.streams.max(1);
+        let each = if streams > 1 { format!(" of {streams} streams") } else { String::new() };
         let idle = 1.0
             - self.client.busy().max(self.seen.server.value().map_or(0.0, |server| server.busiest.busy()));
         Conviction {
@@ -379,10 +383,10 @@ impl<'a> Figures<'a> {
             limit: Limit::Latency,
             strength: (0.6 + 0.4 * idle).clamp(0.6, 0.95),
             evidence: format!(
-                "{}, each waiting {} for its answer, can ask no more than {} times a second; nobody is busy all the time",
+                "{}{each}, each waiting {} for its answer, can ask no more than {} times a second; nobody is busy all the time",
                 count(self.seen.connections.into(), "connection"),
                 seconds(latency),
-                short(f64::from(self.seen.connections) / latency.max(1e-9))
+                short(f64::from(self.seen.connections) * f64::from(streams) / latency.max(1e-9))
             ),
         }
     }
@@ -466,7 +470,8 @@ impl<'a> Figures<'a> {
             Holder::Connections => match self.capacity() {
                 Some(most) => {
                     // Little's law, the other way round.
-                    let needed = (most * self.seen.latency.as_secs_f64()).ceil();
+                    let streams = f64::from(self.seen.streams.max(1));
+                    let needed = (most * self.seen.latency.as_secs_f64() / streams).ceil();
                     vec![Advice {
                         action: format!(
                             "use more connections (-c {needed}): the server's busiest thread could take about {} requests/s",

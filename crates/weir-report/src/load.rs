@@ -28,6 +28,8 @@ pub struct LoadRecord {
     pub address: String,
     /// Connections held open.
     pub connections: u32,
+    /// Over HTTP/2: requests under way at a time over each connection. `null` over HTTP/1.1.
+    pub streams: Option<u32>,
     /// Loops, each on a thread.
     pub threads: u32,
     /// Whole answers.
@@ -124,13 +126,16 @@ pub fn render(
 ) -> io::Result<()> {
     writeln!(
         out,
-        "{}: {} requests in {}: {:.0} requests/s, {} over {}",
+        "{}: {} requests in {}: {:.0} requests/s, {} over {}{}",
         escape(&record.url),
         record.requests,
         time(seconds),
         record.requests_rate,
         Rate(if seconds > 0.0 { received as f64 / seconds } else { 0.0 }),
         plural(record.connections.into(), "connection"),
+        record
+            .streams
+            .map_or_else(String::new, |streams| format!(" of {} (HTTP/2)", plural(streams.into(), "stream"))),
     )?;
     if record.requests > 0 {
         let from = if record.rate_asked.is_some() { "from the planned time" } else { "as measured" };

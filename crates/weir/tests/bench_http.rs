@@ -74,6 +74,74 @@ fn statuses_and_methods() {
 }
 
 #[test]
+fn no_report_and_no_error_tells_a_secret() {
+    let server = Server::start(|request, wire| match request.path() {
+        "/ok" => hello(wire),
+        _ => wire.raw(b"nonsense\r\n\r\n"),
+    });
+    let sandbox = Sandbox::new();
+    let query = "part=1&X-Amz-Signature=geheim";
+    let url = server.url(&format!("ok?{query}"));
+    for form in ["weir", "wrk", "ab", "json", "csv", "hdr"] {
+        let run = bench(&sandbox, &["-n", "2", "-c", "1", "--format", form, &url]).run();
+        run.succeeds().hides("geheim");
+        // What is no secret stays to be seen.
+        assert!(form == "hdr" || stdout(&run).contains("part=1"), "{}", stdout(&run));
+    }
+    bench(&sandbox, &["--ab", "-n", "2", &url]).run().succeeds().hides("geheim");
+    let broken = server.url(&format!("broken?{query}"));
+    bench(&sandbox, &["-n", "2", "-c", "1", &broken]).run().fails(1, &["no request to"]).hides("geheim");
+    // What was asked is the whole.
+    assert!(server.requests_from(0).iter().all(|request| request.target.ends_with(query)));
+    for wrong in ["http://us:geheim@h/", "ftp://us:geheim@h/?sig=geheim", "http://h/ ?sig=geheim"] {
+        bench(&sandbox, &[wrong]).run().fails(2, &["invalid URL"]).hides("geheim");
+    }
+}
+
+#[test]
+fn bodies_are_sent_whole() {
+    // It answers with what it got.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/x", listener.local_addr().unwrap());
+    let heard = std::thread::spawn(move || {
+        let mut heard = Vec::new();
+        // The first connection only asks whether somebody is there.
+        for mut socket in listener.incoming().flatten().skip(1).step_by(2).take(3) {
+            let mut bytes = Vec::new();
+            let mut piece = [0; 4096];
+            while !bytes.ends_with(b"=end") {
+                let count = socket.read(&mut piece).unwrap();
+                bytes.extend_from_slice(&piece[..count]);
+            }
+            socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+            heard.push(String::from_utf8(bytes).unwrap());
+        }
+        heard
+    });
+    let sandbox = Sandbox::new();
+    sandbox.write("body", "from a file=end");
+    for flags in [
+        &["-b", "a text=end"][..],
+        &["--body", "@body", "-m", "PUT", "-H", "Content-Type: text/x"],
+        &["-b", "=end", "-H", "Host: other"],
+    ] {
+        bench(&sandbox, &["-q", "-n", "1", "-c", "1", &url]).args(flags).run().succeeds();
+    }
+    let heard = heard.join().unwrap();
+    let host = url.trim_start_matches("http://").trim_end_matches("/x");
+    assert_eq!(
+        heard,
+        [
+            format!("POST /x HTTP/1.1\r\nHost: {host}\r\nContent-Length: 10\r\n\r\na text=end"),
+            format!(
+                "PUT /x HTTP/1.1\r\nHost: {host}\r\nContent-Type: text/x\r\nContent-Length: 15\r\n\r\nfrom a file=end"
+            ),
+            "POST /x HTTP/1.1\r\nHost: other\r\nContent-Length: 4\r\n\r\n=end".to_owned(),
+        ]
+    );
+}
+
+#[test]
 fn bodies_of_every_framing_are_taken_apart() {
     let server = Server::start(|request, wire| match request.number % 3 {
         0 => wire
@@ -445,6 +513,24 @@ fn abs_figures_follow_from_its_rows() {
         .map(|line| line.split('\t').skip(2).map(|number| number.parse().unwrap()).collect())
         .collect();
     assert_eq!(rows.len(), 41);
+    let figure = |name: &str| -> f64 {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        line[name.len()..].split_whitespace().next().unwrap().parse().unwrap()
+    };
+    // Rates follow from the number of rows, the time and the bytes.
+    let taken = figure("Time taken for tests:");
+    assert_eq!((figure("Complete requests:"), figure("Failed requests:")), (41.0, 0.0));
+    let answer = "HTTP/1.1 200 OK\r\nServer: tester\r\nContent-Length: 5\r\n\r\nhello".len() as f64;
+    assert_eq!(figure("Document Length:"), 5.0);
+    assert_eq!((figure("Total transferred:"), figure("HTML transferred:")), (41.0 * answer, 41.0 * 5.0));
+    for (name, value) in [
+        ("Requests per second:", 41.0 / taken),
+        ("Time per request:", 3.0 * taken * 1000.0 / 41.0),
+        ("Transfer rate:", 41.0 * answer / 1024.0 / taken),
+    ] {
+        // The time is printed to the millisecond.
+        assert!((figure(name) / value - 1.0).abs() < 0.001 / taken + 0.001, "{name} {value}: {text}");
+    }
     for (name, column) in [("Connect:", 0), ("Processing:", 1), ("Waiting:", 3), ("Total:", 2)] {
         let mut values: Vec<u64> = rows.iter().map(|row| row[column]).collect();
         values.sort_unstable();
@@ -456,12 +542,26 @@ fn abs_figures_follow_from_its_rows() {
         // The rows are rounded to milliseconds before they can be read here.
         let median = (values[20] + values[21]) as f64 / 2.0;
         assert!((shown[3] - median).abs() <= 1.0, "{line}: {median}");
+        let squares: f64 = values.iter().map(|value| (*value as f64 - mean).powi(2)).sum();
+        let deviation = (squares / 40.0).sqrt();
+        // Rounding moves each value by half a millisecond at most.
+        assert!((shown[2] - deviation).abs() <= 0.6, "{line}: {deviation}");
     }
     let totals: Vec<u64> = rows.iter().map(|row| row[2]).collect();
     for share in [50, 66, 75, 80, 90, 95, 98, 99] {
         let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{share}%"))).unwrap();
         let shown: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
         assert_eq!(shown, totals[41 * share / 100], "{line}");
+    }
+    // The file of -e: each percent of the same rows.
+    let table = String::from_utf8(sandbox.read("e.csv")).unwrap();
+    let shares: Vec<f64> =
+        table.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().parse().unwrap()).collect();
+    assert_eq!(shares.len(), 101);
+    for (percent, shown) in shares.iter().enumerate() {
+        let index = (0.5 + 41.0 * percent as f64 / 100.0) as usize;
+        let total = totals[if percent == 100 { 40 } else { index.min(40) * usize::from(percent > 0) }];
+        assert!((shown - total as f64).abs() <= 0.5, "{percent}: {shown} {total}");
     }
 }
 

@@ -248,6 +248,30 @@ fn an_endless_loop_is_left_behind() {
 }
 
 #[test]
+fn an_endless_loop_ends_a_run_that_is_counted_in_requests() {
+    let endless = "local n = 0\nfunction response()\n  n = n + 1\n  while n > 3 do end\nend\n";
+    run_lines(endless, &["--timeout", "50ms"]).fails(1, &["own.lua", "endless loop"]);
+}
+
+#[test]
+fn an_endless_end_can_be_interrupted() {
+    let (sandbox, recorder) = (Sandbox::new(), Recorder::start());
+    // It says when it is there.
+    sandbox.write("own.lua", "function done()\n  io.open('there', 'w'):close()\n  while true do end\nend\n");
+    let args = ["bench", "http", "-c", "1", "-n", "5", "-s", "own.lua", &recorder.url()];
+    let running = sandbox.weir(WEIR, args).spawn();
+    let there = sandbox.path("there");
+    while !there.exists() {
+        std::thread::yield_now();
+    }
+    running.signal(Signal::INT);
+    let run = running.wait();
+    run.fails(130, &["own.lua did not return from done()"]);
+    // The report came before.
+    assert!(String::from_utf8_lossy(&run.stdout).contains("5 requests"));
+}
+
+#[test]
 fn an_endless_first_line_can_be_interrupted() {
     let (sandbox, recorder) = (Sandbox::new(), Recorder::start());
     // It says when it is there.

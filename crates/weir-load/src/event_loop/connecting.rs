@@ -2,13 +2,12 @@
 
 use std::cmp::Reverse;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use rustix::event::epoll;
 
 use super::EventLoop;
-use crate::connection::Phase;
+use crate::connection::{Phase, backoff};
 use crate::wire::{Progress, Wire};
 
 /// Why a request failed.
@@ -54,8 +53,8 @@ impl EventLoop<'_> {
                 let connection = &mut self.connections[index];
                 connection.connected = self.now;
                 let took = self.now.saturating_sub(connection.connect_begun.unwrap_or(self.now));
-                self.tally.connect.saturating_record(took);
-                self.tally.connecting += Duration::from_nanos(took);
+                self.meter.tally.connect.saturating_record(took);
+                self.meter.tally.connecting += Duration::from_nanos(took);
                 self.ready(index);
             }
             Err(_) => self.fail(index, Failure::Connect),
@@ -65,11 +64,8 @@ impl EventLoop<'_> {
     /// Whether the connection may make a request.
     pub(super) fn grant(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
-        if let Some(most) = self.shared.settings.requests.filter(|_| !connection.granted) {
-            connection.granted = self.shared.granted.fetch_add(1, Relaxed) < most;
-            return connection.granted;
-        }
-        true
+        connection.granted = connection.granted || self.shared.grant();
+        connection.granted
     }
 
     pub(super) fn retire(&mut self, index: usize) {
@@ -84,7 +80,7 @@ impl EventLoop<'_> {
     /// After an answer that ends the connection. Answers that were still due on it will not come.
     pub(super) fn reopen_after_answer(&mut self, index: usize) {
         let lost = self.connections[index].due as u64;
-        self.tally.errors.read += lost;
+        self.meter.tally.errors.read += lost;
         self.reopen(index);
     }
 
@@ -98,6 +94,7 @@ impl EventLoop<'_> {
         // epoll forgets a socket that is closed.
         connection.wire = None;
         connection.due = 0;
+        connection.unread = None;
         connection.kept.body.clear();
         if connection.phase == Phase::Ready {
             self.idle.retain(|other| *other != index);
@@ -123,7 +120,7 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn fail(&mut self, index: usize, failure: Failure) {
-        let errors = &mut self.tally.errors;
+        let errors = &mut self.meter.tally.errors;
         match failure {
             Failure::Connect => errors.connect += 1,
             Failure::Read => errors.read += 1,
@@ -136,7 +133,7 @@ impl EventLoop<'_> {
         self.close(index);
         let connection = &mut self.connections[index];
         // Never from within: a server that refuses at once would make this a recursion.
-        connection.wake_at = self.now + connection.backoff();
+        connection.wake_at = self.now + backoff(connection.failures);
         self.wakes.push(Reverse((connection.wake_at, index)));
     }
 }

@@ -2,13 +2,16 @@
 
 use std::cmp::Reverse;
 use std::io;
-use std::time::Duration;
 
 use super::connecting::Failure;
-use super::{EventLoop, Source};
+use super::{EventLoop, ROUND, Source};
 use crate::answer::Complete;
 use crate::connection::Phase;
-use crate::tally::Row;
+use crate::tally::Times;
+
+/// Buffers that one connection is read before the others have their turn: 4 MiB, a few milliseconds of a server that sends as
+/// fast as it can. Most answers are one buffer.
+const TURN: usize = 16;
 
 /// What became of a connection after what was read had been taken apart.
 enum Taken {
@@ -55,6 +58,7 @@ impl EventLoop<'_> {
                 if let Err(error) = script.request(&mut connection.request) {
                     return self.failed = Some(error);
                 }
+                self.shared.beat(self.index);
                 *depth
             }
         };
@@ -75,7 +79,7 @@ impl EventLoop<'_> {
         let before = connection.sent;
         match wire.write(request, &mut connection.sent) {
             Ok(done) => {
-                self.tally.sent += (connection.sent - before) as u64;
+                self.meter.tally.sent += (connection.sent - before) as u64;
                 if done {
                     connection.sent_all = true;
                     connection.phase = Phase::Waiting;
@@ -86,7 +90,7 @@ impl EventLoop<'_> {
             }
             // A server that had enough may have answered before it closed.
             Err(_) => {
-                // A buffer of its own: the loop's may be in use further up.
+                // A buffer of its own: the loop's may be in use further up. What is beyond one turn is no answer to wait for.
                 self.read_into(index, &mut [0; 16 << 10], true);
                 if self.connections[index].phase == Phase::Sending {
                     self.fail(index, Failure::Write);
@@ -95,8 +99,44 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Takes what is there; up to the end of the stream where that has come (`ended`).
+    /// Takes what is there; up to the end of the stream where that has come (`ended`). What is more than one turn takes, or comes
+    /// late in a round, waits in `unread`: the kernel tells of it no second time.
     pub(super) fn read(&mut self, index: usize, ended: bool) {
+        if let Some(before) = &mut self.connections[index].unread {
+            *before |= ended;
+        } else if self.is_late() || !self.unread.is_empty() {
+            // Behind those that wait already, or they would wait for ever.
+            self.read_later(index, ended);
+        } else {
+            self.read_turn(index, ended);
+        }
+    }
+
+    fn read_later(&mut self, index: usize, ended: bool) {
+        self.connections[index].unread = Some(ended);
+        self.unread.push_back(index);
+    }
+
+    /// A turn for each connection that was not read to its end, in the order in which they were left, while the round lasts.
+    pub(super) fn read_on(&mut self) {
+        for _ in 0..self.unread.len() {
+            let Some(index) = self.unread.pop_front() else { return };
+            // One that was closed meanwhile has nothing left.
+            if let Some(ended) = self.connections[index].unread.take() {
+                self.read_turn(index, ended);
+            }
+            if self.is_over() || self.is_late() {
+                return;
+            }
+        }
+    }
+
+    /// The round has lasted long enough.
+    fn is_late(&self) -> bool {
+        self.now.saturating_sub(self.round) > ROUND
+    }
+
+    fn read_turn(&mut self, index: usize, ended: bool) {
         // Out of the loop's hands while answers are taken from it.
         let mut buffer = std::mem::take(&mut self.buffer);
         self.read_into(index, &mut buffer, ended);
@@ -108,7 +148,7 @@ impl EventLoop<'_> {
     }
 
     fn read_into(&mut self, index: usize, buffer: &mut [u8], ended: bool) {
-        loop {
+        for _ in 0..TURN {
             let connection = &mut self.connections[index];
             let Some(wire) = &mut connection.wire else { return };
             let count = match wire.read(buffer) {
@@ -119,13 +159,16 @@ impl EventLoop<'_> {
                 Err(_) => return self.fail(index, Failure::Read),
             };
             let drained = !ended && count < buffer.len() && wire.short_read_means_empty();
-            self.tally.received += count as u64;
+            self.meter.tally.received += count as u64;
             match self.take(index, &buffer[..count], ended) {
                 Taken::More if drained => return,
                 Taken::More => {}
                 Taken::Moved => return,
             }
         }
+        // The clock, so that the round ends, and the run, also while nothing is answered.
+        self.now = self.clock_now();
+        self.read_later(index, ended);
     }
 
     /// Takes what was read apart.
@@ -177,19 +220,9 @@ impl EventLoop<'_> {
         let connection = &mut self.connections[index];
         connection.due -= 1;
         connection.failures = 0;
-        let tally = &mut self.tally;
-        tally.requests += 1;
-        tally.errors.status += u64::from(complete.status > 399);
-        let lengths = &mut tally.lengths;
-        lengths.bodies += complete.body;
-        lengths.kept += u64::from(complete.keep_alive);
-        lengths.not_2xx += u64::from(!(200..300).contains(&complete.status));
-        match lengths.first {
-            None => {
-                lengths.first = Some(complete.body);
-                tally.first_head = self.last.bytes().to_vec();
-            }
-            Some(first) => lengths.other += u64::from(first != complete.body),
+        let first = self.meter.tally.answered(complete.status, complete.body, complete.keep_alive);
+        if first {
+            self.meter.tally.first_head = self.last.bytes().to_vec();
         }
         if let Source::Scripted(script, _) = &self.source
             && self.keeps
@@ -197,31 +230,21 @@ impl EventLoop<'_> {
             if let Err(error) = script.response(complete.status, &connection.kept) {
                 self.failed = Some(error);
             }
+            self.shared.beat(self.index);
             connection.kept.body.clear();
         }
         if connection.due > 0 {
             return;
         }
-        tally.latency.saturating_record(self.now.saturating_sub(connection.planned));
-        if let Some(service) = &mut tally.service {
-            service.saturating_record(self.now.saturating_sub(connection.begun));
-        }
-        let first_byte = connection.first_byte.take();
-        let first = first_byte.unwrap_or(self.now);
-        tally.first_byte += Duration::from_nanos(first.saturating_sub(connection.begun));
-        tally.inside += Duration::from_nanos(self.now.saturating_sub(first));
-        let connect_begun = connection.connect_begun.take();
-        if tally.rows.len() < self.shared.settings.rows {
-            // A kept connection has no connect time; a new one counts from where it was asked for.
-            let start = connect_begun.unwrap_or(connection.begun);
-            let until = |from: u64, to: u64| Duration::from_nanos(to.saturating_sub(from));
-            tally.rows.push(Row {
-                start: Duration::from_nanos(start),
-                connect: connect_begun.map_or(Duration::ZERO, |begun| until(begun, connection.connected)),
-                wait: until(connection.written, first),
-                total: until(start, self.now),
-            });
-        }
+        let times = Times {
+            planned: connection.planned,
+            begun: connection.begun,
+            written: connection.written,
+            first_byte: connection.first_byte.take(),
+            ended: self.now,
+            connect: connection.connect_begun.take().map(|begun| (begun, connection.connected)),
+        };
+        self.meter.tally.timed(&times, self.shared.settings.rows);
     }
 
     /// After the last answer that was due.

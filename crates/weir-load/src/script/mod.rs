@@ -7,7 +7,7 @@ mod spectrum;
 mod state;
 mod values;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -78,6 +78,11 @@ impl Script {
             }
         }
         Ok(script)
+    }
+
+    /// Its file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.settings.path
     }
 
     /// Makes one thread's state: executes the file in it, then `setup` in the main state and `init` in the new one.

@@ -91,6 +91,24 @@ fn round_trips_that_nobody_fills_want_more_connections() {
 }
 
 #[test]
+fn streams_are_asked_over_as_well_as_connections() {
+    let mut seen = run(40, 40);
+    (seen.requests, seen.connections, seen.latency) = (3900, 10, Duration::from_micros(20_400));
+    seen.path = Reading::Value(PathUse { min_rtt: Duration::from_millis(20), ..PathUse::default() });
+    let most = |seen: &LoadEvidence| {
+        let said = explain(seen);
+        assert_eq!(said.holder, Some(Holder::Connections));
+        (said.verdict.evidence[0].clone(), said.verdict.advice[0].action.clone())
+    };
+    seen.streams = 8;
+    let (evidence, advice) = most(&seen);
+    assert!(evidence.starts_with("10 connections of 8 streams, "), "{evidence}");
+    // Little's law with what the server's thread could take, eight at a time over a connection.
+    let needed = (3900.0 / 0.04 * 0.0204 / 8.0_f64).ceil();
+    assert!(advice.contains(&format!("-c {needed})")), "{advice}");
+}
+
+#[test]
 fn answers_that_trickle_at_an_even_rate_are_the_paths() {
     let mut seen = run(20, 10);
     (seen.requests, seen.received) = (12, 1_250_000);

@@ -88,7 +88,8 @@ impl AbFlags {
             let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
                 match given.replace(word.clone()) {
                     None => continue,
-                    Some(_) => return Err(format!("ab takes one URL, and '{word}' is a second one")),
+                    // Not shown: it may hold what is nobody's to see.
+                    Some(_) => return Err("ab takes one URL, and this is a second one".to_owned()),
                 }
             };
             let mut rest = letters.chars();

@@ -12,6 +12,7 @@ Examples:
   weir bench http http://127.0.0.1:8080/                        10 connections for 10 s, and who held the figure
   weir bench http -t 2 -c 100 -d 30s -s post.lua URL -- a b     wrk's flags and scripts, unchanged
   weir bench http --rate 5000 -c 64 -d 30s URL                  5000 requests a second, latency from the planned time
+  weir bench http --http2 --streams 8 -c 4 URL                  HTTP/2, 8 requests at a time over each of 4 connections
   weir bench http --format wrk --latency URL                    the report as wrk prints it
   weir bench http --ab -n 10000 -c 100 -k http://host/          ab's flags, requests and report
 Closed loop (without --rate) the latency is what was measured, never \"corrected\": while a server stands still nobody asks
@@ -59,6 +60,12 @@ pub struct BenchHttp {
     /// A connection for each request.
     #[arg(long)]
     pub no_keep_alive: bool,
+    /// Ask over HTTP/2: by ALPN over TLS, else from the first byte on.
+    #[arg(long, conflicts_with_all = ["script", "no_keep_alive", "ab"])]
+    pub http2: bool,
+    /// Requests under way at a time over each connection (--http2).
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count, requires = "http2")]
+    pub streams: u32,
     /// Connect to this Unix socket; the URL says what to ask.
     #[arg(long, value_name = "PATH")]
     pub unix_socket: Option<PathBuf>,

@@ -27,7 +27,7 @@ pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
     let stop = Arc::new(AtomicBool::new(false));
     voice::on_interrupt(&stop)?;
     let head = head(&plan);
-    let outcome = match run::run(plan.settings.clone(), &stop, move || print_head(&head)) {
+    let mut outcome = match run::run(plan.settings.clone(), &stop, move || print_head(&head)) {
         Ok(outcome) => outcome,
         Err(weir_load::Error::Interrupted) => return Ok(INTERRUPTED),
         Err(error) if stop.load(Relaxed) => {
@@ -39,13 +39,19 @@ pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
     print(&plan, &outcome).context("cannot print the report")?;
     write_files(&plan, &outcome)?;
     if outcome.failed.is_none() {
-        outcome.finish()?;
+        match outcome.finish(&stop) {
+            Err(error) if stop.load(Relaxed) => {
+                voice::fatal(&error.into());
+                return Ok(INTERRUPTED);
+            }
+            finished => finished?,
+        }
     }
     match &outcome.failed {
         Some(error) => Err(anyhow!("{error}")),
         None if outcome.interrupted => Ok(INTERRUPTED),
         None if outcome.tally.requests == 0 => {
-            Err(anyhow!("no request to {} was answered", plan.settings.target.url))
+            Err(anyhow!("no request to {} was answered", figures::shown(&plan.settings.target.url)))
         }
         None => Ok(0),
     }

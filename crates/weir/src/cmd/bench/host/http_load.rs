@@ -9,10 +9,10 @@ use url::Url;
 use weir_probe::load::Load;
 use weir_transfer::Error;
 use weir_transfer::http::connection::Dial;
-use weir_transfer::http::credentials;
 use weir_transfer::http::exchange::{Client, Http, Version};
 use weir_transfer::http::proxy::Proxies;
 use weir_transfer::http::trust::Trust;
+use weir_transfer::object;
 use weir_transfer::stage_clock::StageClock;
 
 use crate::voice::Usage;
@@ -68,7 +68,7 @@ impl HttpLoad {
 
 impl Load for HttpLoad {
     fn name(&self) -> String {
-        format!("download of {} over {CONNECTIONS} connections", credentials::without(&self.url))
+        format!("download of {} over {CONNECTIONS} connections", object::shown(&self.url))
     }
 
     fn run(&self, stop: &AtomicBool) -> Result<u64, String> {

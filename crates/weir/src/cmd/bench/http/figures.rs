@@ -2,19 +2,35 @@
 
 use std::time::Duration;
 
+use url::Url;
 use weir_load::run::Outcome;
 use weir_load::script::Spectrum;
 use weir_load::settings::Ask;
+use weir_load::target::Target;
 use weir_model::load::{Holder, LoadVerdict};
 use weir_report::load::ab::{AbReport, AbRow, Failed};
 use weir_report::load::hdr::{Foot, Step};
 use weir_report::load::wrk::{Figures, WrkReport};
 use weir_report::load::{ErrorsRecord, LatencyRecord, LoadRecord, ServerRecord};
 use weir_report::schema::{self, Record, Sample, VerdictRecord};
+use weir_transfer::object;
 
 use super::plan::Plan;
 
 type Histogram = hdrhistogram::Histogram<u64>;
+
+/// A URL as it may be shown: as it was given, unless its query holds a signature or the like.
+pub fn shown(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(parsed) => {
+            let bare = object::shown(&parsed);
+            let secret = parsed.as_str().split('#').next() != Some(bare.as_str());
+            if secret { bare } else { url.to_owned() }
+        }
+        // No URL of the standard, but one that is asked for: what follows the path is nobody's to see.
+        Err(_) => url.split('?').next().unwrap_or_default().to_owned(),
+    }
+}
 
 /// The member `http`.
 pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecord {
@@ -22,9 +38,10 @@ pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecor
     let requests = tally.requests.max(1) as f64;
     let busiest = evidence.loops.iter().map(weir_model::load::Use::busy).fold(0.0, f64::max);
     LoadRecord {
-        url: settings.target.url.clone(),
+        url: shown(&settings.target.url),
         address: outcome.address.to_string(),
         connections: settings.connections,
+        streams: matches!(settings.ask, Ask::Http2(_)).then(|| settings.streams()),
         threads: settings.threads,
         requests: tally.requests,
         requests_rate: tally.requests as f64 / outcome.span.as_secs_f64().max(1e-9),
@@ -52,7 +69,7 @@ pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecor
         capacity: judged.capacity,
         script: match &settings.ask {
             Ask::Script(script) => Some(script.path.display().to_string()),
-            Ask::Same(_) => None,
+            Ask::Same(_) | Ask::Http2(_) => None,
         },
     }
 }
@@ -112,7 +129,7 @@ fn latency(of: &Histogram) -> LatencyRecord {
 pub fn wrk_head(plan: &Plan) -> WrkReport {
     let settings = &plan.settings;
     WrkReport {
-        url: settings.target.url.clone(),
+        url: shown(&settings.target.url),
         asked: settings.span.map(|span| span.as_secs()),
         threads: settings.threads,
         connections: settings.connections,
@@ -156,7 +173,7 @@ pub fn ab(plan: &Plan, outcome: &Outcome) -> AbReport {
         software: software(&tally.first_head),
         host: settings.target.host.clone(),
         port: settings.target.effective_port(),
-        path: settings.target.path.clone(),
+        path: shown_path(&settings.target),
         length: if flags.any_length { None } else { Some(tally.lengths.first.unwrap_or(0)) },
         concurrency: settings.connections,
         taken: outcome.span,
@@ -177,6 +194,16 @@ pub fn ab(plan: &Plan, outcome: &Outcome) -> AbReport {
         plain: flags.plain,
         no_percentiles: flags.no_percentiles,
     }
+}
+
+/// Path and query as they may be shown.
+fn shown_path(target: &Target) -> String {
+    let url = shown(&target.url);
+    if url == target.url {
+        return target.path.clone();
+    }
+    // What is shown is a URL of this target, with another query.
+    Target::parse(&url).map_or_else(|_| "/".to_owned(), |shown| shown.path)
 }
 
 /// Each request's times as ab has them.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use rustls::pki_types::ServerName;
 use weir_load::request::Request;
-use weir_load::settings::{Ask, ScriptSettings, Settings};
+use weir_load::settings::{Ask, Http2Settings, ScriptSettings, Settings};
 use weir_load::target::{Address, Target};
 use weir_load::wire::Tls;
 use weir_transfer::http::trust::{Clients, Trust};
@@ -16,6 +16,9 @@ use crate::voice::Usage;
 
 /// Rows that a loop keeps for `--format ab` where no number of requests bounds them: 64 MiB of them.
 const ROWS: usize = 1 << 20;
+
+/// The most requests under way over HTTP/2: each has a task and buffers of a few KiB.
+const STREAMS: u64 = 1 << 20;
 
 /// A run, and how it is told.
 pub struct Plan {
@@ -50,6 +53,16 @@ fn of_weir(bench: &BenchHttp) -> anyhow::Result<Plan> {
         None if !bench.args.is_empty() => {
             return Err(Usage("words after -- are a script's: give it by -s".to_owned()).into());
         }
+        None if bench.http2 => {
+            if u64::from(bench.connections) * u64::from(bench.streams) > STREAMS {
+                return Err(Usage(format!(
+                    "-c {} times --streams {} is above {STREAMS}: use fewer of either",
+                    bench.connections, bench.streams
+                ))
+                .into());
+            }
+            Ask::Http2(Http2Settings { request, streams: bench.streams })
+        }
         None => Ask::Same(request.bytes(&target)),
     };
     let cpus = weir_observe::cpu::available_cpus();
@@ -69,7 +82,7 @@ fn of_weir(bench: &BenchHttp) -> anyhow::Result<Plan> {
     let authorities = bench.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
     let format = if bench.voice.json { LoadFormat::Json } else { bench.format };
     let settings = Settings {
-        tls: tls(&target, &Trust { authorities, insecure: bench.insecure })?,
+        tls: tls(&target, &Trust { authorities, insecure: bench.insecure }, bench.http2)?,
         target,
         address: bench.unix_socket.clone().map(Address::Unix),
         connections: bench.connections,
@@ -95,7 +108,7 @@ fn of_ab(flags: AbFlags) -> anyhow::Result<Plan> {
     let request = flags.request(&target.path, &target.authority(), body.as_deref());
     let settings = Settings {
         // ab looks at no certificate.
-        tls: tls(&target, &Trust { authorities: None, insecure: true })?,
+        tls: tls(&target, &Trust { authorities: None, insecure: true }, false)?,
         target,
         address: None,
         connections: flags.concurrency,
@@ -134,11 +147,12 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read the body {}", path.display()))
 }
 
-fn tls(target: &Target, trust: &Trust) -> anyhow::Result<Option<Tls>> {
+fn tls(target: &Target, trust: &Trust, http2: bool) -> anyhow::Result<Option<Tls>> {
     if !target.tls {
         return Ok(None);
     }
     let name = ServerName::try_from(target.host.clone())
         .map_err(|_| Usage(format!("'{}' is not a name that a certificate can have", target.host)))?;
-    Ok(Some(Tls { config: Clients::new(trust)?.http1, name }))
+    let clients = Clients::new(trust)?;
+    Ok(Some(Tls { config: if http2 { clients.http2 } else { clients.http1 }, name }))
 }
