@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use weir_model::survey::Target;
 use weir_observe::thread::thread_cpu_now;
+use weir_tree::entry::Time;
+use weir_tree::target::Options;
+use weir_tree::{Entry, Kind, Name};
 
 use super::source::digest_cost;
 use crate::roots;
@@ -100,20 +103,22 @@ fn buffered(mut file: &File, most: u64, time: Duration, over: &AtomicBool) -> st
     Ok(thread_cpu_now().saturating_sub(cpu).as_secs_f64() / written.max(1) as f64)
 }
 
-/// Seconds for a small file: made, written, renamed as a copy does; gone before the next. `None` where it cannot be tried.
+/// Seconds for a small file, landed as a copy lands it; gone before the next. `None` where it cannot be tried.
 fn small_files(folder: &Path, time: Duration, over: &AtomicBool) -> Option<f64> {
     let content = noise(FILE);
-    let name = |kind: &str| folder.join(format!(".weir-plan-{}-{kind}", std::process::id()));
-    let (made, named) = (name("new"), name("file"));
+    let target = weir_tree::Target::open(folder, Options { create: false, ..Options::default() }).ok()?;
+    let name = Name::new(format!(".weir-plan-{}", std::process::id()).into_bytes()).ok()?;
+    let path = folder.join(name.as_path());
+    let kind = Kind::File { size: FILE as u64, sparse: false };
+    let mtime = Time::new(1, 0)?;
+    let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
     let (start, mut spent, mut count) = (Instant::now(), Duration::ZERO, 0);
     while count < FILES && start.elapsed() < time && !over.load(Relaxed) {
         let before = Instant::now();
-        let written = File::create_new(&made).and_then(|mut file| file.write_all(&content));
-        let renamed = written.and_then(|()| std::fs::rename(&made, &named));
+        let landed = target.small(&entry, &content);
         spent += before.elapsed();
-        let _ = rustix::fs::unlinkat(CWD, &made, AtFlags::empty());
-        let _ = rustix::fs::unlinkat(CWD, &named, AtFlags::empty());
-        renamed.ok()?;
+        let _ = rustix::fs::unlinkat(CWD, &path, AtFlags::empty());
+        landed.ok()?;
         count += 1;
     }
     (count > 0).then(|| spent.as_secs_f64() / f64::from(count))
