@@ -143,7 +143,12 @@ impl List {
         if whole.lanes.iter().any(|lane| lane.tcp.value().is_some()) && spent.lanes > 0 {
             self.timed(Limit::Application, spent.first_byte, "first bytes were waited for");
             self.timed(Limit::Latency, spent.connecting, "connections were being made");
-            self.timed(Limit::SenderOrPath, spent.socket_wait, "data that had not arrived were waited for");
+            // Whoever held them: no ceiling of a stage's own.
+            let waited = format!(
+                "data that had not arrived were waited for {} of the time",
+                percent(spent.socket_wait)
+            );
+            self.add(Limit::SenderOrPath, spent.socket_wait, None, waited);
         }
         if let Some(cap) = facts.rate_cap.filter(|cap| *cap > 0.0) {
             self.add(Limit::RateLimit, self.rate / cap, Some(cap), "of the rate that was allowed".to_owned());

@@ -22,7 +22,7 @@ impl Linear {
     pub fn new((low, high): (f64, f64), places: (f64, f64)) -> Linear {
         let (low, high) = (sane(low), sane(high));
         // A scale of no length would divide by zero.
-        Linear { values: (low, if high > low { high } else { low + 1.0 }), places }
+        Linear { values: (low, if high > low { high } else { 2.0 * low + 1.0 }), places }
     }
 
     /// Where a value lies.

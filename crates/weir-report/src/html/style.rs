@@ -4,7 +4,7 @@
 /// compares them).
 pub const POLICY: &str = concat!(
     "default-src 'none'; style-src 'sha256-",
-    "2U2cX19PQGEF4xVFik1bvwg6PzmmXBpBS/5VnmTBE64=",
+    "3FIqV/+lSTOpkP/onaXXLMSRWBbyBT+FNEs8oJ3OY1E=",
     "'; base-uri 'none'; form-action 'none'"
 );
 

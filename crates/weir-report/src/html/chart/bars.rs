@@ -43,17 +43,19 @@ fn draw(page: &mut Markup, canvas: Canvas, bars: &[Bar]) {
     let letters = |width: f64| (width / LETTER) as usize;
     for (index, bar) in bars.iter().enumerate() {
         let width = (x.at(bar.value) - left).max(1.0);
+        // The class of plain bars would win over a pattern.
+        let class = if bar.fill.is_some() { "area" } else { "bar" };
         if canvas.narrow {
             let top = ROW.1 * index as f64;
             let all = letters(canvas.width);
             axis::text(page, (0.0, top + 16.0), Anchor::Start, "aside", &short(&bar.name, all));
-            axis::rect(page, (0.0, top + 22.0), (width, 14.0), "bar", bar.fill);
+            axis::rect(page, (0.0, top + 22.0), (width, 14.0), class, bar.fill);
             axis::text(page, (0.0, top + 51.0), Anchor::Start, "strong", &short(&bar.words, all));
         } else {
             let middle = ROW.0 * index as f64 + 18.0;
             let name = short(&bar.name, letters(left - 12.0));
             axis::text(page, (left - 12.0, middle), Anchor::End, "aside", &name);
-            axis::rect(page, (left, middle - 11.0), (width, 14.0), "bar", bar.fill);
+            axis::rect(page, (left, middle - 11.0), (width, 14.0), class, bar.fill);
             let words = short(&bar.words, letters(right - 10.0));
             axis::text(page, (left + width + 8.0, middle), Anchor::Start, "strong", &words);
         }

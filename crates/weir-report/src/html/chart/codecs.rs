@@ -127,11 +127,17 @@ fn label(page: &mut Markup, canvas: Canvas, frame: Frame, shown: &[(&CodecRow, f
     let mut places: Vec<f64> =
         shown.iter().map(|(row, from, to)| y.at(payload(row, (from * to).sqrt())) + 4.0).collect();
     axis::spread(&mut places, 17.0, (frame.top + 4.0, frame.bottom));
+    let mut before = f64::MIN;
     for (index, ((row, from, to), place)) in shown.iter().zip(&places).enumerate() {
         let link = (from * to).sqrt();
         let at = (x.at(link), y.at(payload(row, link)));
         axis::dot(page, at, 5.0, "dot");
         if canvas.narrow {
+            // Numbers of narrow stretches would lie on each other; the legend has them all.
+            if at.0 - before < 20.0 {
+                continue;
+            }
+            before = at.0;
             axis::text(page, (at.0 - 4.0, at.1 - 9.0), Anchor::End, "strong", &format!("{}", index + 1));
         } else {
             axis::line(page, &[at, (frame.right + 6.0, place - 4.0)], "grid");

@@ -92,6 +92,10 @@ fn stage(
 impl Stage {
     /// How narrow it was: its load, or the share of the time that it held.
     fn narrowness(&self) -> Option<f64> {
+        // Who waits for data waits for whatever held them: no stage's own load.
+        if self.limit == "sender-or-path" {
+            return Some(self.held);
+        }
         if self.held >= HELD { Some(self.load.unwrap_or(0.0).max(self.held)) } else { self.load }
     }
 
@@ -105,6 +109,7 @@ impl Stage {
     fn words(&self) -> String {
         match (self.held >= HELD, self.load) {
             (true, _) => format!("held {}", percent(self.held)),
+            (false, Some(load)) if self.limit == "sender-or-path" => format!("awaited {}", percent(load)),
             (false, Some(load)) => format!("{} in use", percent(load)),
             (false, None) => "not measured".to_owned(),
         }

@@ -44,7 +44,16 @@ pub fn steps(samples: &[Sample], seconds: f64, most: usize) -> Vec<Step> {
         disk: sample.disk_rate.map(sane),
         connections: sample.connections,
     });
-    join(&each.collect::<Vec<_>>(), most)
+    let mut each: Vec<Step> = each.collect();
+    // The last window ends when the run does: of a few milliseconds the rate is chance, and would set the scale.
+    if let [.., before, last] = each.as_slice()
+        && last.to - last.from < 0.25 * (before.to - before.from)
+    {
+        let both = Step { limit: before.limit.clone(), ..joined(&[before.clone(), last.clone()]) };
+        each.truncate(each.len() - 2);
+        each.push(both);
+    }
+    join(&each, most)
 }
 
 /// At most so many steps: neighbours are joined.
