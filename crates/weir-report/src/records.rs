@@ -79,15 +79,17 @@ pub fn read(mut from: impl BufRead) -> Result<Runs, Error> {
         match parse(&line) {
             Ok(record) => replaced += u64::from(keep(&mut runs.records, record)?),
             // A record that was laid out over many lines, as `jq .` does.
-            Err(_) if number == 1 && is_opening(&line) => {
-                line.push(b'\n');
-                (&mut from)
-                    .take(LONGEST + 1 - line.len() as u64)
-                    .read_to_end(&mut line)
-                    .map_err(Error::Io)?;
-                if line.len() as u64 > LONGEST {
+            Err(cut) if number == 1 && is_opening(&line) => {
+                let mut rest = Vec::new();
+                from.by_ref().take(LONGEST).read_to_end(&mut rest).map_err(Error::Io)?;
+                if rest.is_empty() {
+                    return Err(Error::Line { number, why: cut });
+                }
+                if line.len() + rest.len() >= LONGEST as usize {
                     return Err(too_long(number));
                 }
+                line.push(b'\n');
+                line.extend(rest);
                 let why = |why| Error::Line { number, why };
                 runs.records.push(parse(&line).map_err(why)?);
                 return Ok(runs);
