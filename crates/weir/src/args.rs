@@ -105,8 +105,8 @@ impl Command {
             Command::Plan(plan) => Some(&plan.voice),
             Command::Lab(Lab { command: LabCommand::Run(run) }) => Some(&run.voice),
             Command::Bench(bench) => Some(bench.command.voice()),
-            Command::Peer | Command::Serve(_) | Command::Demo(_) | Command::Lab(_) | Command::Report(_) => None,
-            Command::Completions { .. } | Command::Man { .. } => None,
+            Command::Peer | Command::Serve(_) | Command::Demo(_) | Command::Lab(_) => None,
+            Command::Report(_) | Command::Completions { .. } | Command::Man { .. } => None,
         }
     }
 }

@@ -34,7 +34,8 @@ fn a_page_is_written_beside_its_record() {
     sandbox.write("run.json", record("a"));
     report(&sandbox, &["run.json"]).succeeds().says(&["page: run.html"]);
     let page = text(&sandbox, "run.html");
-    for part in ["Received 1.00 KB in 1.00 s", "held by", "The pipeline", "Rate over time", "buy one", "2.0 ×"]
+    for part in
+        ["Received 1.00 KB in 1.00 s", "held by", "The pipeline", "Rate over time", "buy one", "2.0 ×"]
     {
         assert!(page.contains(part), "{part}");
     }
