@@ -192,7 +192,8 @@ fn parse(line: &[u8]) -> Result<Record, String> {
     let said = |error: &serde_json::Error| escape(&error.to_string()).into_owned();
     let envelope: Envelope = match serde_json::from_slice(line) {
         Ok(envelope) => envelope,
-        Err(error) if error.is_eof() => return Err("the record is cut off".to_owned()),
+        // Cut within a number it is a wrong number to who skips it, and no end.
+        Err(error) if error.is_eof() || is_opening(line) => return Err("the record is cut off".to_owned()),
         Err(error) if error.is_data() => {
             return Err("JSON, but no record of weir's: it has no schema".to_owned());
         }
