@@ -15,6 +15,7 @@
 //! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
 //! * [`verdict`]: windows judged, added up to shares over the run.
 //! * [`load`]: what held a load test: client, server, path, or the number of connections.
+//! * [`loads`]: how near each stage was to its ceiling.
 //! * [`packets`]: what limited packets per second.
 //! * [`advice`]: what to change, and the rate that would bring.
 //!
@@ -39,6 +40,7 @@ pub mod forecast;
 mod knee;
 pub mod limit;
 pub mod load;
+pub mod loads;
 pub mod merge;
 pub mod packets;
 pub mod path;

@@ -9,6 +9,7 @@ mod bench_pps;
 mod copy;
 mod habits;
 mod plan;
+mod report;
 mod ssh;
 
 use std::ffi::OsString;
@@ -29,6 +30,7 @@ pub use bench_pps::{BenchPps, Method, Via};
 pub use copy::{Cp, Patterns};
 pub use habits::Habits;
 pub use plan::{By, Plan};
+pub use report::Report;
 pub use ssh::Ssh;
 
 /// Version and commit, as `weir --version` shows them.
@@ -77,6 +79,8 @@ pub enum Command {
     Plan(Box<Plan>),
     /// Reproduce a slow path on this machine alone, without touching its network.
     Lab(Lab),
+    /// Turn records (what --json prints) into one page with pictures, or compare two.
+    Report(Report),
     /// Measure one stage alone: codecs, ciphers, the network, HTTP servers, a host and its path.
     Bench(Bench),
     /// Print shell completions.
@@ -89,6 +93,22 @@ pub enum Command {
         /// The folder.
         folder: PathBuf,
     },
+}
+
+impl Command {
+    /// How a command that has a record speaks.
+    pub fn voice(&self) -> Option<&Voice> {
+        match self {
+            Command::Get(get) => Some(&get.voice),
+            Command::Cp(cp) => Some(&cp.voice),
+            Command::Why(why) => Some(&why.voice),
+            Command::Plan(plan) => Some(&plan.voice),
+            Command::Lab(Lab { command: LabCommand::Run(run) }) => Some(&run.voice),
+            Command::Bench(bench) => Some(bench.command.voice()),
+            Command::Peer | Command::Serve(_) | Command::Demo(_) | Command::Lab(_) => None,
+            Command::Report(_) | Command::Completions { .. } | Command::Man { .. } => None,
+        }
+    }
 }
 
 const GET_EXAMPLES: &str = "\
@@ -197,6 +217,9 @@ pub struct Voice {
     /// Say what is decided and why; twice for more.
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
+    /// Write what happened as a page with pictures into FILE; weir report makes the same of a record.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
 }
 
 /// `-j`.

@@ -38,6 +38,20 @@ pub enum BenchCommand {
     Pps(BenchPps),
 }
 
+impl BenchCommand {
+    /// How it speaks.
+    pub fn voice(&self) -> &Voice {
+        match self {
+            BenchCommand::Codec(codec) => &codec.voice,
+            BenchCommand::Cipher(cipher) => &cipher.voice,
+            BenchCommand::Net(net) => &net.voice,
+            BenchCommand::Http(http) => &http.voice,
+            BenchCommand::Host(host) => &host.voice,
+            BenchCommand::Pps(pps) => &pps.voice,
+        }
+    }
+}
+
 const BENCH_CODEC_EXAMPLES: &str = "\
 Examples:
   weir bench codec dump.sql --link 1Gbit --link 62MB/s     each codec, and what it would bring over these links

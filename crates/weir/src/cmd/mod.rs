@@ -10,6 +10,7 @@ pub mod lab;
 pub mod manual;
 pub mod peer;
 pub mod plan;
+pub mod report;
 pub mod route;
 pub mod serve;
 pub mod why;
