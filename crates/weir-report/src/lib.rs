@@ -11,6 +11,7 @@
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
 //! * [`load`]: HTTP load, also as wrk and ab print it.
 //! * [`host`]: figures of a host and the path to it; [`packets`]: packets per second.
+//! * [`memory`]: caches and memory; [`storage`]: disks and the page cache.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
@@ -30,11 +31,13 @@ pub mod escape;
 pub mod host;
 pub mod json;
 pub mod load;
+pub mod memory;
 pub mod net;
 pub mod packets;
 pub mod plan;
 pub mod progress;
 pub mod schema;
+pub mod storage;
 pub mod survey;
 pub mod terminal;
 pub mod why;
