@@ -69,8 +69,8 @@ impl Plan {
     pub fn quick() -> Plan {
         Plan {
             most: 256 << 20,
-            rounds: 1,
-            span: Duration::from_millis(6),
+            rounds: 2,
+            span: Duration::from_millis(4),
             steps: [4, 1],
             strides: vec![1, 8],
             threads: threads::usual(place::allowed().len()),

@@ -239,7 +239,11 @@ fn render_files(disk: &DiskRecord, out: &mut dyn Write) -> io::Result<()> {
     for file in &disk.files {
         let (size, rate) = (Bytes(file.bytes).to_string(), Rate(file.rate));
         match file.paced_after {
-            None => writeln!(out, "{size:>9}  fits into memory: {} at {rate}", time(file.seconds))?,
+            None => writeln!(
+                out,
+                "{size:>9}  fits, nothing waits for the disk: {} at {rate}",
+                time(file.seconds)
+            )?,
             Some(after) => writeln!(
                 out,
                 "{size:>9}  is paced after {}: {} at {rate}",
@@ -308,7 +312,7 @@ mod tests {
             "write past memory                -  O_DIRECT, 1 MiB after another",
             "sync                       1.20 ms  p99 3.40 ms of 200; 4 KiB written, until they are on the disk",
             "      1     9.00 k    1.20 ms    3.40 ms          800    1.20 ms    3.40 ms",
-            "  10.0 MB  fits into memory: 10.0 ms at 1.00 GB/s",
+            "  10.0 MB  fits, nothing waits for the disk: 10.0 ms at 1.00 GB/s",
             "  2.00 GB  is paced after 25.0 MB: 66.0 s at 30.0 MB/s",
             "not as usual: direct reads: invalid argument",
         ] {

@@ -1,8 +1,10 @@
 //! Where did writing into memory turn into writing at the disk's pace? Pure: the same curve has the same knee.
 //!
 //! A file is written as fast as it goes, and each write's end gives a point: bytes so far, seconds so far. Until
-//! too much waits in memory that is a steep line, then the kernel paces the writer, and it is a flat one. The knee is
-//! the bend of the two lines that fit the time best.
+//! too much waits in memory that is a steep line, then the kernel paces the writer, and it is a flat one. Whether there is
+//! a knee is told by the two lines that fit the time best. Where it is: before the first write that the kernel let wait. It
+//! lets a writer go on for a while after each wait, so that the lines meet somewhat early; where no write waits
+//! for long, their meeting is the knee.
 
 /// A point of the curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,10 +54,39 @@ pub fn find(points: &[Point]) -> Option<Knee> {
     };
     let tried = (2..points.len() - 2).map(|at| (at, bend(&at)));
     let (at, (_, up, flat)) = tried.min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
-    let (bytes, seconds) = (points[at].bytes, points[at].seconds);
+    let seconds = points[at].seconds;
     let lasting = last.seconds - seconds >= LASTING * (last.seconds - first.seconds);
-    let rates = (up > 0.0 && flat > SLOWER * up && lasting).then_some((1.0 / up, 1.0 / flat));
-    rates.map(|(before, after)| Knee { bytes, seconds, before, after })
+    if up <= 0.0 || flat <= SLOWER * up || !lasting {
+        return None;
+    }
+    let at = first_wait(&points, flat).unwrap_or(at);
+    let (knee, before, after) = (points[at], &points[..=at], &points[at..]);
+    let (up, flat) = (through(knee, before).0, through(knee, after).0);
+    let (bytes, seconds) = (knee.bytes, knee.seconds);
+    (up > 0.0 && flat > SLOWER * up).then(|| Knee { bytes, seconds, before: 1.0 / up, after: 1.0 / flat })
+}
+
+/// A write waits when it takes so many times what the pace gives it: what is caught up on in one wait.
+const WAIT: f64 = 4.0;
+
+/// A wait is the kernel's when writes keep to the pace, or at most to twice of it, for so many times its length: one that
+/// has another reason is followed by writes into memory.
+const KEPT: f64 = 10.0;
+const PACE: f64 = 2.0;
+
+/// The point before the first wait of a writer that is paced to `flat` seconds a byte.
+fn first_wait(points: &[Point], flat: f64) -> Option<usize> {
+    let last = points.last()?;
+    (1..points.len() - 2)
+        .find(|&at| {
+            let (before, after) = (points[at - 1], points[at]);
+            let wait = after.seconds - before.seconds;
+            let end = before.seconds + KEPT * wait;
+            let then = points[at..].iter().find(|point| point.seconds >= end).unwrap_or(last);
+            wait >= WAIT * flat * (after.bytes - before.bytes)
+                && (then.bytes - before.bytes) * flat <= PACE * (then.seconds - before.seconds)
+        })
+        .map(|at| at - 1)
 }
 
 /// Seconds a byte of the line through `bend` that fits the points best, and its squared error.
@@ -91,6 +122,26 @@ mod tests {
         let knee = find(&curve(25e6, 1e9, 30e6, 150e6, |_| 1.0)).unwrap();
         assert!((knee.bytes / 25e6 - 1.0).abs() < 0.02, "{knee:?}");
         assert!((knee.before / 1e9 - 1.0).abs() < 0.05 && (knee.after / 30e6 - 1.0).abs() < 0.05, "{knee:?}");
+    }
+
+    /// As the kernel does it: a wait of 200 ms, then writes at memory's speed until the pace is met.
+    #[test]
+    fn the_knee_is_before_the_first_wait() {
+        for knee in [13e6, 50.4e6, 100e6] {
+            let late = |at: usize| {
+                let paced = (at as f64 * 262_144.0 - knee) / 262_144.0;
+                // 30 MB/s: of 23 writes the first waits for all.
+                if paced < 0.0 || paced as usize % 23 != 0 { 0.02 } else { 22.0 }
+            };
+            let mut points = curve(knee, 1e9, 30e6, 4.0 * knee, late);
+            // One write in memory that something else held up for 60 ms.
+            if knee > 40e6 {
+                points.iter_mut().skip(20).for_each(|point| point.seconds += 0.06);
+            }
+            let found = find(&points).unwrap();
+            assert!((found.bytes / knee - 1.0).abs() < 0.03, "{found:?} for {knee}");
+            assert!((found.after / 30e6 - 1.0).abs() < 0.15, "{found:?}");
+        }
     }
 
     #[test]

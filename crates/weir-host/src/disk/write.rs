@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::mem::arena::{Arena, Pages};
 
-use super::knee::{self, Point};
+use super::knee::{self, Knee, Point};
 use super::{Buffered, Subject, Times, Waiting, since};
 
 /// Of a write into the page cache: small against any limit of dirty pages that people set, large against the system call.
@@ -50,21 +50,59 @@ pub(super) fn buffered(subject: &mut Subject<'_, '_>) -> io::Result<()> {
         if written / BLOCK as u64 % LOOK == 0 {
             dirty = dirty.max(waiting.read());
             looks.extend(subject.taken().map(|taken| (since(start), taken)));
-            if !subject.go_on() || settled(&points, subject.plan.span.as_secs_f64()) {
+            let paced =
+                Paced { looks: &looks, dirty, pacing: subject.outcome.limits.map(|limits| limits.pacing()) };
+            if !subject.go_on() || settled(&points, &paced, subject.plan.span.as_secs_f64()) {
                 break;
             }
         }
     }
     let seconds = since(start);
-    let knee = knee::find(&points);
+    let paced = Paced { looks: &looks, dirty, pacing: subject.outcome.limits.map(|limits| limits.pacing()) };
+    let knee = knee::find(&points).filter(|knee| paced.by_disk(knee));
     let rate = knee.map_or(written as f64 / seconds.max(f64::MIN_POSITIVE), |knee| knee.before);
-    let on_disk = knee.and_then(|knee| taken_after(&looks, knee.seconds));
+    let on_disk = knee.and_then(|knee| paced.taken_after(knee.seconds));
     subject.outcome.buffered = Some(Buffered { rate, knee, on_disk, dirty, bytes: written, seconds });
     Ok(())
 }
 
+/// What tells writes that are paced to a disk from those that are slow for another reason: memory that the machine has to
+/// find first, or another program.
+struct Paced<'a> {
+    /// Seconds, and the bytes that the device had taken by then.
+    looks: &'a [(f64, u64)],
+    /// The most that waited.
+    dirty: u64,
+    /// What may wait.
+    pacing: Option<f64>,
+}
+
+/// Whoever is paced writes no more than the disk takes; others may have their share of that.
+const TAKEN: f64 = 0.5;
+
+/// Pacing begins below its mark where other limits hold too; so does the count of what waits lag behind.
+const NEAR: f64 = 0.7;
+
+impl Paced<'_> {
+    fn by_disk(&self, knee: &Knee) -> bool {
+        match (self.taken_after(knee.seconds), self.pacing) {
+            (Some(taken), _) => taken >= TAKEN * knee.after,
+            // No device of its own, such as NFS: then something must wait.
+            (None, Some(pacing)) => self.dirty as f64 >= NEAR * pacing,
+            (None, None) => true,
+        }
+    }
+
+    /// Bytes a second that the device took from `from` seconds on.
+    fn taken_after(&self, from: f64) -> Option<f64> {
+        let first = self.looks.iter().find(|look| look.0 >= from)?;
+        let last = self.looks.last()?;
+        (last.0 > first.0).then(|| last.1.saturating_sub(first.1) as f64 / (last.0 - first.0))
+    }
+}
+
 /// Whether writes have been paced for longer than `span`, and most of the time.
-fn settled(points: &[Point], span: f64) -> bool {
+fn settled(points: &[Point], paced: &Paced<'_>, span: f64) -> bool {
     let end = points.last().map_or(0.0, |point| point.seconds);
     // Looking for a knee costs time, so only where the last writes were slower than all of them.
     let recent = points.iter().rev().take(2 * LOOK as usize).last();
@@ -72,14 +110,8 @@ fn settled(points: &[Point], span: f64) -> bool {
     let slow = (last.bytes - recent.bytes) / (last.seconds - recent.seconds).max(1e-9);
     end > span
         && slow < last.bytes / end
-        && knee::find(points).is_some_and(|knee| end - knee.seconds > span.max(2.0 * knee.seconds))
-}
-
-/// Bytes a second that the device took from `from` seconds on.
-fn taken_after(looks: &[(f64, u64)], from: f64) -> Option<f64> {
-    let first = looks.iter().find(|look| look.0 >= from)?;
-    let last = looks.last()?;
-    (last.0 > first.0).then(|| last.1.saturating_sub(first.1) as f64 / (last.0 - first.0))
+        && knee::find(points)
+            .is_some_and(|knee| end - knee.seconds > span.max(2.0 * knee.seconds) && paced.by_disk(&knee))
 }
 
 /// The same from the start, with a sync at the end: what a program that wants to be sure gets.

@@ -141,16 +141,6 @@ pub fn chase(lines: &[Line], steps: usize, seed: u64) {
     }
 }
 
-/// Loads from `steps` (a multiple of four) lines that are picked at random, as many at once as the processor can: the same as
-/// [`chase`], with the waiting left out. It leaves in the caches what random loads leave there.
-pub fn scatter(lines: &[Line], steps: usize, seed: u64) {
-    let count = lines.len().min(u32::MAX as usize);
-    if count > 0 && steps >= 4 {
-        // SAFETY: the picked offsets are below `count` lines, and the loop only reads.
-        unsafe { native::scatter(lines.as_ptr().cast(), count, steps / 4, seed) }
-    }
-}
-
 /// What [`chase`] does beside its loads, `steps` (a multiple of four) times: what the harness costs.
 pub fn make_addresses(steps: usize) {
     if steps >= 4 {
@@ -210,7 +200,6 @@ mod tests {
         assert_eq!(copy(&mut arena[..9], 1), 0);
         chase(&arena[..0], 100, 1);
         chase(&arena, 3, 1);
-        scatter(&arena[..0], 100, 1);
         make_addresses(0);
     }
 
@@ -220,7 +209,6 @@ mod tests {
         let arena = Arena::new(1 << 20, Pages::Small).unwrap();
         for lines in [1, 2, 3, 1000, arena.len()] {
             chase(&arena[..lines], 100_000, lines as u64);
-            scatter(&arena[..lines], 100_000, lines as u64);
         }
     }
 

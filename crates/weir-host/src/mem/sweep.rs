@@ -17,10 +17,6 @@ const PASS: f64 = 100e-6;
 /// the chase goes through it.
 const CHASE: f64 = 60e-6;
 
-/// Loads that fetch a set, at most: twice the lines of 128 MiB. Before each pass one for so many lines is loaded again.
-const FETCH: usize = 4 << 20;
-const REFETCHED: usize = 8;
-
 /// Steps that settle a set, at most, and one of so many lines before that: on its way through those a chase has seen
 /// each page table that it will need, while more of them take longer than a point may.
 const SETTLE: usize = 300_000;
@@ -141,12 +137,10 @@ impl<'a, 'b> Sweep<'a, 'b> {
 
     /// A load from random lines of a working set, in two states of the caches.
     ///
-    /// *Fetched*: before each pass some lines are loaded many at once, picked at random too, so that the caches hold as much of the set
-    /// as they can: a chain of loads by itself touches its lines so seldom that programs beside it, or other
-    /// machines on the same processor, take a shared cache away from it. (Reading all in order instead would empty
-    /// each group of lines of a cache that has to hold one line too many.) *Settled*: pass after pass, so that
-    /// the page tables of a large set are as near as they come to be. Whatever is quicker is nearer to what the
-    /// hardware does when it is left alone.
+    /// *Fetched*: everything is read in order before each pass, so that the caches hold as much of the set as they can:
+    /// a chain of loads by itself touches its lines so seldom that programs beside it, or other machines on the
+    /// same processor, take a shared cache away from it. *Settled*: pass after pass, so that the page tables of a
+    /// large set are as near as they come to be. Whatever is quicker is nearer to what the hardware does when it is left alone.
     fn latency(&mut self, lines: &[Line], round: u64) -> Latencies {
         let mut seed = round << 32;
         let mut next = || {
@@ -158,12 +152,11 @@ impl<'a, 'b> Sweep<'a, 'b> {
             kernel::chase(lines, steps, seed);
             start.elapsed().as_secs_f64() / steps as f64
         };
-        kernel::scatter(lines, (2 * lines.len()).min(FETCH), next());
+        kernel::read(lines, 1);
         let one = chase(1000, next()).max(1e-10);
         let steps = (CHASE / one) as usize / 4 * 4 + 400;
-        let refetch = (lines.len() / REFETCHED).clamp(4000, FETCH / 2 / REFETCHED);
         let fetched = self.passes(|| {
-            kernel::scatter(lines, refetch, next());
+            kernel::read(lines, 1);
             chase(steps, next())
         });
         chase((lines.len() / SETTLED).clamp(400, SETTLE), next());

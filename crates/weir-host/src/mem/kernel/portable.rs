@@ -83,23 +83,6 @@ pub(super) unsafe fn chase(base: *const u8, lines: usize, turns: usize, seed: u6
     black_box(came);
 }
 
-/// The same, but no load waits for another.
-///
-/// # Safety
-///
-/// As for [`chase`].
-pub(super) unsafe fn scatter(base: *const u8, lines: usize, turns: usize, seed: u64) {
-    let mut streams = [0, 1, 2, 3].map(|stream| mixed(seed.wrapping_mul(4).wrapping_add(stream)));
-    for _ in 0..turns {
-        for x in &mut streams {
-            *x = x.wrapping_mul(FACTOR).wrapping_add(INCREMENT);
-            let offset = ((*x >> 32) * lines as u64 >> 26) & !63;
-            // SAFETY: an offset below `lines` x 64.
-            black_box(unsafe { base.wrapping_add(offset as usize).cast::<u64>().read_volatile() });
-        }
-    }
-}
-
 /// The same without its loads.
 pub(super) fn make_addresses(turns: usize) {
     let mut streams = [1_u64, 2, 3, 4];

@@ -287,16 +287,6 @@ pub(super) unsafe fn chase(base: *const u8, lines: usize, turns: usize, seed: u6
     unsafe { steps!(base, lines, turns, seed, "mov {v}, [{t} + {v}]") }
 }
 
-/// The same, but no load waits for another.
-///
-/// # Safety
-///
-/// As for [`chase`].
-pub(super) unsafe fn scatter(base: *const u8, lines: usize, turns: usize, seed: u64) {
-    // SAFETY: as the caller vouches; each register is named.
-    unsafe { steps!(base, lines, turns, seed, "mov {v}, [{t}]") }
-}
-
 /// The same without its loads.
 pub(super) fn make_addresses(turns: usize) {
     // SAFETY: touches no memory; each register is named.

@@ -102,6 +102,23 @@ fn threads(of: &mem::ThreadsRow) -> MemoryThreadsRecord {
     }
 }
 
+/// A cache counts as smaller than the system says below this share of it: what is found is off by less.
+const SMALLER: f64 = 0.85;
+
+/// A cache of which this thread does not get all.
+fn shared(level: &Level) -> Option<String> {
+    let (found, said) = (level.size? as f64, level.system? as f64);
+    (found < SMALLER * said).then(|| {
+        format!(
+            "{} gave {:.1} MiB of the {:.1} MiB that the system says: others use it too, or its sets fill unevenly with small \
+             pages",
+            level.name,
+            found / f64::from(1 << 20),
+            said / f64::from(1 << 20)
+        )
+    })
+}
+
 /// What is not as it should be, in words.
 fn missing(plan: &Plan, found: &Found) -> Vec<String> {
     let mut missing = Vec::new();
@@ -123,6 +140,7 @@ fn missing(plan: &Plan, found: &Found) -> Vec<String> {
             last >> 20
         ));
     }
+    missing.extend(found.levels.iter().filter_map(shared));
     if found.clock.is_none() && !found.latency.is_empty() {
         missing
             .push("the clock is not known: two ways to count cycles disagree, or there is none".to_owned());
