@@ -21,7 +21,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// One slow disk at a time: they share the machine's own.
+/// One test at a time: slow disks share the machine's own, and what waits for one disk counts for the others' limits.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -113,6 +113,7 @@ fn nothing_is_left_behind() {
 
 #[test]
 fn a_tmpfs_says_what_it_has_not() {
+    let _alone = alone();
     let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return skip("no /dev/shm") };
     let sandbox = Sandbox::new();
     let folder = folder.path().display().to_string();
@@ -124,6 +125,7 @@ fn a_tmpfs_says_what_it_has_not() {
 
 #[test]
 fn a_file_system_without_nameless_files_is_said() {
+    let _alone = alone();
     let sandbox = Sandbox::new();
     if !rustix::process::geteuid().is_root() {
         return skip("only root can mount");
@@ -144,6 +146,7 @@ fn a_file_system_without_nameless_files_is_said() {
 
 #[test]
 fn places_where_nothing_can_be_measured() {
+    let _alone = alone();
     let sandbox = Sandbox::new();
     sandbox.write("file", b"");
     bench(&sandbox, &["none"]).run().fails(1, &["cannot make a file in none", "no such file"]);
@@ -163,6 +166,7 @@ fn places_where_nothing_can_be_measured() {
 
 #[test]
 fn people_get_a_page() {
+    let _alone = alone();
     let sandbox = Sandbox::new();
     let run = bench(&sandbox, &[".", "--quick", "--size", "16MiB"]).run();
     let text = String::from_utf8_lossy(&run.succeeds().stdout).into_owned();

@@ -59,7 +59,7 @@ pub fn find(points: &[Point]) -> Option<Knee> {
     if up <= 0.0 || flat <= SLOWER * up || !lasting {
         return None;
     }
-    let at = first_wait(&points, flat).unwrap_or(at);
+    let at = first_wait(&points, at, flat).unwrap_or(at);
     let (knee, before, after) = (points[at], &points[..=at], &points[at..]);
     let (up, flat) = (through(knee, before).0, through(knee, after).0);
     let (bytes, seconds) = (knee.bytes, knee.seconds);
@@ -74,10 +74,10 @@ const WAIT: f64 = 4.0;
 const KEPT: f64 = 10.0;
 const PACE: f64 = 2.0;
 
-/// The point before the first wait of a writer that is paced to `flat` seconds a byte.
-fn first_wait(points: &[Point], flat: f64) -> Option<usize> {
+/// The point before the first wait, from the bend on, of a writer that is paced to `flat` seconds a byte.
+fn first_wait(points: &[Point], bend: usize, flat: f64) -> Option<usize> {
     let last = points.last()?;
-    (1..points.len() - 2)
+    (bend + 1..points.len() - 2)
         .find(|&at| {
             let (before, after) = (points[at - 1], points[at]);
             let wait = after.seconds - before.seconds;

@@ -38,6 +38,7 @@ pub(super) fn buffered(subject: &mut Subject<'_, '_>) -> io::Result<()> {
     }
     // What others left waiting for this device must not count as ours.
     rustix::fs::syncfs(&subject.target.file)?;
+    warm(subject.room);
     let block = buffer(BLOCK)?;
     let mut waiting = Waiting::open();
     let mut looks: Vec<(f64, u64)> = Vec::new();
@@ -47,7 +48,7 @@ pub(super) fn buffered(subject: &mut Subject<'_, '_>) -> io::Result<()> {
         subject.target.file.write_all_at(block.bytes(), written)?;
         written += BLOCK as u64;
         points.push(Point { bytes: written as f64, seconds: since(start) });
-        if written / BLOCK as u64 % LOOK == 0 {
+        if (written / BLOCK as u64).is_multiple_of(LOOK) {
             dirty = dirty.max(waiting.read());
             looks.extend(subject.taken().map(|taken| (since(start), taken)));
             let paced =
@@ -64,6 +65,18 @@ pub(super) fn buffered(subject: &mut Subject<'_, '_>) -> io::Result<()> {
     let on_disk = knee.and_then(|knee| paced.taken_after(knee.seconds));
     subject.outcome.buffered = Some(Buffered { rate, knee, on_disk, dirty, bytes: written, seconds });
     Ok(())
+}
+
+/// The most memory that is touched beforehand.
+const WARM: u64 = 512 << 20;
+
+/// Touches as much memory as the page cache will want, and gives it back: a virtual machine's memory may be slow at its first
+/// touch, slower than a disk.
+fn warm(bytes: u64) {
+    let available = weir_observe::memory::memory().map_or(0, |memory| memory.available / 4);
+    let bytes = bytes.min(WARM).min(available);
+    // What cannot be had is not missed.
+    drop(Arena::new(bytes as usize, Pages::Small));
 }
 
 /// What tells writes that are paced to a disk from those that are slow for another reason: memory that the machine has to
@@ -105,7 +118,7 @@ impl Paced<'_> {
 fn settled(points: &[Point], paced: &Paced<'_>, span: f64) -> bool {
     let end = points.last().map_or(0.0, |point| point.seconds);
     // Looking for a knee costs time, so only where the last writes were slower than all of them.
-    let recent = points.iter().rev().take(2 * LOOK as usize).last();
+    let recent = points.iter().rev().take(2 * LOOK as usize).next_back();
     let (Some(recent), Some(last)) = (recent, points.last()) else { return false };
     let slow = (last.bytes - recent.bytes) / (last.seconds - recent.seconds).max(1e-9);
     end > span

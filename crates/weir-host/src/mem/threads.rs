@@ -81,7 +81,7 @@ fn together(
         return 0.0;
     }
     let start = Barrier::new(threads);
-    let rates = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let workers: Vec<_> = lines
             .chunks_exact_mut(stride)
             .take(threads)
@@ -96,8 +96,7 @@ fn together(
             })
             .collect();
         workers.into_iter().map(|worker| worker.join().unwrap_or(0.0)).sum()
-    });
-    rates
+    })
 }
 
 /// One thread's rate while all of them work.
