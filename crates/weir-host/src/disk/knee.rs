@@ -131,7 +131,7 @@ mod tests {
             let late = |at: usize| {
                 let paced = (at as f64 * 262_144.0 - knee) / 262_144.0;
                 // 30 MB/s: of 23 writes the first waits for all.
-                if paced < 0.0 || paced as usize % 23 != 0 { 0.02 } else { 22.0 }
+                if paced >= 0.0 && (paced as usize).is_multiple_of(23) { 22.0 } else { 0.02 }
             };
             let mut points = curve(knee, 1e9, 30e6, 4.0 * knee, late);
             // One write in memory that something else held up for 60 ms.
