@@ -2,8 +2,10 @@
 
 mod ab;
 mod bench;
+mod bench_disk;
 mod bench_host;
 mod bench_http;
+mod bench_mem;
 mod bench_net;
 mod bench_pps;
 mod copy;
@@ -23,8 +25,10 @@ use weir_units::{Bytes, ParseError, Rate};
 
 pub use ab::AbFlags;
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
+pub use bench_disk::BenchDisk;
 pub use bench_host::{BenchHost, Part};
 pub use bench_http::{BenchHttp, LoadFormat};
+pub use bench_mem::BenchMem;
 pub use bench_net::{BenchNet, NetLogin, Test};
 pub use bench_pps::{BenchPps, Method, Via};
 pub use copy::{Cp, Patterns};
