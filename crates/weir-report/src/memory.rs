@@ -278,7 +278,8 @@ pub(crate) fn binary(bytes: u64) -> String {
     format!("{value:.digits$} {}", NAMES[name])
 }
 
-fn nanoseconds(value: f64) -> String {
+/// `1.07 ns`.
+pub(crate) fn nanoseconds(value: f64) -> String {
     let digits = if value >= 99.95 {
         0
     } else if value >= 9.995 {

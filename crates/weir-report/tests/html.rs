@@ -135,6 +135,14 @@ fn each_kind_of_record_has_its_pictures() {
         ("bench-pps.json", &["Packets a second", "1518 bytes"]),
         ("bench-codec.json", &["Which codec on which link", "Over a link of 125 MB/s"]),
         ("bench-cipher.json", &["Ciphers on one core", "aes-256-gcm"]),
+        (
+            "bench-mem.json",
+            &["Reads by working set and stride", "system says", "L1", "by the widest loads", "512 MiB"],
+        ),
+        (
+            "bench-disk.json",
+            &["Writing and reading in order", "write and sync", "random read, cold", "100 GB"],
+        ),
         ("plan.json", &["1.00 GB over 100 MB/s by tcp", "QUICKLZ"]),
     ] {
         let page = of_gallery(record);

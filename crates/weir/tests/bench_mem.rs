@@ -54,6 +54,16 @@ fn people_get_a_table_and_the_quiet_nothing() {
 }
 
 #[test]
+fn a_page_has_the_levels_and_the_mountain() {
+    let sandbox = Sandbox::new();
+    mem(&sandbox, &["-q", "--report", "mem.html"]).run().succeeds();
+    let page = std::fs::read_to_string(sandbox.path("mem.html")).unwrap();
+    for fact in ["Caches and memory", "system says", "L1", "Reads by working set and stride", "heat h7"] {
+        assert!(page.contains(fact), "no '{fact}'");
+    }
+}
+
+#[test]
 fn an_interrupt_ends_it_with_what_there_is() {
     let sandbox = Sandbox::new();
     // Rounds enough that it cannot have ended before the signal comes: its line of progress is not shown here, so the signal

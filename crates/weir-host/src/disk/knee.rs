@@ -2,9 +2,11 @@
 //!
 //! A file is written as fast as it goes, and each write's end gives a point: bytes so far, seconds so far. Until
 //! too much waits in memory that is a steep line, then the kernel paces the writer, and it is a flat one. Whether there is
-//! a knee is told by the two lines that fit the time best. Where it is: before the first write that the kernel let wait. It
-//! lets a writer go on for a while after each wait, so that the lines meet somewhat early; where no write waits
-//! for long, their meeting is the knee.
+//! a knee, and the pace, is told by the two lines that fit the times best. Where it is, by a line a little steeper than the
+//! pace that is lowered onto the curve: it touches the point from which on the writer never again gets ahead of
+//! the pace for long. A wait before that is no knee, if what is written into memory after it outweighs it: the kernel lets
+//! writers wait early where a device's share of the limit has yet to grow (mm/page-writeback.c, `__wb_calc_thresh`), and a
+//! machine may have to find its memory first.
 
 /// A point of the curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +30,8 @@ pub struct Knee {
     pub after: f64,
 }
 
-/// After a knee writes are slower by this factor at least: what memory takes differs by less from one moment to the next.
+/// After a knee writes are slower by this factor at least, and stay so: what memory takes differs by less from one moment to the
+/// next, and so does what a disk takes.
 const SLOWER: f64 = 1.5;
 
 /// A knee has this share of the time after it at least: a last write that waited is none.
@@ -54,39 +57,26 @@ pub fn find(points: &[Point]) -> Option<Knee> {
     };
     let tried = (2..points.len() - 2).map(|at| (at, bend(&at)));
     let (at, (_, up, flat)) = tried.min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
-    let seconds = points[at].seconds;
-    let lasting = last.seconds - seconds >= LASTING * (last.seconds - first.seconds);
-    if up <= 0.0 || flat <= SLOWER * up || !lasting {
+    let lasts = |at: usize| last.seconds - points[at].seconds >= LASTING * (last.seconds - first.seconds);
+    if up <= 0.0 || flat <= SLOWER * up || !lasts(at) {
         return None;
     }
-    let at = first_wait(&points, at, flat).unwrap_or(at);
+    let at = last_ahead(&points, SLOWER / flat)?;
+    if !lasts(at) {
+        return None;
+    }
     let (knee, before, after) = (points[at], &points[..=at], &points[at..]);
     let (up, flat) = (through(knee, before).0, through(knee, after).0);
     let (bytes, seconds) = (knee.bytes, knee.seconds);
     (up > 0.0 && flat > SLOWER * up).then(|| Knee { bytes, seconds, before: 1.0 / up, after: 1.0 / flat })
 }
 
-/// A write waits when it takes so many times what the pace gives it: what is caught up on in one wait.
-const WAIT: f64 = 4.0;
-
-/// A wait is the kernel's when writes keep to the pace, or at most to twice of it, for so many times its length: one that
-/// has another reason is followed by writes into memory.
-const KEPT: f64 = 10.0;
-const PACE: f64 = 2.0;
-
-/// The point before the first wait, from the bend on, of a writer that is paced to `flat` seconds a byte.
-fn first_wait(points: &[Point], bend: usize, flat: f64) -> Option<usize> {
-    let last = points.last()?;
-    (bend + 1..points.len() - 2)
-        .find(|&at| {
-            let (before, after) = (points[at - 1], points[at]);
-            let wait = after.seconds - before.seconds;
-            let end = before.seconds + KEPT * wait;
-            let then = points[at..].iter().find(|point| point.seconds >= end).unwrap_or(last);
-            wait >= WAIT * flat * (after.bytes - before.bytes)
-                && (then.bytes - before.bytes) * flat <= PACE * (then.seconds - before.seconds)
-        })
-        .map(|at| at - 1)
+/// The point from which on no later one is reached at `rate` bytes a second or more: the first that lies highest above a line of
+/// that slope. Waits end in bursts that catch up, so points are compared with the beginning of a wait, not its end.
+fn last_ahead(points: &[Point], rate: f64) -> Option<usize> {
+    let ahead = points.iter().map(|point| point.bytes - rate * point.seconds).enumerate();
+    // `max_by` would take the last of equals.
+    ahead.rev().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
 /// Seconds a byte of the line through `bend` that fits the points best, and its squared error.
@@ -126,7 +116,7 @@ mod tests {
 
     /// As the kernel does it: a wait of 200 ms, then writes at memory's speed until the pace is met.
     #[test]
-    fn the_knee_is_before_the_first_wait() {
+    fn the_knee_is_before_the_first_wait_of_the_pace() {
         for knee in [13e6, 50.4e6, 100e6] {
             let late = |at: usize| {
                 let paced = (at as f64 * 262_144.0 - knee) / 262_144.0;
@@ -142,6 +132,54 @@ mod tests {
             assert!((found.bytes / knee - 1.0).abs() < 0.03, "{found:?} for {knee}");
             assert!((found.after / 30e6 - 1.0).abs() < 0.15, "{found:?}");
         }
+    }
+
+    /// Writes of a quarter of a megabyte at `memory`, and before each of these places a wait of so many seconds.
+    fn waits(memory: f64, waits: &[(f64, f64)], bytes: f64) -> Vec<Point> {
+        let late =
+            |written: f64| waits.iter().filter(|wait| wait.0 < written).map(|wait| wait.1).sum::<f64>();
+        let at = |written: f64| Point { bytes: written, seconds: written / memory + late(written) };
+        (0..)
+            .map(|index| f64::from(index) * 262_144.0)
+            .take_while(|written| *written <= bytes)
+            .map(at)
+            .collect()
+    }
+
+    /// What Linux 6.18 did with a device of 30 MB/s and a limit of 66 MB of its own that had not written for a while: its threshold
+    /// was 43 MB at first (a hundredth of the machine's), and writers waited from three quarters of that on; by the time they
+    /// went on it was the limit.
+    #[test]
+    fn a_limit_that_grows_has_its_knee_where_it_has_grown() {
+        let seen = [
+            (32.8e6, 0.193),
+            (33.0e6, 0.197),
+            (59.5e6, 0.201),
+            (63.7e6, 0.202),
+            (72.1e6, 0.204),
+            (72.4e6, 0.205),
+            (84.7e6, 0.201),
+            (88.9e6, 0.202),
+            (91.0e6, 0.408),
+            (109.8e6, 0.203),
+            (114.0e6, 0.204),
+            (122.4e6, 0.203),
+            (130.8e6, 0.202),
+            (139.2e6, 0.204),
+            (139.5e6, 0.204),
+        ];
+        let found = find(&waits(3e9, &seen, 147e6)).unwrap();
+        assert!((found.bytes / 59.5e6 - 1.0).abs() < 0.01, "{found:?}");
+        assert!((found.after / 28e6 - 1.0).abs() < 0.15, "{found:?}");
+    }
+
+    /// The same kernel and 20 MB/s with a limit of 16.7 MB, less than that hundredth.
+    #[test]
+    fn a_limit_that_need_not_grow_has_its_knee_at_three_quarters() {
+        let mut seen = vec![(12.58e6, 0.062), (12.85e6, 0.4), (20.97e6, 0.189)];
+        seen.extend((0..12).map(|index| (25.17e6 + 4.19e6 * f64::from(index), 0.205)));
+        let found = find(&waits(3e9, &seen, 75e6)).unwrap();
+        assert!((found.bytes / 12.58e6 - 1.0).abs() < 0.03, "{found:?}");
     }
 
     #[test]
@@ -173,6 +211,26 @@ mod tests {
             let found = found.expect("a knee");
             prop_assert!((found.bytes / knee - 1.0).abs() < 0.10, "{found:?}");
             prop_assert!((found.after / after - 1.0).abs() < 0.15, "{found:?}");
+        }
+
+        /// Paced in waits of 200 ms as the kernel does it; before, waits of all lengths that are made good for in memory.
+        #[test]
+        fn waits_before_the_knee_are_none(
+            knee in 20e6_f64..200e6,
+            pace in 10e6_f64..60e6,
+            stalls in proptest::collection::vec((0.0_f64..0.6, 0.0_f64..1.0), 0..5),
+        ) {
+            // After a stall at least twice as much is written at once as the pace would have given in its time; stalls
+            // share the first half of the way.
+            let longest = knee / 2.0 / (2.0 * SLOWER * pace) / stalls.len().max(1) as f64;
+            let mut all: Vec<(f64, f64)> =
+                stalls.iter().map(|(place, length)| (place * knee / 1.2, length * longest)).collect();
+            let wait = 0.2;
+            let burst = pace * wait;
+            all.extend((0..20).map(|index| (knee + burst * f64::from(index), wait)));
+            let found = find(&waits(2e9, &all, knee + 20.0 * burst)).expect("a knee");
+            prop_assert!((found.bytes - knee).abs() <= 0.03 * knee, "{found:?} for {knee}: {all:?}");
+            prop_assert!((found.after / pace - 1.0).abs() < 0.25, "{found:?} for {pace}");
         }
 
         #[test]

@@ -1,6 +1,7 @@
 //! What single commands add to a record, each as a part of the page. [`MEMBERS`] is the one place where a member of a record
 //! gets its pictures: a row there, and a function that takes the member as its own type.
 
+mod machine;
 mod measured;
 mod moved;
 
@@ -19,14 +20,16 @@ use crate::schema::Record;
 /// How a member is drawn.
 type Draw = fn(&mut Markup, &Value, &Record, &'static str) -> Result<(), serde_json::Error>;
 
-/// The members that have pictures: name in the record, heading, drawing. The memory mountain (`mem`) belongs here.
-const MEMBERS: [(&str, &str, Draw); 12] = [
+/// The members that have pictures: name in the record, heading, drawing.
+const MEMBERS: [(&str, &str, Draw); 14] = [
     ("http", "Requests", measured::http),
     ("net", "The path", measured::net),
     ("pps", "Packets", measured::packets),
     ("codecs", "Codecs", measured::codec_table),
     ("ciphers", "Ciphers", measured::cipher_table),
     ("host", "The host", measured::host),
+    ("mem", "Caches and memory", machine::memory),
+    ("disk", "The disk", machine::disk),
     ("plan", "The plan", moved::plan),
     ("copy", "What was measured", moved::survey),
     ("cp", "How it was copied", moved::copy),
@@ -80,6 +83,12 @@ pub fn facts(record: &Record) -> Vec<(&'static str, String, String)> {
             facts.push(("Sent again", again.to_string(), "segments".to_owned()));
         }
         facts.push(("Processor", percent(net.cpu), "of a core at this end".to_owned()));
+    }
+    if let Some(Ok(memory)) = record.extra.get("mem").map(read) {
+        facts.extend(machine::memory_facts(&memory));
+    }
+    if let Some(Ok(disk)) = record.extra.get("disk").map(read) {
+        facts.extend(machine::disk_facts(&disk));
     }
     facts
 }

@@ -4,7 +4,7 @@
 /// compares them).
 pub const POLICY: &str = concat!(
     "default-src 'none'; style-src 'sha256-",
-    "3FIqV/+lSTOpkP/onaXXLMSRWBbyBT+FNEs8oJ3OY1E=",
+    "CCHfY/fWZ2ii1oQ4Z4Kawq/M/0L7DkgjvCWfnTMgiW0=",
     "'; base-uri 'none'; form-action 'none'"
 );
 

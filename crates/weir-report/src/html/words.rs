@@ -88,6 +88,7 @@ pub fn subject(record: &Record) -> String {
         ("host", "target"),
         ("pps", "peer"),
         ("codecs", "data"),
+        ("disk", "folder"),
     ];
     named.iter().find_map(|(name, inner)| member(name, inner)).unwrap_or_default()
 }

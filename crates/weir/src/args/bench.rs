@@ -53,6 +53,8 @@ impl BenchCommand {
             BenchCommand::Net(net) => &net.voice,
             BenchCommand::Http(http) => &http.voice,
             BenchCommand::Host(host) => &host.voice,
+            BenchCommand::Mem(mem) => &mem.voice,
+            BenchCommand::Disk(disk) => &disk.voice,
             BenchCommand::Pps(pps) => &pps.voice,
         }
     }

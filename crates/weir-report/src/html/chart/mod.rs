@@ -3,6 +3,7 @@
 pub mod bars;
 pub mod codecs;
 pub mod gains;
+pub mod heat;
 pub mod lanes;
 pub mod pipeline;
 pub mod rate;

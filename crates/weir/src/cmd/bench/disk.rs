@@ -14,6 +14,7 @@ use weir_report::storage::{
 
 use super::{INTERRUPTED, Progress, outcome_of};
 use crate::args::BenchDisk;
+use crate::page;
 use crate::voice;
 
 /// Measures and reports. Returns the exit code.
@@ -119,14 +120,15 @@ fn files(found: &Found) -> Vec<FileForecastRecord> {
 
 fn print(bench: &BenchDisk, member: &DiskRecord, code: u8, span: Duration) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
+    let mut record = Record::new("bench", outcome_of(code), 0, span.as_secs_f64());
+    record.extra.insert("disk".to_owned(), serde_json::to_value(member)?);
     let printed = if bench.voice.json {
-        let mut record = Record::new("bench", outcome_of(code), 0, span.as_secs_f64());
-        record.extra.insert("disk".to_owned(), serde_json::to_value(member)?);
         json::render(&record, &mut out)
     } else if bench.voice.quiet {
         Ok(())
     } else {
         report::render(member, &mut out)
     };
-    printed.context("cannot print the figures")
+    printed.context("cannot print the figures")?;
+    page::keep(&bench.voice, &record)
 }

@@ -13,6 +13,7 @@ use weir_report::schema::Record;
 
 use super::{INTERRUPTED, Progress, outcome_of};
 use crate::args::BenchMem;
+use crate::page;
 use crate::voice;
 
 /// Measures and reports. Returns the exit code.
@@ -166,9 +167,9 @@ fn missing(plan: &Plan, found: &Found) -> Vec<String> {
 
 fn print(bench: &BenchMem, member: &MemoryRecord, code: u8, span: Duration) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
+    let mut record = Record::new("bench", outcome_of(code), 0, span.as_secs_f64());
+    record.extra.insert("mem".to_owned(), serde_json::to_value(member)?);
     let printed = if bench.voice.json {
-        let mut record = Record::new("bench", outcome_of(code), 0, span.as_secs_f64());
-        record.extra.insert("mem".to_owned(), serde_json::to_value(member)?);
         json::render(&record, &mut out)
     } else if bench.voice.quiet {
         Ok(())
@@ -179,5 +180,6 @@ fn print(bench: &BenchMem, member: &MemoryRecord, code: u8, span: Duration) -> a
         };
         report::render_levels(member, &mut out).and_then(|()| curves(&mut out))
     };
-    printed.context("cannot print the table")
+    printed.context("cannot print the table")?;
+    page::keep(&bench.voice, &record)
 }
