@@ -80,8 +80,9 @@ fn a_slow_disk_has_the_knee_and_the_rates_it_was_given() {
     let record = on(&disk, &sandbox, &["--json", "--size", "400MiB"]).run().succeeds().json();
     let found = &record["disk"];
     // Writers run free until half way between the device's background, half of its limit, and the limit
-    // (mm/page-writeback.c, `dirty_freerun_ceiling`), and what the disk takes until then comes on top.
-    let taken = number(&found["buffered"]["knee_seconds"]) * RATE;
+    // (mm/page-writeback.c, `dirty_freerun_ceiling`), and what the disk takes until then comes on top: from the background on
+    // (`wb_over_bg_thresh`), for the last third of the way.
+    let taken = number(&found["buffered"]["knee_seconds"]) * RATE / 3.0;
     let expected = 0.75 * limit as f64 + taken;
     let knee = number(&found["buffered"]["knee_bytes"]);
     assert!((knee / expected - 1.0).abs() < 0.10, "knee after {knee} bytes, expected {expected}: {found:#}");
