@@ -1,4 +1,4 @@
-//! A field of figures by two things at once, the larger the darker: rates by working set and stride. Shades are equal factors; where
+//! A field of figures by two things at once, the larger the stronger its colour: rates by working set and stride. Shades are equal factors; where
 //! there is room the figure stands in its cell.
 
 use super::super::axis::{self, Anchor, LETTER};

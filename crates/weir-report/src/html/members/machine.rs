@@ -110,7 +110,7 @@ fn mountain(page: &mut Markup, memory: &MemoryRecord) {
         words: rate,
     };
     let says = "Bytes a second that one thread reads, by the working set and by how far apart its words are: 1 is every word, by the \
-                widest loads, the others a word at a time, and what is skipped does not count. Darker is faster; figures without \
+                widest loads, the others a word at a time, and what is skipped does not count. The stronger the colour, the faster; figures without \
                 a unit are GB/s.";
     heat::render(page, "Reads by working set and stride", says, &field, table);
 }
@@ -147,7 +147,7 @@ fn conditions(memory: &MemoryRecord) -> Table {
     table.row(["clock".to_owned(), clock]);
     let loads = format!("{} of {} bytes", short(&memory.loads, 20), memory.load_bytes);
     table.row(["loads".to_owned(), loads]);
-    let huge = memory.huge_pages.map_or("not known".to_owned(), |share| percent(share));
+    let huge = memory.huge_pages.map_or("not known".to_owned(), percent);
     table.row(["memory in huge pages".to_owned(), huge]);
     let cost = &memory.overhead;
     table.row(["reading the clock".to_owned(), nanoseconds(sane(cost.clock_ns))]);
