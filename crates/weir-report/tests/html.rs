@@ -179,14 +179,14 @@ const EDGES: [f64; 9] = [0.0, -0.0, -1.0, 1e308, -1e308, 5e-324, 1e-300, 1.84467
 fn mutate(value: &mut Value, dice: &mut impl FnMut() -> usize) {
     match value {
         Value::Array(items) => {
-            if dice() % 40 == 0 {
+            if dice().is_multiple_of(40) {
                 items.truncate(dice() % 3);
             }
             items.iter_mut().for_each(|item| mutate(item, dice));
         }
         Value::Object(members) => {
             let hostile = HOSTILE[dice() % HOSTILE.len()];
-            if dice() % 20 == 0 && members.values().all(Value::is_number) {
+            if dice().is_multiple_of(20) && members.values().all(Value::is_number) {
                 members.insert(hostile.to_owned(), EDGES[dice() % EDGES.len()].into());
             }
             members
@@ -194,7 +194,7 @@ fn mutate(value: &mut Value, dice: &mut impl FnMut() -> usize) {
                 .filter(|(name, _)| *name != "schema")
                 .for_each(|(_, member)| mutate(member, dice));
         }
-        leaf if dice() % 6 == 0 => {
+        leaf if dice().is_multiple_of(6) => {
             *leaf = match (&leaf, dice() % 8) {
                 (_, 0) => Value::Null,
                 (Value::Number(_), choice) => match EDGES[(dice() + choice) % EDGES.len()] {
