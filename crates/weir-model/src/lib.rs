@@ -16,6 +16,7 @@
 //! * [`verdict`]: windows judged, added up to shares over the run.
 //! * [`load`]: what held a load test: client, server, path, or the number of connections.
 //! * [`packets`]: what limited packets per second.
+//! * [`ability`]: what a host lets weir do, and which commands cannot work without it.
 //! * [`advice`]: what to change, and the rate that would bring.
 //!
 //! ```
@@ -32,6 +33,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod ability;
 pub mod advice;
 pub mod chooser;
 pub mod evidence;

@@ -11,6 +11,7 @@
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
 //! * [`load`]: HTTP load, also as wrk and ab print it.
 //! * [`host`]: figures of a host and the path to it; [`packets`]: packets per second.
+//! * [`self_check`]: what this host lets weir do, and what each missing thing costs.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
@@ -35,6 +36,7 @@ pub mod packets;
 pub mod plan;
 pub mod progress;
 pub mod schema;
+pub mod self_check;
 pub mod survey;
 pub mod terminal;
 pub mod transactions;

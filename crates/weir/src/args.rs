@@ -9,6 +9,7 @@ mod bench_pps;
 mod copy;
 mod habits;
 mod plan;
+mod self_check;
 mod ssh;
 
 use std::ffi::OsString;
@@ -29,6 +30,7 @@ pub use bench_pps::{BenchPps, Method, Via};
 pub use copy::{Cp, Patterns};
 pub use habits::Habits;
 pub use plan::{By, Plan};
+pub use self_check::SelfCheck;
 pub use ssh::Ssh;
 
 /// Version and commit, as `weir --version` shows them.
@@ -79,6 +81,8 @@ pub enum Command {
     Lab(Lab),
     /// Measure one stage alone: codecs, ciphers, the network, HTTP servers, a host and its path.
     Bench(Bench),
+    /// Check what this host lets weir do, what each missing thing costs, and the way out.
+    SelfCheck(SelfCheck),
     /// Print shell completions.
     Completions {
         /// For which shell.

@@ -30,6 +30,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Plan(plan) => cmd::plan::run(&plan),
         Command::Lab(lab) => cmd::lab::run(&lab),
         Command::Bench(bench) => cmd::bench::run(&bench),
+        Command::SelfCheck(check) => cmd::self_check::run(&check),
         Command::Completions { shell } => cmd::manual::completions(shell),
         Command::Man { folder } => cmd::manual::pages(&folder),
     }

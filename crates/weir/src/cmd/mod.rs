@@ -11,5 +11,6 @@ pub mod manual;
 pub mod peer;
 pub mod plan;
 pub mod route;
+pub mod self_check;
 pub mod serve;
 pub mod why;
