@@ -1,6 +1,5 @@
 //! What does the kernel tell of processes: of one's own, and of other users'?
 
-use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -14,8 +13,9 @@ use crate::thread;
 /// only has to get a processor first.
 const LOOKS: u32 = 100;
 
-/// Entries of /proc that are looked at for somebody else's process. The first is most often process 1.
+/// Entries of /proc among which other users' processes are looked for, and of those the ones looked at: some milliseconds.
 const CANDIDATES: usize = 10_000;
+const SAMPLE: usize = 16;
 
 pub(super) fn own() -> Finding {
     let origin = "/proc/self/{stat,task,io} and /proc/self/task/TID/{schedstat,wchan,syscall}";
@@ -60,7 +60,13 @@ fn sleep_is_seen() -> bool {
 }
 
 pub(super) fn foreign() -> Finding {
-    let Some(pid) = somebody_else() else {
+    if std::fs::metadata("/proc/self").is_err() {
+        return Finding::missing("there is no /proc", "/proc")
+            .with_way_out("mount /proc: mount -t proc proc /proc");
+    }
+    let others = others();
+    let seen: Vec<(Pid, Seen)> = others.into_iter().filter_map(|pid| Some((pid, Seen::of(pid)?))).collect();
+    let Some((pid, first)) = seen.first() else {
         return match std::fs::metadata("/proc/1") {
             Ok(_) => Finding::ok("no other user's process is here", "/proc"),
             Err(_) => Finding::missing("other users' processes are hidden", "/proc (hidepid)").with_way_out(
@@ -68,43 +74,63 @@ pub(super) fn foreign() -> Finding {
             ),
         };
     };
-    let origin = format!("/proc/{pid}/{{stat,task,wchan,syscall,io,fd}}");
-    let public = [("stat", process::stat(pid).is_ok()), ("task", process::threads(pid).is_ok())];
-    let place = read(&format!("/proc/{pid}/wchan"));
-    let call = read(&format!("/proc/{pid}/syscall")).is_ok();
-    let private = [
-        // For whoever may not look it reads 0, as for a process that runs.
-        ("wchan", call || place.is_ok_and(|name| thread::parse_wait_channel(&name).is_some())),
-        ("syscall", call),
-        ("io", read(&format!("/proc/{pid}/io")).is_ok()),
-        ("fd", std::fs::read_dir(format!("/proc/{pid}/fd")).is_ok()),
-    ];
-    let whose = match process::owner(pid) {
-        Ok(0) => "root's".to_owned(),
-        Ok(user) => format!("user {user}'s"),
-        Err(_) => "another user's".to_owned(),
-    };
-    let (seen, hidden): (Vec<_>, Vec<_>) =
-        public.into_iter().chain(private).partition(|(_, readable)| *readable);
-    let names =
-        |files: &[(&'static str, bool)]| listed(&files.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-    match (seen.is_empty(), hidden.is_empty()) {
-        (_, true) => Finding::ok(format!("all of {whose} process {pid} can be read"), origin),
-        (true, _) => Finding::missing(format!("nothing of {whose} process {pid} can be read"), origin),
-        _ => {
-            let reading =
-                format!("of {whose} process {pid} one sees {}, not {}", names(&seen), names(&hidden));
+    let origin = "/proc/PID/{stat,task,wchan,syscall,io,fd}";
+    // Without the right to it not one is seen whole; with it there may still be some that are protected.
+    let whole = seen.iter().filter(|(_, seen)| seen.hidden.is_empty()).count();
+    match (whole, first.visible.is_empty()) {
+        (1.., _) => Finding::ok(format!("all of {whole} of {} processes looked at", seen.len()), origin),
+        (0, true) => Finding::missing(format!("nothing of {} process {pid}", whose(*pid)), origin),
+        (0, false) => {
+            let (visible, hidden) = (listed(&first.visible), listed(&first.hidden));
+            let reading = format!("of {} process {pid} one sees {visible}, not {hidden}", whose(*pid));
             Finding::limited(reading, origin)
         }
     }
 }
 
-/// A process of another user or, for root alone on a machine of root's, process 1.
-fn somebody_else() -> Option<Pid> {
+/// What can be seen of a process, by the names of files.
+struct Seen {
+    visible: Vec<&'static str>,
+    hidden: Vec<&'static str>,
+}
+
+impl Seen {
+    /// `None` when it has ended meanwhile.
+    fn of(pid: Pid) -> Option<Seen> {
+        let place = read(&format!("/proc/{pid}/wchan"));
+        let call = read(&format!("/proc/{pid}/syscall")).is_ok();
+        let files = [
+            ("stat", process::stat(pid).is_ok()),
+            ("task", process::threads(pid).is_ok()),
+            // For whoever may not look it reads 0, as for a process that runs.
+            ("wchan", call || place.is_ok_and(|name| thread::parse_wait_channel(&name).is_some())),
+            ("syscall", call),
+            ("io", read(&format!("/proc/{pid}/io")).is_ok()),
+            ("fd", std::fs::read_dir(format!("/proc/{pid}/fd")).is_ok()),
+        ];
+        process::owner(pid).ok()?;
+        let names = |wanted: bool| {
+            files.iter().filter(|(_, seen)| *seen == wanted).map(|(name, _)| *name).collect::<Vec<_>>()
+        };
+        Some(Seen { visible: names(true), hidden: names(false) })
+    }
+}
+
+fn whose(pid: Pid) -> String {
+    match process::owner(pid) {
+        Ok(0) => "root's".to_owned(),
+        Ok(user) => format!("user {user}'s"),
+        Err(_) => "another user's".to_owned(),
+    }
+}
+
+/// Some processes of other users or, for root alone on a machine of root's, of root's.
+fn others() -> Vec<Pid> {
     let own_user = rustix::process::geteuid().as_raw();
-    let numbers = std::fs::read_dir("/proc").ok()?.flatten().take(CANDIDATES);
-    let processes = numbers.filter_map(|entry| Some((Pid(entry.file_name().to_str()?.parse().ok()?), entry)));
-    let other = |entry: &std::fs::DirEntry| entry.metadata().is_ok_and(|found| found.uid() != own_user);
-    let found = processes.filter(|(_, entry)| other(entry)).map(|(pid, _)| pid).next();
-    found.or_else(|| (own_user == 0 && std::process::id() != 1).then_some(Pid(1)))
+    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten().take(CANDIDATES);
+    let processes = numbers.filter_map(|entry| Some(Pid(entry.file_name().to_str()?.parse().ok()?)));
+    let all: Vec<Pid> = processes.filter(|pid| pid.0 != std::process::id()).collect();
+    let foreign = |pid: &&Pid| process::owner(**pid).is_ok_and(|user| user != own_user);
+    let found: Vec<Pid> = all.iter().filter(foreign).take(SAMPLE).copied().collect();
+    if found.is_empty() && own_user == 0 { all.into_iter().take(SAMPLE).collect() } else { found }
 }
