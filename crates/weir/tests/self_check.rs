@@ -250,8 +250,11 @@ fn without_proc_it_still_answers() {
 
 #[test]
 fn a_probe_that_waits_for_ever_is_left_behind() {
-    if !is_root() || !Path::new("/proc/pressure/cpu").exists() {
+    if !is_root() {
         return;
+    }
+    if !Path::new("/proc/pressure/cpu").exists() {
+        return skip("there is no /proc/pressure to put something in its place");
     }
     // Whoever opens a FIFO waits for a writer.
     let script = "mkfifo tmp/fifo && mount --bind tmp/fifo /proc/pressure/cpu && exec ./weir self-check --json --timeout 0.2";

@@ -49,11 +49,12 @@ pub(super) fn congestion_controls() -> Finding {
         Err(why) => return Finding::missing(why.to_string(), origin),
     };
     let available = read("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    // Some namespaces do not show it.
-    let allowed = read("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap_or_default();
+    // Not shown in other network namespaces than the first: then only a try would tell.
+    let allowed = read("/proc/sys/net/ipv4/tcp_allowed_congestion_control").ok();
     // Who administers the network may choose any that is loaded.
     let all = capabilities(None).is_ok_and(|own| own.effective.contains(CapabilitySet::NET_ADMIN));
-    let lacking = lacking(if all { &available } else { &allowed });
+    let lacking = lacking(allowed.as_deref().filter(|_| !all).unwrap_or(&available));
+    let allowed = allowed.unwrap_or_else(|| "not told in this namespace".to_owned());
     let reading =
         format!("{default} unless another is chosen; loaded: {available}; for everybody: {allowed}");
     match lacking.is_empty() {
