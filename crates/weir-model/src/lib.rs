@@ -17,6 +17,7 @@
 //! * [`load`]: what held a load test: client, server, path, or the number of connections.
 //! * [`loads`]: how near each stage was to its ceiling.
 //! * [`packets`]: what limited packets per second.
+//! * [`ability`]: what a host lets weir do, and which commands cannot work without it.
 //! * [`advice`]: what to change, and the rate that would bring.
 //!
 //! ```
@@ -33,6 +34,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod ability;
 pub mod advice;
 pub mod chooser;
 pub mod evidence;

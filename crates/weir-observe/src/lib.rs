@@ -10,6 +10,7 @@
 //! * [`cpu`]: how busy each processor is, and how many this process may use.
 //! * [`dirty`]: how near the page cache is to the point where writers are paced to the disk.
 //! * [`disk`]: which block device holds a path, and what that device did.
+//! * [`host`]: what this host lets weir do, a probe each.
 //! * [`memory`]: the most memory this process ever held, and how much there is.
 //! * [`sock_diag`]: the TCP sockets of this network namespace, anyone's.
 //! * [`flow`]: what one of them did over a window, as sender and as receiver.
@@ -42,6 +43,7 @@ pub mod disk;
 mod error;
 pub mod flow;
 pub mod foreign_lane;
+pub mod host;
 mod lane_probe;
 mod mean;
 pub mod memory;

@@ -13,6 +13,7 @@
 //! * [`host`]: figures of a host and the path to it; [`packets`]: packets per second.
 //! * [`html`]: records as one page that needs nothing but itself; [`records`]: records from foreign bytes.
 //! * [`memory`]: caches and memory; [`storage`]: disks and the page cache.
+//! * [`self_check`]: what this host lets weir do, and what each missing thing costs.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
@@ -40,6 +41,7 @@ pub mod plan;
 pub mod progress;
 pub mod records;
 pub mod schema;
+pub mod self_check;
 pub mod storage;
 pub mod survey;
 pub mod terminal;

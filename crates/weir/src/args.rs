@@ -12,6 +12,7 @@ mod copy;
 mod habits;
 mod plan;
 mod report;
+mod self_check;
 mod ssh;
 
 use std::ffi::OsString;
@@ -35,6 +36,7 @@ pub use copy::{Cp, Patterns};
 pub use habits::Habits;
 pub use plan::{By, Plan};
 pub use report::Report;
+pub use self_check::SelfCheck;
 pub use ssh::Ssh;
 
 /// Version and commit, as `weir --version` shows them.
@@ -87,6 +89,8 @@ pub enum Command {
     Report(Report),
     /// Measure one stage alone: codecs, ciphers, the network, HTTP servers, a host and its path.
     Bench(Bench),
+    /// Check what this host lets weir do, what each missing thing costs, and the way out.
+    SelfCheck(SelfCheck),
     /// Print shell completions.
     Completions {
         /// For which shell.

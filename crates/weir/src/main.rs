@@ -35,6 +35,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Lab(lab) => cmd::lab::run(&lab),
         Command::Report(report) => cmd::report::run(&report),
         Command::Bench(bench) => cmd::bench::run(&bench),
+        Command::SelfCheck(check) => cmd::self_check::run(&check),
         Command::Completions { shell } => cmd::manual::completions(shell),
         Command::Man { folder } => cmd::manual::pages(&folder),
     }

@@ -12,5 +12,6 @@ pub mod peer;
 pub mod plan;
 pub mod report;
 pub mod route;
+pub mod self_check;
 pub mod serve;
 pub mod why;
