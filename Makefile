@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth plan-check soak soak-cp bench bench-cp fuzz deny install clean
+.PHONY: build help demo test truth plan-check soak soak-cp soak-net bench bench-cp bench-net bench-http fuzz deny install clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -48,6 +48,11 @@ soak-cp: ## cp: 10,000 bits flipped, 200 kills, ends that fall silent, 20 GB and
 	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp_strangers -- --nocapture silence
 	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test cp_memory -- --nocapture --test-threads 1
 
+soak-net: ## bench net: the whole list with iperf3 100 times over, 2000 mutated dialogues (an hour)
+	@scripts/need test
+	WEIR_SOAK=100 cargo test --release $(LOCKED) -p weir --test bench_net -- --nocapture agree
+	WEIR_SOAK=2000 cargo test --release $(LOCKED) -p weir-net --test strangers -- --nocapture mutated
+
 bench: ## weir and its peers against nginx; RUNS=5, results under bench/results/
 	@scripts/need bench
 	@$(MAKE) --no-print-directory build
@@ -57,6 +62,16 @@ bench-cp: ## weir cp, its peers and pipes built by hand, against a real sshd (ro
 	@scripts/need bench-cp
 	@$(MAKE) --no-print-directory build
 	bench/cp $(SCENARIOS)
+
+bench-net: ## weir bench net and iperf3 over loopback, interleaved; RUNS=5, SECONDS_EACH=3
+	@scripts/need test
+	@$(MAKE) --no-print-directory build
+	bench/net
+
+bench-http: ## weir bench http, wrk and ab against nginx, server and load on a processor each; RUNS=5, SCENARIOS='plain script'
+	@scripts/need bench
+	@$(MAKE) --no-print-directory build
+	bench/http $(SCENARIOS)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
 	@scripts/need fuzz

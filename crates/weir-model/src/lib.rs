@@ -14,6 +14,8 @@
 //! * [`chooser`]: which codec the next block gets, from what the run itself shows.
 //! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
 //! * [`verdict`]: windows judged, added up to shares over the run.
+//! * [`load`]: what held a load test: client, server, path, or the number of connections.
+//! * [`packets`]: what limited packets per second.
 //! * [`advice`]: what to change, and the rate that would bring.
 //!
 //! ```
@@ -36,7 +38,9 @@ pub mod evidence;
 pub mod forecast;
 mod knee;
 pub mod limit;
+pub mod load;
 pub mod merge;
+pub mod packets;
 pub mod path;
 pub mod pipeline;
 pub mod plan;

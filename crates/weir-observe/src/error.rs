@@ -65,7 +65,7 @@ pub fn reading<T>(result: Result<T, impl fmt::Display>) -> Reading<T> {
 }
 
 /// `permission denied` for the standard library's `Permission denied (os error 13)`.
-pub(crate) fn plain(cause: &io::Error) -> String {
+pub fn plain(cause: &io::Error) -> String {
     let text = cause.to_string();
     let text = text.split(" (os error ").next().unwrap_or_default();
     let mut letters = text.chars();

@@ -18,12 +18,15 @@ pub mod softnet;
 /// Message types (include/uapi/linux/rtnetlink.h).
 const NEW_LINK: u16 = 16;
 const GET_LINK: u16 = 18;
+const NEW_NEIGHBOUR: u16 = 28;
+const GET_NEIGHBOUR: u16 = 30;
 const NEW_ROUTE: u16 = 24;
 const GET_ROUTE: u16 = 26;
 const NEW_QDISC: u16 = 36;
 const GET_QDISC: u16 = 38;
 
-/// Sizes of the fixed parts: `struct rtmsg`, `struct ifinfomsg`, `struct tcmsg`.
+/// Sizes of the fixed parts: `struct ndmsg`, `struct rtmsg`, `struct ifinfomsg`, `struct tcmsg`.
+const NEIGHBOUR_FIXED: usize = 12;
 const ROUTE_FIXED: usize = 12;
 const LINK_FIXED: usize = 16;
 const QDISC_FIXED: usize = 20;
@@ -74,6 +77,15 @@ pub struct Queue {
     pub rate: Option<Rate>,
 }
 
+/// Where packets to some host go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    /// The number of the interface.
+    pub interface: u32,
+    /// The router's address, or the host's own where none is between.
+    pub address: IpAddr,
+}
+
 /// Asks the kernel's routing.
 #[derive(Debug)]
 pub struct Routing(Netlink);
@@ -89,14 +101,41 @@ impl Routing {
 
     /// The number of the interface through which packets to `peer` leave.
     pub fn interface_to(&mut self, peer: IpAddr) -> Result<u32, Error> {
+        self.route_to(peer, parse_route)
+    }
+
+    /// Where packets to `peer` go first.
+    pub fn hop_to(&mut self, peer: IpAddr) -> Result<Hop, Error> {
+        self.route_to(peer, |route| parse_hop(route, peer))
+    }
+
+    fn route_to<T>(&mut self, peer: IpAddr, parse: impl Fn(&[u8]) -> Option<T>) -> Result<T, Error> {
         let what = || format!("the route to {peer}");
         let mut found = None;
         self.0
             .ask(GET_ROUTE, false, &route_request(peer), |message| {
-                found = payload(message, NEW_ROUTE).and_then(parse_route);
+                found = payload(message, NEW_ROUTE).and_then(&parse);
             })
             .map_err(|cause| Error::unreadable(what(), cause))?;
         found.ok_or_else(|| Error::Absent(format!("{} names no interface", what())))
+    }
+
+    /// The hardware address of a neighbour, as far as the kernel has had to find it out.
+    pub fn neighbour(&mut self, interface: u32, address: IpAddr) -> Result<Vec<u8>, Error> {
+        let what = || format!("the hardware address of {address}");
+        let (family, bytes) = family_of(address);
+        let mut request = vec![0; NEIGHBOUR_FIXED];
+        request[0] = family;
+        request[4..8].copy_from_slice(&interface.to_ne_bytes());
+        // NDA_DST.
+        push_attribute(&mut request, 1, &bytes);
+        let mut found = None;
+        self.0
+            .ask(GET_NEIGHBOUR, false, &request, |message| {
+                found = payload(message, NEW_NEIGHBOUR).and_then(parse_neighbour);
+            })
+            .map_err(|cause| Error::unreadable(what(), cause))?;
+        found.ok_or_else(|| Error::Absent(format!("{} is not known", what())))
     }
 
     /// An interface as it is now.
@@ -133,14 +172,41 @@ fn payload<'a>(message: Message<'a>, kind: u16) -> Option<&'a [u8]> {
 
 /// `struct rtmsg` with `RTA_DST`, type 1.
 fn route_request(peer: IpAddr) -> Vec<u8> {
-    let (family, length, bytes) = match peer {
-        IpAddr::V4(address) => (2, 32, address.octets().to_vec()),
-        IpAddr::V6(address) => (10, 128, address.octets().to_vec()),
-    };
+    let (family, bytes) = family_of(peer);
     let mut request = vec![0; ROUTE_FIXED];
-    (request[0], request[1]) = (family, length);
+    (request[0], request[1]) = (family, 8 * bytes.len() as u8);
     push_attribute(&mut request, 1, &bytes);
     request
+}
+
+/// AF_INET or AF_INET6, and the address's bytes.
+fn family_of(address: IpAddr) -> (u8, Vec<u8>) {
+    match address {
+        IpAddr::V4(address) => (2, address.octets().to_vec()),
+        IpAddr::V6(address) => (10, address.octets().to_vec()),
+    }
+}
+
+/// `RTA_OIF` and `RTA_GATEWAY`, types 4 and 5; `None` where the router has an address of the other family (`RTA_VIA`).
+pub fn parse_hop(bytes: &[u8], peer: IpAddr) -> Option<Hop> {
+    const GATEWAY: u16 = 5;
+    const VIA: u16 = 18;
+    let mut hop = Hop { interface: parse_route(bytes)?, address: peer };
+    for (kind, value) in attributes(bytes.get(ROUTE_FIXED..)?) {
+        hop.address = match (kind, peer) {
+            (VIA, _) => return None,
+            (GATEWAY, IpAddr::V4(_)) => <[u8; 4]>::try_from(value).ok()?.into(),
+            (GATEWAY, IpAddr::V6(_)) => <[u8; 16]>::try_from(value).ok()?.into(),
+            _ => hop.address,
+        };
+    }
+    Some(hop)
+}
+
+/// `NDA_LLADDR` of a neighbour, type 2; `None` where it did not answer.
+pub fn parse_neighbour(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (_, value) = attributes(bytes.get(NEIGHBOUR_FIXED..)?).find(|(kind, _)| *kind == 2)?;
+    Some(value.to_vec())
 }
 
 /// `RTA_OIF` of a route, type 4; `None` without one, as on a route over several interfaces.

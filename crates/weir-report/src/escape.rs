@@ -21,6 +21,11 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// The same of a text of several lines, which stay lines.
+pub fn escape_lines(text: &str) -> String {
+    text.lines().map(escape).collect::<Vec<_>>().join("\n")
+}
+
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
@@ -35,6 +40,7 @@ mod tests {
     fn controls_are_written_out_and_letters_stay() {
         assert_eq!(escape("größe 漢字.iso"), "größe 漢字.iso");
         assert_eq!(escape("a\x1b[2Jb\n"), "a\\u{1b}[2Jb\\n");
+        assert_eq!(escape_lines("a\n\tb\x1b\n"), "a\n\\tb\\u{1b}");
         assert_eq!(escape("x\u{202e}gpj.exe\u{9b}"), "x\\u{202e}gpj.exe\\u{9b}");
     }
 }

@@ -7,7 +7,10 @@
 //! * [`plan`]: what `weir plan` predicts.
 //! * [`survey`]: what was measured for a copy that is planned.
 //! * [`why`]: connections and threads of another program's transfer.
+//! * [`net`]: the goodput of a path. [`transactions`]: requests and responses over it.
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
+//! * [`load`]: HTTP load, also as wrk and ab print it.
+//! * [`host`]: figures of a host and the path to it; [`packets`]: packets per second.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
@@ -24,10 +27,15 @@ pub mod chart;
 pub mod ciphers;
 pub mod codecs;
 pub mod escape;
+pub mod host;
 pub mod json;
+pub mod load;
+pub mod net;
+pub mod packets;
 pub mod plan;
 pub mod progress;
 pub mod schema;
 pub mod survey;
 pub mod terminal;
+pub mod transactions;
 pub mod why;

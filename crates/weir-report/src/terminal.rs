@@ -61,6 +61,15 @@ pub fn render_summary(record: &Record, color: bool, out: &mut dyn Write) -> io::
     Ok(())
 }
 
+/// Writes a verdict alone: of the way back, where a test went both ways.
+pub fn render_verdict(verdict: &VerdictRecord, color: bool, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", limit_line(verdict, Paint(color)))?;
+    for line in verdict.evidence.iter().take(2) {
+        writeln!(out, "  {}", escape(line))?;
+    }
+    tail(verdict).iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
 /// What was moved, and what failed.
 fn head(record: &Record, paint: Paint) -> Vec<String> {
     let moved = record.bytes > 0 || record.outcome != Outcome::Failed;

@@ -1,6 +1,11 @@
 //! The command line: one source for parsing, help, man pages and completions.
 
+mod ab;
 mod bench;
+mod bench_host;
+mod bench_http;
+mod bench_net;
+mod bench_pps;
 mod copy;
 mod habits;
 mod plan;
@@ -15,7 +20,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_lab::path::{GilbertElliott, Policer, QueueLimit, Share, ShareError};
 use weir_units::{Bytes, ParseError, Rate};
 
+pub use ab::AbFlags;
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
+pub use bench_host::{BenchHost, Part};
+pub use bench_http::{BenchHttp, LoadFormat};
+pub use bench_net::{BenchNet, NetLogin, Test};
+pub use bench_pps::{BenchPps, Method, Via};
 pub use copy::{Cp, Patterns};
 pub use habits::Habits;
 pub use plan::{By, Plan};
@@ -67,7 +77,7 @@ pub enum Command {
     Plan(Box<Plan>),
     /// Reproduce a slow path on this machine alone, without touching its network.
     Lab(Lab),
-    /// Measure one stage alone: codecs, ciphers.
+    /// Measure one stage alone: codecs, ciphers, the network, HTTP servers, a host and its path.
     Bench(Bench),
     /// Print shell completions.
     Completions {
@@ -239,6 +249,9 @@ pub struct Serve {
     /// Serve only N connections at a time; others wait.
     #[arg(long, value_name = "N")]
     pub at_once: Option<usize>,
+    /// Answer measurements too, as 'weir bench net -s' does: on port 5201 of this machine alone, or where --bench=ADDR:PORT says.
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, value_parser = parse_listen)]
+    pub bench: Option<Option<SocketAddr>>,
     /// Say less or more.
     #[command(flatten)]
     pub voice: Voice,

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
+use weir_report::escape::escape_lines;
 
 /// The exit code of bad arguments, as clap's.
 pub const USAGE: u8 = 2;
@@ -30,7 +31,7 @@ pub fn start_log(quiet: bool, verbose: u8) {
     };
     let libraries = if verbose > 2 { "debug" } else { "warn" };
     let filter = EnvFilter::new(format!(
-        "{libraries},weir={level},weir_transfer={level},weir_peer={level},weir_tree={level},weir_serve={level}"
+        "{libraries},weir={level},weir_transfer={level},weir_peer={level},weir_tree={level},weir_serve={level},weir_net={level}"
     ));
     // Set once; a second call in a test is of no interest.
     let _ = tracing_subscriber::fmt()
@@ -47,9 +48,9 @@ pub fn colours(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// The last word of a command that could not do its work.
+/// The last word of a command that could not do its work. It may hold words of a peer.
 pub fn fatal(error: &anyhow::Error) -> ExitCode {
-    let _ = writeln!(std::io::stderr(), "weir: {error:#}");
+    let _ = writeln!(std::io::stderr(), "weir: {}", escape_lines(&format!("{error:#}")));
     ExitCode::from(if error.is::<Usage>() { USAGE } else { 1 })
 }
 

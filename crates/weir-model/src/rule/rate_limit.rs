@@ -35,7 +35,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
 
 /// A limiter near its cap shows in short sleeps: 2 % are enough when the rate is there. Away from the cap (the bucket's
 /// burst, a window cut in two) a quarter is asked for, the share from which a verdict counts a limit.
-fn own_limiter(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+pub(super) fn own_limiter(window: &Window, context: &Context<'_>) -> Option<Judgement> {
     let spent = spent(window);
     let seconds = window.span.as_secs_f64();
     let got = if seconds > 0.0 { window.received as f64 / seconds } else { 0.0 };

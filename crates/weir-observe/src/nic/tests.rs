@@ -46,6 +46,25 @@ fn an_interface_is_read_with_its_kind_and_counters() {
 }
 
 #[test]
+fn the_next_hop_is_the_router_or_the_host_itself() {
+    let host = IpAddr::from([10, 0, 0, 9]);
+    let mut route = vec![0; ROUTE_FIXED];
+    push_attribute(&mut route, 4, &7_u32.to_ne_bytes());
+    assert_eq!(parse_hop(&route, host), Some(Hop { interface: 7, address: host }));
+    let mut through = route.clone();
+    push_attribute(&mut through, 5, &[10, 0, 0, 1]);
+    assert_eq!(parse_hop(&through, host), Some(Hop { interface: 7, address: [10, 0, 0, 1].into() }));
+    assert_eq!(parse_hop(&through, IpAddr::from([0_u16; 8])), None, "a gateway of another length");
+    push_attribute(&mut route, 18, &[0; 18]);
+    assert_eq!(parse_hop(&route, host), None, "a router of the other family");
+    let mut neighbour = vec![0; NEIGHBOUR_FIXED];
+    assert_eq!(parse_neighbour(&neighbour), None);
+    push_attribute(&mut neighbour, 2, &[2, 0, 0, 0, 0, 9]);
+    assert_eq!(parse_neighbour(&neighbour), Some(vec![2, 0, 0, 0, 0, 9]));
+    assert_eq!(parse_neighbour(&neighbour[..9]), None);
+}
+
+#[test]
 fn the_root_queue_tells_its_drops_and_a_shaper_its_rate() {
     let found = parse_queue(&queue("tbf", 3, ROOT), 3).unwrap();
     assert_eq!(found, Queue { kind: "tbf".into(), backlog: 1500, drops: 7, rate: Some(Rate(12_500_000.0)) });

@@ -9,6 +9,9 @@ use weir_codec::codec::{Codec, Setting};
 use weir_units::{Bytes, Rate};
 
 use super::Voice;
+use super::bench_host::BenchHost;
+use super::bench_http::BenchHttp;
+use super::bench_pps::BenchPps;
 
 /// `weir bench`.
 #[derive(Debug, Args)]
@@ -25,6 +28,14 @@ pub enum BenchCommand {
     Codec(BenchCodec),
     /// Ciphers on one core, and ssh's own through an sshd on this machine.
     Cipher(BenchCipher),
+    /// The network: TCP or UDP to a server that speaks iperf3's protocol, and what limits it; -s is such a server.
+    Net(Box<super::BenchNet>),
+    /// Load on an HTTP server: requests per second, latency, and who held the figure. Takes wrk's scripts and ab's flags.
+    Http(Box<BenchHttp>),
+    /// A host and the path to it: availability, round trips, loss, MTU, TLS, connections, latency under load, throughput.
+    Host(BenchHost),
+    /// Packets per second between two hosts, or on this one alone: what is lost, and what limits it.
+    Pps(BenchPps),
 }
 
 const BENCH_CODEC_EXAMPLES: &str = "\

@@ -2,6 +2,10 @@
 
 mod cipher;
 mod codec;
+mod host;
+mod http;
+pub mod net;
+mod pps;
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -9,12 +13,22 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use weir_measure::repeat::Speed;
 use weir_report::codecs::SpeedRecord;
+use weir_report::schema::Outcome;
 
 use crate::args::{Bench, BenchCommand, Voice};
 use crate::voice;
 
 /// SIGINT or SIGTERM came.
 const INTERRUPTED: u8 = 130;
+
+/// What the record says of a run that ends with this exit code.
+fn outcome_of(code: u8) -> Outcome {
+    match code {
+        0 => Outcome::Complete,
+        INTERRUPTED => Outcome::Partial,
+        _ => Outcome::Failed,
+    }
+}
 
 /// Data came out of a codec or cipher as other data.
 const WRONG_DATA: u8 = 3;
@@ -24,6 +38,10 @@ pub fn run(bench: &Bench) -> anyhow::Result<u8> {
     match &bench.command {
         BenchCommand::Codec(codec) => codec::run(codec),
         BenchCommand::Cipher(cipher) => cipher::run(cipher),
+        BenchCommand::Net(net) => net::run(net),
+        BenchCommand::Http(http) => http::run(http),
+        BenchCommand::Host(host) => host::run(host),
+        BenchCommand::Pps(pps) => pps::run(pps),
     }
 }
 
@@ -49,11 +67,18 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
+impl Progress {
+    /// Takes the line away, before something else is printed.
+    fn clear(&self) {
         if self.shown {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use weir_serve::{Config, Content, Server, TlsSource};
 
+use super::bench;
 use crate::args::Serve;
 use crate::voice;
 
@@ -15,6 +16,11 @@ use crate::voice;
 pub fn run(serve: &Serve) -> anyhow::Result<u8> {
     voice::start_log(serve.voice.quiet, serve.voice.verbose);
     let server = Server::bind(config(serve))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let bench = match serve.bench {
+        Some(listen) => Some(bench::net::server::beside(listen, serve.voice.quiet, Arc::clone(&stop))?),
+        None => None,
+    };
     if let (Some(path), Some(pem)) = (&serve.save_cert, server.certificate_pem()) {
         std::fs::write(path, pem).with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -24,10 +30,13 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
             let scheme = if serve.tls || serve.cert.is_some() { "https" } else { "http" };
             writeln!(stdout, "serving {} at {scheme}://{address}/", serve.root.display())?;
         }
+        for place in bench.iter().flat_map(|(places, _)| places) {
+            writeln!(stdout, "answering weir bench net and iperf3 at {place}")?;
+        }
         stdout.flush()?;
     }
-    let stop = Arc::new(AtomicBool::new(false));
     voice::on_interrupt(&stop)?;
+    let answers = bench.map(|(_, answer)| std::thread::spawn(answer));
     let shutdown = server.shutdown();
     std::thread::spawn(move || {
         while !stop.load(Relaxed) {
@@ -36,6 +45,10 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
         shutdown.stop();
     });
     server.run();
+    // Tests that run are told to end.
+    if let Some(answers) = answers {
+        let _ = answers.join();
+    }
     Ok(0)
 }
 

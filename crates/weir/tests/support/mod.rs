@@ -4,6 +4,7 @@
 
 mod dice;
 mod expect;
+pub(crate) mod net;
 mod object;
 mod relay;
 mod runner;

@@ -1,6 +1,7 @@
-//! Is the connection paced at a rate that someone set (SO_MAX_PACING_RATE)?
+//! Is the sender held at a rate that someone set: its own limit, or a pacing of its socket (SO_MAX_PACING_RATE)?
 //!
-//! Convicts when all of these hold:
+//! Convicts when weir's own sender slept for its limit (`bench net -b`), as [`super::super::rate_limit`] does of a receiver;
+//! else when all of these hold:
 //! 1. a largest pacing rate is set on the socket, and the kernel paces at it (95 %);
 //! 2. data wait unsent, and acknowledgements come at 85 % of it or more: headers and whole segments take the rest.
 //!
@@ -11,12 +12,13 @@
 
 use super::flow::{Flow, by_flow};
 use crate::evidence::Window;
+use crate::rule::rate_limit::own_limiter;
 use crate::rule::{Context, Judgement};
 use crate::words::rate;
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    by_flow(window, context, judge_flow)
+    own_limiter(window, context).unwrap_or_else(|| by_flow(window, context, judge_flow))
 }
 
 fn judge_flow(flow: &Flow<'_>) -> Judgement {

@@ -1,0 +1,360 @@
+//! One thread's loop: its share of the connections, one epoll, one answer after another.
+//!
+//! What a request costs here is one write, one read, and a part of one wait. Sockets are registered once, edge-triggered:
+//! a level-triggered wait would ask each socket again after it was served, and switching between "may I write" and "may I
+//! read" would cost two more system calls a request. An edge is enough, because a read that fills less than the buffer
+//! emptied the socket, and a write is only waited for after one that did not fit.
+
+mod connecting;
+mod exchange;
+mod waking;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+use rustix::time::{TimerfdClockId, TimerfdFlags};
+
+use crate::answer::LastHead;
+use crate::connection::{Connection, Phase};
+use crate::error::Error;
+use crate::gathering::Gathering;
+use crate::meter::{Measured, Meter, SAMPLE};
+use crate::schedule::Schedule;
+use crate::script::ScriptThread;
+use crate::settings::Settings;
+use crate::tally::Tally;
+use crate::target::Address;
+use connecting::Failure;
+
+/// What is read at once: most answers whole, and a quarter of an L2 cache.
+const BUFFER: usize = 256 << 10;
+
+/// Events taken from one wait.
+const EVENTS: usize = 512;
+
+/// The event of the timer that paces `--rate`; no connection has this number.
+const TIMER: u64 = u64::MAX;
+
+/// Sockets whose round trip is asked for at the end.
+const PATHS: usize = 16;
+
+/// Nanoseconds after which a round over the events reads no further connection: what is left comes next round, after time-outs,
+/// the end of the time and `--rate` have been looked at. A tenth of a tick, and more than a round of small answers takes.
+const ROUND: u64 = SAMPLE / 10;
+
+/// What all loops of a run share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) start: Instant,
+    /// The measured time, nanoseconds since `start`.
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) stop: AtomicBool,
+    /// Requests granted so far (`-n`).
+    pub(crate) granted: AtomicU64,
+    /// When each loop was last seen to go on, nanoseconds since `start`.
+    pub(crate) beats: Vec<AtomicU64>,
+    /// What each loop had counted a moment ago, for when its script does not return.
+    pub(crate) published: Vec<Mutex<Option<Tally>>>,
+}
+
+/// Where a loop's requests come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// Always these bytes; so many requests in them.
+    Same(Vec<u8>, usize),
+    /// What the script's `request()` gives each time.
+    Scripted(ScriptThread, usize),
+    /// Always these bytes, which a script made that has no more to say; its state is kept for `done()`.
+    Kept(Vec<u8>, usize, ScriptThread),
+}
+
+/// A path as the kernel saw it, from one connection.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PathSeen {
+    /// The smallest round trip.
+    pub min_rtt: Duration,
+    /// The smoothed one at the end. A server's delayed acknowledgements are part of it.
+    pub rtt: Duration,
+    /// Segments sent again.
+    pub retransmits: u64,
+}
+
+/// What a loop did.
+pub(crate) struct LoopReport {
+    pub(crate) measured: Measured,
+    pub(crate) paths: Vec<PathSeen>,
+    pub(crate) script: Option<ScriptThread>,
+    pub(crate) failed: Option<Error>,
+}
+
+impl Shared {
+    /// A loop's meter.
+    pub(crate) fn meter(&self) -> Meter {
+        Meter::new(self.from, self.to, self.settings.timeout, self.settings.rate.is_some())
+    }
+
+    /// A loop's part of the plan. Loops take turns: the plan as a whole is even.
+    pub(crate) fn schedule(&self, index: usize) -> Option<Schedule> {
+        let (rate, threads) = (self.settings.rate?, f64::from(self.settings.threads));
+        Some(Schedule::new((1e9 * index as f64 / rate) as u64, rate / threads))
+    }
+
+    /// A loop goes on: none of the script's functions holds it.
+    pub(crate) fn beat(&self, index: usize) {
+        self.beats[index].store(self.now(), Relaxed);
+    }
+
+    /// Nanoseconds since the run's start.
+    pub(crate) fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// Takes one of the requests that are to be made (`-n`), while there are any.
+    pub(crate) fn grant(&self) -> bool {
+        self.settings.requests.is_none_or(|most| self.granted.fetch_add(1, Relaxed) < most)
+    }
+}
+
+impl LoopReport {
+    /// Of a loop that could not be made.
+    pub(crate) fn failed(error: Error) -> LoopReport {
+        LoopReport {
+            measured: Measured {
+                tally: Tally::new(false),
+                wall: Duration::ZERO,
+                cpu: Duration::ZERO,
+                runqueue: None,
+            },
+            paths: Vec::new(),
+            script: None,
+            failed: Some(error),
+        }
+    }
+}
+
+pub(crate) struct EventLoop<'a> {
+    shared: &'a Shared,
+    index: usize,
+    address: Address,
+    epoll: OwnedFd,
+    connections: Vec<Connection>,
+    source: Source,
+    /// Answers are kept for the script's `response()`.
+    keeps: bool,
+    buffer: Vec<u8>,
+    last: LastHead,
+    meter: Meter,
+    schedule: Option<Schedule>,
+    timer: Option<OwnedFd>,
+    armed: u64,
+    /// Connections that wait for a request's time to come.
+    idle: VecDeque<usize>,
+    wakes: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Connections that have more to be read than one turn takes.
+    unread: VecDeque<usize>,
+    /// When this round over the events began.
+    round: u64,
+    now: u64,
+    active: usize,
+    gathering: Gathering,
+    failed: Option<Error>,
+}
+
+impl<'a> EventLoop<'a> {
+    pub(crate) fn new(
+        shared: &'a Shared,
+        index: usize,
+        connections: usize,
+        address: Address,
+        source: Source,
+    ) -> Result<EventLoop<'a>, Error> {
+        let epoll =
+            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| Error::system("make an epoll", e))?;
+        let schedule = shared.schedule(index);
+        let timer = schedule.is_some().then(|| timer(&epoll)).transpose()?;
+        Ok(EventLoop {
+            shared,
+            index,
+            address,
+            epoll,
+            connections: (0..connections).map(|_| Connection::new()).collect(),
+            keeps: matches!(&source, Source::Scripted(script, _) if script.wants_answers()),
+            source,
+            buffer: vec![0; BUFFER],
+            last: LastHead::default(),
+            meter: shared.meter(),
+            schedule,
+            timer,
+            armed: u64::MAX,
+            idle: VecDeque::new(),
+            wakes: BinaryHeap::new(),
+            unread: VecDeque::new(),
+            round: 0,
+            now: 0,
+            active: connections,
+            gathering: Gathering::default(),
+            failed: None,
+        })
+    }
+
+    /// Runs until the time is over, the requests are all made, or someone says stop.
+    pub(crate) fn run(mut self) -> LoopReport {
+        // The kernel rounds sleeps up by 50 us for company's sake; here that is half of what is slept or more.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
+        self.now = self.clock_now();
+        if self.shared.from == 0 {
+            self.meter.begin(self.now);
+        }
+        for index in 0..self.connections.len() {
+            self.open(index);
+        }
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
+        while !self.is_over() {
+            let timeout = self.wait_at_most();
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(cause) => {
+                    self.failed = Some(Error::system("wait for events", cause));
+                    break;
+                }
+            }
+            self.now = self.clock_now();
+            self.round = self.now;
+            for event in &events {
+                self.handle(event.data.u64(), event.flags);
+                if self.is_over() {
+                    break;
+                }
+            }
+            self.read_on();
+            self.wake();
+            self.dispatch();
+            if self.now >= self.meter.next_tick() {
+                self.look_around();
+            }
+            if let Some(moment) = self.gathering.moment().filter(|_| self.unread.is_empty()) {
+                let moment = Timespec { tv_sec: 0, tv_nsec: moment.subsec_nanos().into() };
+                // Ended early by a signal, it has done no harm.
+                let _ = rustix::thread::nanosleep(&moment);
+            }
+        }
+        self.report()
+    }
+
+    fn clock_now(&self) -> u64 {
+        self.shared.now()
+    }
+
+    fn is_over(&self) -> bool {
+        self.now >= self.meter.to
+            || self.active == 0
+            || self.failed.is_some()
+            || self.shared.stop.load(Relaxed)
+            || matches!(&self.source, Source::Scripted(script, _) if script.said_stop())
+    }
+
+    fn wait_at_most(&self) -> Timespec {
+        if !self.unread.is_empty() {
+            return Timespec { tv_sec: 0, tv_nsec: 0 };
+        }
+        let wake = self.wakes.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+        let until = self.meter.next_tick().min(wake).min(self.meter.to).saturating_sub(self.now);
+        // Whole milliseconds, rounded up: epoll_wait counts in no smaller ones, and what is early would wait again.
+        let millis = until.div_ceil(1_000_000);
+        Timespec { tv_sec: (millis / 1000) as i64, tv_nsec: (millis % 1000 * 1_000_000) as _ }
+    }
+
+    fn handle(&mut self, number: u64, flags: epoll::EventFlags) {
+        if number == TIMER {
+            self.armed = u64::MAX;
+            if let Some(timer) = &self.timer {
+                let _ = rustix::io::read(timer, &mut [0; 8]);
+            }
+            return;
+        }
+        let index = number as usize;
+        // The end of the stream may have come with its last bytes: then no other event tells of it.
+        let ended =
+            flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::RDHUP | epoll::EventFlags::ERR);
+        let readable = ended || flags.contains(epoll::EventFlags::IN);
+        match self.connections[index].phase {
+            Phase::Connecting => self.go_on_connecting(index),
+            Phase::Sending => {
+                if flags.contains(epoll::EventFlags::OUT) {
+                    self.send(index);
+                }
+                if readable && matches!(self.connections[index].phase, Phase::Sending | Phase::Waiting) {
+                    self.read(index, ended);
+                }
+            }
+            Phase::Waiting | Phase::Ready | Phase::Delayed if readable => self.read(index, ended),
+            _ => {}
+        }
+    }
+
+    /// What is done ten times a second: time-outs, samples, the begin of the measured time.
+    fn look_around(&mut self) {
+        self.meter.tick(self.now);
+        let timeout = u64::try_from(self.shared.settings.timeout.as_nanos()).unwrap_or(u64::MAX);
+        for index in 0..self.connections.len() {
+            let since = self.connections[index].waits_since();
+            if since.is_some_and(|since| self.now.saturating_sub(since) > timeout) {
+                self.fail(index, Failure::Timeout);
+            }
+        }
+        // An open loop asks when it is time.
+        if let Some((requests, elapsed)) = self.meter.sample(self.now)
+            && self.schedule.is_none()
+        {
+            self.gathering.tick(requests, elapsed, self.connections.len());
+        }
+        if matches!(self.source, Source::Scripted(..))
+            && let Ok(mut published) = self.shared.published[self.index].lock()
+        {
+            *published = Some(self.meter.tally.clone());
+        }
+        self.shared.beat(self.index);
+    }
+
+    fn report(self) -> LoopReport {
+        let now = self.clock_now();
+        let wires = self.connections.iter().filter_map(|connection| connection.wire.as_ref());
+        let paths =
+            wires.filter(|_| matches!(self.address, Address::Tcp(_))).take(PATHS).filter_map(path_seen);
+        let paths = paths.collect();
+        let unsent = self.schedule.as_ref().map_or(0, |schedule| schedule.behind(now.min(self.meter.to)));
+        let script = match self.source {
+            Source::Scripted(script, _) | Source::Kept(_, _, script) => Some(script),
+            Source::Same(..) => None,
+        };
+        LoopReport { measured: self.meter.end(now, unsent), paths, script, failed: self.failed }
+    }
+}
+
+fn timer(epoll: &OwnedFd) -> Result<OwnedFd, Error> {
+    let make = || {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        epoll::add(epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
+        Ok(timer)
+    };
+    make().map_err(|cause: rustix::io::Errno| Error::system("make a timer", cause))
+}
+
+/// What the kernel knows of a socket's path.
+pub(crate) fn path_seen(socket: &impl AsFd) -> Option<PathSeen> {
+    let info = weir_observe::tcp_info::read(socket.as_fd()).ok()?;
+    Some(PathSeen {
+        min_rtt: info.min_rtt?,
+        rtt: info.rtt?,
+        retransmits: info.total_retrans.map_or(0, u64::from),
+    })
+}

@@ -1,0 +1,139 @@
+//! A connection's making and ending, and what failures cost.
+
+use std::cmp::Reverse;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::epoll;
+
+use super::EventLoop;
+use crate::connection::{Phase, backoff};
+use crate::wire::{Progress, Wire};
+
+/// Why a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    Connect,
+    Read,
+    Write,
+    Timeout,
+}
+
+impl EventLoop<'_> {
+    /// Opens a connection, if there is something left to ask.
+    pub(super) fn open(&mut self, index: usize) {
+        if !self.grant(index) {
+            return self.retire(index);
+        }
+        let connection = &mut self.connections[index];
+        connection.answer.reset();
+        connection.connect_begun = Some(self.now);
+        connection.phase = Phase::Connecting;
+        let opened = Wire::connect(&self.address, self.shared.settings.tls.as_ref()).and_then(|wire| {
+            let interest = epoll::EventFlags::IN
+                | epoll::EventFlags::OUT
+                | epoll::EventFlags::RDHUP
+                | epoll::EventFlags::ET;
+            epoll::add(&self.epoll, wire.as_fd(), epoll::EventData::new_u64(index as u64), interest)?;
+            Ok(wire)
+        });
+        match opened {
+            Ok(wire) => connection.wire = Some(wire),
+            Err(_) => self.fail(index, Failure::Connect),
+        }
+    }
+
+    pub(super) fn go_on_connecting(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let Some(wire) = &mut connection.wire else { return };
+        match wire.open() {
+            Ok(Progress::Waiting) => {}
+            Ok(Progress::Ready) => {
+                self.now = self.clock_now();
+                let connection = &mut self.connections[index];
+                connection.connected = self.now;
+                let took = self.now.saturating_sub(connection.connect_begun.unwrap_or(self.now));
+                self.meter.tally.connect.saturating_record(took);
+                self.meter.tally.connecting += Duration::from_nanos(took);
+                self.ready(index);
+            }
+            Err(_) => self.fail(index, Failure::Connect),
+        }
+    }
+
+    /// Whether the connection may make a request.
+    pub(super) fn grant(&mut self, index: usize) -> bool {
+        let connection = &mut self.connections[index];
+        connection.granted = connection.granted || self.shared.grant();
+        connection.granted
+    }
+
+    pub(super) fn retire(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if connection.phase != Phase::Retired {
+            connection.phase = Phase::Retired;
+            connection.wire = None;
+            self.active -= 1;
+        }
+    }
+
+    /// After an answer that ends the connection. Answers that were still due on it will not come.
+    pub(super) fn reopen_after_answer(&mut self, index: usize) {
+        let lost = self.connections[index].due as u64;
+        self.meter.tally.errors.read += lost;
+        self.reopen(index);
+    }
+
+    pub(super) fn reopen(&mut self, index: usize) {
+        self.close(index);
+        self.open(index);
+    }
+
+    pub(super) fn close(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        // epoll forgets a socket that is closed.
+        connection.wire = None;
+        connection.due = 0;
+        connection.unread = None;
+        connection.kept.body.clear();
+        if connection.phase == Phase::Ready {
+            self.idle.retain(|other| *other != index);
+        }
+        connection.phase = Phase::Closed;
+    }
+
+    /// The peer has closed its end.
+    pub(super) fn ended(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if connection.due == 0 {
+            return self.reopen(index);
+        }
+        match connection.answer.end() {
+            Some(complete) => {
+                self.answered(index, complete);
+                if self.failed.is_none() {
+                    self.reopen_after_answer(index);
+                }
+            }
+            None => self.fail(index, Failure::Read),
+        }
+    }
+
+    pub(super) fn fail(&mut self, index: usize, failure: Failure) {
+        let errors = &mut self.meter.tally.errors;
+        match failure {
+            Failure::Connect => errors.connect += 1,
+            Failure::Read => errors.read += 1,
+            Failure::Write => errors.write += 1,
+            Failure::Timeout => errors.timeout += 1,
+        }
+        let connection = &mut self.connections[index];
+        connection.failures += 1;
+        connection.granted = false;
+        self.close(index);
+        let connection = &mut self.connections[index];
+        // Never from within: a server that refuses at once would make this a recursion.
+        connection.wake_at = self.now + backoff(connection.failures);
+        self.wakes.push(Reverse((connection.wake_at, index)));
+    }
+}

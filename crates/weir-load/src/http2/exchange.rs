@@ -1,0 +1,112 @@
+//! One request and its answer over a stream.
+
+use std::fmt::Write;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use h2::{Error, Reason};
+
+use super::Hub;
+use super::session::Session;
+use crate::tally::Times;
+
+/// A whole answer.
+struct Answer {
+    head: http::response::Parts,
+    body: u64,
+    /// When the request was with the connection, and when the answer's head had come.
+    written: u64,
+    first_byte: u64,
+}
+
+/// Asks once and counts what comes of it. `planned`: when it should have been asked.
+pub(super) async fn ask(hub: &Rc<Hub>, session: &Rc<Session>, planned: Option<u64>) {
+    let mut begun = None;
+    let mut again = true;
+    loop {
+        let Some(lease) = session.lease(hub).await else { return };
+        let begun = *begun.get_or_insert_with(|| hub.now());
+        let received = session.received();
+        match tokio::time::timeout(hub.timeout(), exchange(hub, lease.client)).await {
+            Ok(Ok(answer)) => {
+                session.answered();
+                return count(hub, &answer, (planned.unwrap_or(begun), begun), lease.connect);
+            }
+            Ok(Err(error)) => {
+                if !error.is_reset() {
+                    session.forget(lease.generation);
+                }
+                // Once: a server that never takes it would be asked for ever.
+                if std::mem::take(&mut again) && is_unprocessed(&error) {
+                    continue;
+                }
+                session.failed();
+                hub.meter.borrow_mut().tally.errors.read += 1;
+            }
+            Err(_) => {
+                // A connection over which nothing came at all is replaced, as in HTTP/1.1; a slow stream is only given up.
+                if session.received() == received {
+                    session.forget(lease.generation);
+                }
+                session.failed();
+                hub.meter.borrow_mut().tally.errors.timeout += 1;
+            }
+        }
+        return;
+    }
+}
+
+/// The server says that it has not looked at the request: it ended the connection in order, or has too many streams (RFC 9113
+/// section 8.7).
+fn is_unprocessed(error: &Error) -> bool {
+    match error.reason() {
+        Some(Reason::NO_ERROR) => error.is_go_away() && error.is_remote(),
+        Some(Reason::REFUSED_STREAM) => error.is_reset(),
+        _ => false,
+    }
+}
+
+async fn exchange(hub: &Hub, mut client: SendRequest<Bytes>) -> Result<Answer, Error> {
+    let question = &hub.question;
+    let (answer, mut stream) = client.send_request(question.head.clone(), question.body.is_none())?;
+    if let Some(body) = &question.body {
+        stream.send_data(body.clone(), true)?;
+    }
+    let written = hub.now();
+    let (head, mut content) = answer.await?.into_parts();
+    let first_byte = hub.now();
+    let mut body = 0;
+    while let Some(piece) = content.data().await {
+        let length = piece?.len();
+        body += length as u64;
+        content.flow_control().release_capacity(length)?;
+    }
+    Ok(Answer { head, body, written, first_byte })
+}
+
+fn count(hub: &Hub, answer: &Answer, (planned, begun): (u64, u64), connect: Option<(u64, u64)>) {
+    let ended = hub.now();
+    let tally = &mut hub.meter.borrow_mut().tally;
+    if tally.answered(answer.head.status.as_u16(), answer.body, true) {
+        tally.first_head = told(&answer.head).into_bytes();
+    }
+    let times = Times {
+        planned,
+        begun,
+        written: answer.written,
+        first_byte: Some(answer.first_byte),
+        ended,
+        connect,
+    };
+    tally.timed(&times, hub.shared.settings.rows);
+}
+
+/// The head in HTTP/1.1's words, for reports that show a part of it.
+fn told(head: &http::response::Parts) -> String {
+    let mut text = format!("HTTP/1.1 {} \r\n", head.status.as_u16());
+    for (name, value) in &head.headers {
+        let _ = write!(text, "{name}: {}\r\n", String::from_utf8_lossy(value.as_bytes()));
+    }
+    text + "\r\n"
+}

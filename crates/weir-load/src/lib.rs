@@ -1,0 +1,59 @@
+//! HTTP load: how many requests a server answers, how fast, and who held the figure.
+//!
+//! * [`target`]: a URL's parts, and the addresses behind them.
+//! * [`settings`]: what a run is asked to do; [`request`]: the bytes that are sent.
+//! * [`run`]: from the settings to the outcome. Each thread has a loop of its own (epoll, one write and one read a request)
+//!   over its share of the connections; over HTTP/2 the loop is a runtime's, with the `h2` crate.
+//! * [`answer`]: where an answer ends, without allocating.
+//! * [`schedule`]: when each request is due in an open loop.
+//! * [`tally`]: what was counted, latency in histograms; closed-loop latency is what was measured, never "corrected".
+//! * [`script`]: scripts of wrk's Lua interface.
+//!
+//! What held the figure is `weir_model::load`'s to say, from [`run::Outcome::evidence`]. Nothing here prints, but scripts may.
+//!
+//! ```no_run
+//! use std::sync::{Arc, atomic::AtomicBool};
+//! use std::time::Duration;
+//! use weir_load::{request::Request, run, settings::{Ask, Settings}, target::Target};
+//!
+//! let target = Target::parse("http://127.0.0.1:8080/")?;
+//! let settings = Settings {
+//!     ask: Ask::Same(Request::default().bytes(&target)),
+//!     target,
+//!     address: None,
+//!     tls: None,
+//!     connections: 10,
+//!     threads: 2,
+//!     span: Some(Duration::from_secs(10)),
+//!     requests: None,
+//!     warm_up: Duration::ZERO,
+//!     timeout: Duration::from_secs(2),
+//!     rate: None,
+//!     keep_alive: true,
+//!     bodyless: false,
+//!     rows: 0,
+//! };
+//! let outcome = run::run(settings, &Arc::new(AtomicBool::new(false)), || ())?;
+//! println!("{} requests", outcome.tally.requests);
+//! # Ok::<(), weir_load::Error>(())
+//! ```
+#![deny(unsafe_code)]
+
+pub mod answer;
+mod connection;
+mod error;
+mod event_loop;
+mod gathering;
+mod http2;
+mod meter;
+pub mod request;
+pub mod run;
+pub mod schedule;
+pub mod script;
+mod server;
+pub mod settings;
+pub mod tally;
+pub mod target;
+pub mod wire;
+
+pub use error::Error;

@@ -1,0 +1,248 @@
+//! Scripts of wrk's Lua interface, unchanged: setup, init, delay, request, response, done.
+//!
+//! One Lua state a thread, and one in which `setup` and `done` run; the script is executed in each. Lua is LuaJIT with all
+//! its libraries, as in wrk: a script is its user's own program and may do what its user may.
+
+mod spectrum;
+mod state;
+mod values;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mlua::{Function, Lua, LuaString, Table, Value};
+
+use crate::answer::Kept;
+use crate::error::Error;
+use crate::settings::ScriptSettings;
+use crate::tally::Errors;
+use crate::target::{Address, Target};
+
+pub use spectrum::Spectrum;
+use state::ThreadHandle;
+
+/// The longest `delay()`: beyond it the arithmetic of times would end.
+const LONGEST_DELAY: f64 = 86_400_000.0;
+
+/// A script, loaded in its main state.
+#[derive(Debug)]
+pub(crate) struct Script {
+    main: Lua,
+    settings: ScriptSettings,
+    target: Target,
+    /// The threads' states after the run: `done()` may ask them.
+    threads: Vec<ScriptThread>,
+}
+
+/// What `done()` is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Summary {
+    pub(crate) duration: Duration,
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
+    pub(crate) errors: Errors,
+    pub(crate) latency: Spectrum,
+    pub(crate) rates: Spectrum,
+}
+
+impl Script {
+    /// Executes the file in the main state, and resolves the host unless the address is known (a Unix socket).
+    pub(crate) fn load(
+        settings: &ScriptSettings,
+        target: &Target,
+        address: Option<&Address>,
+    ) -> Result<Script, Error> {
+        let main = state::create(settings, target)?;
+        let script = Script { main, settings: settings.clone(), target: target.clone(), threads: Vec::new() };
+        let wrk = script.wrk(&script.main)?;
+        match address {
+            Some(address) => {
+                let addrs = script
+                    .main
+                    .create_sequence_from([state::Addr(address.clone())])
+                    .map_err(script.said())?;
+                wrk.set("addrs", addrs).map_err(script.said())?;
+            }
+            None => {
+                let resolve: Function = wrk.get("resolve").map_err(script.said())?;
+                resolve.call::<()>((target.host.as_str(), target.effective_port())).map_err(script.said())?;
+                let found: Table = wrk.get("addrs").map_err(script.said())?;
+                if found.raw_len() == 0 {
+                    // Once more, for the reason.
+                    let addresses = target.resolve()?;
+                    let first = crate::target::first_reachable(target, &addresses, Duration::from_secs(5))?;
+                    found.push(state::Addr(first)).map_err(script.said())?;
+                }
+            }
+        }
+        Ok(script)
+    }
+
+    /// Its file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.settings.path
+    }
+
+    /// Makes one thread's state: executes the file in it, then `setup` in the main state and `init` in the new one.
+    pub(crate) fn thread(&self) -> Result<ScriptThread, Error> {
+        let lua = state::create(&self.settings, &self.target)?;
+        let place = Arc::new(Mutex::new(Address::Tcp(([127, 0, 0, 1], 0).into())));
+        let stop = Arc::new(AtomicBool::new(false));
+        let handle =
+            || ThreadHandle { lua: lua.weak(), address: Arc::clone(&place), stop: Arc::clone(&stop) };
+        let said = self.said();
+        self.wrk(&lua)?.set("thread", handle()).map_err(&said)?;
+        let setup: Function = self.wrk(&self.main)?.get("setup").map_err(&said)?;
+        setup.call::<()>(handle()).map_err(&said)?;
+        let wrk = self.wrk(&lua)?;
+        let args = lua.create_table().map_err(&said)?;
+        // From 0 on, as wrk counts: `args[0]` is the URL.
+        for (index, arg) in std::iter::once(&self.target.url).chain(&self.settings.args).enumerate() {
+            args.raw_set(index, arg.as_str()).map_err(&said)?;
+        }
+        let init: Function = wrk.get("init").map_err(&said)?;
+        init.call::<()>(args).map_err(&said)?;
+        let globals = lua.globals();
+        let function = |name: &str| match globals.get::<Value>(name) {
+            Ok(Value::Function(function)) => Some(function),
+            _ => None,
+        };
+        let (request, response, delay) = (function("request"), function("response"), function("delay"));
+        let dynamic = request.is_some();
+        let request = request.map_or_else(|| wrk.get("request").map_err(&said), Ok)?;
+        Ok(ScriptThread {
+            path: self.settings.path.clone(),
+            dynamic,
+            request,
+            response,
+            delay,
+            place,
+            stop,
+            _lua: lua,
+        })
+    }
+
+    /// Keeps the threads' states for `done()`.
+    pub(crate) fn with_threads(mut self, threads: Vec<Option<ScriptThread>>) -> Script {
+        self.threads.extend(threads.into_iter().flatten());
+        self
+    }
+
+    /// Hands on what the scripts printed: it lies in C's buffer, which all states share, and comes before what is printed
+    /// afterwards.
+    pub(crate) fn flush(&self) {
+        // A stdout that is closed is the report's matter.
+        let _ = self.main.load("io.stdout:flush()").exec();
+    }
+
+    /// Whether the script wants to hear the end's figures.
+    pub(crate) fn has_done(&self) -> bool {
+        matches!(self.main.globals().get::<Value>("done"), Ok(Value::Function(_)))
+    }
+
+    /// Calls `done(summary, latency, requests)`.
+    pub(crate) fn done(&self, summary: Summary) -> Result<(), Error> {
+        let call = || {
+            let errors = self.main.create_table()?;
+            for (name, count) in [
+                ("connect", summary.errors.connect),
+                ("read", summary.errors.read),
+                ("write", summary.errors.write),
+                ("status", summary.errors.status),
+                ("timeout", summary.errors.timeout),
+            ] {
+                errors.set(name, count)?;
+            }
+            let told = self.main.create_table()?;
+            told.set("duration", summary.duration.as_micros() as u64)?;
+            told.set("requests", summary.requests)?;
+            told.set("bytes", summary.bytes)?;
+            told.set("errors", errors)?;
+            let done: Function = self.main.globals().get("done")?;
+            done.call::<()>((told, summary.latency.clone(), summary.rates.clone()))
+        };
+        call().map_err(self.said())
+    }
+
+    fn wrk(&self, lua: &Lua) -> Result<Table, Error> {
+        lua.globals().get("wrk").map_err(self.said())
+    }
+
+    fn said(&self) -> impl Fn(mlua::Error) -> Error + use<> {
+        let path = self.settings.path.clone();
+        move |error| Error::Script(state::words(&error, &path))
+    }
+}
+
+/// One thread's state of a script.
+#[derive(Debug)]
+pub(crate) struct ScriptThread {
+    path: PathBuf,
+    /// The script has a `request()` of its own.
+    pub(crate) dynamic: bool,
+    request: Function,
+    response: Option<Function>,
+    delay: Option<Function>,
+    place: Arc<Mutex<Address>>,
+    stop: Arc<AtomicBool>,
+    _lua: Lua,
+}
+
+impl ScriptThread {
+    /// Where `setup()` wants this thread's connections to go.
+    pub(crate) fn address(&self) -> Address {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts the next request's text into `into`.
+    pub(crate) fn request(&self, into: &mut Vec<u8>) -> Result<(), Error> {
+        let text: LuaString = self.request.call(()).map_err(|error| self.said(&error))?;
+        into.clear();
+        into.extend_from_slice(&text.as_bytes());
+        Ok(())
+    }
+
+    /// Whether the script has a say in when requests go out.
+    pub(crate) fn has_delay(&self) -> bool {
+        self.delay.is_some()
+    }
+
+    /// Whether answers go to the script.
+    pub(crate) fn wants_answers(&self) -> bool {
+        self.response.is_some()
+    }
+
+    /// Hands an answer to the script.
+    pub(crate) fn response(&self, status: u16, kept: &Kept) -> Result<(), Error> {
+        let Some(response) = &self.response else { return Ok(()) };
+        let call = || {
+            let fields = self._lua.create_table()?;
+            values::each_field(&kept.head, |name, value| {
+                // The last value of a name wins.
+                fields.raw_set(self._lua.create_string(name)?, self._lua.create_string(value)?)
+            })?;
+            response.call::<()>((status, fields, self._lua.create_string(&kept.body)?))
+        };
+        call().map_err(|error| self.said(&error))
+    }
+
+    /// How long to wait before the next request, if the script has a say in it.
+    pub(crate) fn delay(&self) -> Result<Option<Duration>, Error> {
+        let Some(delay) = &self.delay else { return Ok(None) };
+        let millis: Option<f64> = delay.call(()).map_err(|error| self.said(&error))?;
+        // Whole milliseconds, as wrk takes them; what is no number of them is no delay.
+        let millis = millis.filter(|millis| millis.is_finite()).unwrap_or(0.0).clamp(0.0, LONGEST_DELAY);
+        Ok(Some(Duration::from_millis(millis as u64)))
+    }
+
+    /// Whether the script called `thread:stop()`.
+    pub(crate) fn said_stop(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+
+    fn said(&self, error: &mlua::Error) -> Error {
+        Error::Script(state::words(error, &self.path))
+    }
+}

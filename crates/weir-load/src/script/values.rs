@@ -1,0 +1,54 @@
+//! Values on their way from one Lua state into another, and an answer's fields on theirs into a script.
+
+use mlua::{Lua, Value};
+
+/// Tables nested deeper than this are most likely a table that holds itself.
+const DEEPEST: usize = 100;
+
+/// The same value in `lua`. Only nil, booleans, numbers, strings and tables of these can go.
+pub(super) fn carry(value: &Value, lua: &Lua) -> mlua::Result<Value> {
+    carry_nested(value, lua, 0)
+}
+
+fn carry_nested(value: &Value, lua: &Lua, depth: usize) -> mlua::Result<Value> {
+    Ok(match value {
+        Value::Nil => Value::Nil,
+        Value::Boolean(yes) => Value::Boolean(*yes),
+        Value::Integer(number) => Value::Integer(*number),
+        Value::Number(number) => Value::Number(*number),
+        Value::String(text) => Value::String(lua.create_string(text.as_bytes())?),
+        Value::Table(_) if depth == DEEPEST => {
+            return Err(mlua::Error::RuntimeError(format!("cannot transfer a table nested {DEEPEST} deep")));
+        }
+        Value::Table(table) => {
+            let carried = lua.create_table()?;
+            for pair in table.pairs::<Value, Value>() {
+                let (key, value) = pair?;
+                carried
+                    .raw_set(carry_nested(&key, lua, depth + 1)?, carry_nested(&value, lua, depth + 1)?)?;
+            }
+            Value::Table(carried)
+        }
+        other => {
+            return Err(mlua::Error::RuntimeError(format!(
+                "cannot transfer '{}' to thread",
+                other.type_name()
+            )));
+        }
+    })
+}
+
+/// Calls `take` with each field of a head that has been parsed before.
+pub(super) fn each_field(
+    head: &[u8],
+    mut take: impl FnMut(&[u8], &[u8]) -> mlua::Result<()>,
+) -> mlua::Result<()> {
+    let mut fields = [httparse::EMPTY_HEADER; 128];
+    let mut answer = httparse::Response::new(&mut fields);
+    if answer.parse(head).is_ok() {
+        for field in answer.headers.iter() {
+            take(field.name.as_bytes(), field.value)?;
+        }
+    }
+    Ok(())
+}

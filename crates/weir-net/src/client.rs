@@ -1,0 +1,381 @@
+//! The client: asks a server for a test and decides when it is over.
+
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::auth::{self, Login, Padding};
+use crate::control::{Control, is_pause};
+use crate::cookie::Cookie;
+use crate::datagram::{HELLO, is_welcome};
+use crate::error::Error;
+use crate::frame;
+use crate::outcome::{Copies, Ending, Interval, Outcome, Role, Start};
+use crate::parameters::{Direction, Parameters, Transport};
+use crate::results::{Results, stream_id};
+use crate::run::{Manner, Run, Stopped};
+use crate::socket;
+use crate::state::State;
+use crate::stream::Stream;
+
+/// A server that was reached answers within this: it may have to finish with the connection before.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A hello without an answer is said again after this: iperf3 never does, and its server takes a second one for a datagram
+/// of data, so not sooner than any answer takes.
+const UDP_AGAIN: Duration = Duration::from_secs(2);
+
+/// The payload that fits an Ethernet frame with IPv4, UDP and room for tunnels, where the path's segment is not known:
+/// iperf3's own default.
+const DATAGRAM: u32 = 1460;
+
+/// The largest datagram that is chosen unasked: loopback's segments of 64 KB make no sense as packets.
+const MOST_DATAGRAM: u32 = 32_768;
+
+/// Which family of addresses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Family {
+    /// Whatever the name has.
+    #[default]
+    Any,
+    /// IPv4 alone.
+    V4,
+    /// IPv6 alone.
+    V6,
+}
+
+/// A test as its user wants it.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The server's name or address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// IPv4 or IPv6.
+    pub family: Family,
+    /// This end's address.
+    pub bind: Option<IpAddr>,
+    /// What to test.
+    pub parameters: Parameters,
+    /// The user named the block size, so that it is used for TCP as it is.
+    pub own_block: bool,
+    /// Between two intervals; zero for none.
+    pub interval: Duration,
+    /// How long a connection may take.
+    pub connect: Duration,
+    /// How long the server may be silent where it has to say something.
+    pub patience: Duration,
+    /// Which copies are made all the same.
+    pub copies: Copies,
+    /// Datagrams may be bundled.
+    pub bundles: bool,
+    /// Who asks, with the server's public key (PEM).
+    pub login: Option<(Login, String, Padding)>,
+}
+
+impl Options {
+    /// Ten seconds of TCP to this server.
+    pub fn to(host: impl Into<String>, port: u16) -> Options {
+        Options {
+            host: host.into(),
+            port,
+            family: Family::Any,
+            bind: None,
+            parameters: Parameters::new(),
+            own_block: false,
+            interval: Duration::from_secs(1),
+            connect: Duration::from_secs(10),
+            patience: PATIENCE,
+            copies: Copies::default(),
+            bundles: true,
+            login: None,
+        }
+    }
+}
+
+/// What a test tells while it runs.
+pub trait Progress {
+    /// All streams are there, and data begin to flow.
+    fn started(&mut self, _start: &Start) {}
+
+    /// A stretch is over.
+    fn interval(&mut self, _start: &Start, _interval: &Interval) {}
+}
+
+/// Tells nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Progress for Silent {}
+
+/// Makes the test. An error means that there is nothing to report; what was seen of a test that broke off or was
+/// interrupted is in the outcome, whose [`Ending`] says so.
+pub fn run(options: &Options, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<Outcome, Error> {
+    let patience = options.patience;
+    let (stream, to) = connect(options)?;
+    let mut control = Control::new(stream, patience, stop).map_err(|source| Error::Connect { to, source })?;
+    let (cookie, parameters) = introduce(options, &mut control)?;
+    let segment = socket::segment(control.stream());
+    control.expect(State::CreateStreams, "its word to open the data streams", patience)?;
+    let streams = open_streams(options, &parameters, &cookie, to, stop)?;
+    control.expect(State::TestStart, "the start of the test", patience)?;
+    control.expect(State::TestRunning, "the start of the test", patience)?;
+    let start = Start {
+        role: Role::Client,
+        peer: to,
+        host: options.host.clone(),
+        parameters,
+        cookie,
+        at: SystemTime::now(),
+        segment,
+        streams: streams.iter().map(|stream| stream.connection).collect(),
+        buffers: (0, 0),
+        copies: options.copies,
+    };
+    let manner = Manner {
+        copies: options.copies,
+        bundles: options.bundles,
+        interval: options.interval,
+        own_block: options.own_block,
+    };
+    let run = Run::begin(start, streams, manner)?;
+    progress.started(&run.start);
+    Ok(conduct(run, control, patience, progress, stop))
+}
+
+/// The test itself, its end, and both ends' results.
+fn conduct(
+    mut run: Run,
+    mut control: Control<'_>,
+    patience: Duration,
+    progress: &mut dyn Progress,
+    stop: &AtomicBool,
+) -> Outcome {
+    let begun = run.start.clone();
+    let mut tell = |interval: &Interval| progress.interval(&begun, interval);
+    let stopped = run.flow(&mut control, stop, &mut tell, over);
+    if let Stopped::Done = stopped {
+        let results = finish(&mut run, &mut control, patience, stop, &mut tell);
+        run.end(&mut |_| ());
+        return match results {
+            Ok(results) => {
+                control.close();
+                run.outcome(Some(&results), Ending::Complete)
+            }
+            Err(Error::Interrupted) => run.outcome(None, Ending::Interrupted),
+            Err(error) => run.outcome(None, broken(&error)),
+        };
+    }
+    let ending = match stopped {
+        Stopped::Interrupted => {
+            let _ = control.say(State::ClientTerminate);
+            Ending::Interrupted
+        }
+        Stopped::Told(state) => {
+            let _ = control.say(State::ClientTerminate);
+            Ending::Broken(format!("{} sent {state:?} in the middle of the test", control.peer()))
+        }
+        Stopped::Failed(error) => {
+            let _ = control.say(State::ClientTerminate);
+            broken(&error)
+        }
+        Stopped::Done => Ending::Complete,
+    };
+    run.stop_sending();
+    run.end(&mut tell);
+    run.outcome(None, ending)
+}
+
+/// After the data: the end of the test, and the results of both.
+fn finish(
+    run: &mut Run,
+    control: &mut Control<'_>,
+    patience: Duration,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&Interval),
+) -> Result<Results, Error> {
+    // A server of iperf3 writes its report before its results, and of 128 streams each way.
+    let results = patience * 3;
+    run.stop_sending();
+    control.say(State::TestEnd)?;
+    run.drain(stop, tell);
+    control.expect(State::ExchangeResults, "its word to exchange results", results)?;
+    control.tell(&run.results().to_json())?;
+    let value = control.hear(frame::RESULTS, "its results", results)?;
+    let peer = control.peer();
+    let results = Results::parse(&value).map_err(|cause| Error::Results { peer, cause })?;
+    control.expect(State::DisplayResults, "the end", patience)?;
+    control.say(State::IperfDone)?;
+    Ok(results)
+}
+
+/// Whether time, bytes or blocks are through.
+fn over(run: &Run, elapsed: Duration) -> Option<Stopped> {
+    let parameters = run.parameters();
+    if let Some(budget) = parameters.budget() {
+        let sends = parameters.direction != Direction::Reverse;
+        // Senders end by themselves when the budget is spent; of a receiver it is counted.
+        let all_sent = || {
+            let mut senders = run.streams.iter().filter(|stream| stream.connection.sends);
+            senders.all(|stream| stream.counts.has_ended())
+        };
+        // What is omitted is not part of it.
+        let through = if run.is_omitting() {
+            false
+        } else if sends {
+            all_sent()
+        } else {
+            run.moved(false) >= budget
+        };
+        return through.then_some(Stopped::Done);
+    }
+    let time = Duration::from_secs((parameters.omit + parameters.time).into());
+    (parameters.time > 0 && elapsed >= time).then_some(Stopped::Done)
+}
+
+/// The first words: the test's cookie and its parameters.
+pub(crate) fn introduce(options: &Options, control: &mut Control<'_>) -> Result<(Cookie, Parameters), Error> {
+    let cookie = Cookie::random();
+    control.write(cookie.bytes())?;
+    control.expect(State::ParamExchange, "its question for the test", options.patience)?;
+    let parameters = settled(options, socket::segment(control.stream()))?;
+    control.tell(&parameters.to_json())?;
+    Ok((cookie, parameters))
+}
+
+pub(crate) fn connect(options: &Options) -> Result<(TcpStream, SocketAddr), Error> {
+    let host = &options.host;
+    let resolve = |source| Error::Resolve { host: host.clone(), source };
+    let all: Vec<SocketAddr> = (host.as_str(), options.port).to_socket_addrs().map_err(resolve)?.collect();
+    let (family, wanted): (_, fn(&SocketAddr) -> bool) = match options.family {
+        Family::Any => ("usable", |_| true),
+        Family::V4 => ("IPv4", SocketAddr::is_ipv4),
+        Family::V6 => ("IPv6", SocketAddr::is_ipv6),
+    };
+    let fits = |to: &SocketAddr| wanted(to) && options.bind.is_none_or(|bind| bind.is_ipv4() == to.is_ipv4());
+    let mut failed = Error::NoAddress { host: host.clone(), family };
+    // The first that answers: a name may have an address of a family that leads nowhere.
+    for to in all.into_iter().filter(fits) {
+        match socket::connect(to, options.bind, options.connect, None) {
+            Ok(stream) => return Ok((stream, to)),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+/// The parameters as they are sent: with the datagrams' size and who asks.
+fn settled(options: &Options, segment: u32) -> Result<Parameters, Error> {
+    let mut parameters = options.parameters.clone();
+    if parameters.transport == Transport::Udp && parameters.block == 0 {
+        parameters.block = if segment > 0 { segment.min(MOST_DATAGRAM) } else { DATAGRAM };
+    }
+    parameters.client = Some(concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned());
+    if let Some((login, key, padding)) = &options.login {
+        parameters.token = Some(auth::token(login, key, *padding, SystemTime::now())?);
+    }
+    Ok(parameters)
+}
+
+/// Opens the data streams one after another, those that this end sends on first.
+fn open_streams(
+    options: &Options,
+    parameters: &Parameters,
+    cookie: &Cookie,
+    to: SocketAddr,
+    stop: &AtomicBool,
+) -> Result<Vec<Stream>, Error> {
+    let ways: &[bool] = match parameters.direction {
+        Direction::Forward => &[true],
+        Direction::Reverse => &[false],
+        Direction::Both => &[true, false],
+    };
+    let all = ways.iter().flat_map(|sends| (0..parameters.parallel).map(move |_| *sends));
+    let mut streams = Vec::new();
+    for (index, sends) in all.enumerate() {
+        if stop.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let id = stream_id(index);
+        let fail = |source| Error::Connect { to, source };
+        let stream = match parameters.transport {
+            Transport::Tcp => {
+                let mut stream = open_tcp(options, parameters, to)?;
+                std::io::Write::write_all(&mut stream, cookie.bytes()).map_err(fail)?;
+                Stream::tcp(id, sends, stream)
+            }
+            Transport::Udp => Stream::udp(id, sends, open_udp(options, parameters, to, stop)?),
+        };
+        streams.push(stream.map_err(fail)?);
+    }
+    Ok(streams)
+}
+
+/// A server that has to open its port anew for the test's options refuses for a moment.
+pub(crate) fn open_tcp(
+    options: &Options,
+    parameters: &Parameters,
+    to: SocketAddr,
+) -> Result<TcpStream, Error> {
+    let deadline = Instant::now() + Duration::from_secs(1);
+    loop {
+        match socket::connect(to, options.bind, options.connect, Some(parameters)) {
+            Err(Error::Connect { source, .. })
+                if source.kind() == std::io::ErrorKind::ConnectionRefused && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Says hello until the server answers.
+fn open_udp(
+    options: &Options,
+    parameters: &Parameters,
+    to: SocketAddr,
+    stop: &AtomicBool,
+) -> Result<UdpSocket, Error> {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = socket::bind_udp(SocketAddr::new(options.bind.unwrap_or(any), 0), parameters)?;
+    let fail = |source| Error::Connect { to, source };
+    socket.connect(to).map_err(fail)?;
+    socket.set_read_timeout(Some(Duration::from_millis(50))).map_err(fail)?;
+    let begun = Instant::now();
+    let mut said: Option<Instant> = None;
+    let mut room = [0; 64];
+    while begun.elapsed() < options.patience {
+        if stop.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        if said.is_none_or(|said| said.elapsed() >= UDP_AGAIN) {
+            said = Some(Instant::now());
+            match socket.send(&HELLO) {
+                Err(cause) if cause.kind() != std::io::ErrorKind::ConnectionRefused => {
+                    return Err(fail(cause));
+                }
+                _ => {}
+            }
+        }
+        match socket.recv(&mut room) {
+            Ok(count) if is_welcome(&room[..count]) => return Ok(socket),
+            // Data of a server that has begun to send: its welcome was overtaken.
+            Ok(_) => {}
+            Err(cause) if is_pause(&cause) => {}
+            Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
+                // No socket there yet, or a firewall that says so: the next hello will tell.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(cause) => return Err(fail(cause)),
+        }
+    }
+    Err(Error::NoUdp { to, patience: options.patience })
+}
+
+fn broken(error: &Error) -> Ending {
+    Ending::Broken(error.in_full())
+}

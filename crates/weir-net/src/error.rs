@@ -1,0 +1,266 @@
+//! Why a test could not be made, or ended early.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::code;
+use crate::frame::Malformed;
+use crate::parameters::Refused;
+use crate::results::Unusable;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The name has no address.
+    #[error("cannot resolve {host}")]
+    Resolve {
+        /// As given.
+        host: String,
+        /// Of the resolver.
+        #[source]
+        source: io::Error,
+    },
+    /// The name has no address of the family that was asked for.
+    #[error("{host} has no {family} address")]
+    NoAddress {
+        /// As given.
+        host: String,
+        /// `IPv4`, `IPv6` or nothing.
+        family: &'static str,
+    },
+    /// No connection came about.
+    #[error("cannot connect to {to}")]
+    Connect {
+        /// Whom.
+        to: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The port cannot be listened on.
+    #[error("cannot listen on {at}{}", way_out(source))]
+    Listen {
+        /// Where.
+        at: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// An option was refused by the system.
+    #[error("cannot set {option}")]
+    Option {
+        /// In words: `congestion control bbr2`.
+        option: String,
+        /// iperf3's number for it.
+        code: i32,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The server does not take this client now.
+    #[error("server {0} refuses: it is busy with another test; wait for its end, or use another port")]
+    Denied(SocketAddr),
+    /// The server names an error of its own.
+    #[error("server {at} gives up with its error {code}{}{}", known(*code), system(*errno))]
+    Server {
+        /// Who.
+        at: SocketAddr,
+        /// iperf3's number.
+        code: i32,
+        /// The system's number beside it, 0 for none.
+        errno: i32,
+    },
+    /// The peer gave up without a reason.
+    #[error("{0} ended the test")]
+    Terminated(SocketAddr),
+    /// The peer is gone.
+    #[error("{peer} closed the control connection; expected {expected}")]
+    Closed {
+        /// Who.
+        peer: SocketAddr,
+        /// What should have come.
+        expected: &'static str,
+    },
+    /// The peer says nothing.
+    #[error("{peer} was silent for {} s; expected {expected}", patience.as_secs_f64())]
+    Silent {
+        /// Who.
+        peer: SocketAddr,
+        /// What should have come.
+        expected: &'static str,
+        /// How long was waited.
+        patience: Duration,
+    },
+    /// The peer does not read.
+    #[error("{peer} did not read {bytes} bytes within {} s", patience.as_secs_f64())]
+    Unread {
+        /// Who.
+        peer: SocketAddr,
+        /// As many were to be read.
+        bytes: usize,
+        /// How long was waited.
+        patience: Duration,
+    },
+    /// The control connection failed.
+    #[error("the control connection to {peer} failed")]
+    Control {
+        /// To whom.
+        peer: SocketAddr,
+        /// How.
+        #[source]
+        source: io::Error,
+    },
+    /// A word that does not belong here.
+    #[error("{peer} sent {found}; expected {expected}: is it an iperf3 or weir server?")]
+    Unexpected {
+        /// Who.
+        peer: SocketAddr,
+        /// What came.
+        found: String,
+        /// What should have come.
+        expected: &'static str,
+    },
+    /// A frame that is none.
+    #[error("{peer} {cause}")]
+    Malformed {
+        /// Who.
+        peer: SocketAddr,
+        /// What.
+        cause: Malformed,
+    },
+    /// Results that are none.
+    #[error("{peer} sent results that cannot be used: {cause}")]
+    Results {
+        /// Who.
+        peer: SocketAddr,
+        /// What.
+        cause: Unusable,
+    },
+    /// A test that this server does not make.
+    #[error("{peer} is refused: {cause}")]
+    Refused {
+        /// Who.
+        peer: SocketAddr,
+        /// What.
+        cause: Refused,
+    },
+    /// A bound of this server.
+    #[error("{peer} is refused: {bound}")]
+    Bound {
+        /// Who.
+        peer: SocketAddr,
+        /// Of what.
+        limit: Limit,
+        /// In words.
+        bound: String,
+    },
+    /// A data connection failed.
+    #[error("stream {id} failed")]
+    Stream {
+        /// Its number.
+        id: u32,
+        /// How.
+        #[source]
+        source: io::Error,
+    },
+    /// The data streams did not come about.
+    #[error("{peer} opened {have} of {want} data streams within {} s", patience.as_secs())]
+    Streams {
+        /// Who.
+        peer: SocketAddr,
+        /// So many.
+        have: usize,
+        /// Of so many.
+        want: usize,
+        /// How long was waited.
+        patience: Duration,
+    },
+    /// Requests and responses are weir's own.
+    #[error(
+        "server {at} makes no request/response tests: it is iperf3, or an older weir; run 'weir bench net -s' there"
+    )]
+    NoTransactions {
+        /// Who.
+        at: SocketAddr,
+    },
+    /// The other end's figures of transactions are none.
+    #[error("{peer} sent figures of its transactions that cannot be used")]
+    NoPart {
+        /// Who.
+        peer: SocketAddr,
+    },
+    /// The ends count differently.
+    #[error("{peer} says that it answered {told} requests, of which {counted} answers came")]
+    Miscounted {
+        /// Who.
+        peer: SocketAddr,
+        /// As it says.
+        told: u64,
+        /// As this end counts.
+        counted: u64,
+    },
+    /// A UDP stream got no answer.
+    #[error(
+        "UDP to {to} was not answered within {} s; does a firewall let UDP port {} through?",
+        patience.as_secs(),
+        to.port()
+    )]
+    NoUdp {
+        /// Whom.
+        to: SocketAddr,
+        /// How long was waited.
+        patience: Duration,
+    },
+    /// A key, password or token.
+    #[error(transparent)]
+    Auth(#[from] crate::auth::Error),
+    /// The user said stop before there was anything to report.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// What a server bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Seconds of a test.
+    Time,
+    /// Its bytes.
+    Bytes,
+    /// Its bits per second.
+    Rate,
+}
+
+/// A data connection or a thread of this end failed in itself.
+pub(crate) fn stream_failed(id: u32, source: io::Error) -> Error {
+    Error::Stream { id, source }
+}
+
+impl Error {
+    /// With its causes, on one line.
+    pub fn in_full(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        text
+    }
+}
+
+fn way_out(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => ", which another program uses; choose another port (-p)",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need root",
+        _ => "",
+    }
+}
+
+fn known(number: i32) -> String {
+    code::meaning(number).map(|meaning| format!(" ({meaning})")).unwrap_or_default()
+}
+
+fn system(errno: i32) -> String {
+    if errno > 0 { format!(": {}", io::Error::from_raw_os_error(errno)) } else { String::new() }
+}

@@ -1,0 +1,416 @@
+//! One test, as the server holds it.
+
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant, SystemTime};
+
+use socket2::SockRef;
+
+use super::{Event, Shared, answers};
+use crate::code;
+use crate::control::{Control, is_pause};
+use crate::cookie::Cookie;
+use crate::datagram::{WELCOME, is_hello};
+use crate::error::{Error, Limit};
+use crate::frame;
+use crate::meter::Meter;
+use crate::outcome::{Ending, Interval, Outcome, Role, Start};
+use crate::parameters::{Direction, Parameters, Transport};
+use crate::results::{Results, stream_id};
+use crate::run::{Manner, Run, Stopped};
+use crate::socket;
+use crate::state::State;
+use crate::stream::Stream;
+use crate::transactions::Answered;
+
+/// A client that does not end its test so long after its time is gone: iperf3's own grace.
+pub(super) const GRACE: Duration = Duration::from_secs(40);
+
+/// A test that was held.
+pub(super) enum Held {
+    Streams(Box<Outcome>),
+    Transactions(Box<Answered>),
+}
+
+/// Makes one test with the client behind this connection.
+pub(super) fn hold(
+    shared: &Shared,
+    stream: TcpStream,
+    cookie: Cookie,
+    number: u64,
+    stop: &AtomicBool,
+) -> Result<Held, Error> {
+    let lost = |source| Error::Control { peer: SocketAddr::from(([0, 0, 0, 0], 0)), source };
+    let local = stream.local_addr().map_err(lost)?;
+    let mut control = Control::new(stream, shared.options.patience, stop).map_err(lost)?;
+    let prepared = agree(shared, &mut control).and_then(|parameters| match parameters.transactions {
+        Some(asked) => answers::hold(shared, &mut control, &parameters, asked, cookie, local, stop)
+            .map(|answered| Prepared::Answered(Box::new(answered))),
+        None => open(shared, &mut control, &parameters, cookie, local, stop)
+            .map(|streams| Prepared::Streams(Box::new(parameters), streams)),
+    });
+    let (parameters, streams) = match prepared {
+        Ok(Prepared::Streams(parameters, streams)) => (*parameters, streams),
+        Ok(Prepared::Answered(answered)) => return Ok(Held::Transactions(answered)),
+        Err(error) => {
+            turn_away(control, &error);
+            return Err(error);
+        }
+    };
+    let start = Start {
+        role: Role::Server,
+        peer: control.peer(),
+        host: String::new(),
+        parameters,
+        cookie,
+        at: SystemTime::now(),
+        segment: socket::segment(control.stream()),
+        streams: streams.iter().map(|stream| stream.connection).collect(),
+        buffers: (0, 0),
+        copies: shared.options.copies,
+    };
+    control.say(State::TestStart)?;
+    control.say(State::TestRunning)?;
+    let manner = Manner {
+        copies: shared.options.copies,
+        bundles: shared.options.bundles,
+        interval: shared.options.interval,
+        own_block: false,
+    };
+    let run = Run::begin(start, streams, manner)?;
+    (shared.tell)(Event::Started(number, Box::new(run.start.clone())));
+    Ok(Held::Streams(Box::new(conduct(shared, run, control, number, stop))))
+}
+
+/// How far a test has come before its streams flow.
+enum Prepared {
+    Streams(Box<Parameters>, Vec<Stream>),
+    Answered(Box<Answered>),
+}
+
+/// Parameters, and who asks.
+fn agree(shared: &Shared, control: &mut Control<'_>) -> Result<Parameters, Error> {
+    let peer = control.peer();
+    control.say(State::ParamExchange)?;
+    let value = control.hear(frame::PARAMETERS, "its parameters", shared.options.patience)?;
+    let mut parameters = Parameters::parse(&value).map_err(|cause| Error::Refused { peer, cause })?;
+    if let Some(guard) = &shared.options.guard {
+        guard.admit(parameters.token.as_deref(), SystemTime::now())?;
+    }
+    // Not kept beyond the question who asks.
+    parameters.token = None;
+    check_bounds(shared, &parameters, peer)?;
+    if parameters.transport == Transport::Udp && parameters.block == 0 {
+        parameters.block = socket::segment(control.stream()).clamp(16, 1460);
+    }
+    Ok(parameters)
+}
+
+fn open(
+    shared: &Shared,
+    control: &mut Control<'_>,
+    parameters: &Parameters,
+    cookie: Cookie,
+    local: SocketAddr,
+    stop: &AtomicBool,
+) -> Result<Vec<Stream>, Error> {
+    match parameters.transport {
+        Transport::Tcp => tcp_streams(shared, control, parameters, cookie, stop),
+        Transport::Udp => udp_streams(shared, control, parameters, local, stop),
+    }
+}
+
+fn check_bounds(shared: &Shared, parameters: &Parameters, peer: SocketAddr) -> Result<(), Error> {
+    let options = &shared.options;
+    let bound = |limit, bound: String| Err(Error::Bound { peer, limit, bound });
+    let time = Duration::from_secs((parameters.time + parameters.omit).into());
+    if time > options.most_time {
+        let most = options.most_time.as_secs();
+        return bound(Limit::Time, format!("a test of {} s, more than {most} s", time.as_secs()));
+    }
+    if let (Some(bytes), Some(most)) = (parameters.budget(), options.most_bytes)
+        && bytes > most
+    {
+        return bound(Limit::Bytes, format!("a test of {bytes} bytes, more than {most}"));
+    }
+    let ways = if parameters.direction == Direction::Both { 2 } else { 1 };
+    let rate = parameters.rate.saturating_mul(u64::from(parameters.parallel) * ways);
+    match options.most_rate {
+        Some(most) if rate > most => bound(Limit::Rate, format!("{rate} bit/s in all, more than {most}")),
+        _ => Ok(()),
+    }
+}
+
+/// Tells the client why there is no test, and lets it read that before the connection is gone.
+fn turn_away(mut control: Control<'_>, error: &Error) {
+    refuse(&mut control, error);
+    if !matches!(error, Error::Closed { .. } | Error::Control { .. }) {
+        control.close();
+    }
+}
+
+/// Tells the client why, in iperf3's way.
+fn refuse(control: &mut Control<'_>, error: &Error) {
+    // A client that is gone cannot be told.
+    let _ = match (error, code::of(error)) {
+        (Error::Interrupted, _) => control.say(State::ServerTerminate),
+        (_, Some((code, errno))) => {
+            let word = [State::ServerError.byte()];
+            control.write(&[&word[..], &code.to_be_bytes(), &errno.to_be_bytes()].concat())
+        }
+        (_, None) => control.say(State::ServerTerminate),
+    };
+}
+
+/// Whether this end sends on the stream at `index`: of a test both ways the client's come first.
+fn sends(parameters: &Parameters, index: usize) -> bool {
+    match parameters.direction {
+        Direction::Forward => false,
+        Direction::Reverse => true,
+        Direction::Both => index >= parameters.parallel as usize,
+    }
+}
+
+fn wanted(parameters: &Parameters) -> usize {
+    let ways = if parameters.direction == Direction::Both { 2 } else { 1 };
+    parameters.parallel as usize * ways
+}
+
+/// The data connections in the order in which they were accepted.
+pub(super) fn connections(
+    shared: &Shared,
+    control: &mut Control<'_>,
+    parameters: &Parameters,
+    cookie: Cookie,
+    stop: &AtomicBool,
+) -> Result<Vec<TcpStream>, Error> {
+    let peer = control.peer();
+    let want = wanted(parameters);
+    let (sender, arriving) = channel();
+    shared.waiting().insert(cookie, sender);
+    let deadline = Instant::now() + shared.options.patience;
+    let mut came = Vec::new();
+    let result = control.say(State::CreateStreams).and_then(|()| {
+        while came.len() < want {
+            if stop.load(Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            match arriving.recv_timeout(Duration::from_millis(50)) {
+                Ok(one) => came.push(one),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {
+                    // A client that is gone will open no more streams.
+                    if let Some(state) = control.poll(Duration::ZERO)? {
+                        return Err(control.unexpected(state, "its data streams"));
+                    }
+                }
+                Err(_) => {
+                    return Err(Error::Streams {
+                        peer,
+                        have: came.len(),
+                        want,
+                        patience: shared.options.patience,
+                    });
+                }
+            }
+        }
+        Ok(())
+    });
+    shared.waiting().remove(&cookie);
+    result?;
+    came.sort_by_key(|(order, _)| *order);
+    Ok(came.into_iter().map(|(_, stream)| stream).collect())
+}
+
+fn tcp_streams(
+    shared: &Shared,
+    control: &mut Control<'_>,
+    parameters: &Parameters,
+    cookie: Cookie,
+    stop: &AtomicBool,
+) -> Result<Vec<Stream>, Error> {
+    let peer = control.peer();
+    let mut streams = Vec::new();
+    for (index, stream) in connections(shared, control, parameters, cookie, stop)?.into_iter().enumerate() {
+        socket::set_options(SockRef::from(&stream), parameters)?;
+        let made = Stream::tcp(stream_id(index), sends(parameters, index), stream);
+        streams.push(made.map_err(|source| Error::Control { peer, source })?);
+    }
+    Ok(streams)
+}
+
+/// The data sockets: each is connected to whoever of this client said hello, and the next one opened before the answer.
+fn udp_streams(
+    shared: &Shared,
+    control: &mut Control<'_>,
+    parameters: &Parameters,
+    local: SocketAddr,
+    stop: &AtomicBool,
+) -> Result<Vec<Stream>, Error> {
+    let _turn = shared.udp.lock().unwrap_or_else(PoisonError::into_inner);
+    let want = wanted(parameters);
+    let lost = |source| Error::Listen { at: local, source };
+    let open = || {
+        let socket = socket::bind_udp(local, parameters)?;
+        socket.set_read_timeout(Some(Duration::from_millis(50))).map_err(lost)?;
+        Ok::<UdpSocket, Error>(socket)
+    };
+    let mut next = Some(open()?);
+    control.say(State::CreateStreams)?;
+    let deadline = Instant::now() + shared.options.patience;
+    let mut streams = Vec::new();
+    while let Some(socket) = next.take() {
+        let from = match hello(&socket, control.peer()) {
+            Some(from) => from,
+            None if stop.load(Relaxed) => return Err(Error::Interrupted),
+            None if Instant::now() < deadline => {
+                if let Some(state) = control.poll(Duration::ZERO)? {
+                    return Err(control.unexpected(state, "its data streams"));
+                }
+                next = Some(socket);
+                continue;
+            }
+            None => {
+                let (peer, have) = (control.peer(), streams.len());
+                return Err(Error::Streams { peer, have, want, patience: shared.options.patience });
+            }
+        };
+        socket.connect(from).map_err(lost)?;
+        let index = streams.len();
+        if index + 1 < want {
+            next = Some(open()?);
+        }
+        socket.send(&WELCOME).map_err(lost)?;
+        streams.push(Stream::udp(stream_id(index), sends(parameters, index), socket).map_err(lost)?);
+    }
+    Ok(streams)
+}
+
+/// Who said hello: one on the client's own address.
+fn hello(socket: &UdpSocket, client: SocketAddr) -> Option<SocketAddr> {
+    let mut room = [0; 64];
+    match socket.recv_from(&mut room) {
+        Ok((count, from)) => {
+            let same = from.ip().to_canonical() == client.ip().to_canonical();
+            (same && is_hello(&room[..count])).then_some(from)
+        }
+        Err(cause) => {
+            if !is_pause(&cause) {
+                tracing::debug!("waiting for UDP: {cause}");
+            }
+            None
+        }
+    }
+}
+
+/// The test itself, its end, and both ends' results.
+fn conduct(
+    shared: &Shared,
+    mut run: Run,
+    mut control: Control<'_>,
+    number: u64,
+    stop: &AtomicBool,
+) -> Outcome {
+    let begun = run.start.clone();
+    let mut tell = |interval: &Interval| {
+        (shared.tell)(Event::Interval(number, Box::new(begun.clone()), Box::new(interval.clone())));
+    };
+    let most_time = shared.options.most_time;
+    let most_bytes = shared.options.most_bytes;
+    let peer = run.start.peer;
+    let mut meter = shared.options.most_rate.map(|most| Meter::new(most, one_write(&run)));
+    let stopped = run.flow(&mut control, stop, &mut tell, |run, elapsed| {
+        let over = over_bounds(run, elapsed, most_time, most_bytes);
+        let mut too_fast = || meter.as_mut()?.exceeded(elapsed, run.carried());
+        over.or_else(|| too_fast().map(|bound| Error::Bound { peer, limit: Limit::Rate, bound }))
+            .map(Stopped::Failed)
+    });
+    let ending = match stopped {
+        Stopped::Told(State::TestEnd) => {
+            let results = finish(shared, &mut run, &mut control, stop, &mut tell);
+            run.end(&mut |_| ());
+            return match results {
+                Ok(results) => run.outcome(Some(&results), Ending::Complete),
+                Err(Error::Interrupted) => run.outcome(None, Ending::Interrupted),
+                Err(error) => run.outcome(None, Ending::Broken(error.in_full())),
+            };
+        }
+        Stopped::Told(state) => {
+            Ending::Broken(control.unexpected(state, "data, or the end of the test").in_full())
+        }
+        Stopped::Interrupted => Ending::Interrupted,
+        Stopped::Failed(error) => {
+            refuse(&mut control, &error);
+            run.stop_sending();
+            // A data connection that is reset under it would be all that a client of iperf3 tells of.
+            control.hear_out();
+            run.end(&mut tell);
+            return run.outcome(None, Ending::Broken(error.in_full()));
+        }
+        Stopped::Done => Ending::Complete,
+    };
+    let _ = control.say(State::ServerTerminate);
+    run.stop_sending();
+    run.end(&mut tell);
+    run.outcome(None, ending)
+}
+
+/// After the data: what is still on its way, and the results of both.
+fn finish(
+    shared: &Shared,
+    run: &mut Run,
+    control: &mut Control<'_>,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&Interval),
+) -> Result<Results, Error> {
+    run.stop_sending();
+    run.drain(stop, tell);
+    control.say(State::ExchangeResults)?;
+    let value = control.hear(frame::RESULTS, "its results", shared.options.patience)?;
+    let peer = control.peer();
+    let theirs = Results::parse(&value).map_err(|cause| Error::Results { peer, cause })?;
+    let mut results = run.results();
+    if run.parameters().server_output {
+        results.output = Some((shared.options.report)(&run.so_far(&theirs)));
+    }
+    let mut told = results.to_json();
+    // A client that reads no more than weir does gets the figures at least.
+    if told.to_string().len() > frame::RESULTS {
+        results.output = None;
+        told = results.to_json();
+    }
+    control.tell(&told)?;
+    control.say(State::DisplayResults)?;
+    // All is said: a client that closes without its farewell has lost nothing.
+    let _ = control.next("its farewell", shared.options.patience);
+    Ok(theirs)
+}
+
+/// Bytes that the streams of a test may move at once without being faster than they say.
+fn one_write(run: &Run) -> u64 {
+    let parameters = run.parameters();
+    let blocks = u64::from(parameters.burst.max(1)) * run.streams.len() as u64;
+    blocks * u64::from(parameters.block)
+}
+
+fn over_bounds(run: &Run, elapsed: Duration, most_time: Duration, most_bytes: Option<u64>) -> Option<Error> {
+    let parameters = run.parameters();
+    let peer = run.start.peer;
+    let planned = Duration::from_secs((parameters.time + parameters.omit).into());
+    if parameters.time > 0 && parameters.budget().is_none() && elapsed > planned + GRACE {
+        let bound = format!("its client did not end it {} s after its time", GRACE.as_secs());
+        return Some(Error::Bound { peer, limit: Limit::Time, bound });
+    }
+    if elapsed > most_time + GRACE {
+        let bound = format!("{} s are over", most_time.as_secs());
+        return Some(Error::Bound { peer, limit: Limit::Time, bound });
+    }
+    match most_bytes {
+        Some(most) if run.carried() > most => {
+            let bound = format!("{most} bytes are through");
+            Some(Error::Bound { peer, limit: Limit::Bytes, bound })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,266 @@
+//! What `weir bench http` adds to a record: requests, latency and who held the figure; for JSON, for people, and in the
+//! formats of other tools.
+//!
+//! * [`wrk`] and [`ab`]: line by line as those programs print.
+//! * [`csv`]: one header and one row, to be appended to a table of runs.
+//! * [`hdr`]: the spectrum of latencies, as HdrHistogram's tools plot it.
+
+pub mod ab;
+pub mod csv;
+pub mod hdr;
+pub mod wrk;
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+use weir_units::{Bytes, Rate, human_duration};
+
+use crate::escape::escape;
+use crate::schema::VerdictRecord;
+
+/// The member `http` of a record.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadRecord {
+    /// What was asked for.
+    pub url: String,
+    /// Where the connections went.
+    pub address: String,
+    /// Connections held open.
+    pub connections: u32,
+    /// Over HTTP/2: requests under way at a time over each connection. `null` over HTTP/1.1.
+    pub streams: Option<u32>,
+    /// Loops, each on a thread.
+    pub threads: u32,
+    /// Whole answers.
+    pub requests: u64,
+    /// Whole answers a second.
+    pub requests_rate: f64,
+    /// What failed.
+    pub errors: ErrorsRecord,
+    /// Bytes of requests sent.
+    pub sent: u64,
+    /// Seconds of the client's processor time for one request.
+    pub client_cpu: f64,
+    /// Closed loop: from a request's begin to its whole answer, as measured. With `rate_asked`: from the planned time.
+    pub latency: LatencyRecord,
+    /// With `rate_asked`: from the begin, which leaves out the waiting for a free connection. `null` otherwise.
+    pub service: Option<LatencyRecord>,
+    /// Seconds to make a connection, TLS included.
+    pub connect: Option<LatencyRecord>,
+    /// Requests a second that were asked for (`--rate`).
+    pub rate_asked: Option<f64>,
+    /// Planned requests that found no free connection until the end.
+    pub unsent: u64,
+    /// Who was waited for: `client`, `server-cpu`, `server`, `path`, `connections`, `rate`.
+    pub held_by: Option<String>,
+    /// Share of the time in which the client's fullest loop ran or wanted to run.
+    pub client_busy: f64,
+    /// The server's busiest thread, where it could be seen.
+    pub server: Option<ServerRecord>,
+    /// Requests a second that the server's busiest thread could have taken.
+    pub capacity: Option<f64>,
+    /// A script made the requests.
+    pub script: Option<String>,
+}
+
+/// What failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ErrorsRecord {
+    /// No connection.
+    pub connect: u64,
+    /// The answer broke off, or was none.
+    pub read: u64,
+    /// The request could not be sent.
+    pub write: u64,
+    /// No whole answer in time.
+    pub timeout: u64,
+    /// Whole answers with a status of 400 and above.
+    pub status: u64,
+}
+
+/// A distribution of times, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LatencyRecord {
+    /// Smallest.
+    pub min: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub stdev: f64,
+    /// Median.
+    pub p50: f64,
+    /// 75 %.
+    pub p75: f64,
+    /// 90 %.
+    pub p90: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %.
+    pub p999: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// The server's busiest thread.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerRecord {
+    /// Its process.
+    pub name: String,
+    /// Share of the time in which it ran or wanted to run.
+    pub busy: f64,
+    /// Seconds of processor time of all its threads for one request.
+    pub cpu: f64,
+}
+
+/// Writes it for people; `received` are bytes over `seconds`.
+pub fn render(
+    record: &LoadRecord,
+    received: u64,
+    seconds: f64,
+    verdict: Option<&VerdictRecord>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "{}: {} requests in {}: {:.0} requests/s, {} over {}{}",
+        escape(&record.url),
+        record.requests,
+        time(seconds),
+        record.requests_rate,
+        Rate(if seconds > 0.0 { received as f64 / seconds } else { 0.0 }),
+        plural(record.connections.into(), "connection"),
+        record
+            .streams
+            .map_or_else(String::new, |streams| format!(" of {} (HTTP/2)", plural(streams.into(), "stream"))),
+    )?;
+    if record.requests > 0 {
+        let from = if record.rate_asked.is_some() { "from the planned time" } else { "as measured" };
+        latency_line("latency", &record.latency, from, out)?;
+    }
+    if let Some(service) = record.service.as_ref().filter(|_| record.requests > 0) {
+        latency_line("  from the send", service, "what a closed loop would have shown", out)?;
+    }
+    if let Some(connect) = &record.connect {
+        latency_line("connect", connect, "TLS included", out)?;
+    }
+    writeln!(
+        out,
+        "client: {} of processor time a request over {}, {} sent",
+        micros(record.client_cpu),
+        plural(record.threads.into(), "loop"),
+        Bytes(record.sent)
+    )?;
+    if let Some(server) = &record.server {
+        writeln!(
+            out,
+            "server: {} of processor time a request, {}",
+            micros(server.cpu),
+            escape(&server.name)
+        )?;
+    }
+    render_errors(&record.errors, record.unsent, out)?;
+    if let Some(verdict) = verdict {
+        render_verdict(record, verdict, out)?;
+    }
+    Ok(())
+}
+
+fn latency_line(name: &str, of: &LatencyRecord, note: &str, out: &mut dyn Write) -> io::Result<()> {
+    let [p50, p90, p99, p999, max] = [of.p50, of.p90, of.p99, of.p999, of.max].map(time);
+    writeln!(out, "{name}: median {p50}, 90 % {p90}, 99 % {p99}, 99.9 % {p999}, most {max} ({note})")
+}
+
+fn render_errors(errors: &ErrorsRecord, unsent: u64, out: &mut dyn Write) -> io::Result<()> {
+    let counted = [
+        (errors.connect, "no connection"),
+        (errors.read, "answer broke off"),
+        (errors.write, "could not be sent"),
+        (errors.timeout, "timed out"),
+        (errors.status, "status 400 or above"),
+        (unsent, "planned but never sent"),
+    ];
+    let said: Vec<String> = counted
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if said.is_empty() { Ok(()) } else { writeln!(out, "errors: {}", said.join(", ")) }
+}
+
+fn render_verdict(record: &LoadRecord, verdict: &VerdictRecord, out: &mut dyn Write) -> io::Result<()> {
+    let Some(limit) = &verdict.limit else {
+        return verdict.missing.iter().try_for_each(|line| writeln!(out, "not judged: {}", escape(line)));
+    };
+    let who = match record.held_by.as_deref() {
+        Some("client") => "weir itself",
+        Some("server-cpu") => "the server's processor",
+        Some("server") => "the server",
+        Some("path") => "the path",
+        Some("connections") => "the number of connections",
+        Some("rate") => "the asked rate",
+        _ => "more than one",
+    };
+    writeln!(out, "limit: {limit}, held by {who} ({:.0} % sure)", 100.0 * verdict.confidence)?;
+    for line in &verdict.evidence {
+        writeln!(out, "  {}", escape(line))?;
+    }
+    for advice in &verdict.advice {
+        writeln!(out, "advice: {}", escape(&advice.action))?;
+    }
+    for line in &verdict.missing {
+        writeln!(out, "not seen: {}", escape(line))?;
+    }
+    Ok(())
+}
+
+fn time(seconds: f64) -> String {
+    human_duration(std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
+/// What a request costs is a few microseconds: the tenths count.
+fn micros(seconds: f64) -> String {
+    if seconds < 1e-3 { format!("{:.2} µs", seconds * 1e6) } else { time(seconds) }
+}
+
+fn plural(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_see_the_figure_its_holder_and_the_errors() {
+        let record = LoadRecord {
+            url: "http://h/".to_owned(),
+            connections: 1,
+            threads: 1,
+            requests: 100,
+            requests_rate: 50.0,
+            errors: ErrorsRecord { timeout: 2, ..ErrorsRecord::default() },
+            held_by: Some("server".to_owned()),
+            ..LoadRecord::default()
+        };
+        let verdict = VerdictRecord {
+            limit: Some("application".to_owned()),
+            confidence: 0.9,
+            evidence: vec!["an answer takes long".to_owned()],
+            ..VerdictRecord::default()
+        };
+        let mut text = Vec::new();
+        render(&record, 1000, 2.0, Some(&verdict), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for part in [
+            "http://h/: 100 requests in 2.0 s: 50 requests/s, 500 B/s over 1 connection\n",
+            "errors: 2 timed out\n",
+            "limit: application, held by the server (90 % sure)\n  an answer takes long\n",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! ab's own flags, as `weir bench http --ab` takes them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+/// What ab's flags say. Defaults are ab's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AbFlags {
+    /// The last argument.
+    pub url: String,
+    /// `-n`.
+    pub requests: u64,
+    /// `-c`.
+    pub concurrency: u32,
+    /// `-t`.
+    pub limit: Option<Duration>,
+    /// `-s`.
+    pub timeout: Duration,
+    /// `-k`.
+    pub keep_alive: bool,
+    /// `-i`, `-m`, `-p`, `-u`.
+    pub method: Option<String>,
+    /// `-p`, `-u`: the body's file.
+    pub body: Option<PathBuf>,
+    /// `-T`.
+    pub content_type: String,
+    /// `-C`.
+    pub cookies: Vec<String>,
+    /// `-A`, ready for the field.
+    pub authorization: Option<String>,
+    /// `-H`, as they were given.
+    pub headers: Vec<String>,
+    /// `-l`.
+    pub any_length: bool,
+    /// `-S`.
+    pub plain: bool,
+    /// `-d`.
+    pub no_percentiles: bool,
+    /// `-q`.
+    pub quiet: bool,
+    /// `-e`.
+    pub percentiles_file: Option<PathBuf>,
+    /// `-g`.
+    pub rows_file: Option<PathBuf>,
+}
+
+impl Default for AbFlags {
+    fn default() -> AbFlags {
+        AbFlags {
+            url: String::new(),
+            requests: 1,
+            concurrency: 1,
+            limit: None,
+            timeout: Duration::from_secs(30),
+            keep_alive: false,
+            method: None,
+            body: None,
+            content_type: "text/plain".to_owned(),
+            cookies: Vec::new(),
+            authorization: None,
+            headers: Vec::new(),
+            any_length: false,
+            plain: false,
+            no_percentiles: false,
+            quiet: false,
+            percentiles_file: None,
+            rows_file: None,
+        }
+    }
+}
+
+/// Flags with a value.
+const VALUED: &str = "nctsbBpuTvmxyzCHAPXgeZfE";
+
+/// Flags that would change what is measured and that weir does not have: to leave them out would be a lie.
+const ABSENT: &str = "bBPXEZfIwxyz";
+
+impl AbFlags {
+    /// Takes ab's words apart as getopt does: `-n 10`, `-n10`, `-kq`; flags before the URL, the URL last.
+    pub fn parse(words: &[String]) -> Result<AbFlags, String> {
+        let mut flags = AbFlags::default();
+        let mut words = words.iter();
+        let mut given = None;
+        while let Some(word) = words.next() {
+            let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+                match given.replace(word.clone()) {
+                    None => continue,
+                    // Not shown: it may hold what is nobody's to see.
+                    Some(_) => return Err("ab takes one URL, and this is a second one".to_owned()),
+                }
+            };
+            let mut rest = letters.chars();
+            while let Some(letter) = rest.next() {
+                if ABSENT.contains(letter) {
+                    return Err(format!("ab's -{letter} is not known here (see weir bench http --help)"));
+                }
+                let value = match (VALUED.contains(letter), rest.as_str()) {
+                    (false, _) => None,
+                    (true, "") => {
+                        Some(words.next().cloned().ok_or_else(|| format!("ab's -{letter} wants a value"))?)
+                    }
+                    (true, value) => Some(value.to_owned()),
+                };
+                let done = value.is_some();
+                flags.take(letter, value.unwrap_or_default())?;
+                if done {
+                    break;
+                }
+            }
+        }
+        flags.url = given.ok_or("ab wants a URL after its flags")?;
+        if u64::from(flags.concurrency) > flags.requests {
+            return Err(format!("ab's -c {} is above -n {}", flags.concurrency, flags.requests));
+        }
+        Ok(flags)
+    }
+
+    fn take(&mut self, letter: char, value: String) -> Result<(), String> {
+        let number = |most: u64| match value.parse::<u64>() {
+            Ok(number) if (1..=most).contains(&number) => Ok(number),
+            _ => Err(format!("ab's -{letter} wants a number from 1 to {most}, not '{value}'")),
+        };
+        match letter {
+            'n' => self.requests = number(1_000_000_000)?,
+            // ab's own most.
+            'c' => self.concurrency = number(20_000)? as u32,
+            // As in ab a -n that follows says otherwise.
+            't' => (self.limit, self.requests) = (Some(Duration::from_secs(number(86_400)?)), 50_000),
+            's' => self.timeout = Duration::from_secs(number(86_400)?),
+            'k' => self.keep_alive = true,
+            'i' => self.method = Some("HEAD".to_owned()),
+            'm' if value.bytes().all(|byte| byte.is_ascii_alphabetic()) => self.method = Some(value),
+            'm' => return Err(format!("ab's -m wants a method, not '{value}'")),
+            'p' => (self.method, self.body) = (Some("POST".to_owned()), Some(value.into())),
+            'u' => (self.method, self.body) = (Some("PUT".to_owned()), Some(value.into())),
+            'T' => self.content_type = value,
+            'C' => self.cookies.push(value),
+            'A' => self.authorization = Some(format!("Basic {}", BASE64_STANDARD.encode(value))),
+            'H' if value.contains(':') && !value.contains(['\r', '\n']) => self.headers.push(value),
+            'H' => return Err("ab's -H wants a field such as 'Accept: text/html'".to_owned()),
+            'l' => self.any_length = true,
+            'S' => self.plain = true,
+            'd' => self.no_percentiles = true,
+            'q' => self.quiet = true,
+            'e' => self.percentiles_file = Some(value.into()),
+            'g' => self.rows_file = Some(value.into()),
+            // Errors are always counted, never the end; and there is nothing more to say.
+            'r' | 'v' => {}
+            _ => return Err(format!("ab has no -{letter}")),
+        }
+        Ok(())
+    }
+
+    /// The request as ab sends it, HTTP/1.0 and its fields' order included.
+    pub fn request(&self, path: &str, authority: &str, body: Option<&[u8]>) -> Vec<u8> {
+        let method = self.method.as_deref().unwrap_or("GET");
+        let mut text = format!("{method} {path} HTTP/1.0\r\n");
+        if self.keep_alive {
+            text.push_str("Connection: Keep-Alive\r\n");
+        }
+        if !self.cookies.is_empty() {
+            text.push_str(&format!("Cookie: {}\r\n", self.cookies.join("; ")));
+        }
+        if let Some(credentials) = &self.authorization {
+            text.push_str(&format!("Authorization: {credentials}\r\n"));
+        }
+        if let Some(body) = body {
+            text.push_str(&format!(
+                "Content-length: {}\r\nContent-type: {}\r\n",
+                body.len(),
+                self.content_type
+            ));
+        }
+        for header in &self.headers {
+            text.push_str(&format!("{header}\r\n"));
+        }
+        let given = |name: &str| {
+            let names =
+                |header: &String| header.split(':').next().is_some_and(|own| own.eq_ignore_ascii_case(name));
+            self.headers.iter().any(names)
+        };
+        for (name, value) in [("Host", authority), ("User-Agent", "ApacheBench/2.3"), ("Accept", "*/*")] {
+            if !given(name) {
+                text.push_str(&format!("{name}: {value}\r\n"));
+            }
+        }
+        text.push_str("\r\n");
+        let mut bytes = text.into_bytes();
+        bytes.extend_from_slice(body.unwrap_or_default());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<AbFlags, String> {
+        AbFlags::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn flags_are_read_as_getopt_reads_them() {
+        let flags = parse("-kq -n1000 -c 10 -C a=b -C c=d http://h/").unwrap();
+        assert_eq!(
+            (flags.requests, flags.concurrency, flags.keep_alive, flags.quiet),
+            (1000, 10, true, true)
+        );
+        assert_eq!((flags.cookies.len(), flags.url.as_str()), (2, "http://h/"));
+        assert_eq!(parse("-t 5 http://h/").unwrap().requests, 50_000);
+        assert_eq!(parse("-t 5 -n 70000 http://h/").unwrap().requests, 70_000);
+        for (line, why) in [
+            ("-n 10", "wants a URL"),
+            ("-n 1 -c 2 http://h/", "is above"),
+            ("-n x http://h/", "a number"),
+            ("-X proxy:1 http://h/", "not known"),
+            ("-Q http://h/", "no -Q"),
+            ("http://h/ http://i/", "second"),
+            ("http://h/ -n", "wants a value"),
+        ] {
+            assert!(parse(line).unwrap_err().contains(why), "{line}");
+        }
+    }
+
+    /// What ab 2.3 sent to a listening socket.
+    #[test]
+    fn requests_are_those_of_ab() {
+        let flags = AbFlags { url: String::new(), ..parse("-k -H X-A:b -C a=b -A u:p http://h/").unwrap() };
+        assert_eq!(
+            String::from_utf8(flags.request("/", "127.0.0.1:8378", None)).unwrap(),
+            "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\nCookie: a=b\r\nAuthorization: Basic dTpw\r\nX-A:b\r\n\
+             Host: 127.0.0.1:8378\r\nUser-Agent: ApacheBench/2.3\r\nAccept: */*\r\n\r\n"
+        );
+        let flags = parse("-p file -T text/x http://h/").unwrap();
+        assert_eq!(
+            String::from_utf8(flags.request("/", "h", Some(b"abc"))).unwrap(),
+            "POST / HTTP/1.0\r\nContent-length: 3\r\nContent-type: text/x\r\nHost: h\r\n\
+             User-Agent: ApacheBench/2.3\r\nAccept: */*\r\n\r\nabc"
+        );
+    }
+}

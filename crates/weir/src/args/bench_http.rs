@@ -1,0 +1,205 @@
+//! `weir bench http`: wrk's flags where they mean the same, and what wrk has not.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::Voice;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir bench http http://127.0.0.1:8080/                        10 connections for 10 s, and who held the figure
+  weir bench http -t 2 -c 100 -d 30s -s post.lua URL -- a b     wrk's flags and scripts, unchanged
+  weir bench http --rate 5000 -c 64 -d 30s URL                  5000 requests a second, latency from the planned time
+  weir bench http --http2 --streams 8 -c 4 URL                  HTTP/2, 8 requests at a time over each of 4 connections
+  weir bench http --format wrk --latency URL                    the report as wrk prints it
+  weir bench http --ab -n 10000 -c 100 -k http://host/          ab's flags, requests and report
+Closed loop (without --rate) the latency is what was measured, never \"corrected\": while a server stands still nobody asks
+it, so its worst moments count little. --rate asks on time and counts from the planned time.
+Exit code: 0 when requests were answered, 1 when none was, 130 when interrupted (the report is of what came until then).";
+
+/// `weir bench http`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
+pub struct BenchHttp {
+    /// Whom to ask, http or https.
+    #[arg(value_name = "URL", required_unless_present = "ab")]
+    pub url: Option<String>,
+    /// Connections to hold open.
+    #[arg(short, long, value_name = "N", default_value = "10", value_parser = parse_count)]
+    pub connections: u32,
+    /// Loops, each on a thread of its own [default: one a processor, at most one a connection].
+    #[arg(short, long, value_name = "N", value_parser = parse_count)]
+    pub threads: Option<u32>,
+    /// Measure for this long: 30, 30s, 2m, 1h [default: 10s, or until -n is reached].
+    #[arg(short, long, value_name = "TIME", value_parser = parse_span)]
+    pub duration: Option<Duration>,
+    /// Make this many requests.
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_requests, conflicts_with = "warm_up")]
+    pub requests: Option<u64>,
+    /// Ask this often, evenly, in all; latency counts from the planned time.
+    #[arg(long, value_name = "PER_SECOND", value_parser = parse_rate)]
+    pub rate: Option<f64>,
+    /// Load before the measured time.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_span)]
+    pub warm_up: Duration,
+    /// A request without a whole answer in this time has failed.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_span)]
+    pub timeout: Duration,
+
+    /// Send this field, as in "Name: value".
+    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = parse_field)]
+    pub headers: Vec<(String, String)>,
+    /// The method [default: GET, or POST with a body].
+    #[arg(short, long, value_name = "METHOD", value_parser = parse_method)]
+    pub method: Option<String>,
+    /// Send this body, or @FILE.
+    #[arg(short, long, value_name = "TEXT|@FILE")]
+    pub body: Option<String>,
+    /// A connection for each request.
+    #[arg(long)]
+    pub no_keep_alive: bool,
+    /// Ask over HTTP/2: by ALPN over TLS, else from the first byte on.
+    #[arg(long, conflicts_with_all = ["script", "no_keep_alive", "ab"])]
+    pub http2: bool,
+    /// Requests under way at a time over each connection (--http2).
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count, requires = "http2")]
+    pub streams: u32,
+    /// Connect to this Unix socket; the URL says what to ask.
+    #[arg(long, value_name = "PATH")]
+    pub unix_socket: Option<PathBuf>,
+    /// Trust any certificate.
+    #[arg(short = 'k', long)]
+    pub insecure: bool,
+    /// Trust only these authorities (PEM) [env: SSL_CERT_FILE].
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+
+    /// A script of wrk's Lua interface.
+    #[arg(short, long, value_name = "FILE")]
+    pub script: Option<PathBuf>,
+    /// The report's form.
+    #[arg(long, value_enum, value_name = "FORM", default_value = "weir", conflicts_with = "json")]
+    pub format: LoadFormat,
+    /// Print percentiles too (--format wrk).
+    #[arg(long)]
+    pub latency: bool,
+    /// What follows are ab's flags.
+    #[arg(long, value_name = "ARGS", num_args = 1.., allow_hyphen_values = true)]
+    pub ab: Option<Vec<String>>,
+    /// Output.
+    #[command(flatten)]
+    pub voice: Voice,
+    /// For the script: args[1] and on.
+    #[arg(last = true, value_name = "ARGS")]
+    pub args: Vec<String>,
+}
+
+/// `--format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LoadFormat {
+    /// weir's own, with who held the figure.
+    Weir,
+    /// As wrk prints it.
+    Wrk,
+    /// As ab prints it.
+    Ab,
+    /// The record, as --json.
+    Json,
+    /// A header and a row.
+    Csv,
+    /// The spectrum of latencies for HdrHistogram's plotters.
+    Hdr,
+}
+
+/// `100`, `1k`: as wrk counts.
+fn parse_count(text: &str) -> Result<u32, String> {
+    match parse_requests(text).map(u32::try_from) {
+        Ok(Ok(count @ 1..=1_000_000)) => Ok(count),
+        _ => Err("expected a number from 1 to 1M, such as 100 or 1k".to_owned()),
+    }
+}
+
+fn parse_requests(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a number above 0, such as 10000, 10k or 1M".to_owned();
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1000),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 1_000_000),
+        Some(b'g' | b'G') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let count = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(factor));
+    count.filter(|count| *count > 0).ok_or_else(wrong)
+}
+
+/// `10`, `10s`, `500ms`, and wrk's `2m`, `1h`.
+fn parse_span(text: &str) -> Result<Duration, String> {
+    let scaled = |digits: &str, factor: f64| match digits.parse::<f64>() {
+        Ok(number) if (0.0..=86_400.0).contains(&(number * factor)) => {
+            Ok(Duration::from_secs_f64(number * factor))
+        }
+        _ => Err("expected a time up to a day, such as 500ms, 10s, 2m or 1h".to_owned()),
+    };
+    match text.as_bytes() {
+        [.., b'm', b's'] => scaled(&text[..text.len() - 2], 1e-3),
+        [.., b's'] => scaled(&text[..text.len() - 1], 1.0),
+        [.., b'm'] => scaled(&text[..text.len() - 1], 60.0),
+        [.., b'h'] => scaled(&text[..text.len() - 1], 3600.0),
+        _ => scaled(text, 1.0),
+    }
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let (digits, factor) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1e3),
+        None => (text, 1.0),
+    };
+    match digits.parse::<f64>() {
+        Ok(rate) if (0.001..=1e9).contains(&(rate * factor)) => Ok(rate * factor),
+        _ => Err("expected requests a second, such as 5000 or 5k".to_owned()),
+    }
+}
+
+/// A field that cannot become two, nor end the head.
+fn parse_field(text: &str) -> Result<(String, String), String> {
+    let wrong = || "expected a field such as \"Accept: text/html\"".to_owned();
+    let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let value = value.trim();
+    if name.is_empty() || !name.bytes().all(token) || value.contains(['\r', '\n', '\0']) {
+        return Err(wrong());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn parse_method(text: &str) -> Result<String, String> {
+    match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
+        true => Ok(text.to_owned()),
+        false => Err("expected a method, such as PUT".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_times_are_wrks() {
+        assert_eq!((parse_count("1k"), parse_requests("2M")), (Ok(1000), Ok(2_000_000)));
+        assert!(parse_count("0").is_err() && parse_count("2M").is_err() && parse_requests("-1").is_err());
+        let times = ["10", "10s", "2m", "1h", "250ms"].map(|text| parse_span(text).unwrap().as_millis());
+        assert_eq!(times, [10_000, 10_000, 120_000, 3_600_000, 250]);
+        assert!(parse_span("x").is_err() && parse_span("-1s").is_err() && parse_span("NaN").is_err());
+        assert_eq!(parse_rate("2.5k"), Ok(2500.0));
+        assert!(parse_rate("0").is_err() && parse_rate("inf").is_err());
+    }
+
+    #[test]
+    fn fields_stay_one_field() {
+        assert_eq!(parse_field("A: b:c"), Ok(("A".to_owned(), "b:c".to_owned())));
+        for text in ["A", ": b", "A b: c", "A: b\r\nC: d"] {
+            assert!(parse_field(text).is_err(), "{text:?}");
+        }
+    }
+}

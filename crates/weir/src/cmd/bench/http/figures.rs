@@ -1,0 +1,257 @@
+//! From a run's outcome to the figures of each report.
+
+use std::time::Duration;
+
+use url::Url;
+use weir_load::run::Outcome;
+use weir_load::script::Spectrum;
+use weir_load::settings::Ask;
+use weir_load::target::Target;
+use weir_model::load::{Holder, LoadVerdict};
+use weir_report::load::ab::{AbReport, AbRow, Failed};
+use weir_report::load::hdr::{Foot, Step};
+use weir_report::load::wrk::{Figures, WrkReport};
+use weir_report::load::{ErrorsRecord, LatencyRecord, LoadRecord, ServerRecord};
+use weir_report::schema::{self, Record, Sample, VerdictRecord};
+use weir_transfer::object;
+
+use super::plan::Plan;
+
+type Histogram = hdrhistogram::Histogram<u64>;
+
+/// A URL as it may be shown: as it was given, unless its query holds a signature or the like.
+pub fn shown(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(parsed) => {
+            let bare = object::shown(&parsed);
+            let secret = parsed.as_str().split('#').next() != Some(bare.as_str());
+            if secret { bare } else { url.to_owned() }
+        }
+        // No URL of the standard, but one that is asked for: what follows the path is nobody's to see.
+        Err(_) => url.split('?').next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// The member `http`.
+pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecord {
+    let (tally, settings, evidence) = (&outcome.tally, &plan.settings, &outcome.evidence);
+    let requests = tally.requests.max(1) as f64;
+    let busiest = evidence.loops.iter().map(weir_model::load::Use::busy).fold(0.0, f64::max);
+    LoadRecord {
+        url: shown(&settings.target.url),
+        address: outcome.address.to_string(),
+        connections: settings.connections,
+        streams: matches!(settings.ask, Ask::Http2(_)).then(|| settings.streams()),
+        threads: settings.threads,
+        requests: tally.requests,
+        requests_rate: tally.requests as f64 / outcome.span.as_secs_f64().max(1e-9),
+        errors: ErrorsRecord {
+            connect: tally.errors.connect,
+            read: tally.errors.read,
+            write: tally.errors.write,
+            timeout: tally.errors.timeout,
+            status: tally.errors.status,
+        },
+        sent: tally.sent,
+        client_cpu: outcome.cpu.as_secs_f64() / requests,
+        latency: latency(&tally.latency),
+        service: tally.service.as_ref().map(latency),
+        connect: (!tally.connect.is_empty()).then(|| latency(&tally.connect)),
+        rate_asked: settings.rate,
+        unsent: tally.unsent,
+        held_by: judged.holder.map(|holder| holder_name(holder).to_owned()),
+        client_busy: busiest,
+        server: evidence.server.value().map(|server| ServerRecord {
+            name: server.name.clone(),
+            busy: server.busiest.busy(),
+            cpu: server.total.as_secs_f64() / requests,
+        }),
+        capacity: judged.capacity,
+        script: match &settings.ask {
+            Ask::Script(script) => Some(script.path.display().to_string()),
+            Ask::Same(_) | Ask::Http2(_) => None,
+        },
+    }
+}
+
+/// The whole record.
+pub fn record(member: &LoadRecord, outcome: &Outcome, judged: &LoadVerdict) -> Record {
+    let kind = match (outcome.failed.is_some() || outcome.tally.requests == 0, outcome.interrupted) {
+        (true, _) => schema::Outcome::Failed,
+        (false, true) => schema::Outcome::Partial,
+        (false, false) => schema::Outcome::Complete,
+    };
+    let mut record = Record::new("bench", kind, outcome.tally.received, outcome.span.as_secs_f64());
+    record.connections = Some(member.connections);
+    record.error = outcome.failed.as_ref().map(ToString::to_string);
+    record.verdict = Some(VerdictRecord::from(&judged.verdict));
+    let limit = record.verdict.as_ref().and_then(|verdict| verdict.limit.clone());
+    let samples = outcome.tally.byte_samples.iter().enumerate().map(|(index, bytes)| Sample {
+        t: index as f64 / 10.0,
+        rate: *bytes as f64 * 10.0,
+        limit: limit.clone(),
+        ..Sample::default()
+    });
+    record.samples = samples.take(schema::SAMPLES).collect();
+    if let Ok(value) = serde_json::to_value(member) {
+        record.extra.insert("http".to_owned(), value);
+    }
+    record
+}
+
+fn holder_name(holder: Holder) -> &'static str {
+    match holder {
+        Holder::Rate => "rate",
+        Holder::Client => "client",
+        Holder::ServerCpu => "server-cpu",
+        Holder::Server => "server",
+        Holder::Path => "path",
+        Holder::Connections => "connections",
+    }
+}
+
+fn latency(of: &Histogram) -> LatencyRecord {
+    let at = |quantile: f64| of.value_at_quantile(quantile) as f64 / 1e9;
+    LatencyRecord {
+        min: of.min() as f64 / 1e9,
+        mean: of.mean() / 1e9,
+        stdev: of.stdev() / 1e9,
+        p50: at(0.5),
+        p75: at(0.75),
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+        max: of.max() as f64 / 1e9,
+    }
+}
+
+/// wrk's lines before the run.
+pub fn wrk_head(plan: &Plan) -> WrkReport {
+    let settings = &plan.settings;
+    WrkReport {
+        url: shown(&settings.target.url),
+        asked: settings.span.map(|span| span.as_secs()),
+        threads: settings.threads,
+        connections: settings.connections,
+        ..WrkReport::default()
+    }
+}
+
+/// wrk's whole report.
+pub fn wrk(plan: &Plan, outcome: &Outcome) -> WrkReport {
+    let (tally, errors) = (&outcome.tally, &outcome.tally.errors);
+    let line = |of: &Spectrum| Figures {
+        mean: of.mean(),
+        stdev: of.stdev(),
+        max: of.max() as f64,
+        within: of.within_stdev(),
+    };
+    WrkReport {
+        latency: line(&outcome.latency),
+        rates: line(&outcome.rates),
+        percentiles: plan
+            .percentiles
+            .then(|| [50.0, 75.0, 90.0, 99.0].map(|percent| outcome.latency.percentile(percent))),
+        requests: tally.requests,
+        bytes: tally.received,
+        runtime: u64::try_from(outcome.span.as_micros()).unwrap_or(u64::MAX),
+        errors: [errors.connect, errors.read, errors.write, errors.timeout],
+        refused: errors.status,
+        ..wrk_head(plan)
+    }
+}
+
+/// ab's report.
+pub fn ab(plan: &Plan, outcome: &Outcome) -> AbReport {
+    let (settings, tally, errors) = (&plan.settings, &outcome.tally, &outcome.tally.errors);
+    let flags = plan.ab.clone().unwrap_or_default();
+    let sends_body = match &plan.ab {
+        Some(flags) => flags.body.is_some(),
+        None => false,
+    };
+    AbReport {
+        software: software(&tally.first_head),
+        host: settings.target.host.clone(),
+        port: settings.target.effective_port(),
+        path: shown_path(&settings.target),
+        length: if flags.any_length { None } else { Some(tally.lengths.first.unwrap_or(0)) },
+        concurrency: settings.connections,
+        taken: outcome.span,
+        done: tally.requests,
+        failed: Failed {
+            connect: errors.connect,
+            receive: errors.read + errors.timeout,
+            length: if flags.any_length { 0 } else { tally.lengths.other },
+            exceptions: 0,
+        },
+        write_errors: errors.write,
+        not_2xx: tally.lengths.not_2xx,
+        kept: settings.keep_alive.then_some(tally.lengths.kept),
+        received: tally.received,
+        sent: sends_body.then_some(tally.sent),
+        bodies: tally.lengths.bodies,
+        rows: rows(outcome),
+        plain: flags.plain,
+        no_percentiles: flags.no_percentiles,
+    }
+}
+
+/// Path and query as they may be shown.
+fn shown_path(target: &Target) -> String {
+    let url = shown(&target.url);
+    if url == target.url {
+        return target.path.clone();
+    }
+    // What is shown is a URL of this target, with another query.
+    Target::parse(&url).map_or_else(|_| "/".to_owned(), |shown| shown.path)
+}
+
+/// Each request's times as ab has them.
+pub fn rows(outcome: &Outcome) -> Vec<AbRow> {
+    let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+    let row = |row: &weir_load::tally::Row| AbRow {
+        start: micros(outcome.started + row.start),
+        connect: micros(row.connect),
+        total: micros(row.total),
+        wait: micros(row.wait),
+    };
+    outcome.tally.rows.iter().map(row).collect()
+}
+
+/// The field Server of a head.
+fn software(head: &[u8]) -> String {
+    let mut fields = [httparse::EMPTY_HEADER; 128];
+    let mut answer = httparse::Response::new(&mut fields);
+    if answer.parse(head).is_err() {
+        return String::new();
+    }
+    let server = answer.headers.iter().find(|field| field.name.eq_ignore_ascii_case("server"));
+    server.map_or_else(String::new, |field| {
+        weir_report::escape::escape(&String::from_utf8_lossy(field.value)).to_string()
+    })
+}
+
+/// The spectrum: every step of the histogram that has requests.
+pub fn spectrum(outcome: &Outcome) -> (Vec<Step>, Foot) {
+    let of = &outcome.tally.latency;
+    let total = of.len().max(1);
+    let mut seen = 0;
+    let mut steps = Vec::new();
+    for step in of.iter_recorded() {
+        seen += step.count_at_value();
+        steps.push(Step {
+            value: step.value_iterated_to() as f64 / 1e6,
+            share: seen as f64 / total as f64,
+            count: seen,
+        });
+    }
+    let millis = |nanos: f64| nanos / 1e6;
+    let foot = Foot {
+        mean: millis(of.mean()),
+        stdev: millis(of.stdev()),
+        max: millis(of.max() as f64),
+        count: of.len(),
+        buckets: (u64::from(of.buckets()), 2048),
+    };
+    (steps, foot)
+}

@@ -1,0 +1,232 @@
+//! The client: what the arguments ask for, lines while it runs, and the report.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Context;
+use weir_net::client::{Family, Options, Progress};
+use weir_net::outcome::{Ending, Interval, Outcome, Start};
+use weir_net::parameters::{Direction, MOST_BLOCK, MOST_DATAGRAM, Parameters, Transport};
+use weir_net::results::Output;
+use weir_report::escape::{escape, escape_lines};
+use weir_report::net::{self, Units};
+use weir_report::schema::Record;
+use weir_report::{json, terminal};
+
+use super::super::INTERRUPTED;
+use super::{Form, copies, form, iperf3_json, login, record, transactions, units};
+use crate::args::{BenchNet, Test};
+use crate::voice::{self, Usage};
+
+/// iperf3's rate of UDP where none is named: a megabit.
+const UDP_RATE: u64 = 1 << 20;
+
+/// Makes the test and reports. Returns the exit code.
+pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
+    let options = options(bench, host)?;
+    if let Some(kind) = bench.transactions.kind() {
+        return transactions::run(bench, &options, kind);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    voice::on_interrupt(&stop)?;
+    let mut lines = Lines { form: form(bench), units: units(bench), title: bench.test.title.clone() };
+    let outcome = match weir_net::client::run(&options, &mut lines, &stop) {
+        Ok(outcome) => outcome,
+        Err(weir_net::Error::Interrupted) => return Ok(INTERRUPTED),
+        Err(error) => {
+            if lines.form == Form::Iperf3 {
+                println_json(&iperf3_json::failed(&anyhow::Error::from(error)))?;
+                return Ok(1);
+            }
+            return Err(error.into());
+        }
+    };
+    report(&outcome, lines.form, lines.units).context("cannot print the report")?;
+    if let Ending::Broken(why) = &outcome.ending {
+        writeln!(io::stderr(), "weir: {}", escape(why))?;
+    }
+    Ok(code(&outcome))
+}
+
+/// The exit code of a test that began.
+pub(super) fn code(outcome: &Outcome) -> u8 {
+    match outcome.ending {
+        Ending::Complete => 0,
+        Ending::Interrupted => INTERRUPTED,
+        Ending::Broken(_) => 1,
+    }
+}
+
+fn options(bench: &BenchNet, host: &str) -> anyhow::Result<Options> {
+    let test = &bench.test;
+    let family = match (bench.v4, bench.v6) {
+        (true, _) => Family::V4,
+        (_, true) => Family::V6,
+        _ => Family::Any,
+    };
+    Ok(Options {
+        family,
+        bind: bench.bind,
+        parameters: Parameters { time: time(bench), ..parameters(test)? },
+        own_block: test.length.is_some() || test.blockcount.is_some(),
+        interval: bench.interval,
+        connect: Duration::from_millis(test.connect_timeout.max(1)),
+        copies: copies(bench),
+        bundles: !bench.no_gso,
+        login: login::of_client(&bench.login)?,
+        ..Options::to(host, bench.port)
+    })
+}
+
+/// Seconds of the test, or of one run of transactions: many short runs say more of their mean than few long ones.
+fn time(bench: &BenchNet) -> u32 {
+    let test = &bench.test;
+    let usual = if bench.transactions.repeats() { 1 } else { Parameters::new().time };
+    if test.bytes.is_some() || test.blockcount.is_some() { 0 } else { test.time.unwrap_or(usual) }
+}
+
+fn parameters(test: &Test) -> anyhow::Result<Parameters> {
+    let usual = Parameters::new();
+    let (least, most) = if test.udp { (16, MOST_DATAGRAM) } else { (1, MOST_BLOCK) };
+    let block = match test.length.map(u32::try_from) {
+        None if test.udp => 0,
+        None => usual.block,
+        Some(Ok(block)) if (least..=most).contains(&block) => block,
+        Some(_) => return Err(Usage(format!("-l: expected {least} to {most} bytes")).into()),
+    };
+    let window = match test.window.map(u32::try_from) {
+        None => None,
+        Some(Ok(window)) if window <= 512 << 20 => Some(window),
+        Some(_) => return Err(Usage("-w: expected at most 512M".to_owned()).into()),
+    };
+    let default_rate = if test.udp { UDP_RATE } else { 0 };
+    Ok(Parameters {
+        transport: if test.udp { Transport::Udp } else { Transport::Tcp },
+        direction: match (test.bidir, test.reverse) {
+            (true, _) => Direction::Both,
+            (_, true) => Direction::Reverse,
+            _ => Direction::Forward,
+        },
+        omit: test.omit,
+        bytes: test.bytes.unwrap_or_default(),
+        blocks: test.blockcount.unwrap_or_default(),
+        parallel: test.parallel,
+        block,
+        segment: test.segment,
+        window,
+        rate: test.bitrate.map_or(default_rate, |bits| bits.rate),
+        burst: test.bitrate.map_or(0, |bits| bits.burst),
+        pacing: test.fq_rate.map(|bits| bits.rate / 8).filter(|rate| *rate > 0),
+        service: test.tos,
+        no_delay: test.no_delay,
+        congestion: test.congestion.clone(),
+        title: test.title.clone(),
+        extra_data: test.extra_data.clone(),
+        server_output: test.get_server_output,
+        wide_counters: test.wide_counters,
+        ..usual
+    })
+}
+
+/// Lines as they come.
+struct Lines {
+    form: Form,
+    units: Units,
+    title: Option<String>,
+}
+
+impl Progress for Lines {
+    fn started(&mut self, start: &Start) {
+        if self.form == Form::Lines {
+            let mut out = io::stdout().lock();
+            // A reader that went away ends the program by the report's own error.
+            let _ = heading(start, &mut out).and_then(|()| out.flush());
+        }
+    }
+
+    fn interval(&mut self, start: &Start, interval: &Interval) {
+        if self.form == Form::Lines {
+            let title = self.title.as_deref().map(|title| format!("{title}:  ")).unwrap_or_default();
+            let mut out = io::stdout().lock();
+            for line in record::lines(start, interval) {
+                let _ =
+                    write!(out, "{title}").and_then(|()| net::render_interval(&line, self.units, &mut out));
+            }
+            let _ = out.flush();
+        }
+    }
+}
+
+/// Who, what, and the columns.
+pub(super) fn heading(start: &Start, out: &mut dyn Write) -> io::Result<()> {
+    let parameters = &start.parameters;
+    let udp = parameters.transport == Transport::Udp;
+    let count = match start.streams.len() {
+        1 => "1 stream".to_owned(),
+        count => format!("{count} streams"),
+    };
+    let way = match parameters.direction {
+        Direction::Forward => "to the server",
+        Direction::Reverse => "from the server",
+        Direction::Both => "both ways",
+    };
+    let kind = if udp { format!("UDP, datagrams of {} bytes", parameters.block) } else { "TCP".to_owned() };
+    writeln!(out, "connected to {}: {count} of {kind}, {way}", start.peer)?;
+    net::render_heading(udp, out)
+}
+
+/// What came of it.
+fn report(outcome: &Outcome, form: Form, units: Units) -> anyhow::Result<()> {
+    let (mut record, member) = record::record(outcome);
+    let mut out = io::stdout().lock();
+    match form {
+        Form::Record => json::render(&record, &mut out)?,
+        Form::Iperf3 => {
+            drop(out);
+            println_json(&iperf3_json::whole(outcome))?;
+        }
+        Form::Quiet => {}
+        Form::Lines => {
+            // Said once, on stderr.
+            record.error = None;
+            summary(&record, &member, units, &mut out)?;
+            match &outcome.server_output {
+                Some(Output::Text(text)) => writeln!(out, "\nthe server's report:\n{}", escape_lines(text))?,
+                Some(Output::Json(value)) => {
+                    writeln!(out, "\nthe server's report:\n{}", escape_lines(&format!("{value:#}")))?;
+                }
+                None => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The sums, and the verdict as every command tells it.
+pub(super) fn summary(
+    record: &Record,
+    member: &net::NetRecord,
+    units: Units,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(out)?;
+    net::render_sums(member, units, out)?;
+    terminal::render_summary(record, voice::colours(&io::stdout()), out)?;
+    if let Some(back) = &member.back_verdict {
+        writeln!(out, "the way back:")?;
+        terminal::render_verdict(back, voice::colours(&io::stdout()), out)?;
+    }
+    Ok(())
+}
+
+/// As iperf3 prints it: in lines, with tabs.
+pub(super) fn println_json(value: &serde_json::Value) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"\t");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
+    serde::Serialize::serialize(value, &mut serializer)?;
+    text.push(b'\n');
+    io::stdout().lock().write_all(&text).context("cannot print the report")
+}

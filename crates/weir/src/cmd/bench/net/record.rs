@@ -1,0 +1,179 @@
+//! A test as weir's record tells it.
+
+use weir_model::evidence::Evidence;
+use weir_model::verdict::{Verdict, explain};
+use weir_net::outcome::{Ending, Interval, Outcome, Role, Start, StreamInterval, Sum, UdpFigures};
+use weir_net::parameters::{Direction, Transport};
+use weir_net::results::Output;
+use weir_report::net::{DatagramsRecord, FlowRecord, IntervalRecord, NetRecord, SumRecord};
+use weir_report::schema::{Outcome as Ended, Record, VerdictRecord};
+
+/// The whole record, its member `net` included, and that member once more.
+pub(super) fn record(outcome: &Outcome) -> (Record, NetRecord) {
+    let sends = sends(&outcome.start);
+    let sent = outcome.sum(sends, |stream| stream.sent);
+    let received = outcome.sum(sends, |stream| stream.received);
+    let main = received.or(sent).unwrap_or_default();
+    let ended = match outcome.ending {
+        Ending::Complete => Ended::Complete,
+        Ending::Interrupted => Ended::Partial,
+        Ending::Broken(_) => Ended::Failed,
+    };
+    let seconds = if main.seconds > 0.0 { main.seconds } else { outcome.seconds };
+    let mut record = Record::new("bench", ended, main.bytes, seconds);
+    let (there, back) =
+        if sends { (&outcome.sending, &outcome.receiving) } else { (&outcome.receiving, &outcome.sending) };
+    if let Some((evidence, verdict)) = judged(there.as_ref()) {
+        record = record.with_verdict(evidence, &verdict);
+        // Nothing is written: the rates of writing and of a disk mean nothing.
+        (record.written_rate, record.disk_rate) = (None, None);
+        record.samples.iter_mut().for_each(|sample| (sample.written_rate, sample.disk_rate) = (None, None));
+    }
+    record.connections = u32::try_from(outcome.streams.len()).ok();
+    record.peak_memory = weir_observe::memory::peak_rss().ok();
+    if let Ending::Broken(why) = &outcome.ending {
+        record.error = Some(why.clone());
+    }
+    let both = outcome.start.parameters.direction == Direction::Both;
+    let net = NetRecord {
+        sent: sent.map(|sum| sum_record(&sum)),
+        received: received.map(|sum| sum_record(&sum)),
+        back_sent: outcome.sum(!sends, |stream| stream.sent).filter(|_| both).map(|sum| sum_record(&sum)),
+        back_received: outcome
+            .sum(!sends, |stream| stream.received)
+            .filter(|_| both)
+            .map(|sum| sum_record(&sum)),
+        back_verdict: judged(back.as_ref().filter(|_| both))
+            .map(|(_, verdict)| VerdictRecord::from(&verdict)),
+        ..net(outcome)
+    };
+    if let Ok(value) = serde_json::to_value(&net) {
+        record.extra.insert("net".to_owned(), value);
+    }
+    (record, net)
+}
+
+/// Whether this end sends the data of the test's way: there, unless reversed.
+fn sends(start: &Start) -> bool {
+    (start.role == Role::Client) == (start.parameters.direction != Direction::Reverse)
+}
+
+fn judged(evidence: Option<&Evidence>) -> Option<(&Evidence, Verdict)> {
+    evidence.map(|evidence| (evidence, explain(evidence)))
+}
+
+/// All but the sums of the two ways.
+fn net(outcome: &Outcome) -> NetRecord {
+    let start = &outcome.start;
+    let parameters = &start.parameters;
+    NetRecord {
+        role: if start.role == Role::Client { "client" } else { "server" }.to_owned(),
+        host: if start.host.is_empty() { start.peer.ip().to_string() } else { start.host.clone() },
+        peer: start.peer.to_string(),
+        transport: if parameters.transport == Transport::Udp { "udp" } else { "tcp" }.to_owned(),
+        direction: match parameters.direction {
+            Direction::Forward => "forward",
+            Direction::Reverse => "reverse",
+            Direction::Both => "both",
+        }
+        .to_owned(),
+        streams: parameters.parallel,
+        omit: parameters.omit,
+        block: parameters.block,
+        rate_cap: (parameters.rate > 0).then_some(parameters.rate as f64 / 8.0),
+        congestion_control: outcome.congestion.0.clone(),
+        peer_congestion_control: outcome.congestion.1.clone(),
+        path_mtu: outcome.path.0,
+        segment: outcome.path.1,
+        copied_sending: start.copies.sending,
+        copied_receiving: start.copies.receiving,
+        peer_copied_sending: outcome.remote_copies.map(|copies| copies.sending),
+        peer_copied_receiving: outcome.remote_copies.map(|copies| copies.receiving),
+        cpu: outcome.cpu.total / 100.0,
+        peer_cpu: outcome.remote_cpu.map(|cpu| cpu.total / 100.0),
+        intervals: outcome.intervals.iter().flat_map(|interval| lines(start, interval)).collect(),
+        flows: outcome
+            .streams
+            .iter()
+            .map(|stream| FlowRecord {
+                id: stream.connection.id,
+                sends: stream.connection.sends,
+                local: stream.connection.local.to_string(),
+                remote: stream.connection.remote.to_string(),
+                sent: stream.sent.as_ref().map(sum_record),
+                received: stream.received.as_ref().map(sum_record),
+            })
+            .collect(),
+        server_output: outcome.server_output.clone().map(|output| match output {
+            Output::Text(text) => text.into(),
+            Output::Json(value) => value,
+        }),
+        ..NetRecord::default()
+    }
+}
+
+/// The lines of a stretch: each stream, and all of a way where there are several. The limit stands on a way's last line.
+pub(super) fn lines(start: &Start, interval: &Interval) -> Vec<IntervalRecord> {
+    let mut lines = Vec::new();
+    let first = start.role == Role::Client;
+    for sends in [first, !first] {
+        let streams: Vec<&StreamInterval> =
+            interval.streams.iter().filter(|stream| stream.sends == sends).collect();
+        if streams.is_empty() {
+            continue;
+        }
+        let limit = if sends { interval.sending_limit } else { interval.receiving_limit };
+        let limit = limit.map(|limit| limit.name().to_owned());
+        if streams.len() > 1 {
+            lines.extend(streams.iter().map(|stream| line(interval, std::slice::from_ref(stream), sends)));
+            lines.push(IntervalRecord { id: None, limit, ..line(interval, &streams, sends) });
+        } else {
+            lines.push(IntervalRecord { limit, ..line(interval, &streams, sends) });
+        }
+    }
+    lines
+}
+
+fn line(interval: &Interval, streams: &[&StreamInterval], sends: bool) -> IntervalRecord {
+    let bytes = streams.iter().map(|stream| stream.bytes).sum();
+    let span = interval.to - interval.from;
+    let tcp = || streams.iter().filter_map(|stream| stream.tcp.as_ref());
+    let rtts: Vec<f64> = tcp().filter_map(|tcp| tcp.rtt).map(|rtt| rtt.as_secs_f64()).collect();
+    let has_tcp = tcp().next().is_some();
+    let udp: Vec<&UdpFigures> = streams.iter().filter_map(|stream| stream.udp.as_ref()).collect();
+    IntervalRecord {
+        id: streams.first().map(|stream| stream.id),
+        sends,
+        from: interval.from,
+        to: interval.to,
+        omitted: interval.omitted,
+        bytes,
+        rate: if span > 0.0 { bytes as f64 / span } else { 0.0 },
+        rtt: (!rtts.is_empty()).then(|| rtts.iter().sum::<f64>() / rtts.len() as f64),
+        min_rtt: tcp().filter_map(|tcp| tcp.min_rtt).min().map(|rtt| rtt.as_secs_f64()),
+        cwnd: has_tcp.then(|| tcp().map(|tcp| tcp.cwnd).sum()),
+        retransmits: (has_tcp && sends).then(|| tcp().map(|tcp| tcp.retransmits).sum()),
+        datagrams: (!udp.is_empty()).then(|| DatagramsRecord {
+            packets: udp.iter().map(|udp| udp.packets).sum(),
+            lost: udp.iter().map(|udp| udp.lost).sum(),
+            out_of_order: udp.iter().map(|udp| udp.out_of_order).sum(),
+            jitter: udp.iter().map(|udp| udp.jitter).sum::<f64>() / udp.len() as f64,
+        }),
+        limit: None,
+    }
+}
+
+fn sum_record(sum: &Sum) -> SumRecord {
+    SumRecord {
+        bytes: sum.bytes,
+        seconds: sum.seconds,
+        rate: if sum.seconds > 0.0 { sum.bytes as f64 / sum.seconds } else { 0.0 },
+        retransmits: sum.retransmits,
+        datagrams: sum.udp.map(|udp| DatagramsRecord {
+            packets: udp.packets,
+            lost: udp.lost,
+            out_of_order: udp.out_of_order,
+            jitter: udp.jitter,
+        }),
+    }
+}

@@ -1,0 +1,170 @@
+//! `weir bench http` and the clock: what holds while a server floods, stands still, or is only being warmed up.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::{Request, Sandbox, Server, WEIR, Weir, Wire};
+
+fn bench(sandbox: &Sandbox, args: &[&str]) -> Weir {
+    sandbox.weir(WEIR, ["bench", "http", "--json", "-t", "1"]).args(args)
+}
+
+fn hello(wire: &mut Wire) -> std::io::Result<()> {
+    wire.answer("200 OK", &[], b"hello")
+}
+
+/// An answer without end, as fast as it goes. In chunks of one byte, which take longer to be taken apart than to be sent: there is
+/// always more to be read.
+fn flood(wire: &mut Wire) -> std::io::Result<()> {
+    wire.head("200 OK", &[("Transfer-Encoding", "chunked")])?;
+    let piece = b"1\r\na\r\n".repeat(40_000);
+    loop {
+        wire.body(&piece)?;
+    }
+}
+
+/// Floods whoever asks for `flood` first, and answers everybody else.
+fn flooding_one() -> Server {
+    Server::start(|request: &Request, wire| if request.number == 0 { flood(wire) } else { hello(wire) })
+}
+
+#[test]
+fn a_flood_ends_with_the_time() {
+    for tls in [false, true] {
+        let handler = |_: &Request, wire: &mut Wire| flood(wire);
+        let server = if tls { Server::start_tls(handler) } else { Server::start(handler) };
+        let sandbox = Sandbox::new();
+        let run =
+            bench(&sandbox, &["-k", "-c", "3", "-d", "500ms", "--timeout", "1h", &server.url("x")]).run();
+        run.fails(1, &["no request to"]);
+        let record = run.json();
+        assert_eq!((&record["outcome"], &record["http"]["requests"]), (&"failed".into(), &0.into()));
+        assert!(record["bytes"].as_u64().unwrap() > 100_000, "{record}");
+    }
+}
+
+#[test]
+fn a_flood_leaves_the_other_connections_their_turns() {
+    let server = flooding_one();
+    let sandbox = Sandbox::new();
+    let args = ["-c", "3", "-d", "1s", "--timeout", "1h", &server.url("x")];
+    let record = bench(&sandbox, &args).run().succeeds().json();
+    assert!(record["http"]["requests"].as_u64().unwrap() > 20, "{record}");
+}
+
+#[test]
+fn a_slow_script_leaves_every_connection_its_turn() {
+    let server = Server::start(|_, wire| hello(wire));
+    let sandbox = Sandbox::new();
+    // A round over all of them takes several times what one may last.
+    let slow =
+        "function response()\n  local till = os.clock() + 0.001\n  while os.clock() < till do end\nend\n";
+    sandbox.write("slow.lua", slow);
+    let args = ["-c", "40", "-d", "1s", "-s", "slow.lua", "--timeout", "1h", &server.url("x")];
+    bench(&sandbox, &args).run().succeeds();
+    let mut asked = vec![0; server.connections()];
+    server.requests().iter().for_each(|seen| asked[seen.request.connection] += 1);
+    // Some of the first ones only asked whether somebody is there.
+    asked.retain(|count| *count > 0);
+    let (least, most) = (asked.iter().min().unwrap(), asked.iter().max().unwrap());
+    assert!(asked.len() == 40 && least * 2 >= *most, "{asked:?}");
+}
+
+#[test]
+fn a_flood_times_out_as_silence_does() {
+    let server = flooding_one();
+    let sandbox = Sandbox::new();
+    let args = ["-c", "1", "-n", "2", "--timeout", "200ms", &server.url("x")];
+    let record = bench(&sandbox, &args).run().succeeds().json();
+    assert_eq!((&record["http"]["errors"]["timeout"], &record["http"]["requests"]), (&1.into(), &1.into()));
+}
+
+#[test]
+fn a_flood_can_be_interrupted() {
+    let server = Server::start(|_, wire| flood(wire));
+    let sandbox = Sandbox::new();
+    let running = bench(&sandbox, &["-c", "2", "-d", "1h", "--timeout", "1h", &server.url("x")]).spawn();
+    server.wait_sent(10_000_000);
+    running.signal(Signal::INT);
+    let run = running.wait();
+    run.exits(130);
+    assert_eq!(run.json()["http"]["requests"], 0);
+}
+
+#[test]
+fn what_comes_while_it_warms_up_is_not_counted() {
+    // Slow at first, as with cold caches.
+    let start = Instant::now();
+    let cold = Duration::from_millis(600);
+    let server = Server::start(move |_, wire| {
+        if start.elapsed() < cold {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        hello(wire)
+    });
+    let sandbox = Sandbox::new();
+    let of = |warm_up: &str| {
+        let args = ["-c", "2", "-d", "500ms", "--warm-up", warm_up, &server.url("x")];
+        bench(&sandbox, &args).run().succeeds().json()
+    };
+    let cold = of("0");
+    assert!(cold["http"]["latency"]["max"].as_f64().unwrap() > 0.09, "{cold}");
+    // What is left of the cold time is over by then.
+    let before = server.requests().len();
+    let warm = of("1s");
+    let asked = server.requests().len() - before;
+    assert!(warm["http"]["requests"].as_u64().unwrap() < asked as u64 * 3 / 4, "{asked} asked: {warm}");
+    let seconds = warm["seconds"].as_f64().unwrap();
+    assert!((0.45..0.6).contains(&seconds), "{warm}");
+}
+
+/// How long the server of the next test stands still, and how often.
+const FREEZE: f64 = 0.2;
+const EVERY: f64 = 2.0;
+
+/// The known answer. Requests come evenly at a share `load` of what the server can take, which stands still for FREEZE in
+/// every EVERY. Whoever comes then waits for the end of it and for those before him: his latency begins at FREEZE and falls evenly until the
+/// backlog is gone, FREEZE / (1 - load) later. So of all requests a share FREEZE / EVERY / (1 - load) waits, evenly from 0 to
+/// FREEZE.
+fn known(quantile: f64, load: f64) -> f64 {
+    let share = FREEZE / EVERY / (1.0 - load);
+    FREEZE * (1.0 - (1.0 - quantile) / share).max(0.0)
+}
+
+#[test]
+fn a_server_that_stands_still_is_charged_with_all_it_kept_waiting() {
+    // In the middle of each period, counted from a run's first request, so that what waits is served before the run ends.
+    let starts = [OnceLock::new(), OnceLock::new()];
+    let server = Server::start(move |request, wire| {
+        let start = starts[usize::from(request.path() == "/open")].get_or_init(Instant::now);
+        let into = start.elapsed().as_secs_f64() % EVERY;
+        let (from, to) = (EVERY / 2.0, EVERY / 2.0 + FREEZE);
+        let frozen = (from..to).contains(&into);
+        std::thread::sleep(if frozen {
+            Duration::from_secs_f64(to - into)
+        } else {
+            Duration::from_millis(2)
+        });
+        hello(wire)
+    });
+    let sandbox = Sandbox::new();
+    let of = |more: &[&str]| bench(&sandbox, &["-c", "4"]).args(more).run().succeeds().json();
+    // A whole period, of which it stood still for a part.
+    let closed = of(&["-d", "2s", &server.url("closed")]);
+    let most = closed["http"]["requests_rate"].as_f64().unwrap() / (1.0 - FREEZE / EVERY);
+    let rate = (most / 2.0).round().to_string();
+    let open = of(&["-d", "4s", "--rate", &rate, &server.url("open")]);
+    let at = |record: &Value, of: &str, name: &str| record["http"][of][name].as_f64().unwrap();
+    for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
+        let (seen, known) = (at(&open, "latency", name), known(quantile, 0.5));
+        // A quarter of the freeze for how exactly a loaded machine keeps to half of what it could take.
+        assert!((seen - known).abs() < FREEZE / 4.0, "{name}: {seen} instead of {known}: {open}");
+    }
+    // What a closed loop tells of the same server: nothing, at 99 %.
+    assert!(at(&closed, "latency", "p99") < FREEZE / 4.0, "{closed}");
+}
