@@ -100,10 +100,9 @@ impl Shared {
         Meter::new(self.from, self.to, self.settings.timeout, self.settings.rate.is_some())
     }
 
-    /// A loop's part of the plan. Loops take turns: the plan as a whole is even.
-    pub(crate) fn schedule(&self, index: usize) -> Option<Schedule> {
-        let (rate, threads) = (self.settings.rate?, f64::from(self.settings.threads));
-        Some(Schedule::new((1e9 * index as f64 / rate) as u64, rate / threads))
+    /// The plan's part of a loop that begins `now`.
+    pub(crate) fn schedule(&self, index: usize, now: u64) -> Option<Schedule> {
+        Some(Schedule::of_loop(now, self.settings.rate?, index, self.beats.len()))
     }
 
     /// A loop goes on: none of the script's functions holds it.
@@ -177,7 +176,8 @@ impl<'a> EventLoop<'a> {
     ) -> Result<EventLoop<'a>, Error> {
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| Error::system("make an epoll", e))?;
-        let schedule = shared.schedule(index);
+        let now = shared.now();
+        let schedule = shared.schedule(index, now);
         let timer = schedule.is_some().then(|| timer(&epoll)).transpose()?;
         Ok(EventLoop {
             shared,
@@ -197,7 +197,7 @@ impl<'a> EventLoop<'a> {
             wakes: BinaryHeap::new(),
             unread: VecDeque::new(),
             round: 0,
-            now: 0,
+            now,
             active: connections,
             gathering: Gathering::default(),
             failed: None,
@@ -208,10 +208,11 @@ impl<'a> EventLoop<'a> {
     pub(crate) fn run(mut self) -> LoopReport {
         // The kernel rounds sleeps up by 50 us for company's sake; here that is half of what is slept or more.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
-        self.now = self.clock_now();
         if self.shared.from == 0 {
+            // Where the plan begins: what is planned in the measured time is then what was asked for.
             self.meter.begin(self.now);
         }
+        self.now = self.clock_now();
         for index in 0..self.connections.len() {
             self.open(index);
         }

@@ -62,7 +62,8 @@ pub(crate) fn run(
     };
     // What AsyncFd needs to know when it is made.
     let _entered = runtime.enter();
-    let pacer = match shared.schedule(index).map(Pacer::new).transpose() {
+    let begun = shared.now();
+    let pacer = match shared.schedule(index, begun).map(Pacer::new).transpose() {
         Ok(pacer) => pacer,
         Err(cause) => return LoopReport::failed(Error::system("make a timer", cause)),
     };
@@ -94,7 +95,7 @@ pub(crate) fn run(
                 }
             });
         }
-        hub.watch().await;
+        hub.watch(begun).await;
         sessions.iter().filter_map(|session| session.path()).collect()
     });
     // With the tasks go their connections.
@@ -137,10 +138,10 @@ impl Hub {
         self.changed.notify_one();
     }
 
-    /// Looks around ten times a second until it is over.
-    async fn watch(&self) {
+    /// Looks around ten times a second until it is over. `begun`: when the plan did.
+    async fn watch(&self, begun: u64) {
         if self.shared.from == 0 {
-            self.meter.borrow_mut().begin(self.now());
+            self.meter.borrow_mut().begin(begun);
         }
         while !self.is_over() {
             let now = self.now();

@@ -21,6 +21,12 @@ impl Schedule {
         Schedule { start, interval: 1e9 / rate, handed: 0 }
     }
 
+    /// The part of one loop of `loops` that share `rate` in turns, so that the whole is even. It begins with the loop: while a
+    /// loop still waits for its processor no request could be asked, and a server is not charged with one.
+    pub fn of_loop(begun: u64, rate: f64, index: usize, loops: usize) -> Schedule {
+        Schedule::new(begun.saturating_add((1e9 * index as f64 / rate) as u64), rate / loops as f64)
+    }
+
     /// When the next request is due.
     pub fn next_at(&self) -> u64 {
         // Multiplied, not added up, so that no error does.
@@ -47,6 +53,20 @@ impl Schedule {
 mod tests {
     use super::*;
     use crate::tally::histogram;
+
+    #[test]
+    fn loops_that_begin_late_plan_no_more_than_was_asked_for() {
+        let span = 1_000_000_000;
+        let due = |begun: u64, index: usize| {
+            let mut plan = Schedule::of_loop(begun, 200.0, index, 2);
+            std::iter::from_fn(|| plan.take(begun + span - 1)).collect::<Vec<_>>()
+        };
+        for late in [0, 20_000_000, 3 * span] {
+            let (first, second) = (due(0, 0), due(late, 1));
+            assert_eq!((first.len(), second.len()), (100, 100), "{late}");
+            assert_eq!((first[0], second[0]), (0, late + 5_000_000));
+        }
+    }
 
     #[test]
     fn requests_come_at_their_times() {

@@ -71,8 +71,11 @@ fn a_network_that_breaks_again_and_again() {
     let to = format!("far:{}", sandbox.path("b").display());
     let args = ["--port-range", "5000-5001", "--limit-rate", "5Mi", "--codec", "none", "a", &to];
     let running = sshd.cp(&sandbox, &args).spawn();
+    // The first break waits for a lane that stands: one that never came would be replaced by one the other way, which is not broken here.
     let script = format!(
-        "PATH=$PATH:/usr/sbin:/sbin; for i in $(seq {BREAKS}); do \
+        "PATH=$PATH:/usr/sbin:/sbin; n=0; \
+         until [ -n \"$(ss -Htn state established 'sport = :5000')\" ]; do n=$((n+1)); [ $n -lt 500 ] || exit 1; sleep 0.02; done; \
+         for i in $(seq {BREAKS}); do \
          nft add rule ip t in tcp dport 5000 reject with tcp reset; sleep 0.2; nft flush chain ip t in; sleep 0.25; done"
     );
     let breaker = sandbox.weir("nsenter", ["-t", &sshd.pid().to_string(), "-n", "bash", "-c", &script]).run();

@@ -95,6 +95,8 @@ pub struct Sender {
     found: AtomicU64,
     /// Files that it has found.
     found_files: AtomicU64,
+    /// All was sent, as far as this end can know, and the other is asked to finish.
+    asked: AtomicBool,
     over: AtomicBool,
 }
 
@@ -170,6 +172,7 @@ impl Sender {
             workers: Mutex::default(),
             found: AtomicU64::new(0),
             found_files: AtomicU64::new(0),
+            asked: AtomicBool::new(false),
             over: AtomicBool::new(false),
         })
     }
@@ -211,6 +214,7 @@ impl Sender {
         let waiter = Arc::clone(self);
         spawn("settle", move || {
             if waiter.queue.wait_settled() {
+                waiter.asked.store(true, Relaxed);
                 waiter.events.send(Event::Say(Message::Finish(waiter.totals())));
             }
         });
@@ -251,7 +255,8 @@ impl Sender {
     pub fn handle(self: &Arc<Self>, message: Message) -> Result<(), Error> {
         match message {
             Message::Placed(names) => self.start(names),
-            Message::Finished(_) if !self.queue.is_settled() => {
+            // What this end asked for is in turn, whatever a worker has in hand for a file that was said to be stored too early.
+            Message::Finished(_) if !self.asked.load(Relaxed) => {
                 Err(self.events.out_of_turn("that all is stored before all was sent"))
             }
             Message::Finished(totals) => {

@@ -279,11 +279,6 @@ impl Queue {
         self.room.notify_all();
     }
 
-    /// Whether all is settled.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.lock().is_settled()
-    }
-
     /// Waits until all is settled; false when it was stopped before.
     pub(crate) fn wait_settled(&self) -> bool {
         let mut state = self.lock();
