@@ -66,7 +66,7 @@ pub fn find(points: &[Point]) -> Option<Knee> {
         return None;
     }
     let (knee, before, after) = (points[at], &points[..=at], &points[at..]);
-    let (up, flat) = (through(knee, before).0, through(knee, after).0);
+    let (up, flat) = (through(knee, before).0, slope(after));
     let (bytes, seconds) = (knee.bytes, knee.seconds);
     (up > 0.0 && flat > SLOWER * up).then(|| Knee { bytes, seconds, before: 1.0 / up, after: 1.0 / flat })
 }
@@ -87,6 +87,20 @@ fn through(bend: Point, points: &[Point]) -> (f64, f64) {
     });
     let slope = if square > 0.0 { cross / square } else { 0.0 };
     (slope, offsets().map(|(bytes, seconds)| (seconds - slope * bytes).powi(2)).sum())
+}
+
+/// Seconds a byte of the line that fits the points best, wherever it starts: the kernel's first wait is often longer than those
+/// of the pace (it makes up for what was written until then), and a line held to the knee would take it for slowness.
+fn slope(points: &[Point]) -> f64 {
+    let count = points.len() as f64;
+    let (bytes, seconds) = points
+        .iter()
+        .fold((0.0, 0.0), |sum, point| (sum.0 + point.bytes / count, sum.1 + point.seconds / count));
+    let (cross, square) = points.iter().fold((0.0, 0.0), |(cross, square), point| {
+        let (x, y) = (point.bytes - bytes, point.seconds - seconds);
+        (cross + x * y, square + x * x)
+    });
+    if square > 0.0 { cross / square } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -171,6 +185,16 @@ mod tests {
         let found = find(&waits(3e9, &seen, 147e6)).unwrap();
         assert!((found.bytes / 59.5e6 - 1.0).abs() < 0.01, "{found:?}");
         assert!((found.after / 28e6 - 1.0).abs() < 0.15, "{found:?}");
+    }
+
+    /// The pace is that of the waits that come again and again, not of a first one that makes up for what was written before.
+    #[test]
+    fn a_long_first_wait_is_no_part_of_the_pace() {
+        let mut seen = vec![(20e6, 1.2)];
+        seen.extend((1..16).map(|index| (20e6 + 4e6 * f64::from(index), 0.2)));
+        let found = find(&waits(3e9, &seen, 80e6)).unwrap();
+        assert!((found.bytes / 20e6 - 1.0).abs() < 0.02, "{found:?}");
+        assert!((found.after / 20e6 - 1.0).abs() < 0.05, "{found:?}");
     }
 
     /// The same kernel and 20 MB/s with a limit of 16.7 MB, less than that hundredth.
