@@ -47,12 +47,12 @@ pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
     if let Ending::Broken(why) = &outcome.ending {
         writeln!(io::stderr(), "weir: {}", escape(why))?;
     }
-    Ok(code(&outcome))
+    Ok(code(&outcome.ending))
 }
 
 /// The exit code of a test that began.
-pub(super) fn code(outcome: &Outcome) -> u8 {
-    match outcome.ending {
+pub(super) fn code(ending: &Ending) -> u8 {
+    match ending {
         Ending::Complete => 0,
         Ending::Interrupted => INTERRUPTED,
         Ending::Broken(_) => 1,
