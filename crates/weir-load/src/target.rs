@@ -41,11 +41,7 @@ impl Target {
         let rest = rest.split('#').next().unwrap_or_default();
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         if authority.contains('@') {
-            return Err(Error::Url {
-                // Without them: errors end up in logs.
-                url: authority.rsplit('@').next().unwrap_or_default().to_owned(),
-                why: "a user and password do not belong into a URL; send them as a field (-H)",
-            });
+            return Err(wrong("a user and password do not belong into a URL; send them as a field (-H)"));
         }
         let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),

@@ -15,7 +15,6 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 use crate::control::is_pause;
@@ -125,12 +124,6 @@ pub struct Answered {
     pub part: Part,
     /// How long it took.
     pub seconds: f64,
-}
-
-/// Processor time of the calling thread.
-pub(crate) fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// Why a wait for the other end's bytes is over.

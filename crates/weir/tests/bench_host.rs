@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use support::net::in_a_network;
 use support::{Run, Sandbox, WEIR, Weir, skip};
 
 fn host(sandbox: &Sandbox, target: impl ToString, args: &[&str]) -> Weir {
@@ -323,14 +324,7 @@ fn behind_a_router(sandbox: &Sandbox, script: &str) -> Option<Run> {
         between sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'
         there ip addr add 10.78.1.2/24 dev far; there ip link set far mtu 1300 up; there ip route add default via 10.78.1.1
     "#;
-    let who = if rustix::process::geteuid().is_root() { "-n" } else { "-rn" };
-    let tried = sandbox.weir("unshare", [who, "sh", "-c", "ip link add near type veth peer name far"]).run();
-    if !tried.status.success() {
-        skip(&tried.stderr);
-        return None;
-    }
-    let script = format!("{MAKE}\n{script}");
-    Some(sandbox.weir("unshare", [who, "sh", "-c", &script]).env("WEIR", WEIR).run())
+    in_a_network(sandbox, &format!("{MAKE}\n{script}"))
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use support::net::in_a_network;
 use support::{Run, Sandbox, WEIR, Weir, skip};
 use weir_probe::pps::control::{Counted, Message};
 use weir_probe::pps::ledger::Counts;
@@ -343,14 +344,7 @@ fn beside_a_far_end(sandbox: &Sandbox, script: &str) -> Option<Run> {
         nsenter -t $far -n "$WEIR" bench pps -s --listen [::]:5209 >&2 & server=$!
         until there grep -q ':1459 [0-9A-F:]* 0A' /proc/net/tcp6; do :; done
     "#;
-    let who = if rustix::process::geteuid().is_root() { "-n" } else { "-rn" };
-    let tried = sandbox.weir("unshare", [who, "sh", "-c", "ip link add near type veth peer name far"]).run();
-    if !tried.status.success() {
-        skip(&tried.stderr);
-        return None;
-    }
-    let script = format!("{MAKE}\n{script}");
-    Some(sandbox.weir("unshare", [who, "sh", "-c", &script]).env("WEIR", WEIR).run())
+    in_a_network(sandbox, &format!("{MAKE}\n{script}"))
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
+use weir_observe::thread::thread_cpu_now;
 
 use super::Shared;
 use super::session::{GRACE, connections};
@@ -22,7 +23,7 @@ use crate::parameters::Parameters;
 use crate::results::stream_id;
 use crate::socket;
 use crate::state::State;
-use crate::transactions::{Answered, Asked, Broken, Kind, Line, Part, thread_time};
+use crate::transactions::{Answered, Asked, Broken, Kind, Line, Part};
 use crate::watch::LOOK;
 
 /// Where requests come from.
@@ -160,7 +161,7 @@ impl Work {
     }
 
     fn serve(&self, id: u32, source: Source) {
-        let begun = thread_time();
+        let begun = thread_cpu_now();
         let ended = match source {
             Source::Line(mut line) => self.answer_all(&mut line),
             Source::Door(door) => self.answer_each(&door),
@@ -168,7 +169,7 @@ impl Work {
         if let Err(cause) = ended {
             self.fail(stream_failed(id, cause));
         }
-        self.cpu.fetch_add(thread_time().saturating_sub(begun).as_nanos() as u64, Relaxed);
+        self.cpu.fetch_add(thread_cpu_now().saturating_sub(begun).as_nanos() as u64, Relaxed);
     }
 
     /// Requests over one connection, until the client closes it.

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use weir_observe::tcp_info::congestion_control;
+use weir_observe::thread::thread_cpu_now;
 
 use super::confidence::{self, Goal};
-use super::{Asked, Broken, Kind, Line, Part, thread_time};
+use super::{Asked, Broken, Kind, Line, Part};
 use crate::client::{Options, connect, introduce, open_tcp};
 use crate::control::Control;
 use crate::error::{Error, stream_failed};
@@ -311,7 +312,7 @@ impl Test<'_> {
 
     /// Transactions over one connection, or over one after another, until the run's time is over.
     fn work(&self, id: u32, mut line: Option<&mut Line>, until: Instant) -> Made {
-        let cpu = thread_time();
+        let cpu = thread_cpu_now();
         let begun = Instant::now();
         let mut made = Made { latency: histogram(), cpu: Duration::ZERO, ended: begun, failure: None };
         while made.ended < until && !self.over.load(Relaxed) {
@@ -336,7 +337,7 @@ impl Test<'_> {
                 }
             }
         }
-        made.cpu = thread_time().saturating_sub(cpu);
+        made.cpu = thread_cpu_now().saturating_sub(cpu);
         made
     }
 

@@ -21,8 +21,9 @@ use crate::subtrees::BLOCK;
 use crate::wire::measure::Bounds;
 use crate::wire::message::Failure;
 
-/// Bytes written into memory to see what that costs: a tenth of a second's at 500 MB/s.
-const BUFFERED: u64 = 32 << 20;
+/// Bytes written into memory to see what that costs, as far as the time allows: memory that was in use a moment ago comes first and
+/// is quicker (a virtual machine's host may have taken the rest back), and a copy needs more than that.
+const BUFFERED: u64 = 256 << 20;
 
 /// Files made to see what one costs.
 const FILES: u32 = 200;

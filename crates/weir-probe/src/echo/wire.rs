@@ -55,17 +55,21 @@ pub fn request(family: Family, id: u16, sequence: u16, token: u64, payload: usiz
 
 /// The internet checksum (RFC 1071).
 pub fn checksum(bytes: &[u8]) -> u16 {
-    let mut sum = add_words(bytes);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
+    !fold(add_words(bytes))
 }
 
 /// The sum of the 16-bit words, carries not yet folded in.
 pub fn add_words(bytes: &[u8]) -> u64 {
     let word = |pair: &[u8]| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or_default()]);
     bytes.chunks(2).map(|pair| u64::from(word(pair))).sum()
+}
+
+/// The carries folded in: the sum in ones' complement.
+pub fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
 }
 
 /// An echo reply in what a socket received; `None` for anything else. A raw IPv4 socket hands over the IP header too.

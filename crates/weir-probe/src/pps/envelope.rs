@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use super::frame::MARK;
-use crate::echo::wire::add_words;
+use crate::echo::wire::{add_words, fold};
 
 /// UDP: two ports, length, checksum.
 const UDP: usize = 8;
@@ -101,13 +101,6 @@ fn ipv6(from: [u8; 16], to: [u8; 16], datagram: u16) -> Vec<u8> {
     header.extend([UDP_PROTOCOL, HOPS]);
     header.extend([from, to].concat());
     header
-}
-
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{PATIENCE, Run, Sandbox, WEIR};
+use super::{PATIENCE, Run, Sandbox, WEIR, skip};
 
 /// A server at work; killed when the test forgets it.
 pub(crate) struct NetServer {
@@ -150,4 +150,15 @@ fn collect(mut from: impl Read + Send + 'static) -> Receiver<String> {
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     receiver
+}
+
+/// Runs a shell's `script` in a network namespace of its own, with `$WEIR`. `None` where no namespaces and cables can be made.
+pub(crate) fn in_a_network(sandbox: &Sandbox, script: &str) -> Option<Run> {
+    let who = if rustix::process::geteuid().is_root() { "-n" } else { "-rn" };
+    let tried = sandbox.weir("unshare", [who, "sh", "-c", "ip link add near type veth peer name far"]).run();
+    if !tried.status.success() {
+        skip(&tried.stderr);
+        return None;
+    }
+    Some(sandbox.weir("unshare", [who, "sh", "-c", script]).env("WEIR", WEIR).run())
 }

@@ -49,12 +49,12 @@ pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
         writeln!(io::stderr(), "weir: {}", escape(why))?;
     }
     page::keep(&bench.voice, &record::record(&outcome).0)?;
-    Ok(code(&outcome))
+    Ok(code(&outcome.ending))
 }
 
 /// The exit code of a test that began.
-pub(super) fn code(outcome: &Outcome) -> u8 {
-    match outcome.ending {
+pub(super) fn code(ending: &Ending) -> u8 {
+    match ending {
         Ending::Complete => 0,
         Ending::Interrupted => INTERRUPTED,
         Ending::Broken(_) => 1,

@@ -168,7 +168,7 @@ fn whole(outcome: &Outcome, units: Units, out: &mut dyn Write) -> io::Result<()>
 
 fn code_of(event: &Event) -> Option<u8> {
     match event {
-        Event::Ended(_, outcome) => Some(client::code(outcome)),
+        Event::Ended(_, outcome) => Some(client::code(&outcome.ending)),
         Event::Answered(..) => Some(0),
         Event::Failed(..) => Some(1),
         _ => None,

@@ -16,7 +16,7 @@ use weir_report::schema::{Outcome as Ended, Record};
 use weir_report::transactions::{self, ConfidenceRecord, LatencyRecord, RunRecord, TransactionsRecord};
 
 use super::super::INTERRUPTED;
-use super::{Form, form};
+use super::{Form, client, form};
 use crate::args::BenchNet;
 use crate::voice::{self, Usage};
 
@@ -54,11 +54,7 @@ pub(super) fn run(bench: &BenchNet, options: &Options, kind: Kind) -> anyhow::Re
     if let Ending::Broken(why) = &outcome.ending {
         writeln!(io::stderr(), "weir: {}", escape(why))?;
     }
-    Ok(match outcome.ending {
-        Ending::Complete => 0,
-        Ending::Interrupted => INTERRUPTED,
-        Ending::Broken(_) => 1,
-    })
+    Ok(client::code(&outcome.ending))
 }
 
 fn report(outcome: &Outcome, form: Form) -> anyhow::Result<()> {
