@@ -1,6 +1,7 @@
 //! What single commands add to a record, each as a part of the page. [`MEMBERS`] is the one place where a member of a record
 //! gets its pictures: a row there, and a function that takes the member as its own type.
 
+mod check;
 mod machine;
 mod measured;
 mod moved;
@@ -21,9 +22,10 @@ use crate::schema::Record;
 type Draw = fn(&mut Markup, &Value, &Record, &'static str) -> Result<(), serde_json::Error>;
 
 /// The members that have pictures: name in the record, heading, drawing.
-const MEMBERS: [(&str, &str, Draw); 14] = [
+const MEMBERS: [(&str, &str, Draw); 16] = [
     ("http", "Requests", measured::http),
     ("net", "The path", measured::net),
+    ("transactions", "Requests and responses", measured::transactions),
     ("pps", "Packets", measured::packets),
     ("codecs", "Codecs", measured::codec_table),
     ("ciphers", "Ciphers", measured::cipher_table),
@@ -36,6 +38,7 @@ const MEMBERS: [(&str, &str, Draw); 14] = [
     ("prediction", "Foretold and reached", moved::prediction),
     ("why", "Connections and threads", moved::why),
     ("lab", "Scenarios", moved::scenarios),
+    ("self_check", "What this host allows", check::abilities),
 ];
 
 /// Rows of a table, at most.

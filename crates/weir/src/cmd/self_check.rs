@@ -11,7 +11,7 @@ use weir_report::schema::{Outcome, Record};
 use weir_report::self_check::{SelfCheckRecord, render};
 
 use crate::args::SelfCheck;
-use crate::voice;
+use crate::{page, voice};
 
 /// Probes and tells. Returns the exit code: 1 when get, cp or why lack something that they need.
 pub fn run(check: &SelfCheck) -> anyhow::Result<u8> {
@@ -23,16 +23,17 @@ pub fn run(check: &SelfCheck) -> anyhow::Result<u8> {
     let found = probes::run(check.timeout);
     let user = rustix::process::geteuid().as_raw();
     let told = SelfCheckRecord::new(system(), user, &found);
+    let outcome = if told.stopped.is_empty() { Outcome::Complete } else { Outcome::Failed };
+    let mut record = Record::new("self-check", outcome, 0, started.elapsed().as_secs_f64());
+    record.extra.insert("self_check".to_owned(), serde_json::to_value(&told)?);
     let mut stdout = std::io::stdout().lock();
     if check.voice.json {
-        let outcome = if told.stopped.is_empty() { Outcome::Complete } else { Outcome::Failed };
-        let mut record = Record::new("self-check", outcome, 0, started.elapsed().as_secs_f64());
-        record.extra.insert("self_check".to_owned(), serde_json::to_value(&told)?);
         json::render(&record, &mut stdout).context("cannot print the record")?;
     } else if !check.voice.quiet {
         render(&told, check.voice.verbose > 0, &mut stdout).context("cannot print what was found")?;
     }
     stdout.flush().context("cannot print what was found")?;
+    page::keep(&check.voice, &record)?;
     Ok(u8::from(!told.stopped.is_empty()))
 }
 

@@ -19,6 +19,7 @@ use crate::load::LoadRecord;
 use crate::net::{IntervalRecord, NetRecord};
 use crate::packets::{PacketsRecord, PacketsRow};
 use crate::schema::Record;
+use crate::transactions::TransactionsRecord;
 
 pub(super) fn http(
     page: &mut Markup,
@@ -104,6 +105,58 @@ pub(super) fn net(
         ]);
     }
     card(page, "Streams", &table);
+    Ok(())
+}
+
+pub(super) fn transactions(
+    page: &mut Markup,
+    value: &Value,
+    _: &Record,
+    _: &'static str,
+) -> Result<(), serde_json::Error> {
+    let made: TransactionsRecord = read(value)?;
+    let mut table = Table::new(&["", "figure"]);
+    let each = if made.kind == "crr" { "a connection for each" } else { "over connections that stay" };
+    table.row(["transactions".to_owned(), format!("{} a second, {each}", count(made.rate))]);
+    table.row(["with".to_owned(), short(&made.peer, 80)]);
+    table.row(["connections at once".to_owned(), made.streams.to_string()]);
+    let sizes = format!("{} asked, {} answered", bytes(made.request.into()), bytes(made.response.into()));
+    table.row(["sizes".to_owned(), sizes]);
+    if let Some(sure) = &made.confidence {
+        let width = sure.width.map_or("unknown".to_owned(), percent);
+        let met = if sure.met { "met" } else { "not met" };
+        let words =
+            format!("{width} wide, {} sure; {} asked for, {met}", percent(sure.level), percent(sure.asked));
+        table.row(["interval of the mean".to_owned(), words]);
+    }
+    if let Some(latency) = &made.latency {
+        for (name, seconds) in [
+            ("shortest", latency.min),
+            ("median", latency.p50),
+            ("90 % within", latency.p90),
+            ("99 % within", latency.p99),
+            ("99.9 % within", latency.p999),
+            ("longest", latency.max),
+        ] {
+            table.row([name.to_owned(), time(seconds)]);
+        }
+    }
+    for (name, cpu) in [("processor time of each, here", made.cpu), ("and there", made.peer_cpu)] {
+        if let Some(cpu) = cpu {
+            table.row([name.to_owned(), time(cpu)]);
+        }
+    }
+    card(page, "Figures", &table);
+    let mut runs = Table::new(&["run", "transactions a second", "seconds", "median"]);
+    for (number, run) in made.runs.iter().take(ROWS).enumerate() {
+        runs.row([
+            (number + 1).to_string(),
+            count(run.rate),
+            format!("{:.1}", sane(run.seconds)),
+            time(run.median),
+        ]);
+    }
+    card(page, "Runs", &runs);
     Ok(())
 }
 
