@@ -14,7 +14,8 @@
 //!
 //! let second = Duration::from_secs(1);
 //! let writing = LaneWindow { write: Duration::from_millis(500), ..LaneWindow::default() };
-//! let window = Window { span: second, received: 10_000_000, lanes: vec![writing], ..Window::default() };
+//! let (received, written) = (10_000_000, 10_000_000);
+//! let window = Window { span: second, received, written, lanes: vec![writing], ..Window::default() };
 //! let loads = loads(&Evidence { windows: vec![window], ..Evidence::default() });
 //! let store = loads.iter().find(|load| load.limit == Limit::DirtyThrottle).expect("it wrote");
 //! assert_eq!((store.load, store.ceiling), (0.5, Some(20e6)));
