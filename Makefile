@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth plan-check soak soak-cp soak-net bench bench-cp bench-net bench-http fuzz deny install clean
+.PHONY: build help demo test truth plan-check soak soak-cp soak-net bench bench-cp bench-net bench-http fuzz deny gallery install clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -80,6 +80,14 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
 	  echo "fuzz $$target, $(FUZZ_SECONDS) s"; mkdir -p fuzz/corpus/$$target fuzz/seeds/$$target; \
 	  cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); \
 	done
+
+gallery: ## docs/gallery: a page for each kind of record, from the records kept there
+	@scripts/need build
+	cargo build $(LOCKED) -p weir
+	@set -e; cd docs/gallery; weir=$(abspath $(TARGET))/debug/weir; \
+	for record in records/*.json; do $$weir report -q $$record -o .; done; \
+	$$weir report -q records/get-window.json records/get-window-mended.json -o .; \
+	ls -s *.html
 
 deny: ## licences, advisories and sources of every dependency
 	@command -v cargo-deny >/dev/null || { echo 'cargo-deny: not installed; cargo install --locked cargo-deny'; exit 1; }

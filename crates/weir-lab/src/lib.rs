@@ -15,6 +15,7 @@
 //! # Ok::<(), weir_lab::Error>(())
 //! ```
 
+pub mod ability;
 pub mod bed;
 pub mod clock;
 pub mod congestion;

@@ -15,7 +15,9 @@
 //! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
 //! * [`verdict`]: windows judged, added up to shares over the run.
 //! * [`load`]: what held a load test: client, server, path, or the number of connections.
+//! * [`loads`]: how near each stage was to its ceiling.
 //! * [`packets`]: what limited packets per second.
+//! * [`ability`]: what a host lets weir do, and which commands cannot work without it.
 //! * [`advice`]: what to change, and the rate that would bring.
 //!
 //! ```
@@ -32,6 +34,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod ability;
 pub mod advice;
 pub mod chooser;
 pub mod evidence;
@@ -39,6 +42,7 @@ pub mod forecast;
 mod knee;
 pub mod limit;
 pub mod load;
+pub mod loads;
 pub mod merge;
 pub mod packets;
 pub mod path;

@@ -73,7 +73,7 @@ fn nearest(path: &Path) -> Result<(&Path, std::fs::Metadata), Error> {
 }
 
 /// The file systems without a block device that people download to (include/uapi/linux/magic.h).
-fn file_system(magic: u64) -> &'static str {
+pub(crate) fn file_system(magic: u64) -> &'static str {
     match magic & 0xffff_ffff {
         0x9123_683e => "btrfs, which spreads over devices",
         0x794c_7630 => "overlay",

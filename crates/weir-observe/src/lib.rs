@@ -5,11 +5,13 @@
 //!
 //! * [`tcp_info`]: what one TCP socket knows about its connection.
 //! * [`thread`]: where one thread's time goes: running, waiting for a processor, asleep in which kernel function.
+//! * [`cache`]: which caches a processor says it has.
 //! * [`cgroup`]: how long a CPU quota held a process back.
 //! * [`cpu`]: how busy each processor is, and how many this process may use.
 //! * [`dirty`]: how near the page cache is to the point where writers are paced to the disk.
 //! * [`disk`]: which block device holds a path, and what that device did.
-//! * [`memory`]: the most memory this process ever held.
+//! * [`host`]: what this host lets weir do, a probe each.
+//! * [`memory`]: the most memory this process ever held, and how much there is.
 //! * [`sock_diag`]: the TCP sockets of this network namespace, anyone's.
 //! * [`flow`]: what one of them did over a window, as sender and as receiver.
 //! * [`foreign_lane`]: that as a lane of the model, its times estimated from looks.
@@ -33,6 +35,7 @@
 //! println!("{:?}", host.host_window().dirty);
 //! ```
 
+pub mod cache;
 pub mod cgroup;
 pub mod cpu;
 pub mod dirty;
@@ -40,6 +43,7 @@ pub mod disk;
 mod error;
 pub mod flow;
 pub mod foreign_lane;
+pub mod host;
 mod lane_probe;
 mod mean;
 pub mod memory;

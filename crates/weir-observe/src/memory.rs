@@ -1,4 +1,4 @@
-//! What is the most memory that this process ever held?
+//! What is the most memory that this process ever held, and how much could it have?
 
 use crate::error::{Error, Malformed};
 use crate::proc_file::{number, read_once};
@@ -17,9 +17,81 @@ pub fn peak_rss() -> Result<u64, Error> {
     read_once("/proc/self/status", parse)
 }
 
+/// The machine's memory, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// In all.
+    pub total: u64,
+    /// What programs could have without swapping, as the kernel estimates it.
+    pub available: u64,
+}
+
+/// Picks `MemTotal` and `MemAvailable` out of `/proc/meminfo`.
+pub fn parse_meminfo(text: &str) -> Result<Memory, Malformed> {
+    let bytes = |name: &'static str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        number(name, value.map(|value| value.trim().trim_end_matches(" kB")))
+            .map(|kib| kib.saturating_mul(1024))
+    };
+    Ok(Memory { total: bytes("MemTotal")?, available: bytes("MemAvailable")? })
+}
+
+/// What this process may have: the machine's, or less where one of its memory groups has a limit.
+pub fn memory() -> Result<Memory, Error> {
+    let machine = read_once("/proc/meminfo", parse_meminfo)?;
+    let groups = read_once("/proc/self/cgroup", |text| Ok(memory_groups(text))).unwrap_or_default();
+    Ok(groups.iter().fold(machine, |seen, folder| {
+        let count =
+            |file: &str| read_once(&format!("{folder}/{file}"), |text| number("bytes", Some(text))).ok();
+        let limit = count("memory.max").or_else(|| count("memory.limit_in_bytes"));
+        let used = count("memory.current").or_else(|| count("memory.usage_in_bytes"));
+        let Some(limit) = limit else { return seen };
+        // What a group uses includes page cache, which it can have back; there is no telling how much of it.
+        let free = limit.saturating_sub(used.unwrap_or(0));
+        Memory { total: seen.total.min(limit), available: seen.available.min(free) }
+    }))
+}
+
+/// The folders of the memory groups that `/proc/PID/cgroup` names, and of all above them.
+fn memory_groups(text: &str) -> Vec<String> {
+    let mut folders = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let root = match controllers {
+            "" => "/sys/fs/cgroup".to_owned(),
+            names if names.split(',').any(|name| name == "memory") => format!("/sys/fs/cgroup/{names}"),
+            _ => continue,
+        };
+        let mut path = path.trim_matches('/');
+        while !path.is_empty() {
+            folders.push(format!("{root}/{path}"));
+            path = path.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+    }
+    folders
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn meminfo_is_told_in_bytes() {
+        let text = "MemTotal:       24683840 kB\nMemFree:  23541000 kB\nMemAvailable:   24103000 kB\n";
+        let memory = Memory { total: 24_683_840 << 10, available: 24_103_000 << 10 };
+        assert_eq!(parse_meminfo(text), Ok(memory));
+        assert_eq!(parse_meminfo("MemTotal: 1 kB\n"), Err(Malformed("no MemAvailable".into())));
+        let here = super::memory().unwrap();
+        assert!(here.available <= here.total && here.total > 1 << 20, "{here:?}");
+    }
+
+    #[test]
+    fn memory_groups_of_both_versions() {
+        let folders = memory_groups("4:memory:/a/b\n1:cpu:/c\n0::/s.slice\nodd\n");
+        let expected = ["/sys/fs/cgroup/memory/a/b", "/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/s.slice"];
+        assert_eq!(folders, expected);
+    }
 
     #[test]
     fn captured_status() {

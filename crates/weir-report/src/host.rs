@@ -100,7 +100,7 @@ pub fn render_list(host: &HostRecord, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// A value with its unit, as people write it.
-fn amount(value: f64, unit: &str) -> String {
+pub(crate) fn amount(value: f64, unit: &str) -> String {
     match unit {
         "s" => time(value),
         "share" => format!("{:.1} %", value * 100.0),

@@ -11,6 +11,9 @@
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
 //! * [`load`]: HTTP load, also as wrk and ab print it.
 //! * [`host`]: figures of a host and the path to it; [`packets`]: packets per second.
+//! * [`html`]: records as one page that needs nothing but itself; [`records`]: records from foreign bytes.
+//! * [`memory`]: caches and memory; [`storage`]: disks and the page cache.
+//! * [`self_check`]: what this host lets weir do, and what each missing thing costs.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
 //! ```
@@ -28,13 +31,18 @@ pub mod ciphers;
 pub mod codecs;
 pub mod escape;
 pub mod host;
+pub mod html;
 pub mod json;
 pub mod load;
+pub mod memory;
 pub mod net;
 pub mod packets;
 pub mod plan;
 pub mod progress;
+pub mod records;
 pub mod schema;
+pub mod self_check;
+pub mod storage;
 pub mod survey;
 pub mod terminal;
 pub mod transactions;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_model::evidence::{Evidence, Window};
 use weir_model::limit::Limit;
+use weir_model::loads::loads;
 use weir_model::merge::merged;
 use weir_model::verdict::Verdict;
 use weir_units::Rate;
@@ -19,6 +20,12 @@ pub const SCHEMA: &str = "weir.run/1";
 
 /// The samples of a record, at most: enough for any plot's width, and about 100 KB of JSON.
 pub const SAMPLES: usize = 1000;
+
+/// Lanes whose stretches are kept, those that carried most.
+pub const LANES: usize = 64;
+
+/// Stretches of all lanes together, at most.
+const STRETCHES: usize = 1000;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +54,12 @@ pub struct Record {
     /// The run over time, oldest first.
     #[serde(default)]
     pub samples: Vec<Sample>,
+    /// How near each stage was to its ceiling, in the order in which bytes pass them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<LoadRecord>,
+    /// When each connection worked; empty where there was only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<LaneRecord>,
     /// Bytes that an earlier run had left and this one did not ask for again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<u64>,
@@ -159,6 +172,44 @@ pub struct PhaseRecord {
     pub limit: String,
 }
 
+/// How near a stage was to its ceiling, see [`weir_model::loads`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadRecord {
+    /// The limit that the stage would be.
+    pub limit: String,
+    /// Share of its capacity in use, 0 to 1.
+    pub load: f64,
+    /// Bytes per second that it would carry alone; `null` where that could not be told.
+    pub ceiling: Option<f64>,
+    /// What the load is the share of.
+    pub basis: String,
+}
+
+/// One connection's work.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LaneRecord {
+    /// Its number.
+    pub lane: u32,
+    /// Payload bytes in all.
+    pub bytes: u64,
+    /// When it worked, in order.
+    pub stretches: Vec<StretchRecord>,
+}
+
+/// A time in which a connection worked without a rest.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StretchRecord {
+    /// Seconds from the start of the run.
+    pub from: f64,
+    /// Seconds from the start of the run.
+    pub to: f64,
+    /// Payload bytes in that time.
+    pub bytes: u64,
+}
+
 /// One stretch of the run, up to the next sample.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -200,6 +251,8 @@ impl Record {
             files: Vec::new(),
             verdict: None,
             samples: Vec::new(),
+            loads: Vec::new(),
+            lanes: Vec::new(),
             resumed: None,
             connections: None,
             written_rate: None,
@@ -217,6 +270,8 @@ impl Record {
         self.disk_rate = whole.disk.value().map(|disk| Rate::of(disk.written, whole.span).0);
         self.connections = self.connections.or(evidence.windows.iter().map(connections).max());
         self.samples = samples(evidence, verdict, SAMPLES);
+        self.loads = load_records(evidence);
+        self.lanes = lanes(evidence, LANES, STRETCHES);
         self.verdict = Some(VerdictRecord::from(verdict));
         self
     }
@@ -287,6 +342,48 @@ fn sample(windows: &[Window], limits: &[Limit]) -> Sample {
     }
 }
 
+fn load_records(evidence: &Evidence) -> Vec<LoadRecord> {
+    let record = |load: weir_model::loads::Load| LoadRecord {
+        limit: load.limit.name().to_owned(),
+        load: tidy(load.load),
+        ceiling: load.ceiling.map(f64::round),
+        basis: load.basis,
+    };
+    loads(evidence).into_iter().map(record).collect()
+}
+
+/// When each lane worked: the `most` lanes that carried most, in order of their numbers, and at most so many stretches of
+/// them all, for which short rests are joined over. Nothing where only one lane was.
+fn lanes(evidence: &Evidence, most: usize, stretches: usize) -> Vec<LaneRecord> {
+    // As many windows at a time as leave no more stretches than that, even of lanes that rest in every second one.
+    let seen = evidence.windows.iter().flat_map(|window| window.lanes.iter().map(|lane| lane.lane));
+    let shown = seen.collect::<std::collections::BTreeSet<_>>().len().min(most);
+    let each = (evidence.windows.len() * shown).div_ceil(stretches.max(1) * 2).max(1);
+    let mut lanes: BTreeMap<u32, LaneRecord> = BTreeMap::new();
+    for windows in evidence.windows.chunks(each) {
+        let joined = merged(windows);
+        let (from, to) = (tidy(joined.at), tidy(joined.at + joined.span.as_secs_f64()));
+        for lane in joined.lanes.iter().filter(|lane| lane.idle < joined.span) {
+            let record = lanes
+                .entry(lane.lane)
+                .or_insert_with(|| LaneRecord { lane: lane.lane, ..LaneRecord::default() });
+            record.bytes = record.bytes.saturating_add(lane.received);
+            match record.stretches.last_mut().filter(|last| from - last.to < 1e-6) {
+                Some(last) => (last.to, last.bytes) = (to, last.bytes.saturating_add(lane.received)),
+                None => record.stretches.push(StretchRecord { from, to, bytes: lane.received }),
+            }
+        }
+    }
+    if lanes.len() < 2 {
+        return Vec::new();
+    }
+    let mut lanes: Vec<LaneRecord> = lanes.into_values().collect();
+    lanes.sort_by_key(|lane| std::cmp::Reverse(lane.bytes));
+    lanes.truncate(most);
+    lanes.sort_by_key(|lane| lane.lane);
+    lanes
+}
+
 /// Without the noise behind the ninth decimal that adding up leaves (0.30000000000000004).
 fn tidy(value: f64) -> f64 {
     (value * 1e9).round() / 1e9
@@ -301,6 +398,28 @@ mod tests {
     use super::*;
     use std::time::Duration;
     use weir_model::verdict::explain;
+
+    #[test]
+    fn lanes_are_told_by_their_stretches() {
+        use weir_model::evidence::LaneWindow;
+        let second = Duration::from_secs(1);
+        let window = |at: u32, lanes: &[u32]| Window {
+            at: f64::from(at),
+            span: second,
+            lanes: (lanes.iter())
+                .map(|lane| LaneWindow { lane: *lane, received: 5, ..LaneWindow::default() })
+                .collect(),
+            ..Window::default()
+        };
+        let windows = vec![window(0, &[0]), window(1, &[0, 1]), window(2, &[1]), window(3, &[0])];
+        let evidence = Evidence { windows, ..Evidence::default() };
+        let told = lanes(&evidence, LANES, STRETCHES);
+        let stretch = |from, to, bytes| StretchRecord { from, to, bytes };
+        assert_eq!(told[0].stretches, [stretch(0.0, 2.0, 10), stretch(3.0, 4.0, 5)]);
+        assert_eq!((told[1].bytes, &told[1].stretches[..]), (10, &[stretch(1.0, 3.0, 10)][..]));
+        assert_eq!(lanes(&evidence, 1, STRETCHES).len(), 1, "the one that carried most");
+        assert!(lanes(&evidence, LANES, 2).iter().map(|lane| lane.stretches.len()).sum::<usize>() <= 2);
+    }
 
     #[test]
     fn many_windows_become_few_samples_with_the_same_bytes() {

@@ -2,13 +2,17 @@
 
 mod ab;
 mod bench;
+mod bench_disk;
 mod bench_host;
 mod bench_http;
+mod bench_mem;
 mod bench_net;
 mod bench_pps;
 mod copy;
 mod habits;
 mod plan;
+mod report;
+mod self_check;
 mod ssh;
 
 use std::ffi::OsString;
@@ -22,13 +26,17 @@ use weir_units::{Bytes, ParseError, Rate};
 
 pub use ab::AbFlags;
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
+pub use bench_disk::BenchDisk;
 pub use bench_host::{BenchHost, Part};
 pub use bench_http::{BenchHttp, LoadFormat};
+pub use bench_mem::BenchMem;
 pub use bench_net::{BenchNet, NetLogin, Test};
 pub use bench_pps::{BenchPps, Method, Via};
 pub use copy::{Cp, Patterns};
 pub use habits::Habits;
 pub use plan::{By, Plan};
+pub use report::Report;
+pub use self_check::SelfCheck;
 pub use ssh::Ssh;
 
 /// Version and commit, as `weir --version` shows them.
@@ -77,8 +85,12 @@ pub enum Command {
     Plan(Box<Plan>),
     /// Reproduce a slow path on this machine alone, without touching its network.
     Lab(Lab),
+    /// Turn records (what --json prints) into one page with pictures, or compare two.
+    Report(Report),
     /// Measure one stage alone: codecs, ciphers, the network, HTTP servers, a host and its path.
     Bench(Bench),
+    /// Check what this host lets weir do, what each missing thing costs, and the way out.
+    SelfCheck(SelfCheck),
     /// Print shell completions.
     Completions {
         /// For which shell.
@@ -89,6 +101,23 @@ pub enum Command {
         /// The folder.
         folder: PathBuf,
     },
+}
+
+impl Command {
+    /// How a command that has a record speaks.
+    pub fn voice(&self) -> Option<&Voice> {
+        match self {
+            Command::Get(get) => Some(&get.voice),
+            Command::Cp(cp) => Some(&cp.voice),
+            Command::Why(why) => Some(&why.voice),
+            Command::Plan(plan) => Some(&plan.voice),
+            Command::Lab(Lab { command: LabCommand::Run(run) }) => Some(&run.voice),
+            Command::Bench(bench) => Some(bench.command.voice()),
+            Command::SelfCheck(check) => Some(&check.voice),
+            Command::Peer | Command::Serve(_) | Command::Demo(_) | Command::Lab(_) => None,
+            Command::Report(_) | Command::Completions { .. } | Command::Man { .. } => None,
+        }
+    }
 }
 
 const GET_EXAMPLES: &str = "\
@@ -197,6 +226,9 @@ pub struct Voice {
     /// Say what is decided and why; twice for more.
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
+    /// Write what happened as a page with pictures into FILE; weir report makes the same of a record.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
 }
 
 /// `-j`.

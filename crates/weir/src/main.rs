@@ -3,6 +3,7 @@
 mod args;
 mod cmd;
 mod live;
+mod page;
 mod voice;
 
 use std::process::ExitCode;
@@ -20,6 +21,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<u8> {
+    if let Some(voice) = cli.command.voice() {
+        page::check(voice)?;
+    }
     match cli.command {
         Command::Get(get) => cmd::get::run(&get.with_habits().map_err(voice::Usage)?),
         Command::Cp(cp) => cmd::cp::run(&cp),
@@ -29,7 +33,9 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Why(why) => cmd::why::run(&why),
         Command::Plan(plan) => cmd::plan::run(&plan),
         Command::Lab(lab) => cmd::lab::run(&lab),
+        Command::Report(report) => cmd::report::run(&report),
         Command::Bench(bench) => cmd::bench::run(&bench),
+        Command::SelfCheck(check) => cmd::self_check::run(&check),
         Command::Completions { shell } => cmd::manual::completions(shell),
         Command::Man { folder } => cmd::manual::pages(&folder),
     }

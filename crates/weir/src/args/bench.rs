@@ -9,8 +9,10 @@ use weir_codec::codec::{Codec, Setting};
 use weir_units::{Bytes, Rate};
 
 use super::Voice;
+use super::bench_disk::BenchDisk;
 use super::bench_host::BenchHost;
 use super::bench_http::BenchHttp;
+use super::bench_mem::BenchMem;
 use super::bench_pps::BenchPps;
 
 /// `weir bench`.
@@ -34,8 +36,28 @@ pub enum BenchCommand {
     Http(Box<BenchHttp>),
     /// A host and the path to it: availability, round trips, loss, MTU, TLS, connections, latency under load, throughput.
     Host(BenchHost),
+    /// Caches and memory of this machine: sizes, latency and throughput by level, and the curves they show in.
+    Mem(BenchMem),
+    /// A disk: what memory takes for it, when writes are paced, what it takes and gives itself.
+    Disk(BenchDisk),
     /// Packets per second between two hosts, or on this one alone: what is lost, and what limits it.
     Pps(BenchPps),
+}
+
+impl BenchCommand {
+    /// How it speaks.
+    pub fn voice(&self) -> &Voice {
+        match self {
+            BenchCommand::Codec(codec) => &codec.voice,
+            BenchCommand::Cipher(cipher) => &cipher.voice,
+            BenchCommand::Net(net) => &net.voice,
+            BenchCommand::Http(http) => &http.voice,
+            BenchCommand::Host(host) => &host.voice,
+            BenchCommand::Mem(mem) => &mem.voice,
+            BenchCommand::Disk(disk) => &disk.voice,
+            BenchCommand::Pps(pps) => &pps.voice,
+        }
+    }
 }
 
 const BENCH_CODEC_EXAMPLES: &str = "\

@@ -2,8 +2,10 @@
 
 mod cipher;
 mod codec;
+mod disk;
 mod host;
 mod http;
+mod mem;
 pub mod net;
 mod pps;
 
@@ -41,6 +43,8 @@ pub fn run(bench: &Bench) -> anyhow::Result<u8> {
         BenchCommand::Net(net) => net::run(net),
         BenchCommand::Http(http) => http::run(http),
         BenchCommand::Host(host) => host::run(host),
+        BenchCommand::Mem(mem) => mem::run(mem),
+        BenchCommand::Disk(disk) => disk::run(disk),
         BenchCommand::Pps(pps) => pps::run(pps),
     }
 }

@@ -31,6 +31,7 @@ use self::foretold::Foretold;
 use crate::args::{Cp, VERSION};
 use crate::cmd::route::{self, Route};
 use crate::live::Live;
+use crate::page;
 use crate::voice::{self, Usage};
 
 /// Copies what `cp` names. Returns the exit code.
@@ -60,6 +61,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
         say_how(&job, &report)?;
         foretold.map_or(Ok(()), |foretold| foretold.say(&record))?;
     }
+    page::keep(&cp.voice, &record)?;
     Ok(exit_code(&report))
 }
 

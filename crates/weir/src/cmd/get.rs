@@ -18,6 +18,7 @@ use weir_transfer::job::{FileReport, Job, Options, Outcome, Output, RunReport};
 use crate::args::{Get, Jobs};
 use crate::cmd::get_jobs;
 use crate::live::Live;
+use crate::page;
 use crate::voice::{self, Usage};
 
 /// Fetches what `get` names. Returns the exit code.
@@ -33,6 +34,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     live.clear();
     let record = record(&jobs, &report);
     say(get, &record)?;
+    page::keep(&get.voice, &record)?;
     if let Some(path) = &get.evidence {
         let text = serde_json::to_vec(&report.evidence)?;
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;

@@ -10,6 +10,8 @@ pub mod lab;
 pub mod manual;
 pub mod peer;
 pub mod plan;
+pub mod report;
 pub mod route;
+pub mod self_check;
 pub mod serve;
 pub mod why;

@@ -18,6 +18,7 @@ use weir_report::schema::{Outcome, Record};
 use weir_units::{Bytes, Rate};
 
 use crate::args::{self, By};
+use crate::page;
 use crate::voice::{self, Usage};
 
 /// What is planned for where nobody says how much it is.
@@ -43,14 +44,15 @@ pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
     notes.extend(machine_notes(&result));
     let told = PlanRecord::new(&inputs, &result, notes);
     let mut stdout = std::io::stdout().lock();
+    let mut record = Record::new("plan", Outcome::Complete, 0, started.elapsed().as_secs_f64());
+    record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);
     if plan.voice.json {
-        let mut record = Record::new("plan", Outcome::Complete, 0, started.elapsed().as_secs_f64());
-        record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);
         json::render(&record, &mut stdout).context("cannot print the record")?;
     } else if !plan.voice.quiet {
         render(&told, &mut stdout).context("cannot print the plan")?;
     }
     stdout.flush().context("cannot print the plan")?;
+    page::keep(&plan.voice, &record)?;
     Ok(0)
 }
 

@@ -15,6 +15,9 @@ use crate::voice;
 /// Serves until SIGINT or SIGTERM.
 pub fn run(serve: &Serve) -> anyhow::Result<u8> {
     voice::start_log(serve.voice.quiet, serve.voice.verbose);
+    if serve.voice.report.is_some() {
+        return Err(voice::Usage("serve has no run to report; weir get and weir why have".to_owned()).into());
+    }
     let server = Server::bind(config(serve))?;
     let stop = Arc::new(AtomicBool::new(false));
     let bench = match serve.bench {

@@ -29,6 +29,7 @@ use weir_observe::sock_diag::Filter;
 use weir_report::{json, terminal};
 
 use crate::args::Why;
+use crate::page;
 use crate::voice::{self, Usage};
 use keys::Keys;
 use live::Live;
@@ -96,6 +97,7 @@ fn look_at_running(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<
     let told = record::tell(&watch, scope, None);
     say(why, &told, &mut std::io::stdout().lock())?;
     save_evidence(why, &watch)?;
+    page::keep(&why.voice, &told.record)?;
     Ok(if told.record.bytes > 0 || told.why.connections > 0 { 0 } else { 1 })
 }
 
@@ -152,6 +154,7 @@ fn run_command(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<u8> 
         say(why, &told, &mut std::io::stderr().lock())?;
     }
     save_evidence(why, &watch)?;
+    page::keep(&why.voice, &told.record)?;
     Ok(code)
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 #![allow(unused_imports, reason = "each test binary uses a part")]
 
+pub(crate) mod browser;
 mod dice;
 mod expect;
 pub(crate) mod net;

@@ -13,6 +13,7 @@ use weir_report::schema::{Outcome, Record};
 
 use super::{INTERRUPTED, Progress, WRONG_DATA, speed};
 use crate::args::BenchCipher;
+use crate::page;
 use crate::voice;
 
 /// Measures and reports. Returns the exit code.
@@ -72,14 +73,15 @@ fn cipher_row(row: &cipher_table::Row) -> CipherRow {
 
 fn print(bench: &BenchCipher, member: &CiphersRecord, seconds: f64) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
+    let mut record = Record::new("bench", Outcome::Complete, 0, seconds);
+    record.extra.insert("ciphers".to_owned(), serde_json::to_value(member)?);
     let printed = if bench.voice.json {
-        let mut record = Record::new("bench", Outcome::Complete, 0, seconds);
-        record.extra.insert("ciphers".to_owned(), serde_json::to_value(member)?);
         json::render(&record, &mut out)
     } else if bench.voice.quiet {
         Ok(())
     } else {
         ciphers::render_table(member, &mut out)
     };
-    printed.context("cannot print the table")
+    printed.context("cannot print the table")?;
+    page::keep(&bench.voice, &record)
 }

@@ -17,6 +17,7 @@ use weir_units::{Bytes, Rate};
 
 use super::{INTERRUPTED, Progress, WRONG_DATA, speed};
 use crate::args::{BenchCodec, Generated};
+use crate::page;
 use crate::voice;
 
 /// Measures and reports. Returns the exit code.
@@ -142,9 +143,9 @@ fn link_record(link: Rate, rows: &[Row], figures: &[Figure]) -> LinkRecord {
 
 fn print(bench: &BenchCodec, corpus: &Corpus, member: &CodecsRecord, seconds: f64) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
+    let mut record = Record::new("bench", Outcome::Complete, corpus.held(), seconds);
+    record.extra.insert("codecs".to_owned(), serde_json::to_value(member)?);
     let printed = if bench.voice.json {
-        let mut record = Record::new("bench", Outcome::Complete, corpus.held(), seconds);
-        record.extra.insert("codecs".to_owned(), serde_json::to_value(member)?);
         json::render(&record, &mut out)
     } else if bench.csv {
         codecs::render_csv(member, &mut out)
@@ -156,5 +157,6 @@ fn print(bench: &BenchCodec, corpus: &Corpus, member: &CodecsRecord, seconds: f6
             .and_then(|()| writeln!(out))
             .and_then(|()| chart::render(member, &mut out))
     };
-    printed.context("cannot print the table")
+    printed.context("cannot print the table")?;
+    page::keep(&bench.voice, &record)
 }

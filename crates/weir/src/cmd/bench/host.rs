@@ -22,6 +22,7 @@ use weir_transfer::http::trust::{Clients, Trust};
 
 use super::{INTERRUPTED, Progress, outcome_of};
 use crate::args::{BenchHost, Part};
+use crate::page;
 use crate::voice;
 use carrier::Carrier;
 use http_load::HttpLoad;
@@ -232,14 +233,15 @@ impl<'a> Subject<'a> {
 
 fn print(bench: &BenchHost, member: &HostRecord, code: u8, span: Duration) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
+    let mut record = Record::new("bench", outcome_of(code), 0, span.as_secs_f64());
+    record.extra.insert("host".to_owned(), serde_json::to_value(member)?);
     let printed = if bench.voice.json {
-        let mut record = Record::new("bench", outcome_of(code), 0, span.as_secs_f64());
-        record.extra.insert("host".to_owned(), serde_json::to_value(member)?);
         json::render(&record, &mut out)
     } else if bench.voice.quiet {
         Ok(())
     } else {
         report::render_list(member, &mut out)
     };
-    printed.context("cannot print the figures")
+    printed.context("cannot print the figures")?;
+    page::keep(&bench.voice, &record)
 }

@@ -17,6 +17,7 @@ use weir_report::{json, load as report};
 
 use super::INTERRUPTED;
 use crate::args::{BenchHttp, LoadFormat};
+use crate::page;
 use crate::voice;
 use plan::Plan;
 
@@ -38,6 +39,11 @@ pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
     };
     print(&plan, &outcome).context("cannot print the report")?;
     write_files(&plan, &outcome)?;
+    if bench.voice.report.is_some() {
+        let judged = load::explain(&outcome.evidence);
+        let member = figures::member(&plan, &outcome, &judged);
+        page::keep(&bench.voice, &figures::record(&member, &outcome, &judged))?;
+    }
     if outcome.failed.is_none() {
         match outcome.finish(&stop) {
             Err(error) if stop.load(Relaxed) => {

@@ -18,6 +18,9 @@ pub fn run(bench: &BenchNet) -> anyhow::Result<u8> {
     voice::start_log(bench.voice.quiet, bench.voice.verbose);
     match &bench.client {
         Some(host) => client::run(bench, host),
+        None if bench.voice.report.is_some() => {
+            Err(voice::Usage("a server has no page: --report belongs to the client's end".to_owned()).into())
+        }
         None => server::run(bench),
     }
 }

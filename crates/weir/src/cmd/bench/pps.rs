@@ -24,6 +24,7 @@ use weir_report::schema::Record;
 
 use super::{INTERRUPTED, Progress, outcome_of};
 use crate::args::{BenchPps, Method, Via};
+use crate::page;
 use crate::voice::{self, Usage};
 
 /// To connect to the far end.
@@ -32,6 +33,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Measures, or serves those who do. Returns the exit code.
 pub fn run(bench: &BenchPps) -> anyhow::Result<u8> {
     voice::start_log(bench.voice.quiet, bench.voice.verbose);
+    if bench.server && bench.voice.report.is_some() {
+        return Err(Usage("a server has no page: --report belongs to the client's end".to_owned()).into());
+    }
     if bench.server {
         return serving::run(bench);
     }
@@ -217,13 +221,13 @@ fn print(
     span: Duration,
 ) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
+    let payload: u64 = member.rows.iter().map(|row| row.received * row.payload as u64).sum();
+    let mut record = Record::new("bench", outcome_of(code), payload, span.as_secs_f64());
+    record.error = failed.map(ToString::to_string);
+    let best = member.rows.iter().max_by(|a, b| a.received_rate.total_cmp(&b.received_rate));
+    record.verdict = best.and_then(|row| row.verdict.clone());
+    record.extra.insert("pps".to_owned(), serde_json::to_value(member)?);
     let printed = if bench.voice.json {
-        let payload: u64 = member.rows.iter().map(|row| row.received * row.payload as u64).sum();
-        let mut record = Record::new("bench", outcome_of(code), payload, span.as_secs_f64());
-        record.error = failed.map(ToString::to_string);
-        let best = member.rows.iter().max_by(|a, b| a.received_rate.total_cmp(&b.received_rate));
-        record.verdict = best.and_then(|row| row.verdict.clone());
-        record.extra.insert("pps".to_owned(), serde_json::to_value(member)?);
         json::render(&record, &mut out)
     } else if bench.voice.quiet || member.rows.is_empty() {
         Ok(())
@@ -234,7 +238,7 @@ fn print(
     if let Some(error) = failed {
         voice::fatal(&spoken(error));
     }
-    Ok(())
+    page::keep(&bench.voice, &record)
 }
 
 /// For a terminal: a refusal is in the far end's words.

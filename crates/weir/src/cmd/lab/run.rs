@@ -16,6 +16,7 @@ use weir_report::schema::{Outcome as RecordOutcome, Record};
 use super::scenarios;
 use super::table::{self, Row};
 use crate::args::LabRun;
+use crate::page;
 use crate::voice;
 
 /// SIGINT or SIGTERM came.
@@ -49,12 +50,13 @@ pub fn run(run: &LabRun) -> anyhow::Result<u8> {
     }
     let right = rows.iter().filter(|row| row.word() == "ok").count();
     let bad = rows.iter().any(|row| matches!(row.word(), "wrong" | "late" | "failed"));
+    let record = record(&scenarios, &rows, start.elapsed().as_secs_f64(), bad);
     if run.voice.json {
-        let record = record(&scenarios, &rows, start.elapsed().as_secs_f64(), bad);
         json::render(&record, &mut std::io::stdout().lock()).context("cannot print the record")?;
     } else if !run.voice.quiet {
         say(&[format!("{right} of {} as expected{}", rows.len(), others(&scenarios, &rows))])?;
     }
+    page::keep(&run.voice, &record)?;
     Ok(u8::from(bad || rows.iter().all(|row| row.word() == "skipped")))
 }
 

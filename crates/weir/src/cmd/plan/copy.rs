@@ -21,6 +21,7 @@ use crate::args::{self, By, VERSION};
 use crate::cmd::forecast::{self, Forecast};
 use crate::cmd::route::{self, Route};
 use crate::live::Live;
+use crate::page;
 use crate::voice::{self, Usage};
 
 /// SIGINT or SIGTERM came.
@@ -63,10 +64,10 @@ pub fn run(args: &args::Plan) -> anyhow::Result<u8> {
 
 fn print(args: &args::Plan, copy: &SurveyRecord, told: PlanRecord, seconds: f64) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
+    let mut record = Record::new("plan", Outcome::Complete, 0, seconds);
+    record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);
+    record.extra.insert("copy".to_owned(), serde_json::to_value(copy)?);
     if args.voice.json {
-        let mut record = Record::new("plan", Outcome::Complete, 0, seconds);
-        record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);
-        record.extra.insert("copy".to_owned(), serde_json::to_value(copy)?);
         json::render(&record, &mut stdout).context("cannot print the record")?;
     } else if !args.voice.quiet {
         let printed = survey::render(copy, &mut stdout)
@@ -74,7 +75,8 @@ fn print(args: &args::Plan, copy: &SurveyRecord, told: PlanRecord, seconds: f64)
             .and_then(|()| plan::render(&told, &mut stdout));
         printed.context("cannot print the plan")?;
     }
-    stdout.flush().context("cannot print the plan")
+    stdout.flush().context("cannot print the plan")?;
+    page::keep(&args.voice, &record)
 }
 
 /// What the far end is started for.

@@ -18,6 +18,7 @@ use weir_report::{json, terminal};
 use super::super::INTERRUPTED;
 use super::{Form, copies, form, iperf3_json, login, record, transactions, units};
 use crate::args::{BenchNet, Test};
+use crate::page;
 use crate::voice::{self, Usage};
 
 /// iperf3's rate of UDP where none is named: a megabit.
@@ -47,6 +48,7 @@ pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
     if let Ending::Broken(why) = &outcome.ending {
         writeln!(io::stderr(), "weir: {}", escape(why))?;
     }
+    page::keep(&bench.voice, &record::record(&outcome).0)?;
     Ok(code(&outcome.ending))
 }
 

@@ -18,6 +18,7 @@ use weir_report::transactions::{self, ConfidenceRecord, LatencyRecord, RunRecord
 use super::super::INTERRUPTED;
 use super::{Form, client, form};
 use crate::args::BenchNet;
+use crate::page;
 use crate::voice::{self, Usage};
 
 /// Makes the transactions and reports. Returns the exit code.
@@ -50,36 +51,38 @@ pub(super) fn run(bench: &BenchNet, options: &Options, kind: Kind) -> anyhow::Re
         Err(weir_net::Error::Interrupted) => return Ok(INTERRUPTED),
         Err(error) => return Err(error.into()),
     };
-    report(&outcome, form).context("cannot print the report")?;
+    let member = member(&outcome);
+    let record = record(&outcome, &member)?;
+    report(&record, &member, form).context("cannot print the report")?;
     if let Ending::Broken(why) = &outcome.ending {
         writeln!(io::stderr(), "weir: {}", escape(why))?;
     }
+    page::keep(&bench.voice, &record)?;
     Ok(client::code(&outcome.ending))
 }
 
-fn report(outcome: &Outcome, form: Form) -> anyhow::Result<()> {
-    let member = member(outcome);
+fn report(record: &Record, member: &TransactionsRecord, form: Form) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match form {
-        Form::Quiet => {}
-        Form::Lines => transactions::render(&member, &mut out)?,
-        Form::Record | Form::Iperf3 => {
-            let ended = match outcome.ending {
-                Ending::Complete => Ended::Complete,
-                Ending::Interrupted => Ended::Partial,
-                Ending::Broken(_) => Ended::Failed,
-            };
-            let seconds = outcome.repetitions.iter().map(|run| run.seconds).sum();
-            let mut record =
-                Record::new("bench", ended, outcome.part.transactions * outcome.asked.bytes(), seconds);
-            if let Ending::Broken(why) = &outcome.ending {
-                record.error = Some(why.clone());
-            }
-            record.extra.insert("transactions".to_owned(), serde_json::to_value(&member)?);
-            json::render(&record, &mut out)?;
-        }
+        Form::Quiet => Ok(()),
+        Form::Lines => transactions::render(member, &mut out),
+        Form::Record | Form::Iperf3 => json::render(record, &mut out),
     }
-    Ok(())
+}
+
+fn record(outcome: &Outcome, member: &TransactionsRecord) -> serde_json::Result<Record> {
+    let ended = match outcome.ending {
+        Ending::Complete => Ended::Complete,
+        Ending::Interrupted => Ended::Partial,
+        Ending::Broken(_) => Ended::Failed,
+    };
+    let seconds = outcome.repetitions.iter().map(|run| run.seconds).sum();
+    let mut record = Record::new("bench", ended, outcome.part.transactions * outcome.asked.bytes(), seconds);
+    if let Ending::Broken(why) = &outcome.ending {
+        record.error = Some(why.clone());
+    }
+    record.extra.insert("transactions".to_owned(), serde_json::to_value(member)?);
+    Ok(record)
 }
 
 fn member(outcome: &Outcome) -> TransactionsRecord {

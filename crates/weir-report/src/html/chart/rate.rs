@@ -1,0 +1,257 @@
+//! The rate over time, its surface in the look of what held it.
+
+use super::super::axis::{self, Anchor, LETTER};
+use super::super::figure::{Canvas, Figure, Table};
+use super::super::limits;
+use super::super::markup::Markup;
+use super::super::scale::{Linear, sane, top};
+use super::super::words::{percent, rate, time};
+use crate::schema::{Record, Sample};
+
+/// Stretches that a picture shows, at most: two pixels each.
+const STEPS: usize = 500;
+
+/// Rows of its table, at most.
+const ROWS: usize = 100;
+
+/// One stretch.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Step {
+    /// Seconds.
+    pub from: f64,
+    /// Seconds.
+    pub to: f64,
+    /// Bytes per second.
+    pub rate: f64,
+    /// What held it.
+    pub limit: Option<String>,
+    /// Bytes per second that the device took.
+    pub disk: Option<f64>,
+    /// Connections.
+    pub connections: Option<u32>,
+}
+
+/// The steps of a record, in order, at most so many: neighbours are joined.
+pub fn steps(samples: &[Sample], seconds: f64, most: usize) -> Vec<Step> {
+    let mut samples: Vec<&Sample> = samples.iter().collect();
+    samples.sort_by(|a, b| sane(a.t).total_cmp(&sane(b.t)));
+    let ends = samples.iter().skip(1).map(|sample| sane(sample.t)).chain([sane(seconds)]);
+    let each = samples.iter().zip(ends).map(|(sample, to)| Step {
+        from: sane(sample.t),
+        to: to.max(sane(sample.t)),
+        rate: sane(sample.rate),
+        limit: sample.limit.clone(),
+        disk: sample.disk_rate.map(sane),
+        connections: sample.connections,
+    });
+    let mut each: Vec<Step> = each.collect();
+    // The last window ends when the run does: of a few milliseconds the rate is chance, and would set the scale.
+    if let [.., before, last] = each.as_slice()
+        && last.to - last.from < 0.25 * (before.to - before.from)
+    {
+        let both = Step { limit: before.limit.clone(), ..joined(&[before.clone(), last.clone()]) };
+        each.truncate(each.len() - 2);
+        each.push(both);
+    }
+    join(&each, most)
+}
+
+/// At most so many steps: neighbours are joined.
+pub fn join(steps: &[Step], most: usize) -> Vec<Step> {
+    let size = steps.len().div_ceil(most.max(1)).max(1);
+    steps.chunks(size).map(joined).collect()
+}
+
+fn joined(steps: &[Step]) -> Step {
+    let span: f64 = steps.iter().map(|step| step.to - step.from).sum();
+    let mean = |of: &dyn Fn(&Step) -> f64| match span > 0.0 {
+        true => steps.iter().map(|step| of(step) * (step.to - step.from)).sum::<f64>() / span,
+        false => steps.first().map(of).unwrap_or_default(),
+    };
+    let longest = steps.iter().max_by(|a, b| (a.to - a.from).total_cmp(&(b.to - b.from)));
+    Step {
+        from: steps.first().map_or(0.0, |step| step.from),
+        to: steps.last().map_or(0.0, |step| step.to),
+        rate: mean(&|step| step.rate),
+        limit: longest.and_then(|step| step.limit.clone()),
+        disk: steps.iter().any(|step| step.disk.is_some()).then(|| mean(&|step| step.disk.unwrap_or(0.0))),
+        connections: steps.iter().filter_map(|step| step.connections).max(),
+    }
+}
+
+/// Writes the figure; nothing where there is no time to show.
+pub fn render(page: &mut Markup, record: &Record) {
+    let steps = steps(&record.samples, record.seconds, STEPS);
+    render_steps(page, &steps, "Rate over time", record.rate);
+}
+
+/// The same of steps from elsewhere.
+pub fn render_steps(page: &mut Markup, steps: &[Step], title: &str, mean: f64) {
+    let Some(end) = steps.last().map(|step| step.to).filter(|end| *end > 0.0) else { return };
+    let most = steps.iter().map(|step| step.rate).fold(0.0, f64::max);
+    let limits = in_order(steps);
+    let held: Vec<String> =
+        limits.iter().map(|(limit, share)| format!("{} {}", limits::title(limit), percent(*share))).collect();
+    let held = if held.is_empty() { String::new() } else { format!(" Held by {}.", held.join(", ")) };
+    let says = format!("{} on average over {}, {} at the most.{held}", rate(mean), time(end), rate(most));
+    let with_disk = steps.iter().any(|step| step.disk.is_some_and(|disk| disk > 0.0));
+    let figure = Figure { title, says: &says, heights: (300.0, 230.0), table: table(steps) };
+    figure.render_with(
+        page,
+        |page, canvas| draw(page, canvas, steps, with_disk),
+        |page| legend(page, &limits, with_disk),
+    );
+}
+
+/// Limits by their time, and their share of it.
+fn in_order(steps: &[Step]) -> Vec<(String, f64)> {
+    let all: f64 = steps.iter().map(|step| step.to - step.from).sum();
+    let mut limits: Vec<(String, f64)> = Vec::new();
+    for step in steps {
+        let Some(limit) = &step.limit else { continue };
+        let share = if all > 0.0 { (step.to - step.from) / all } else { 0.0 };
+        match limits.iter_mut().find(|(name, _)| name == limit) {
+            Some((_, sum)) => *sum += share,
+            None => limits.push((limit.clone(), share)),
+        }
+    }
+    limits.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // More kinds than the vocabulary has come from a stranger's record.
+    limits.truncate(20);
+    limits
+}
+
+fn draw(page: &mut Markup, canvas: Canvas, steps: &[Step], with_disk: bool) {
+    let end = steps.last().map_or(1.0, |step| step.to);
+    let frame = canvas.frame(80.0, 26.0, 12.0, 28.0);
+    let x = Linear::new((0.0, end), (frame.left, frame.right));
+    let rates = steps.iter().map(|step| step.rate.max(step.disk.unwrap_or(0.0)));
+    let y = Linear::new((0.0, top(rates)), (frame.bottom, frame.top));
+    let marks: Vec<(f64, String)> = y.ticks(4).into_iter().map(|value| (y.at(value), rate(value))).collect();
+    axis::rows(page, frame, &marks);
+    for run in runs(steps) {
+        let look = limits::look(run[0].limit.as_deref().unwrap_or_default());
+        let mut corners = vec![(x.at(run[0].from), frame.bottom)];
+        corners.extend(
+            run.iter()
+                .flat_map(|step| [(x.at(step.from), y.at(step.rate)), (x.at(step.to), y.at(step.rate))]),
+        );
+        let last = x.at(run[run.len() - 1].to);
+        corners.push((last, frame.bottom));
+        axis::surface(page, &corners, "area", look.fill);
+        let words = limits::title(run[0].limit.as_deref().unwrap_or("not judged"));
+        if last - corners[0].0 > words.chars().count() as f64 * LETTER + 6.0 {
+            axis::text(
+                page,
+                ((corners[0].0 + last) / 2.0, frame.top - 10.0),
+                Anchor::Middle,
+                "strong",
+                &words,
+            );
+        }
+    }
+    let outline: Vec<(f64, f64)> = steps
+        .iter()
+        .flat_map(|step| [(x.at(step.from), y.at(step.rate)), (x.at(step.to), y.at(step.rate))])
+        .collect();
+    axis::line(page, &outline, "line");
+    if with_disk {
+        let disk: Vec<(f64, f64)> = (steps.iter())
+            .flat_map(|step| [step.from, step.to].map(|at| (x.at(at), y.at(step.disk.unwrap_or(0.0)))))
+            .collect();
+        axis::line(page, &disk, "line under");
+        axis::line(page, &disk, "line second");
+    }
+    let marks: Vec<(f64, String)> = x
+        .ticks(if canvas.narrow { 4 } else { 10 })
+        .into_iter()
+        .map(|at| (x.at(at), format!("{} s", axis::seconds(at))))
+        .collect();
+    axis::columns(page, frame, canvas.width, &marks, false);
+}
+
+/// Neighbours under the same limit.
+fn runs(steps: &[Step]) -> impl Iterator<Item = &[Step]> {
+    steps.chunk_by(|a, b| a.limit == b.limit)
+}
+
+fn legend(page: &mut Markup, limits: &[(String, f64)], with_disk: bool) {
+    page.within("ul", &[("class", "legend")], |page| {
+        for (limit, share) in limits {
+            page.within("li", &[], |page| {
+                limits::swatch(page, limit);
+                page.leaf("span", &[], &format!("{} {}", limits::title(limit), percent(*share)));
+            });
+        }
+        if with_disk {
+            page.within("li", &[], |page| {
+                stroke(page, "line second");
+                page.leaf("span", &[], "the device took (all its writers)");
+            });
+        }
+    });
+}
+
+/// How a line looks, for a legend.
+pub fn stroke(page: &mut Markup, class: &str) {
+    let frame = [
+        ("viewBox", "0 0 28 16"),
+        ("width", "28"),
+        ("height", "16"),
+        ("class", "swatch"),
+        ("aria-hidden", "true"),
+    ];
+    page.within("svg", &frame, |page| axis::line(page, &[(0.0, 8.0), (28.0, 8.0)], class));
+}
+
+fn table(steps: &[Step]) -> Table {
+    let steps = join(steps, ROWS);
+    let with_connections = steps.iter().any(|step| step.connections.is_some());
+    let with_disk = steps.iter().any(|step| step.disk.is_some());
+    let mut head = vec!["from", "to", "rate", "held by"];
+    head.extend(with_connections.then_some("connections"));
+    head.extend(with_disk.then_some("device took"));
+    let mut table = Table::new(&head);
+    for step in &steps {
+        let mut row = vec![
+            time(step.from),
+            time(step.to),
+            rate(step.rate),
+            step.limit.as_deref().map_or("–".to_owned(), limits::title),
+        ];
+        row.extend(
+            with_connections.then(|| step.connections.map_or("–".to_owned(), |count| count.to_string())),
+        );
+        row.extend(with_disk.then(|| step.disk.map_or("–".to_owned(), rate)));
+        table.rows.push(row);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_steps_keep_bytes_and_time() {
+        let sample = |t: f64, rate: f64, limit: &str| Sample {
+            t,
+            rate,
+            limit: Some(limit.into()),
+            ..Sample::default()
+        };
+        let samples = [sample(3.0, 20.0, "disk"), sample(0.0, 10.0, "latency"), sample(1.0, 40.0, "disk")];
+        let all = steps(&samples, 4.0, 10);
+        assert_eq!(
+            all.iter().map(|step| (step.from, step.to, step.rate)).collect::<Vec<_>>(),
+            [(0.0, 1.0, 10.0), (1.0, 3.0, 40.0), (3.0, 4.0, 20.0)]
+        );
+        let one = &join(&all, 1)[0];
+        assert_eq!((one.from, one.to, one.rate, one.limit.as_deref()), (0.0, 4.0, 27.5, Some("disk")));
+        assert_eq!(
+            steps(&samples, f64::INFINITY, 10).len(),
+            2,
+            "a last step of no length joins the one before"
+        );
+    }
+}

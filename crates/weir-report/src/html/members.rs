@@ -1,0 +1,112 @@
+//! What single commands add to a record, each as a part of the page. [`MEMBERS`] is the one place where a member of a record
+//! gets its pictures: a row there, and a function that takes the member as its own type.
+
+mod check;
+mod machine;
+mod measured;
+mod moved;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::figure::Table;
+use super::markup::Markup;
+use super::page::section;
+use super::scale::sane;
+use super::words::{count, percent, rate, short, time};
+use crate::load::LoadRecord;
+use crate::net::NetRecord;
+use crate::schema::Record;
+
+/// How a member is drawn.
+type Draw = fn(&mut Markup, &Value, &Record, &'static str) -> Result<(), serde_json::Error>;
+
+/// The members that have pictures: name in the record, heading, drawing.
+const MEMBERS: [(&str, &str, Draw); 16] = [
+    ("http", "Requests", measured::http),
+    ("net", "The path", measured::net),
+    ("transactions", "Requests and responses", measured::transactions),
+    ("pps", "Packets", measured::packets),
+    ("codecs", "Codecs", measured::codec_table),
+    ("ciphers", "Ciphers", measured::cipher_table),
+    ("host", "The host", measured::host),
+    ("mem", "Caches and memory", machine::memory),
+    ("disk", "The disk", machine::disk),
+    ("plan", "The plan", moved::plan),
+    ("copy", "What was measured", moved::survey),
+    ("cp", "How it was copied", moved::copy),
+    ("prediction", "Foretold and reached", moved::prediction),
+    ("why", "Connections and threads", moved::why),
+    ("lab", "Scenarios", moved::scenarios),
+    ("self_check", "What this host allows", check::abilities),
+];
+
+/// Rows of a table, at most.
+const ROWS: usize = 200;
+
+/// Writes the parts of a record's members.
+pub fn render(page: &mut Markup, record: &Record, level: &'static str) {
+    for (name, title, draw) in MEMBERS {
+        let Some(value) = record.extra.get(name) else { continue };
+        let mut content = page.nested();
+        let drawn = draw(&mut content, value, record, level);
+        section(page, level, title, |page| match drawn {
+            Ok(()) => page.rejoin(content),
+            Err(error) => {
+                let words = format!("The record's member '{name}' cannot be shown: {error}");
+                page.leaf("p", &[("class", "notice")], &words);
+            }
+        });
+    }
+}
+
+/// Figures of members that belong to the first ones of a page.
+pub fn facts(record: &Record) -> Vec<(&'static str, String, String)> {
+    let mut facts = Vec::new();
+    if let Some(Ok(http)) = record.extra.get("http").map(read::<LoadRecord>) {
+        facts.push(("Requests a second", count(http.requests_rate), String::new()));
+        facts.push(("Median", time(http.latency.p50), String::new()));
+        facts.push(("99 %", time(http.latency.p99), "took at most".to_owned()));
+        let errors = http.errors;
+        let failed = [errors.connect, errors.read, errors.write, errors.timeout, errors.status];
+        facts.push((
+            "Failed",
+            failed.iter().fold(0_u64, |sum, next| sum.saturating_add(*next)).to_string(),
+            "requests".to_owned(),
+        ));
+    }
+    if let Some(Ok(net)) = record.extra.get("net").map(read::<NetRecord>) {
+        facts.push(("Goodput", crate::net::bits(sane(record.rate)), rate(record.rate)));
+        facts.push((
+            "Streams",
+            net.streams.to_string(),
+            format!("{}, {}", short(&net.transport, 8), short(&net.direction, 12)),
+        ));
+        if let Some(again) = net.sent.as_ref().and_then(|sum| sum.retransmits) {
+            facts.push(("Sent again", again.to_string(), "segments".to_owned()));
+        }
+        facts.push(("Processor", percent(net.cpu), "of a core at this end".to_owned()));
+    }
+    if let Some(Ok(memory)) = record.extra.get("mem").map(read) {
+        facts.extend(machine::memory_facts(&memory));
+    }
+    if let Some(Ok(disk)) = record.extra.get("disk").map(read) {
+        facts.extend(machine::disk_facts(&disk));
+    }
+    facts
+}
+
+fn read<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
+    T::deserialize(value)
+}
+
+/// A table that is seen without a click.
+fn card(page: &mut Markup, title: &str, table: &Table) {
+    if table.rows.is_empty() {
+        return;
+    }
+    page.within("div", &[("class", "card")], |page| {
+        page.leaf("h3", &[], title);
+        table.render(page, title);
+    });
+}

@@ -1,0 +1,288 @@
+//! What `weir bench mem` and `weir bench disk` add: this machine's own ceilings.
+
+use serde_json::Value;
+
+use super::super::chart::bars::{self, Bar};
+use super::super::chart::heat::{self, Field};
+use super::super::figure::Table;
+use super::super::markup::Markup;
+use super::super::scale::sane;
+use super::super::words::{bytes, count, percent, rate, short, time};
+use super::{ROWS, card, read};
+use crate::memory::{MemoryRecord, binary, nanoseconds};
+use crate::schema::Record;
+use crate::storage::{BufferedRecord, DepthRecord, DiskRecord, TimesRecord};
+
+/// What stands where there is no figure.
+const NONE: &str = "–";
+
+type Fact = (&'static str, String, String);
+
+pub(super) fn memory_facts(memory: &MemoryRecord) -> Vec<Fact> {
+    let level = |name: &str| memory.levels.iter().find(|level| level.name == name);
+    let mut facts = Vec::new();
+    for (name, title) in [("L1", "L1"), ("L2", "L2"), ("L3", "L3"), ("memory", "Memory")] {
+        let Some(level) = level(name) else { continue };
+        let note = format!("{} read", rate(level.throughput));
+        facts.push((title, nanoseconds(sane(level.latency_ns)), note));
+    }
+    facts
+}
+
+pub(super) fn memory(
+    page: &mut Markup,
+    value: &Value,
+    _: &Record,
+    _: &'static str,
+) -> Result<(), serde_json::Error> {
+    let memory: MemoryRecord = read(value)?;
+    card(page, "Levels", &levels(&memory));
+    mountain(page, &memory);
+    card(page, "By working set", &working_sets(&memory));
+    let mut threads =
+        Table::new(&["threads", "memory read", "written", "copied", "half the second cache, read"]);
+    for row in memory.threads.iter().take(ROWS) {
+        threads.row([
+            row.threads.to_string(),
+            rate(row.read),
+            rate(row.write),
+            rate(row.copy),
+            rate(row.cache),
+        ]);
+    }
+    card(page, "Threads together", &threads);
+    card(page, "How it was measured", &conditions(&memory));
+    notices(page, &memory.missing);
+    Ok(())
+}
+
+fn levels(memory: &MemoryRecord) -> Table {
+    let heads = ["level", "size", "system says", "latency", "cycles", "read", "write", "copy", "past caches"];
+    let mut table = Table::new(&heads);
+    let size = |size: Option<u64>| size.map_or(NONE.to_owned(), binary);
+    for level in memory.levels.iter().take(ROWS) {
+        table.row([
+            short(&level.name, 20),
+            size(level.size),
+            size(level.system_size),
+            nanoseconds(sane(level.latency_ns)),
+            level.latency_cycles.map_or(NONE.to_owned(), |cycles| format!("{:.1}", sane(cycles))),
+            rate(level.throughput),
+            rate(level.write),
+            rate(level.copy),
+            level.stream.map_or(NONE.to_owned(), rate),
+        ]);
+    }
+    table
+}
+
+/// Distinct values in order.
+fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = values.collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Rows are working sets, columns strides.
+fn mountain(page: &mut Markup, memory: &MemoryRecord) {
+    let peaks = &memory.mountain[..memory.mountain.len().min(20 * ROWS)];
+    let strides = distinct(peaks.iter().map(|peak| peak.stride));
+    let sizes = distinct(peaks.iter().map(|peak| peak.bytes));
+    let at = |bytes: u64, stride: usize| {
+        peaks.iter().find(|peak| (peak.bytes, peak.stride) == (bytes, stride)).map(|peak| peak.rate)
+    };
+    let columns: Vec<String> = strides.iter().take(48).map(usize::to_string).collect();
+    let rows: Vec<(String, Vec<Option<f64>>)> = (sizes.iter().take(ROWS))
+        .map(|bytes| (binary(*bytes), strides.iter().take(48).map(|stride| at(*bytes, *stride)).collect()))
+        .collect();
+    let mut table = Table { head: vec!["working set".to_owned()], rows: Vec::new() };
+    table.head.extend(columns.iter().map(|stride| format!("stride {stride}")));
+    for (name, rates) in &rows {
+        let cells = rates.iter().map(|value| value.map_or(NONE.to_owned(), rate));
+        table.rows.push(std::iter::once(name.clone()).chain(cells).collect());
+    }
+    let field = Field {
+        across: "stride, words of 8 bytes",
+        columns,
+        rows,
+        brief: |value| rate(value).trim_end_matches("/s").replace(" GB", ""),
+        words: rate,
+    };
+    let says = "Bytes a second that one thread reads, by the working set and by how far apart its words are: 1 is every word, by the \
+                widest loads, the others a word at a time, and what is skipped does not count. The stronger the colour, the faster; figures without \
+                a unit are GB/s.";
+    heat::render(page, "Reads by working set and stride", says, &field, table);
+}
+
+fn working_sets(memory: &MemoryRecord) -> Table {
+    let mut table =
+        Table::new(&["working set", "random load", "4 KiB pages", "read", "write", "copy", "past caches"]);
+    for row in memory.rates.iter().take(ROWS) {
+        let load = |of: &[crate::memory::LatencyRecord]| {
+            let point = of.iter().find(|point| point.bytes == row.bytes);
+            point.map_or(NONE.to_owned(), |point| nanoseconds(sane(point.ns)))
+        };
+        table.row([
+            binary(row.bytes),
+            load(&memory.latency),
+            load(&memory.latency_small_pages),
+            rate(row.read),
+            rate(row.write),
+            rate(row.copy),
+            row.stream.map_or(NONE.to_owned(), rate),
+        ]);
+    }
+    table
+}
+
+fn conditions(memory: &MemoryRecord) -> Table {
+    let mut table = Table::new(&["", "figure"]);
+    if memory.levels.is_empty() {
+        return table;
+    }
+    let kept = if memory.pinned { "" } else { ", not kept there" };
+    table.row(["processor".to_owned(), format!("{}{kept}", memory.cpu)]);
+    let clock = memory.clock.map_or("not known".to_owned(), |clock| format!("{:.2} GHz", sane(clock) / 1e9));
+    table.row(["clock".to_owned(), clock]);
+    let loads = format!("{} of {} bytes", short(&memory.loads, 20), memory.load_bytes);
+    table.row(["loads".to_owned(), loads]);
+    let huge = memory.huge_pages.map_or("not known".to_owned(), percent);
+    table.row(["memory in huge pages".to_owned(), huge]);
+    let cost = &memory.overhead;
+    table.row(["reading the clock".to_owned(), nanoseconds(sane(cost.clock_ns))]);
+    table.row(["a pass, at least".to_owned(), time(sane(cost.pass_ns) / 1e9)]);
+    table.row(["an address, beside the load".to_owned(), nanoseconds(sane(cost.address_ns))]);
+    table
+}
+
+pub(super) fn disk_facts(disk: &DiskRecord) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if let Some(buffered) = &disk.buffered {
+        let knee = buffered.knee_bytes.map(|knee| format!("for the first {}", bytes(sane(knee) as u64)));
+        facts.push(("Into memory", rate(buffered.rate), knee.unwrap_or_default()));
+        if let Some(paced) = buffered.throttled_rate {
+            facts.push(("Then paced to", rate(paced), "by the kernel".to_owned()));
+        }
+    }
+    let mut fact = |name, value: Option<f64>, note: &str| {
+        facts.extend(value.map(|value| (name, rate(value), note.to_owned())));
+    };
+    fact("Write and sync", disk.synced, "on the disk at the end");
+    fact("Read", disk.read_cold, "not in memory before");
+    facts.extend(disk.sync.map(|sync| ("Sync", time(sync.median), "4 KiB".to_owned())));
+    facts
+}
+
+pub(super) fn disk(
+    page: &mut Markup,
+    value: &Value,
+    _: &Record,
+    _: &'static str,
+) -> Result<(), serde_json::Error> {
+    let disk: DiskRecord = read(value)?;
+    in_order(page, &disk);
+    card(page, "Single blocks of 4 KiB", &single(&disk));
+    card(page, "4 KiB at random places past memory, by requests at once", &depths(&disk));
+    let mut files = Table::new(&["file", "paced after", "takes", "rate"]);
+    for file in disk.files.iter().take(ROWS) {
+        let paced = file.paced_after.map(|after| bytes(sane(after) as u64));
+        let paced = paced.unwrap_or("fits into memory".to_owned());
+        files.row([bytes(file.bytes), paced, time(file.seconds), rate(file.rate)]);
+    }
+    card(page, "A file that is written as fast as it goes", &files);
+    card(page, "When writes are paced", &pacing(&disk));
+    notices(page, &disk.missing);
+    Ok(())
+}
+
+/// Rates of what is read and written in order, memory's and the disk's side by side.
+fn in_order(page: &mut Markup, disk: &DiskRecord) {
+    let buffered = disk.buffered.as_ref();
+    let rows = [
+        ("write into memory", buffered.map(|seen| seen.rate), "page cache, nothing waits for the disk"),
+        ("write, paced", buffered.and_then(|seen| seen.throttled_rate), "once too much waits in memory"),
+        ("write and sync", disk.synced, "on the disk at the end (fdatasync)"),
+        ("write past memory", disk.direct_write, "O_DIRECT, 1 MiB after another"),
+        ("read, cold", disk.read_cold, "not in memory before"),
+        ("read, warm", disk.read_warm, "in memory"),
+        ("read past memory", disk.read_direct, "O_DIRECT, 1 MiB after another"),
+    ];
+    let mut table = Table::new(&["", "rate", "how"]);
+    let mut bars = Vec::new();
+    for (name, value, how) in rows {
+        table.row([name.to_owned(), value.map_or(NONE.to_owned(), rate), how.to_owned()]);
+        bars.extend(value.map(|value| Bar { name: name.to_owned(), value, words: rate(value), fill: None }));
+    }
+    let says = "What memory takes and gives, and what the disk does: two rates that are often taken for one another.";
+    bars::render(page, "Writing and reading in order", says, &bars, table);
+}
+
+fn single(disk: &DiskRecord) -> Table {
+    let mut table = Table::new(&["", "median", "slowest in 100", "requests"]);
+    let rows: [(&str, Option<TimesRecord>); 3] = [
+        ("written, until on the disk", disk.sync),
+        ("random read, cold", disk.random_cold),
+        ("random read, warm", disk.random_warm),
+    ];
+    for (name, times) in rows {
+        let Some(times) = times else { continue };
+        table.row([name.to_owned(), time(times.median), time(times.p99), times.count.to_string()]);
+    }
+    table
+}
+
+fn depths(disk: &DiskRecord) -> Table {
+    let heads = ["at once", "reads a second", "median", "p99", "writes a second", "median", "p99"];
+    let mut table = Table::new(&heads);
+    for depth in distinct(disk.depths.iter().take(ROWS).map(|row| row.depth)) {
+        let row = |write| disk.depths.iter().find(|row| (row.depth, row.write) == (depth, write));
+        let mut cells = vec![depth.to_string()];
+        cells.extend([false, true].into_iter().flat_map(|write| of_depth(row(write))));
+        table.rows.push(cells);
+    }
+    table
+}
+
+fn of_depth(row: Option<&DepthRecord>) -> [String; 3] {
+    match row {
+        Some(row) => [count(row.rate), time(row.times.median), time(row.times.p99)],
+        None => [NONE, NONE, NONE].map(str::to_owned),
+    }
+}
+
+fn pacing(disk: &DiskRecord) -> Table {
+    let mut table = Table::new(&["", "figure"]);
+    let whole = |value: f64| bytes(sane(value) as u64);
+    if let Some(seen) = &disk.buffered {
+        table.row(["writes were paced after".to_owned(), knee(seen)]);
+        if let Some(expected) = seen.expected_knee_bytes {
+            table.row(["limits and rates say".to_owned(), whole(expected)]);
+        }
+        if let Some(taken) = seen.on_disk_rate {
+            table.row(["the device then took".to_owned(), format!("{}, all its writers", rate(taken))]);
+        }
+        table.row(["waited in memory at the most".to_owned(), format!("{}, all devices", bytes(seen.dirty))]);
+    }
+    if let Some(limits) = &disk.limits {
+        table.row(["threshold of the machine".to_owned(), bytes(limits.threshold)]);
+        table.row(["its background".to_owned(), bytes(limits.background)]);
+        let device = limits.device.map_or("none".to_owned(), bytes);
+        table.row(["limit of the device".to_owned(), device]);
+        table.row(["pacing begins once there wait".to_owned(), whole(limits.pacing)]);
+    }
+    table
+}
+
+fn knee(seen: &BufferedRecord) -> String {
+    match (seen.knee_bytes, seen.knee_seconds) {
+        (Some(knee), Some(seconds)) => format!("{}, {}", bytes(sane(knee) as u64), time(seconds)),
+        _ => format!("not within {}", bytes(seen.bytes)),
+    }
+}
+
+fn notices(page: &mut Markup, missing: &[String]) {
+    for why in missing.iter().take(20) {
+        page.leaf("p", &[("class", "notice")], &format!("Not as usual: {why}"));
+    }
+}

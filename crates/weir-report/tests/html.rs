@@ -1,0 +1,239 @@
+//! Pages: facts of real records on them, and that no record, whatever it holds, makes anything of a page but text.
+
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use serde_json::Value;
+use weir_report::html::{Run, render};
+use weir_report::records;
+
+fn gallery() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gallery/records");
+    let mut records: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("the gallery's records")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    records.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records/first.json"));
+    records.sort();
+    records
+}
+
+fn page(text: &str) -> String {
+    let found = records::read(text.as_bytes()).expect("a record");
+    let runs: Vec<Run> = (found.records.into_iter())
+        .map(|record| Run { name: "run.json".to_owned(), record, notes: found.notes.clone() })
+        .collect();
+    render(&runs)
+}
+
+fn of_gallery(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gallery/records");
+    page(&std::fs::read_to_string(folder.join(name)).expect("a record of the gallery"))
+}
+
+/// Elements that a page is made of.
+const TAGS: &str = "html head meta title style body header main footer section article div p h1 h2 h3 ul ol li dl dt dd strong \
+    small span figure figcaption details summary table caption thead tbody tr th td svg defs pattern title desc text rect path \
+    polyline polygon circle";
+
+/// Attributes that they may have: none that runs, loads or styles anything.
+const ATTRIBUTES: &str = "lang charset http-equiv content name class id role tabindex scope aria-label aria-labelledby \
+    aria-hidden viewBox width height x y rx cx cy r d points text-anchor fill patternUnits";
+
+/// What is wrong with a page's markup, if anything is.
+fn malformed(page: &str) -> Option<String> {
+    let (tags, attributes): (Vec<&str>, Vec<&str>) =
+        (TAGS.split_whitespace().collect(), ATTRIBUTES.split_whitespace().collect());
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = page.strip_prefix("<!doctype html>\n")?;
+    while let Some(at) = rest.find('<') {
+        if rest[..at].contains('>') && open.last() != Some(&"style") {
+            return Some(format!("a bracket in a text: {}", &rest[..at]));
+        }
+        let end = at + rest[at..].find('>')?;
+        let (inside, after) = (&rest[at + 1..end], &rest[end + 1..]);
+        rest = after;
+        if let Some(closed) = inside.strip_prefix('/') {
+            if open.pop() != Some(closed) {
+                return Some(format!("</{closed}> closes nothing"));
+            }
+            continue;
+        }
+        let (tag, mut given) = inside.split_once(' ').unwrap_or((inside, ""));
+        if !tags.contains(&tag) {
+            return Some(format!("<{inside}>"));
+        }
+        while !given.is_empty() {
+            let Some((name, value)) = given.split_once("=\"") else {
+                return Some(format!("attribute {given}"));
+            };
+            let Some((value, more)) = value.split_once('"') else {
+                return Some(format!("open value {given}"));
+            };
+            if !attributes.contains(&name.trim_start()) {
+                return Some(format!("attribute {name}"));
+            }
+            let numeric =
+                ["x", "y", "width", "height", "points", "cx", "cy", "viewBox"].contains(&name.trim_start());
+            if numeric && value.contains(|c: char| c.is_ascii_alphabetic()) && value != "device-width" {
+                return Some(format!("{name} is {value}"));
+            }
+            given = more;
+        }
+        if tag != "meta" {
+            open.push(tag);
+        }
+        if tag == "style" {
+            rest = &rest[rest.find("</style>")?..];
+        }
+    }
+    if open.is_empty() { None } else { Some(format!("still open: {open:?}")) }
+}
+
+#[test]
+fn every_record_of_the_gallery_is_a_well_formed_page() {
+    for path in gallery() {
+        let text = std::fs::read_to_string(&path).expect("a record");
+        let page = page(&text);
+        assert_eq!(malformed(&page), None, "{}", path.display());
+        assert!(page.len() < 1 << 20, "{}: {} bytes", path.display(), page.len());
+        for leak in ["/work/", "/tmp/", "/home/", "/root/"] {
+            assert!(!text.contains(leak), "{}: {leak}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_capped_download_shows_what_held_it_and_what_would_help() {
+    let page = of_gallery("get-capped.json");
+    for fact in [
+        "Received 150 MB in",
+        "It was held by <strong>rate limit</strong>",
+        "The pipeline",
+        "Rate over time",
+        "each connection carries",
+        "Checked and innocent",
+        "use more connections (-c 32)",
+        "would bring about",
+        "16 connections, when each was at work",
+        "image.iso",
+    ] {
+        assert!(page.contains(fact), "{fact}");
+    }
+}
+
+#[test]
+fn each_kind_of_record_has_its_pictures() {
+    for (record, facts) in [
+        ("get-window.json", &["receive window", "drop --recv-buffer"][..]),
+        ("why.json", &["Connections and threads", "curl", "Looking took"]),
+        ("cp.json", &["Copied", "How it was copied", "zstd", "on the wire"]),
+        ("lab.json", &["send buffer", "What the advice brought", "predicted", "achieved"]),
+        ("bench-net.json", &["Streams", "over time", "Goodput"]),
+        ("bench-http.json", &["Latency", "99.9 %", "requests, from their planned time"]),
+        ("bench-host.json", &["Figures and where they come from"]),
+        ("bench-pps.json", &["Packets a second", "1518 bytes"]),
+        ("bench-codec.json", &["Which codec on which link", "Over a link of 125 MB/s"]),
+        ("bench-cipher.json", &["Ciphers on one core", "aes-256-gcm"]),
+        (
+            "bench-mem.json",
+            &["Reads by working set and stride", "system says", "L1", "by the widest loads", "512 MiB"],
+        ),
+        (
+            "bench-disk.json",
+            &["Writing and reading in order", "write and sync", "random read, cold", "100 GB"],
+        ),
+        ("plan.json", &["1.00 GB over 100 MB/s by tcp", "QUICKLZ"]),
+    ] {
+        let page = of_gallery(record);
+        for fact in facts {
+            assert!(page.contains(fact), "{record}: {fact}");
+        }
+    }
+}
+
+#[test]
+fn an_old_record_without_the_newer_members_has_a_page() {
+    let first = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records/first.json");
+    let page = page(&std::fs::read_to_string(first).expect("the first record"));
+    assert_eq!(malformed(&page), None);
+    assert!(page.contains("Received"));
+}
+
+/// Texts that try to be something else.
+const HOSTILE: [&str; 8] = [
+    "<script>alert(1)</script>",
+    "\"><svg onload=alert(1)>",
+    "' onmouseover='alert(1)",
+    "--></style><script src=//evil>",
+    "url(javascript:1)",
+    "&lt;b&gt;&#x3c;",
+    "\u{0}\u{202e}\u{2028}\u{1b}[2J",
+    "",
+];
+
+/// Numbers at the edge of what JSON has.
+const EDGES: [f64; 9] = [0.0, -0.0, -1.0, 1e308, -1e308, 5e-324, 1e-300, 1.8446744073709552e19, 0.5];
+
+/// Walks through a value and changes the leaves that the dice choose.
+fn mutate(value: &mut Value, dice: &mut impl FnMut() -> usize) {
+    match value {
+        Value::Array(items) => {
+            if dice().is_multiple_of(40) {
+                items.truncate(dice() % 3);
+            }
+            items.iter_mut().for_each(|item| mutate(item, dice));
+        }
+        Value::Object(members) => {
+            let hostile = HOSTILE[dice() % HOSTILE.len()];
+            if dice().is_multiple_of(20) && members.values().all(Value::is_number) {
+                members.insert(hostile.to_owned(), EDGES[dice() % EDGES.len()].into());
+            }
+            members
+                .iter_mut()
+                .filter(|(name, _)| *name != "schema")
+                .for_each(|(_, member)| mutate(member, dice));
+        }
+        leaf if dice().is_multiple_of(6) => {
+            *leaf = match (&leaf, dice() % 8) {
+                (_, 0) => Value::Null,
+                (Value::Number(_), choice) => match EDGES[(dice() + choice) % EDGES.len()] {
+                    // Most numbers of a record are counts, which a fraction would only make unreadable.
+                    whole if whole.fract() == 0.0 && (0.0..1e19).contains(&whole) => (whole as u64).into(),
+                    other => other.into(),
+                },
+                (Value::String(_), choice) => HOSTILE[(dice() + choice) % HOSTILE.len()].into(),
+                (other, _) => (*other).clone(),
+            };
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn no_record_makes_anything_but_text(seed in any::<u64>()) {
+        let all = gallery();
+        let mut state = seed | 1;
+        let mut dice = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 33) as usize
+        };
+        let path = &all[dice() % all.len()];
+        let text = std::fs::read_to_string(path).expect("a record");
+        let mut value: Value = serde_json::from_str(&text).expect("JSON");
+        mutate(&mut value, &mut dice);
+        if let Ok(found) = records::read(value.to_string().as_bytes()) {
+            let run = |name: &str| Run { name: name.to_owned(), record: found.records[0].clone(), notes: vec![HOSTILE[1].to_owned()] };
+            for runs in [&[run(HOSTILE[0])][..], &[run("a"), run(HOSTILE[2])]] {
+                let page = render(runs);
+                prop_assert_eq!(malformed(&page), None);
+                prop_assert!(!page.contains("NaN") && page.len() < 16 << 20);
+            }
+        }
+    }
+}

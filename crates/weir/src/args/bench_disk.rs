@@ -1,0 +1,41 @@
+//! `weir bench disk`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use weir_units::Bytes;
+
+use super::Voice;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir bench disk /data                  what memory takes, what the disk takes and gives, some twenty seconds
+  weir bench disk . --quick              roughly, in a few seconds
+  weir bench disk /data --size 20GB      past the point where writes are paced, where that is far
+  weir bench disk /data --json           as a record: its member disk
+A file without a name is written in DIR and read back; it is gone when weir ends, however it ends. At least an eighth of the free
+space, or 1 GiB, is left alone.";
+
+/// `weir bench disk`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct BenchDisk {
+    /// A folder on the disk.
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub folder: PathBuf,
+    /// The most to write at a time [default: 1GiB, with --quick 256MiB].
+    #[arg(long, value_name = "BYTES", value_parser = parse_most)]
+    pub size: Option<Bytes>,
+    /// Less, and for a shorter time.
+    #[arg(long)]
+    pub quick: bool,
+    /// Output.
+    #[command(flatten)]
+    pub voice: Voice,
+}
+
+fn parse_most(text: &str) -> Result<Bytes, String> {
+    let most = text.parse::<Bytes>().map_err(|error| error.to_string())?;
+    let sensible = (16 << 20)..=(1 << 44);
+    if sensible.contains(&most.0) { Ok(most) } else { Err("expected a size from 16MiB to 16TiB".to_owned()) }
+}

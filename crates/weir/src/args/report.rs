@@ -1,0 +1,28 @@
+//! `weir report`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  weir get --json URL > run.json; weir report run.json      writes run.html beside it
+  weir report before.json after.json -o compared.html       two runs side by side
+  weir why --json --pid 4711 | weir report - -o why.html
+A file may hold a record a line: of each run the last whole line counts.
+The page needs nothing but itself: no network, no script. Exit codes: 0 written, 1 a record or the page failed, 2 usage, 130 interrupted.";
+
+/// `weir report`.
+#[derive(Debug, Args)]
+#[command(after_help = REPORT_EXAMPLES)]
+pub struct Report {
+    /// Records: files with what --json printed; '-' for stdin.
+    #[arg(value_name = "RECORD", required = true)]
+    pub records: Vec<PathBuf>,
+    /// The page, or a folder for it; '-' for stdout [default: RECORD's name with .html, beside it].
+    #[arg(short, long, value_name = "PAGE.html")]
+    pub output: Option<PathBuf>,
+    /// Say nothing unless it fails.
+    #[arg(short, long)]
+    pub quiet: bool,
+}

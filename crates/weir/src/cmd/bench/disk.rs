@@ -1,0 +1,134 @@
+//! `weir bench disk`: what memory takes and what the disk takes, and what that means for a file.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use weir_host::disk::forecast::{self, Limits};
+use weir_host::disk::{self, Outcome as Found, Plan, Times};
+use weir_report::json;
+use weir_report::schema::Record;
+use weir_report::storage::{
+    self as report, BufferedRecord, DepthRecord, DirtyLimitsRecord, DiskRecord, FileForecastRecord,
+    TimesRecord,
+};
+
+use super::{INTERRUPTED, Progress, outcome_of};
+use crate::args::BenchDisk;
+use crate::page;
+use crate::voice;
+
+/// Measures and reports. Returns the exit code.
+pub fn run(bench: &BenchDisk) -> anyhow::Result<u8> {
+    voice::start_log(bench.voice.quiet, bench.voice.verbose);
+    let start = Instant::now();
+    let progress = Progress::new(&bench.voice)?;
+    let plan = if bench.quick { Plan::quick() } else { Plan::usual() };
+    let plan = Plan { size: bench.size.map_or(plan.size, |size| size.0), ..plan };
+    let found = disk::run(&bench.folder, &plan, &mut |what, index, count| progress.next(what, index, count))?;
+    progress.clear();
+    let code = if found.interrupted { INTERRUPTED } else { 0 };
+    print(bench, &member(bench, &found), code, start.elapsed())?;
+    Ok(code)
+}
+
+fn member(bench: &BenchDisk, found: &Found) -> DiskRecord {
+    let mut missing = found.missing.clone();
+    if found.interrupted {
+        missing.push("interrupted: what is not here was not measured".to_owned());
+    }
+    if found.limits.is_none() {
+        missing.push("the limits of dirty pages: /proc/vmstat cannot be read".to_owned());
+    }
+    let depths = found.depths.iter();
+    DiskRecord {
+        folder: bench.folder.display().to_string(),
+        device: found.device.clone(),
+        free: found.free,
+        nameless: found.nameless,
+        size: found.size,
+        limits: found.limits.as_ref().map(limits),
+        buffered: buffered(found),
+        synced: found.synced,
+        direct_write: found.direct_write,
+        sync: found.sync.map(times),
+        read_cold: found.read_cold,
+        read_warm: found.read_warm,
+        read_direct: found.read_direct,
+        random_cold: found.random_cold.map(times),
+        random_warm: found.random_warm.map(times),
+        depths: depths
+            .map(|row| DepthRecord {
+                depth: row.depth,
+                write: row.write,
+                rate: row.rate,
+                times: times(row.times),
+            })
+            .collect(),
+        files: files(found),
+        missing,
+    }
+}
+
+fn limits(limits: &Limits) -> DirtyLimitsRecord {
+    DirtyLimitsRecord {
+        threshold: limits.threshold,
+        background: limits.background,
+        device: limits.device,
+        pacing: limits.pacing(),
+    }
+}
+
+fn times(times: Times) -> TimesRecord {
+    TimesRecord { median: times.median, p99: times.p99, count: times.count }
+}
+
+/// What memory and the disk take, by what was seen: paced writes where there were some, else writes past memory.
+fn rates(found: &Found) -> Option<(f64, f64)> {
+    let buffered = found.buffered?;
+    let disk = buffered.knee.map(|knee| knee.after).or(found.direct_write).or(found.synced)?;
+    Some((buffered.rate, disk))
+}
+
+fn buffered(found: &Found) -> Option<BufferedRecord> {
+    let seen = found.buffered?;
+    let expected = found.limits.zip(rates(found)).map(|(limits, (memory, disk))| limits.knee(memory, disk));
+    Some(BufferedRecord {
+        rate: seen.rate,
+        knee_bytes: seen.knee.map(|knee| knee.bytes),
+        knee_seconds: seen.knee.map(|knee| knee.seconds),
+        throttled_rate: seen.knee.map(|knee| knee.after),
+        on_disk_rate: seen.on_disk,
+        expected_knee_bytes: expected.filter(|knee| knee.is_finite()),
+        dirty: seen.dirty,
+        bytes: seen.bytes,
+        seconds: seen.seconds,
+    })
+}
+
+fn files(found: &Found) -> Vec<FileForecastRecord> {
+    let (Some(limits), Some((memory, disk))) = (found.limits, rates(found)) else { return Vec::new() };
+    let files = forecast::FILES.iter().map(|bytes| forecast::of(*bytes, &limits, memory, disk));
+    files
+        .map(|file| FileForecastRecord {
+            bytes: file.bytes,
+            paced_after: file.paced_after,
+            seconds: file.seconds,
+            rate: file.rate,
+        })
+        .collect()
+}
+
+fn print(bench: &BenchDisk, member: &DiskRecord, code: u8, span: Duration) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let mut record = Record::new("bench", outcome_of(code), 0, span.as_secs_f64());
+    record.extra.insert("disk".to_owned(), serde_json::to_value(member)?);
+    let printed = if bench.voice.json {
+        json::render(&record, &mut out)
+    } else if bench.voice.quiet {
+        Ok(())
+    } else {
+        report::render(member, &mut out)
+    };
+    printed.context("cannot print the figures")?;
+    page::keep(&bench.voice, &record)
+}

@@ -1,0 +1,142 @@
+//! `weir report`: records to a page.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use anyhow::Context;
+use weir_report::html::{self, Run};
+use weir_report::records;
+
+use crate::args::Report;
+use crate::page;
+use crate::voice::{self, Usage};
+
+/// SIGINT or SIGTERM came.
+const INTERRUPTED: u8 = 130;
+
+/// Reads records, writes the page. Returns the exit code.
+pub fn run(report: &Report) -> anyhow::Result<u8> {
+    voice::start_log(report.quiet, 0);
+    let stop = Arc::new(AtomicBool::new(false));
+    voice::on_interrupt(&stop)?;
+    let target = target(report)?;
+    let mut runs = Vec::new();
+    for record in &report.records {
+        match read(record, &stop) {
+            Ok(more) => runs.extend(more),
+            Err(_) if stop.load(Relaxed) => return Ok(INTERRUPTED),
+            Err(error) => return Err(error),
+        }
+    }
+    if runs.len() > records::RUNS {
+        anyhow::bail!(
+            "{} runs are more than the {} that a page shows; give fewer records",
+            runs.len(),
+            records::RUNS
+        );
+    }
+    for note in runs.iter().flat_map(|run| run.notes.iter().map(move |note| (&run.name, note))) {
+        tracing::warn!("{}: {}", weir_report::escape::escape(note.0), note.1);
+    }
+    let text = html::render(&runs);
+    match target {
+        None => match io::stdout().lock().write_all(text.as_bytes()) {
+            // Who asked for the page wants no more of it.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            written => written.context("cannot print the page")?,
+        },
+        Some(path) => {
+            page::write(&path, &text)?;
+            if !report.quiet {
+                writeln!(io::stderr(), "page: {}", path.display())?;
+            }
+        }
+    }
+    Ok(if stop.load(Relaxed) { INTERRUPTED } else { 0 })
+}
+
+/// Where the page goes; `None` for stdout.
+fn target(report: &Report) -> anyhow::Result<Option<PathBuf>> {
+    let path = match &report.output {
+        Some(path) if path.as_os_str() == "-" => return Ok(None),
+        Some(path) if path.is_dir() => path.join(default_name(&report.records)?),
+        Some(path) => path.clone(),
+        None => {
+            let first = Path::new(&report.records[0]);
+            let path = first.with_file_name(default_name(&report.records)?);
+            if !page::may_replace(&path) {
+                let path = path.display();
+                anyhow::bail!(
+                    "cannot write {path}: it is there and no page of weir's; to replace it: -o {path}"
+                );
+            }
+            path
+        }
+    };
+    let same = |record: &PathBuf| matches!((record.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b && a.is_file());
+    if report.records.iter().any(same) {
+        return Err(Usage(format!("{} is a record; the page needs a name of its own", path.display())).into());
+    }
+    Ok(Some(path))
+}
+
+/// `run.html` of `run.json`, `before-and-after.html` of two.
+fn default_name(records: &[PathBuf]) -> Result<PathBuf, Usage> {
+    if records.iter().any(|record| record.as_os_str() == "-") {
+        return Err(Usage(
+            "a record from stdin gives the page no name: add -o PAGE.html, or -o -".to_owned(),
+        ));
+    }
+    let stem = |record: &PathBuf| {
+        record.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+    };
+    let name = match records {
+        [only] => stem(only),
+        [first, second] => format!("{}-and-{}", stem(first), stem(second)),
+        [first, more @ ..] => format!("{}-and-{}-more", stem(first), more.len()),
+        [] => String::new(),
+    };
+    Ok(PathBuf::from(format!("{name}.html")))
+}
+
+/// The runs of a file.
+fn read(path: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<Vec<Run>> {
+    let cannot = || format!("cannot read {}", path.display());
+    let (name, found) = if path.as_os_str() == "-" {
+        ("stdin".to_owned(), records::read(BufReader::new(Watched { inner: io::stdin().lock(), stop })))
+    } else {
+        if path.is_dir() {
+            anyhow::bail!("cannot read {}: it is a folder; name the records in it", path.display());
+        }
+        let file = File::open(path).with_context(cannot)?;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        (name, records::read(BufReader::new(Watched { inner: file, stop })))
+    };
+    let found = found.with_context(cannot)?;
+    let mut notes = Some(found.notes);
+    let count = found.records.len();
+    let runs = found.records.into_iter().enumerate().map(|(index, record)| Run {
+        name: if count > 1 { format!("{name}, run {}", index + 1) } else { name.clone() },
+        record,
+        notes: notes.take().unwrap_or_default(),
+    });
+    Ok(runs.collect())
+}
+
+/// A reader that ends when the user wants no more: a file may be gigabytes long, or a terminal.
+struct Watched<'a, R> {
+    inner: R,
+    stop: &'a AtomicBool,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.inner.read(buffer) {
+            _ if self.stop.load(Relaxed) => Err(io::Error::other("interrupted")),
+            read => read,
+        }
+    }
+}

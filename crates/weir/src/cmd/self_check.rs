@@ -1,0 +1,44 @@
+//! `weir self-check`: what does this host let weir do, and what does each missing thing cost?
+
+mod probes;
+
+use std::io::Write;
+use std::time::Instant;
+
+use anyhow::Context;
+use weir_report::json;
+use weir_report::schema::{Outcome, Record};
+use weir_report::self_check::{SelfCheckRecord, render};
+
+use crate::args::SelfCheck;
+use crate::{page, voice};
+
+/// Probes and tells. Returns the exit code: 1 when get, cp or why lack something that they need.
+pub fn run(check: &SelfCheck) -> anyhow::Result<u8> {
+    if let Some(ability) = check.probe {
+        return probes::answer(ability);
+    }
+    voice::start_log(check.voice.quiet, check.voice.verbose);
+    let started = Instant::now();
+    let found = probes::run(check.timeout);
+    let user = rustix::process::geteuid().as_raw();
+    let told = SelfCheckRecord::new(system(), user, &found);
+    let outcome = if told.stopped.is_empty() { Outcome::Complete } else { Outcome::Failed };
+    let mut record = Record::new("self-check", outcome, 0, started.elapsed().as_secs_f64());
+    record.extra.insert("self_check".to_owned(), serde_json::to_value(&told)?);
+    let mut stdout = std::io::stdout().lock();
+    if check.voice.json {
+        json::render(&record, &mut stdout).context("cannot print the record")?;
+    } else if !check.voice.quiet {
+        render(&told, check.voice.verbose > 0, &mut stdout).context("cannot print what was found")?;
+    }
+    stdout.flush().context("cannot print what was found")?;
+    page::keep(&check.voice, &record)?;
+    Ok(u8::from(!told.stopped.is_empty()))
+}
+
+/// `Linux 6.18.44 x86_64`.
+fn system() -> String {
+    let name = rustix::system::uname();
+    [name.sysname(), name.release(), name.machine()].map(|word| word.to_string_lossy()).join(" ")
+}
