@@ -328,7 +328,11 @@ impl<'a> Session<'a> {
             }
         });
         self.maker.begin();
-        let outcome = self.watch(stop, start, progress, report);
+        let outcome = self.watch(stop, start, progress, report).map_err(|error| match error {
+            // Ctrl-C reaches ssh as well, which may be gone before the wish to end is looked at.
+            Error::Lost { .. } if stop.load(Relaxed) => Error::Interrupted,
+            error => error,
+        });
         self.part(outcome.as_ref().err());
         report.totals = self.end.totals();
         report.tried = self.maker.tried().to_vec();
