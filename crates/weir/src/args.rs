@@ -115,7 +115,10 @@ impl Command {
             Command::Bench(bench) => Some(bench.command.voice()),
             Command::SelfCheck(check) => Some(&check.voice),
             Command::Peer | Command::Serve(_) | Command::Demo(_) | Command::Lab(_) => None,
-            Command::Report(_) | Command::Completions { .. } | Command::Man { .. } => None,
+            Command::Report(_)
+            | Command::SelfCheck(_)
+            | Command::Completions { .. }
+            | Command::Man { .. } => None,
         }
     }
 }
@@ -203,6 +206,9 @@ pub struct Get {
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     pub timeout: Duration,
 
+    /// Fill the terminal with a live view: the pipeline, the rate, connections, files; q ends the run as Ctrl-C does.
+    #[arg(long, conflicts_with = "quiet")]
+    pub tui: bool,
     /// What fingers do by themselves: flags of curl and wget that change nothing here, or that want another name.
     #[command(flatten)]
     pub habits: Habits,
@@ -472,6 +478,9 @@ pub struct Why {
     /// Show the limit of each second while it runs; q or Ctrl-C ends it.
     #[arg(long)]
     pub watch: bool,
+    /// Fill the terminal with a live view instead; a command's own output is printed when that is over.
+    #[arg(long, conflicts_with_all = ["quiet", "watch"])]
+    pub tui: bool,
     /// Write what was seen, window by window, into FILE: the ground of the verdict, for a bug report.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub evidence: Option<PathBuf>,

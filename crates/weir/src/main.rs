@@ -4,6 +4,7 @@ mod args;
 mod cmd;
 mod live;
 mod page;
+mod tui;
 mod voice;
 
 use std::process::ExitCode;
