@@ -113,6 +113,7 @@ impl Command {
             Command::Plan(plan) => Some(&plan.voice),
             Command::Lab(Lab { command: LabCommand::Run(run) }) => Some(&run.voice),
             Command::Bench(bench) => Some(bench.command.voice()),
+            Command::SelfCheck(check) => Some(&check.voice),
             Command::Peer | Command::Serve(_) | Command::Demo(_) | Command::Lab(_) => None,
             Command::Report(_) | Command::Completions { .. } | Command::Man { .. } => None,
         }
