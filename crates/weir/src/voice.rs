@@ -104,6 +104,11 @@ pub fn fatal(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if error.is::<Usage>() { USAGE } else { 1 })
 }
 
+/// What the user should know before the command begins, and its log with it.
+pub fn warn(text: &str) {
+    let _ = writeln!(std::io::stderr(), "weir: {}", escape_lines(text));
+}
+
 /// SIGINT and SIGTERM set `stop`; a second one ends the program at once.
 pub fn on_interrupt(stop: &std::sync::Arc<std::sync::atomic::AtomicBool>) -> anyhow::Result<()> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
