@@ -151,7 +151,8 @@ fn a_file_system_without_nameless_files_is_said() {
     );
     let run = sandbox.weir("unshare", ["-m", "sh", "-c", &script]).run();
     if run.stderr.contains("mkfs.vfat") || run.stderr.contains("mount:") {
-        return skip(&run.stderr);
+        // No program that could be installed brings a file system that the kernel lacks.
+        return println!("skipped: no vfat here: {}", run.stderr);
     }
     let record = run.succeeds().json();
     assert!(record["disk"]["missing"].to_string().contains("no O_TMPFILE"), "{record}");
