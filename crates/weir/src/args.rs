@@ -116,10 +116,7 @@ impl Command {
             Command::Bench(bench) => Some(bench.command.voice()),
             Command::SelfCheck(check) => Some(&check.voice),
             Command::Peer | Command::Serve(_) | Command::Demo(_) | Command::Lab(_) => None,
-            Command::Report(_)
-            | Command::SelfCheck(_)
-            | Command::Completions { .. }
-            | Command::Man { .. } => None,
+            Command::Report(_) | Command::Completions { .. } | Command::Man { .. } => None,
         }
     }
 }
