@@ -6,9 +6,11 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
 LOCKED := $(if $(CI),--locked)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
+# weir is built, tested and measured as it comes, whatever the configuration file of whoever does it says.
+export WEIR_CONFIG :=
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth plan-check soak soak-cp soak-net bench bench-cp bench-net bench-http fuzz deny gallery install clean
+.PHONY: build help demo test truth plan-check soak soak-cp soak-net bench bench-cp bench-net bench-http fuzz deny gallery install package package-check clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -109,6 +111,14 @@ install: ## binary, man pages and completions below PREFIX=/usr/local (DESTDIR i
 	install -Dm644 "$$pages/_weir" "$$share/zsh/site-functions/_weir"; \
 	install -Dm644 "$$pages/weir.fish" "$$share/fish/vendor_completions.d/weir.fish"; \
 	echo "man pages and completions: $$share"
+
+package: ## a static binary and a Debian package, with man pages and completions: target/package/
+	@scripts/need package
+	scripts/package
+
+package-check: ## does the package of `make package` work in a fresh Debian, and leave nothing when it goes? (root)
+	@scripts/need package-check
+	scripts/package-check
 
 clean: ## what was compiled, and the benchmark's files (its results stay)
 	cargo clean

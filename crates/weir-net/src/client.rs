@@ -1,8 +1,12 @@
 //! The client: asks a server for a test and decides when it is over.
 
+use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
+
+use weir_model::evidence::Evidence;
+use weir_model::limit::Limit;
 
 use crate::auth::{self, Login, Padding};
 use crate::control::{Control, is_pause};
@@ -100,6 +104,10 @@ pub trait Progress {
 
     /// A stretch is over.
     fn interval(&mut self, _start: &Start, _interval: &Interval) {}
+
+    /// The last window of `evidence` has just closed, and this held it. `sends` tells which streams' it is: those that this
+    /// end sends on, or the others.
+    fn window(&mut self, _sends: bool, _evidence: &Evidence, _limit: Limit) {}
 }
 
 /// Tells nothing.
@@ -152,8 +160,15 @@ fn conduct(
     stop: &AtomicBool,
 ) -> Outcome {
     let begun = run.start.clone();
-    let mut tell = |interval: &Interval| progress.interval(&begun, interval);
-    let stopped = run.flow(&mut control, stop, &mut tell, over);
+    let progress = RefCell::new(progress);
+    let mut tell = |interval: &Interval| progress.borrow_mut().interval(&begun, interval);
+    let mut seen = Instant::now();
+    let stopped = run.flow(&mut control, stop, &mut tell, |run, elapsed| {
+        for (sends, evidence, limit) in run.latest(&mut seen) {
+            progress.borrow_mut().window(sends, evidence, limit);
+        }
+        over(run, elapsed)
+    });
     if let Stopped::Done = stopped {
         let results = finish(&mut run, &mut control, patience, stop, &mut tell);
         run.end(&mut |_| ());

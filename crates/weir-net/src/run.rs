@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
+use weir_model::evidence::Evidence;
+use weir_model::limit::Limit;
 
 use crate::control::Control;
 use crate::error::{Error, stream_failed};
@@ -185,6 +187,13 @@ impl Run {
     /// All payload so far, what is omitted too.
     pub(crate) fn carried(&self) -> u64 {
         self.streams.iter().map(|stream| stream.counts.bytes.load(Relaxed)).sum()
+    }
+
+    /// What each way was like when the last window closed, if that was after `seen`, which is then set.
+    pub(crate) fn latest(&self, seen: &mut Instant) -> impl Iterator<Item = (bool, &Evidence, Limit)> {
+        let is_new = self.watch.closed() > *seen;
+        *seen = self.watch.closed();
+        self.watch.latest().filter(move |_| is_new)
     }
 
     /// Lets data flow until something ends it. `over` is asked at each look.

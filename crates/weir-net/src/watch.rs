@@ -57,6 +57,8 @@ struct Way {
     evidence: Evidence,
     /// Seconds under each limit since the last interval.
     held: BTreeMap<Limit, f64>,
+    /// What held the last window.
+    limit: Option<Limit>,
 }
 
 /// Looks at one stream.
@@ -137,6 +139,7 @@ impl Watch {
                 ..Evidence::default()
             },
             held: BTreeMap::new(),
+            limit: None,
         };
         Watch {
             eyes: streams.iter().map(Eye::of).collect(),
@@ -212,6 +215,17 @@ impl Watch {
         self.ways.each_ref().map(|way| way.used.then(|| way.evidence.clone()))
     }
 
+    /// What was seen so far each way that is used, and what held its last window; `true` for the streams that send.
+    pub(crate) fn latest(&self) -> impl Iterator<Item = (bool, &Evidence, Limit)> {
+        let used = self.ways.iter().filter(|way| way.used);
+        used.filter_map(|way| Some((way.sends, &way.evidence, way.limit?)))
+    }
+
+    /// When the last window closed.
+    pub(crate) fn closed(&self) -> Instant {
+        self.opened
+    }
+
     fn close(&mut self) {
         let now = Instant::now();
         let span = now - self.opened;
@@ -232,6 +246,7 @@ impl Watch {
                 ..Window::default()
             };
             let limit = judge_window(&window, &Context::live(&way.evidence)).limit;
+            way.limit = Some(limit);
             *way.held.entry(limit).or_default() += span.as_secs_f64();
             let most = MOST_WINDOWS.min(MOST_LANE_WINDOWS / window.lanes.len().max(1));
             way.evidence.push(window, most);

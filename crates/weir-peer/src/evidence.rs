@@ -77,6 +77,11 @@ impl Joiner {
         self.forecast
     }
 
+    /// All of it so far.
+    pub fn evidence(&self) -> &Evidence {
+        &self.evidence
+    }
+
     /// The window that was joined last, if it was not asked for before.
     pub fn latest(&mut self) -> Option<&Window> {
         std::mem::take(&mut self.fresh).then(|| self.evidence.windows.last()).flatten()

@@ -76,7 +76,7 @@ pub struct LaneOptions {
 
 /// How far it is.
 #[derive(Debug, Clone)]
-pub struct Progress {
+pub struct Progress<'a> {
     /// Since the start.
     pub elapsed: Duration,
     /// What was done so far.
@@ -89,6 +89,8 @@ pub struct Progress {
     pub limit: Option<Limit>,
     /// What a dry run would do.
     pub would: Option<(Deed, Name)>,
+    /// What both ends saw so far.
+    pub evidence: &'a Evidence,
 }
 
 /// What became of it.
@@ -126,7 +128,7 @@ pub struct Report {
 const PROBLEMS: usize = 100;
 
 /// Copies. `stop` is the user's wish to end.
-pub fn run(job: &Job, stop: &Arc<AtomicBool>, progress: &mut dyn FnMut(&Progress)) -> Report {
+pub fn run(job: &Job, stop: &Arc<AtomicBool>, progress: &mut dyn FnMut(&Progress<'_>)) -> Report {
     let start = Instant::now();
     let mut report = Report {
         totals: Totals::default(),
@@ -310,7 +312,7 @@ impl<'a> Session<'a> {
         mut self,
         stop: &AtomicBool,
         start: Instant,
-        progress: &mut dyn FnMut(&Progress),
+        progress: &mut dyn FnMut(&Progress<'_>),
         report: &mut Report,
     ) -> Result<(), Error> {
         for Reached { far, end, events } in &mut self.fars {
@@ -326,7 +328,11 @@ impl<'a> Session<'a> {
             }
         });
         self.maker.begin();
-        let outcome = self.watch(stop, start, progress, report);
+        let outcome = self.watch(stop, start, progress, report).map_err(|error| match error {
+            // Ctrl-C reaches ssh as well, which may be gone before the wish to end is looked at.
+            Error::Lost { .. } if stop.load(Relaxed) => Error::Interrupted,
+            error => error,
+        });
         self.part(outcome.as_ref().err());
         report.totals = self.end.totals();
         report.tried = self.maker.tried().to_vec();
@@ -359,7 +365,7 @@ impl<'a> Session<'a> {
         &mut self,
         stop: &AtomicBool,
         start: Instant,
-        progress: &mut dyn FnMut(&Progress),
+        progress: &mut dyn FnMut(&Progress<'_>),
         report: &mut Report,
     ) -> Result<(), Error> {
         loop {
@@ -417,7 +423,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn progress(&self, start: Instant) -> Progress {
+    fn progress(&self, start: Instant) -> Progress<'_> {
         Progress {
             elapsed: start.elapsed(),
             totals: self.end.totals(),
@@ -425,6 +431,7 @@ impl<'a> Session<'a> {
             lanes: self.maker.standing(),
             limit: self.joiner.limit(),
             would: None,
+            evidence: self.joiner.evidence(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! * [`json`]: a record to JSON and back.
 //! * [`terminal`]: the summary after a run, twelve lines at most.
 //! * [`progress`]: the line while it runs. Pure text: who prints it, and when, is the caller's.
+//! * [`tui`]: the live view that fills a terminal. Pure drawing too. [`stages`]: the pipeline that it and the pages draw.
 //! * [`plan`]: what `weir plan` predicts.
 //! * [`survey`]: what was measured for a copy that is planned.
 //! * [`why`]: connections and threads of another program's transfer.
@@ -42,8 +43,10 @@ pub mod progress;
 pub mod records;
 pub mod schema;
 pub mod self_check;
+pub mod stages;
 pub mod storage;
 pub mod survey;
 pub mod terminal;
 pub mod transactions;
+pub mod tui;
 pub mod why;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use weir_model::limit::Limit;
 use weir_units::{Bytes, Rate, human_duration};
 
+use crate::escape::escape;
+
 /// What is known while it runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Progress {
@@ -24,11 +26,16 @@ pub struct Progress {
     pub lanes: u32,
     /// What holds it now.
     pub limit: Option<Limit>,
+    /// How long it still takes, where that does not hang on the rate: a measurement of ten seconds.
+    pub due: Option<Duration>,
 }
 
 impl Progress {
-    /// How long the rest takes at the rate of late.
+    /// How long the rest takes: what is known of it, or at the rate of late.
     pub fn left(&self) -> Option<Duration> {
+        if self.due.is_some() {
+            return self.due;
+        }
         Rate(self.rate).time_for(self.total?.saturating_sub(self.done))
     }
 }
@@ -61,14 +68,24 @@ pub fn line(progress: &Progress, width: usize) -> String {
     }
 }
 
-fn percent(progress: &Progress) -> Option<String> {
+/// The line of work in steps: `measuring zstd:3 (3 of 20), about 12 s left`. The rest is taken to go as fast as the steps before.
+pub fn steps(what: &str, index: usize, count: usize, elapsed: Duration) -> String {
+    let left = elapsed.as_secs_f64() / index.max(1) as f64 * count.saturating_sub(index) as f64;
+    // Of the first step nothing is known, and less than two seconds is no time.
+    let left =
+        Duration::try_from_secs_f64(left).ok().filter(|left| index > 0 && *left >= Duration::from_secs(2));
+    let left = left.map(|left| format!(", about {} left", rounded(left))).unwrap_or_default();
+    format!("{} ({} of {count}){left}", escape(what), index + 1)
+}
+
+pub(crate) fn percent(progress: &Progress) -> Option<String> {
     let total = progress.total.filter(|total| *total > 0 && !progress.at_least)?;
     // Rounded down, and in integers: 100 % means that it is all there.
     let percent = u128::from(progress.done.min(total)) * 100 / u128::from(total);
     Some(format!("{percent:3} %"))
 }
 
-fn amount(progress: &Progress) -> Option<String> {
+pub(crate) fn amount(progress: &Progress) -> Option<String> {
     let done = Bytes(progress.done);
     Some(match progress.total {
         Some(total) if progress.at_least => format!("{done} of at least {}", Bytes(total)),
@@ -77,7 +94,7 @@ fn amount(progress: &Progress) -> Option<String> {
     })
 }
 
-fn connections(lanes: u32) -> Option<String> {
+pub(crate) fn connections(lanes: u32) -> Option<String> {
     match lanes {
         0 => None,
         1 => Some("1 connection".to_owned()),
@@ -86,7 +103,7 @@ fn connections(lanes: u32) -> Option<String> {
 }
 
 /// Whole seconds: what is left is a guess, and digits that flicker say no more.
-fn rounded(left: Duration) -> String {
+pub(crate) fn rounded(left: Duration) -> String {
     if left < Duration::from_secs(120) {
         format!("{} s", left.as_secs_f64().ceil())
     } else {
@@ -106,6 +123,7 @@ mod tests {
         rate: 1.99e9,
         lanes: 4,
         limit: Some(Limit::CpuCore),
+        due: None,
     };
 
     #[test]
@@ -139,6 +157,21 @@ mod tests {
             line(&growing, 110),
             "904 MB of at least 2.15 GB  3 of at least 100 files  1.99 GB/s  at least 1 s left  4 connections"
         );
+    }
+
+    #[test]
+    fn steps_tell_how_long_the_rest_takes() {
+        let second = Duration::from_secs(1);
+        assert_eq!(steps("measuring lz4", 0, 20, Duration::ZERO), "measuring lz4 (1 of 20)");
+        assert_eq!(steps("measuring lz4", 4, 20, 4 * second), "measuring lz4 (5 of 20), about 16 s left");
+        assert_eq!(steps("measuring lz4", 19, 20, 19 * second), "measuring lz4 (20 of 20)");
+        assert_eq!(steps("x", 5, 0, Duration::MAX), "x (6 of 0)");
+    }
+
+    #[test]
+    fn what_is_due_does_not_hang_on_the_rate() {
+        let test = Progress { total: None, due: Some(Duration::from_millis(7200)), ..HALF };
+        assert_eq!(line(&test, 80), "904 MB  1.99 GB/s  8 s left  4 connections  cpu-core");
     }
 
     #[test]

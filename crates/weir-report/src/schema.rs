@@ -342,7 +342,8 @@ fn sample(windows: &[Window], limits: &[Limit]) -> Sample {
     }
 }
 
-fn load_records(evidence: &Evidence) -> Vec<LoadRecord> {
+/// The loads of a run as a record has them.
+pub(crate) fn load_records(evidence: &Evidence) -> Vec<LoadRecord> {
     let record = |load: weir_model::loads::Load| LoadRecord {
         limit: load.limit.name().to_owned(),
         load: tidy(load.load),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use url::Url;
 use weir_codec::digest::Expected;
-use weir_model::evidence::Evidence;
+use weir_model::evidence::{Evidence, Window};
 use weir_model::limit::Limit;
 use weir_units::Rate;
 
@@ -173,6 +173,32 @@ pub struct Progress {
 pub trait Observer {
     /// A look.
     fn progress(&mut self, now: &Progress);
+
+    /// What the window that has just closed was like, before [`Observer::progress`] is told of it.
+    fn window(&mut self, _seen: &Seen<'_>) {}
+}
+
+/// A window that has just closed.
+pub struct Seen<'a> {
+    /// What was seen in it.
+    pub window: &'a Window,
+    /// What held it.
+    pub limit: Limit,
+    /// All that was seen before, and what holds for the whole run.
+    pub evidence: &'a Evidence,
+    /// The objects at work, counted when asked for.
+    pub under_way: &'a dyn Fn() -> Vec<UnderWay>,
+}
+
+/// An object at work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnderWay {
+    /// Its URL's last part, or its file's name.
+    pub name: String,
+    /// Bytes that are here.
+    pub done: u64,
+    /// Of how many, if the server said so.
+    pub size: Option<u64>,
 }
 
 /// Nobody looks.

@@ -13,7 +13,7 @@ use weir_units::Bytes;
 
 use crate::error::Error;
 use crate::http::credentials;
-use crate::job::{FileReport, Outcome};
+use crate::job::{FileReport, Outcome, UnderWay};
 use crate::ledger::{LaneId, Ledger};
 use crate::object;
 use crate::ranges::RangeSet;
@@ -121,6 +121,16 @@ impl Transfer {
             over: AtomicBool::new(false),
             durable: Mutex::new(opening.durable),
         })
+    }
+
+    /// How far it is.
+    pub fn under_way(&self) -> UnderWay {
+        let target = self.sink.part().and_then(|part| part.target().file_name());
+        let name = match target {
+            Some(name) => name.to_string_lossy().into_owned(),
+            None => object::name_from_url(&self.url),
+        };
+        UnderWay { name, done: self.ledger().done().len(), size: self.size }
     }
 
     /// The ledger, locked.

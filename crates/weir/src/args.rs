@@ -9,6 +9,7 @@ mod bench_mem;
 mod bench_net;
 mod bench_pps;
 mod copy;
+mod first_steps;
 mod habits;
 mod plan;
 mod report;
@@ -42,24 +43,24 @@ pub use ssh::Ssh;
 /// Version and commit, as `weir --version` shows them.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
 
-const AFTER_HELP: &str = "\
-Exit codes: 0 complete, 1 failed, 2 usage, 3 verification failed, 4 incomplete but resumable, 130 interrupted (what came is kept).
-Environment: http_proxy, https_proxy, no_proxy, NO_COLOR, SSL_CERT_FILE, NETRC.";
-
 /// `weir URL ...` means `weir get URL ...`: no command's name holds a scheme.
 pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
     let is_url = |first: &OsString| first.to_str().is_some_and(|text| text.contains("://"));
-    if arguments.get(1).is_some_and(is_url) {
-        arguments.insert(1, "get".into());
+    let first = arguments.iter().skip(1).take_while(|word| *word == "--no-config").count() + 1;
+    if arguments.get(first).is_some_and(is_url) {
+        arguments.insert(first, "get".into());
     }
     arguments
 }
 
 /// Moves bulk data as fast as the path allows, and names the stage that limits it.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version = VERSION, after_help = AFTER_HELP, max_term_width = 110)]
+#[command(name = "weir", version = VERSION, after_help = first_steps::WEIR, max_term_width = 110)]
 pub struct Cli {
+    /// Read no configuration file (~/.config/weir/config.toml).
+    #[arg(long, global = true)]
+    no_config: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -203,6 +204,9 @@ pub struct Get {
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     pub timeout: Duration,
 
+    /// Fill the terminal with a live view: the pipeline, the rate, connections, files; q ends the run as Ctrl-C does.
+    #[arg(long, conflicts_with = "quiet")]
+    pub tui: bool,
     /// What fingers do by themselves: flags of curl and wget that change nothing here, or that want another name.
     #[command(flatten)]
     pub habits: Habits,
@@ -291,6 +295,7 @@ pub struct Serve {
 
 /// `weir lab`.
 #[derive(Debug, Args)]
+#[command(after_help = first_steps::LAB)]
 pub struct Lab {
     /// What to do there.
     #[command(subcommand)]
@@ -472,6 +477,9 @@ pub struct Why {
     /// Show the limit of each second while it runs; q or Ctrl-C ends it.
     #[arg(long)]
     pub watch: bool,
+    /// Fill the terminal with a live view instead; a command's own output is printed when that is over.
+    #[arg(long, conflicts_with_all = ["quiet", "watch"])]
+    pub tui: bool,
     /// Write what was seen, window by window, into FILE: the ground of the verdict, for a bug report.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub evidence: Option<PathBuf>,

@@ -1,16 +1,25 @@
-//! The live line: on a terminal only, ten times a second at most.
+//! What is seen while a command works: a line on a terminal, ten times a second at most, or the live view in its place.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use weir_model::evidence::Evidence;
+use weir_model::limit::Limit;
 use weir_report::progress;
-use weir_transfer::job::{Observer, Progress};
+use weir_report::tui::File;
+use weir_report::tui::state::News;
+use weir_transfer::job::{Observer, Progress, Seen};
 
-/// Draws the line on stderr.
+use crate::tui::Screen;
+
+/// Draws the line on stderr, or tells the live view.
 pub struct Live {
     shown: bool,
     files: usize,
     last: Option<Instant>,
+    screen: Option<Screen>,
+    /// When the last window began that the view was told of.
+    told: f64,
 }
 
 /// Eyes do not follow faster.
@@ -19,27 +28,56 @@ const BETWEEN: Duration = Duration::from_millis(100);
 impl Live {
     /// A line for `files` files; nothing at all unless `shown`.
     pub fn new(shown: bool, files: usize) -> Live {
-        Live { shown, files, last: None }
+        Live { shown, files, last: None, screen: None, told: f64::NEG_INFINITY }
+    }
+
+    /// The live view from now on, if there is one.
+    pub fn on(&mut self, screen: Option<Screen>) {
+        self.clear();
+        self.screen = screen;
+    }
+
+    /// Whether there is a live view.
+    pub fn is_view(&self) -> bool {
+        self.screen.is_some()
     }
 
     /// Draws the line, if it is time to.
     pub fn draw(&mut self, now: &progress::Progress) {
-        if !self.shown || self.last.is_some_and(|last| last.elapsed() < BETWEEN) {
-            return;
+        if let Some(screen) = &self.screen {
+            screen.tell(|news| news.progress(*now));
+        } else if self.shown && self.last.is_none_or(|last| last.elapsed() >= BETWEEN) {
+            self.say(&progress::line(now, width()));
         }
-        self.say(&progress::line(now, width()));
     }
 
     /// Draws these words, now.
     pub fn say(&mut self, line: &str) {
-        if self.shown {
+        if self.shown && self.screen.is_none() {
             self.last = Some(Instant::now());
-            let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
+            let _ = write!(std::io::stderr(), "\r{}\x1b[K", cut(line));
         }
     }
 
-    /// Takes the line away.
+    /// Tells the live view, if there is one.
+    pub fn tell(&self, tell: impl FnOnce(&mut News)) {
+        if let Some(screen) = &self.screen {
+            screen.tell(tell);
+        }
+    }
+
+    /// Tells the live view of the last window of `evidence`, if it has not heard of it.
+    pub fn newest(&mut self, evidence: &Evidence, limit: Option<Limit>) {
+        let (Some(screen), Some(window)) = (&self.screen, evidence.windows.last()) else { return };
+        if window.at > self.told {
+            self.told = window.at;
+            screen.tell(|news| news.window(window, limit, evidence));
+        }
+    }
+
+    /// Takes the line or the view away.
     pub fn clear(&mut self) {
+        self.screen = None;
         if self.last.take().is_some() {
             // A terminal that went away is of no concern.
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -57,8 +95,25 @@ impl Observer for Live {
             rate: now.rate.0,
             lanes: now.lanes,
             limit: now.limit,
+            due: None,
         });
     }
+
+    fn window(&mut self, seen: &Seen<'_>) {
+        let Some(screen) = &self.screen else { return };
+        let under_way = (seen.under_way)().into_iter();
+        let files =
+            under_way.map(|file| File { name: file.name, done: file.done, total: file.size }).collect();
+        screen.tell(|news| {
+            news.window(seen.window, Some(seen.limit), seen.evidence);
+            news.files(files);
+        });
+    }
+}
+
+/// What fits into one row of the terminal: a line that wraps could not be taken away.
+pub fn cut(line: &str) -> &str {
+    line.char_indices().nth(width()).map_or(line, |(end, _)| &line[..end])
 }
 
 fn width() -> usize {

@@ -2,19 +2,19 @@
 
 mod args;
 mod cmd;
+mod config;
 mod live;
 mod page;
+mod tui;
 mod voice;
 
 use std::process::ExitCode;
-
-use clap::Parser;
 
 use args::{Cli, Command};
 
 /// Exit codes are listed in `weir --help`.
 fn main() -> ExitCode {
-    match run(Cli::parse_from(args::with_command(std::env::args_os()))) {
+    match config::command_line(args::with_command(std::env::args_os())).and_then(run) {
         Ok(code) => ExitCode::from(code),
         Err(error) => voice::fatal(&error),
     }

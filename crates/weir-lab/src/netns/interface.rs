@@ -74,7 +74,7 @@ impl Interface {
         route.rt_flags = libc::RTF_UP;
         route.rt_dev = name.as_mut_ptr();
         // SAFETY: the kernel reads one rtentry and the name it points to; both live until the call returns.
-        let result = unsafe { libc::ioctl(self.socket.as_fd().as_raw_fd(), libc::SIOCADDRT, &route) };
+        let result = unsafe { libc::ioctl(self.socket.as_fd().as_raw_fd(), libc::SIOCADDRT as _, &route) };
         self.check(result, "route through")
     }
 

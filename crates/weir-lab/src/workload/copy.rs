@@ -84,7 +84,7 @@ fn command(stage: &Stage<'_>, work: &Transfer, places: &Places) -> Command {
     match stage.scenario.workload {
         Workload::Scp(_) => {
             command
-                .args(["why", "-q", "--evidence"])
+                .args(["--no-config", "why", "-q", "--evidence"])
                 .arg(evidence)
                 .args(["--", "scp", "-q", "-F"])
                 .arg(config);
@@ -95,10 +95,13 @@ fn command(stage: &Stage<'_>, work: &Transfer, places: &Places) -> Command {
             let (from, to, config) = (source.display(), target.display(), config.display());
             let options = work.args.join(" ");
             let pipe = format!("gzip -c {options} {from} | ssh -F {config} far 'gunzip -c > {to}'");
-            command.args(["why", "-q", "--evidence"]).arg(evidence).args(["--", "sh", "-c", &pipe]);
+            command
+                .args(["--no-config", "why", "-q", "--evidence"])
+                .arg(evidence)
+                .args(["--", "sh", "-c", &pipe]);
         }
         _ => {
-            command.args(["cp", "-q", "--evidence"]).arg(evidence).arg("-F").arg(config);
+            command.args(["--no-config", "cp", "-q", "--evidence"]).arg(evidence).arg("-F").arg(config);
             command.args(&work.args).arg(source).arg(at_far);
         }
     }

@@ -104,7 +104,7 @@ fn command(stage: &Stage<'_>, work: &Download, output: &Path, list: &Path, evide
         _ => {
             let mut command = Command::new(stage.weir);
             // weir takes the '/' at the end for a folder.
-            command.args(["get", "-q", "-k", "-o"]).arg(output.join("")).arg("-i").arg(list);
+            command.args(["--no-config", "get", "-q", "-k", "-o"]).arg(output.join("")).arg("-i").arg(list);
             command.arg("--evidence").arg(evidence);
             command
         }

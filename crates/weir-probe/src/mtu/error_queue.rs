@@ -57,7 +57,9 @@ pub(super) fn take(fd: impl AsFd) -> io::Result<Option<Notice>> {
         return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
     };
     let told: Vec<u8> = control.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let told = &told[..header.msg_controllen.min(told.len())];
+    // Its type is the C library's own.
+    let filled: usize = header.msg_controllen as _;
+    let told = &told[..filled.min(told.len())];
     Ok(parse(told).map(|notice| Notice { quoted: bytes[..length.min(QUOTED)].to_vec(), ..notice }))
 }
 

@@ -190,7 +190,9 @@ impl Receiving {
         let rows = self.headers.iter().zip(self.bytes.chunks_exact(self.stride)).zip(&self.controls);
         rows.take(messages).flat_map(|((header, bytes), control)| {
             let length = (header.msg_len as usize).min(bytes.len());
-            let control = &control[..(header.msg_hdr.msg_controllen / 8).min(CONTROL)];
+            // Its type is the C library's own.
+            let filled: usize = header.msg_hdr.msg_controllen as _;
+            let control = &control[..(filled / 8).min(CONTROL)];
             let each = segment_size(control).unwrap_or(length).max(1);
             bytes[..length].chunks(each)
         })

@@ -194,5 +194,5 @@ fn table(runs: &[Run]) -> Table {
     }
     row("device took", &|run| run.record.disk_rate.map_or("–".to_owned(), rate));
     row("memory", &|run| run.record.peak_memory.map_or("–".to_owned(), bytes));
-    Table { head, rows }
+    Table { head, rows, words: false }
 }

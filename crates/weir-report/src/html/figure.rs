@@ -45,12 +45,19 @@ pub struct Table {
     pub head: Vec<String>,
     /// Cells.
     pub rows: Vec<Vec<String>>,
+    /// Cells are words, not figures: they begin at the left.
+    pub words: bool,
 }
 
 impl Table {
     /// An empty one.
     pub fn new(head: &[&str]) -> Table {
-        Table { head: head.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new() }
+        Table { head: head.iter().map(|name| (*name).to_owned()).collect(), ..Table::default() }
+    }
+
+    /// An empty one for words.
+    pub fn of_words(head: &[&str]) -> Table {
+        Table { words: true, ..Table::new(head) }
     }
 
     /// Adds a row.
@@ -61,28 +68,29 @@ impl Table {
     /// Writes it; wide ones scroll, by keyboard too.
     pub fn render(&self, page: &mut Markup, caption: &str) {
         let scroll = [("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", caption)];
+        let cell: &[(&'static str, &str)] = if self.words { &[("class", "words")] } else { &[] };
         page.within("div", &scroll, |page| {
             page.within("table", &[], |page| {
                 page.leaf("caption", &[], caption);
                 page.within("thead", &[], |page| {
                     page.within("tr", &[], |page| {
                         for name in &self.head {
-                            page.leaf("th", &[("scope", "col")], name);
+                            page.leaf("th", &[&[("scope", "col")], cell].concat(), name);
                         }
                     });
                 });
-                page.within("tbody", &[], |page| self.rows.iter().for_each(|row| table_row(page, row)));
+                page.within("tbody", &[], |page| self.rows.iter().for_each(|row| table_row(page, row, cell)));
             });
         });
     }
 }
 
-fn table_row(page: &mut Markup, row: &[String]) {
+fn table_row(page: &mut Markup, row: &[String], style: &[(&'static str, &str)]) {
     page.within("tr", &[], |page| {
         for (index, cell) in row.iter().enumerate() {
             match index {
                 0 => page.leaf("th", &[("scope", "row")], cell),
-                _ => page.leaf("td", &[], cell),
+                _ => page.leaf("td", style, cell),
             }
         }
     });

@@ -4,7 +4,7 @@
 /// compares them).
 pub const POLICY: &str = concat!(
     "default-src 'none'; style-src 'sha256-",
-    "CCHfY/fWZ2ii1oQ4Z4Kawq/M/0L7DkgjvCWfnTMgiW0=",
+    "dyCa7e/RgIg55qbksDWj20ayhdFzp8uhZrdLri2SkGg=",
     "'; base-uri 'none'; form-action 'none'"
 );
 

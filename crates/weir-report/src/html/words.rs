@@ -97,6 +97,7 @@ pub fn subject(record: &Record) -> String {
 pub fn kind(record: &Record) -> String {
     let kinds = [
         ("net", "net"),
+        ("transactions", "net, transactions"),
         ("http", "http"),
         ("host", "host"),
         ("pps", "pps"),
@@ -117,7 +118,7 @@ pub fn kind(record: &Record) -> String {
 /// What happened: `Received 150 MB in 2.08 s: 72.3 MB/s over 16 connections.`
 pub fn sentence(record: &Record) -> String {
     let verb = match (record.command.as_str(), record.outcome) {
-        ("bench" | "lab" | "plan", _) => return measured(record),
+        ("bench" | "lab" | "plan" | "self-check", _) => return measured(record),
         (_, Outcome::Failed) if record.bytes == 0 => return "The run failed and brought nothing.".to_owned(),
         ("cp", _) => "Copied",
         ("why", _) => "Carried",
@@ -176,6 +177,21 @@ fn measured(record: &Record) -> String {
         "lab" => {
             format!("Played {} in {}.", plural(rows("lab", "scenarios"), "scenario"), time(record.seconds))
         }
+        "bench net, transactions" => format!(
+            "{} transactions in {}: {} a second.",
+            count(number("transactions", "count")),
+            time(record.seconds),
+            count(number("transactions", "rate"))
+        ),
+        "self-check" => format!(
+            "{} {}.",
+            plural(rows("self_check", "rows"), "thing"),
+            if record.outcome == Outcome::Complete {
+                "tried; get, cp and why have all they need"
+            } else {
+                "tried; transfers lack something that they need"
+            }
+        ),
         "plan" => "A prediction: nothing was moved.".to_owned(),
         _ => format!("Measured for {}.", time(record.seconds)),
     }

@@ -19,7 +19,7 @@ use weir_units::Rate;
 use super::Run;
 use super::seen::Seen;
 use crate::error::Error;
-use crate::job::{Job, MAX_LANES, Observer, Output, Progress, RunReport};
+use crate::job::{Job, MAX_LANES, Observer, Output, Progress, RunReport, Seen as Closed, UnderWay};
 use crate::lane::failed_before_opening;
 use crate::pool::Census;
 use crate::stage_clock::Stage;
@@ -116,7 +116,7 @@ impl<'a> Watch<'a> {
             self.look();
             let now = Instant::now();
             if over || now - self.window_start >= WINDOW {
-                self.close_window(now);
+                self.close_window(now, observer);
                 observer.progress(&self.progress(now));
             }
             if over {
@@ -149,7 +149,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn close_window(&mut self, now: Instant) {
+    fn close_window(&mut self, now: Instant, observer: &mut dyn Observer) {
         let span = now - self.window_start;
         let host = self.sampler.host_window();
         let mut lanes: Vec<LaneWindow> =
@@ -191,6 +191,11 @@ impl<'a> Watch<'a> {
         }
         let limit = judge_window(&window, &Context::live(&self.evidence)).limit;
         self.limit = Some(limit);
+        let under_way = || -> Vec<UnderWay> {
+            self.run.pool.active().iter().map(|transfer| transfer.under_way()).collect()
+        };
+        let evidence = &self.evidence;
+        observer.window(&Closed { window: &window, limit, evidence, under_way: &under_way });
         self.tune(&window, limit, now);
         self.size_parts(&window);
         self.replace_stragglers(now);

@@ -17,6 +17,7 @@ use super::bench_pps::BenchPps;
 
 /// `weir bench`.
 #[derive(Debug, Args)]
+#[command(after_help = super::first_steps::BENCH)]
 pub struct Bench {
     /// What to measure.
     #[command(subcommand)]

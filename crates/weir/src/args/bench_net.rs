@@ -64,6 +64,9 @@ pub struct BenchNet {
     /// Send and take datagrams one by one, without segmentation offload.
     #[arg(long = "no-gso")]
     pub no_gso: bool,
+    /// Fill the terminal with a live view of the client's end; the lines of the intervals are printed when that is over.
+    #[arg(long, conflicts_with_all = ["quiet", "server"])]
+    pub tui: bool,
     /// The test.
     #[command(flatten)]
     pub test: Test,

@@ -72,6 +72,9 @@ pub struct Cp {
     #[arg(long)]
     pub sync: bool,
 
+    /// Fill the terminal with a live view: the pipeline, the rate, connections, files; q ends the run as Ctrl-C does.
+    #[arg(long, conflicts_with = "quiet")]
+    pub tui: bool,
     /// How the data go: over connections of their own, or inside ssh [default: the first that works].
     #[arg(long, value_name = "HOW")]
     pub transport: Option<How>,

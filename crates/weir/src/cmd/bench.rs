@@ -12,12 +12,15 @@ mod pps;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
 
 use weir_measure::repeat::Speed;
 use weir_report::codecs::SpeedRecord;
+use weir_report::progress;
 use weir_report::schema::Outcome;
 
 use crate::args::{Bench, BenchCommand, Voice};
+use crate::live;
 use crate::voice;
 
 /// SIGINT or SIGTERM came.
@@ -53,19 +56,21 @@ pub fn run(bench: &Bench) -> anyhow::Result<u8> {
 struct Progress {
     shown: bool,
     stop: Arc<AtomicBool>,
+    start: Instant,
 }
 
 impl Progress {
     fn new(voice: &Voice) -> anyhow::Result<Progress> {
         let stop = Arc::new(AtomicBool::new(false));
         voice::on_interrupt(&stop)?;
-        Ok(Progress { shown: !voice.quiet && std::io::stderr().is_terminal(), stop })
+        Ok(Progress { shown: !voice.quiet && std::io::stderr().is_terminal(), stop, start: Instant::now() })
     }
 
     /// Says what comes next; false after an interrupt.
     fn next(&self, what: &str, index: usize, count: usize) -> bool {
         if self.shown {
-            let _ = write!(std::io::stderr(), "\r\x1b[Kmeasuring {what} ({} of {count})", index + 1);
+            let line = progress::steps(&format!("measuring {what}"), index, count, self.start.elapsed());
+            let _ = write!(std::io::stderr(), "\r\x1b[K{}", live::cut(&line));
         }
         !self.stop.load(Relaxed)
     }

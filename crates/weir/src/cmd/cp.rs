@@ -32,22 +32,35 @@ use crate::args::{Cp, VERSION};
 use crate::cmd::route::{self, Route};
 use crate::live::Live;
 use crate::page;
+use crate::tui::{self, Screen};
 use crate::voice::{self, Usage};
 
 /// Copies what `cp` names. Returns the exit code.
 pub fn run(cp: &Cp) -> anyhow::Result<u8> {
-    voice::start_log(cp.voice.quiet, cp.voice.verbose);
+    voice::start_log_beside(cp.tui, cp.voice.quiet, cp.voice.verbose);
+    let mut view = tui::is_possible(cp.tui && !cp.dry_run);
     if cp.compression {
         tracing::info!("-C is not needed: weir compresses where it pays");
     }
     let job = job(cp)?;
     let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
+    if view {
+        tui::on_interrupt(&stop)?
+    } else {
+        voice::on_interrupt(&stop)?
+    }
     let mut live = Live::new(!cp.voice.quiet && std::io::stderr().is_terminal(), 0);
     let mut pace = Pace::default();
     let report = session::run(&job, &stop, &mut |now| match &now.would {
         Some((deed, name)) => would(&mut live, *deed, name),
-        None => live.draw(&pace.progress(now)),
+        None => {
+            // Not before the session stands: ssh may have asked for a password.
+            if std::mem::take(&mut view) {
+                live.on(Screen::open(&title(&job), KEYS));
+            }
+            live.newest(now.evidence, now.limit);
+            live.draw(&pace.progress(now));
+        }
     });
     live.clear();
     if let Some(path) = &cp.evidence {
@@ -63,6 +76,19 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     }
     page::keep(&cp.voice, &record)?;
     Ok(exit_code(&report))
+}
+
+/// What keys do in the live view.
+const KEYS: &str = "q ends it, what came is kept";
+
+/// What the live view calls it.
+fn title(job: &Job) -> String {
+    let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    let what = match job.sources.as_slice() {
+        [only] => shown(only),
+        many => format!("{} sources", many.len()),
+    };
+    format!("cp {what} to {}", shown(&job.target))
 }
 
 /// A line of a dry run.
@@ -83,7 +109,7 @@ struct Pace {
 }
 
 impl Pace {
-    fn progress(&mut self, now: &session::Progress) -> Progress {
+    fn progress(&mut self, now: &session::Progress<'_>) -> Progress {
         self.seen.push_back((now.elapsed, now.totals.bytes));
         while self.seen.len() > 2 && now.elapsed - self.seen[0].0 > Duration::from_secs(1) {
             self.seen.pop_front();
@@ -98,6 +124,7 @@ impl Pace {
             rate: Rate::of(moved, now.elapsed - since).0,
             lanes: now.lanes,
             limit: now.limit,
+            due: None,
         }
     }
 }

@@ -14,22 +14,32 @@ use weir_transfer::http::exchange::{Http, Version};
 use weir_transfer::http::proxy::Proxies;
 use weir_transfer::http::trust::Trust;
 use weir_transfer::job::{FileReport, Job, Options, Outcome, Output, RunReport};
+use weir_transfer::object;
 
 use crate::args::{Get, Jobs};
 use crate::cmd::get_jobs;
 use crate::live::Live;
 use crate::page;
+use crate::tui::{self, Screen};
 use crate::voice::{self, Usage};
 
 /// Fetches what `get` names. Returns the exit code.
 pub fn run(get: &Get) -> anyhow::Result<u8> {
-    voice::start_log(get.voice.quiet, get.voice.verbose);
+    voice::start_log_beside(get.tui, get.voice.quiet, get.voice.verbose);
+    let view = tui::is_possible(get.tui && get.output.as_deref() != Some("-"));
     let http = http(get)?;
     let options = options(get);
     let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
+    if view {
+        tui::on_interrupt(&stop)?
+    } else {
+        voice::on_interrupt(&stop)?
+    }
     let jobs = get_jobs::resolve(get, &http, &options, &stop)?;
     let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), jobs.len());
+    if view {
+        live.on(Screen::open(&title(&jobs), KEYS));
+    }
     let report = engine::run(&jobs, &options, &http, &stop, &mut live);
     live.clear();
     let record = record(&jobs, &report);
@@ -40,6 +50,17 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(exit_code(&report))
+}
+
+/// What keys do in the live view.
+const KEYS: &str = "q ends it, what came is kept";
+
+/// What the live view calls it.
+fn title(jobs: &[Job]) -> String {
+    match jobs {
+        [only] => format!("get {}", object::shown(&only.url)),
+        many => format!("get {} files", many.len()),
+    }
 }
 
 fn http(get: &Get) -> anyhow::Result<Http> {

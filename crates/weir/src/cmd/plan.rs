@@ -5,7 +5,7 @@
 mod copy;
 mod sample;
 
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::Path as FilePath;
 
 use anyhow::Context;
@@ -18,6 +18,7 @@ use weir_report::schema::{Outcome, Record};
 use weir_units::{Bytes, Rate};
 
 use crate::args::{self, By};
+use crate::live::Live;
 use crate::page;
 use crate::voice::{self, Usage};
 
@@ -62,7 +63,11 @@ fn gather(plan: &args::Plan) -> anyhow::Result<(Inputs, Vec<String>)> {
     let (figures, size, measured) = match (&plan.codec_table, plan.paths.first()) {
         (Some(table), _) => (figures_of(table)?, None, false),
         (None, Some(file)) => {
-            let sampled = sample::measure(FilePath::new(file))?;
+            let mut live = Live::new(!plan.voice.quiet && std::io::stderr().is_terminal(), 0);
+            live.say(&format!("measuring the codecs, for about {} s", sample::span().as_secs().max(1)));
+            let sampled = sample::measure(FilePath::new(file));
+            live.clear();
+            let sampled = sampled?;
             notes.push(sampled.note());
             (sampled.figures, Some(sampled.size), true)
         }

@@ -2,7 +2,7 @@
 
 mod probes;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -11,6 +11,7 @@ use weir_report::schema::{Outcome, Record};
 use weir_report::self_check::{SelfCheckRecord, render};
 
 use crate::args::SelfCheck;
+use crate::live::Live;
 use crate::{page, voice};
 
 /// Probes and tells. Returns the exit code: 1 when get, cp or why lack something that they need.
@@ -20,7 +21,10 @@ pub fn run(check: &SelfCheck) -> anyhow::Result<u8> {
     }
     voice::start_log(check.voice.quiet, check.voice.verbose);
     let started = Instant::now();
+    let mut live = Live::new(!check.voice.quiet && std::io::stderr().is_terminal(), 0);
+    live.say(&format!("probing, for {} s at most", check.timeout.as_secs_f64()));
     let found = probes::run(check.timeout);
+    live.clear();
     let user = rustix::process::geteuid().as_raw();
     let told = SelfCheckRecord::new(system(), user, &found);
     let outcome = if told.stopped.is_empty() { Outcome::Complete } else { Outcome::Failed };

@@ -30,7 +30,9 @@ use weir_report::{json, terminal};
 
 use crate::args::Why;
 use crate::page;
+use crate::tui;
 use crate::voice::{self, Usage};
+use child::Printed;
 use keys::Keys;
 use live::Live;
 use notes::Notes;
@@ -43,10 +45,14 @@ const SPAN: Duration = Duration::from_secs(10);
 
 /// Looks, judges and tells. Returns the exit code: the command's own where there is one.
 pub fn run(why: &Why) -> anyhow::Result<u8> {
-    voice::start_log(why.voice.quiet, why.voice.verbose);
+    voice::start_log_beside(why.tui, why.voice.quiet, why.voice.verbose);
+    let view = tui::is_possible(why.tui);
     let filter = filter(why)?;
     let live = Live::new(why.watch && !why.voice.quiet, why.command.is_empty() && !why.voice.json);
-    if why.command.is_empty() { look_at_running(why, filter, live) } else { run_command(why, filter, live) }
+    match why.command.is_empty() {
+        true => look_at_running(why, filter, live, view),
+        false => run_command(why, filter, live, view),
+    }
 }
 
 fn filter(why: &Why) -> anyhow::Result<Filter> {
@@ -69,7 +75,7 @@ fn resolve(host: &str) -> anyhow::Result<IpAddr> {
 }
 
 /// A process, or whoever has the sockets, until the time is over, it ends, or the user stops.
-fn look_at_running(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<u8> {
+fn look_at_running(why: &Why, filter: Filter, mut live: Live, view: bool) -> anyhow::Result<u8> {
     let root = why.pid.map(Pid);
     if let Some(pid) = root {
         process::stat(pid).map_err(|error| anyhow::anyhow!("cannot look at it: {error}"))?;
@@ -82,11 +88,19 @@ fn look_at_running(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<
     let subject = root.map_or(Subject::Sockets, Subject::Tree);
     let scout = Scout::new(subject, filter, &mut notes)?;
     let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
+    if view {
+        tui::on_interrupt(&stop)?
+    } else {
+        voice::on_interrupt(&stop)?
+    }
     let mut watch = Watch::new(scout, notes, Some(scope.clone()), false);
+    if view {
+        live.open(&scope, "q ends the looking", why.span);
+    }
     let span = why.span.unwrap_or(if why.watch { Duration::MAX } else { SPAN });
     let mut pace = Pace::new(Instant::now());
-    let keys = live.is_terminal().then(Keys::open).flatten();
+    // The live view has keys of its own.
+    let keys = (live.is_terminal() && !view).then(Keys::open).flatten();
     let quit = || stop.load(Relaxed) || keys.as_ref().is_some_and(Keys::quit);
     while watch.elapsed() < span && !quit() && root.is_none_or(|pid| watch.is_alive(pid)) {
         step(&mut watch, &mut live, &mut pace);
@@ -110,11 +124,12 @@ fn described(why: &Why) -> String {
 }
 
 /// Runs the command to its end, or until `--for` is over; it then runs on unobserved until it ends.
-fn run_command(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<u8> {
+fn run_command(why: &Why, filter: Filter, mut live: Live, view: bool) -> anyhow::Result<u8> {
     let mut notes = Notes::default();
     // Before the command starts, so that no connection of its is missed.
     let opened = Scout::new(Subject::Tree(Pid(std::process::id())), filter, &mut notes)?;
-    let mut running = match child::Running::start(&why.command, why.voice.json) {
+    let printed = view.then(Printed::new).transpose().context("cannot keep what the command prints")?;
+    let mut running = match child::Running::start(&why.command, why.voice.json, printed.as_ref()) {
         Ok(running) => running?,
         Err(error) => {
             writeln!(std::io::stderr(), "weir: {error}")?;
@@ -125,6 +140,9 @@ fn run_command(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<u8> 
     let program = why.command.first().map(|name| std::path::Path::new(name).file_name().unwrap_or(name));
     let scope = format!("{} (pid {pid})", program.unwrap_or_default().to_string_lossy());
     let mut watch = Watch::new(opened.of(Subject::Tree(pid)), notes, Some(scope.clone()), true);
+    if view {
+        live.open(&scope, "q ends the command as Ctrl-C does", why.span);
+    }
     let mut pace = Pace::new(Instant::now());
     let mut told = None;
     while !running.is_over() {
@@ -147,6 +165,9 @@ fn run_command(why: &Why, filter: Filter, mut live: Live) -> anyhow::Result<u8> 
         record::tell(&watch, scope, None)
     });
     let code = child::exit_code(running.wait()?);
+    if let Some(printed) = printed {
+        printed.show().context("cannot print what the command printed")?;
+    }
     told.set_exit_code(code);
     if why.voice.json {
         say(why, &told, &mut std::io::stdout().lock())?;

@@ -29,6 +29,8 @@ const FOREIGN: &[&str] = &[
     "SSL_CERT_DIR",
     "NO_COLOR",
     "RUST_LOG",
+    "WEIR_CONFIG",
+    "XDG_CONFIG_HOME",
     "RUST_BACKTRACE",
 ];
 

@@ -24,8 +24,8 @@ pub(super) fn abilities(
             &format!("Cannot work here: {}", short(&check.stopped.join(", "), 80)),
         );
     }
-    let mut lost = Table::new(&["what", "state", "costs", "way out"]);
-    let mut all = Table::new(&["what", "state", "reading", "from"]);
+    let mut lost = Table::of_words(&["what", "state", "costs", "way out"]);
+    let mut all = Table::of_words(&["what", "state", "reading", "from"]);
     for row in check.rows.iter().take(ROWS) {
         let (name, state) = (short(&row.name, 40), short(&row.state, 20));
         if let Some(way_out) = &row.way_out {

@@ -96,7 +96,7 @@ fn mountain(page: &mut Markup, memory: &MemoryRecord) {
     let rows: Vec<(String, Vec<Option<f64>>)> = (sizes.iter().take(ROWS))
         .map(|bytes| (binary(*bytes), strides.iter().take(48).map(|stride| at(*bytes, *stride)).collect()))
         .collect();
-    let mut table = Table { head: vec!["working set".to_owned()], rows: Vec::new() };
+    let mut table = Table::new(&["working set"]);
     table.head.extend(columns.iter().map(|stride| format!("stride {stride}")));
     for (name, rates) in &rows {
         let cells = rates.iter().map(|value| value.map_or(NONE.to_owned(), rate));

@@ -15,7 +15,7 @@ use crate::voice;
 
 /// Measures, or is the server of others who do. Returns the exit code.
 pub fn run(bench: &BenchNet) -> anyhow::Result<u8> {
-    voice::start_log(bench.voice.quiet, bench.voice.verbose);
+    voice::start_log_beside(bench.tui, bench.voice.quiet, bench.voice.verbose);
     match &bench.client {
         Some(host) => client::run(bench, host),
         None if bench.voice.report.is_some() => {

@@ -157,7 +157,7 @@ impl Show {
         self.say(&format!("$ weir get {}", args.join(" ")))?;
         let record = File::create(self.record_path()).context("cannot write the record")?;
         // The record holds more than the summary, and rendering it here prints what the child would print.
-        self.start(program.args(["get", "--json"]).args(args).stdout(record))
+        self.start(program.args(["--no-config", "get", "--json"]).args(args).stdout(record))
     }
 
     /// Prints and runs a command of another maker. Returns its wall time.

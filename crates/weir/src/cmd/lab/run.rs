@@ -1,7 +1,7 @@
 //! `weir lab run`: does each scenario get the figures and the verdict that it must?
 
 use std::fs;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,12 +10,13 @@ use std::time::Instant;
 use anyhow::Context;
 use weir_lab::run::{Lab, Outcome, WorkError};
 use weir_lab::scenario::{self, Scenario};
-use weir_report::json;
 use weir_report::schema::{Outcome as RecordOutcome, Record};
+use weir_report::{json, progress};
 
 use super::scenarios;
 use super::table::{self, Row};
 use crate::args::LabRun;
+use crate::live::Live;
 use crate::page;
 use crate::voice;
 
@@ -35,8 +36,12 @@ pub fn run(run: &LabRun) -> anyhow::Result<u8> {
     let lab = Lab { weir, stop };
     let start = Instant::now();
     let mut rows = Vec::new();
-    for scenario in &scenarios {
+    let mut live = Live::new(!run.voice.quiet && std::io::stderr().is_terminal(), 0);
+    for (index, scenario) in scenarios.iter().enumerate() {
+        let what = format!("playing {}", scenario.name);
+        live.say(&progress::steps(&what, index, scenarios.len(), start.elapsed()));
         let row = row(lab.run(scenario));
+        live.clear();
         if lab.stop.load(Relaxed) {
             return Ok(INTERRUPTED);
         }

@@ -44,6 +44,11 @@ pub fn measure(path: &Path) -> anyhow::Result<Sampled> {
     Ok(Sampled { figures, size: Bytes(corpus.whole), blocks, took: started.elapsed() })
 }
 
+/// How long that takes, about.
+pub fn span() -> Duration {
+    glance::SPAN * settings().len() as u32
+}
+
 /// What is no data is a mistake in the command, what cannot be read is none.
 fn said(error: corpus::Error) -> anyhow::Error {
     match error {

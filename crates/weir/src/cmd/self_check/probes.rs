@@ -74,7 +74,7 @@ fn ask(ability: Ability) -> io::Result<(ExitStatus, String)> {
     let (reader, writer) = io::pipe()?;
     // The program that runs, whatever has become of its name.
     let mut command = Command::new("/proc/self/exe");
-    command.args(["self-check", "--probe", ability.name()]);
+    command.args(["--no-config", "self-check", "--probe", ability.name()]);
     command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null());
     let running = Running::start(&mut command, &Arc::new(AtomicBool::new(false)))?;
     // With it goes the only other end of the pipe that can be written to.

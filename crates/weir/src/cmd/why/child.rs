@@ -1,7 +1,8 @@
 //! The command of `weir why -- COMMAND ARGS`: run as it would run by itself, signals passed on.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{IsTerminal, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -19,6 +20,28 @@ pub(super) struct CannotRun {
     code: u8,
 }
 
+/// What a command prints while a live view has the terminal.
+pub(super) struct Printed {
+    file: File,
+}
+
+impl Printed {
+    /// A file without a name; in memory where the folder for such files allows none.
+    pub(super) fn new() -> std::io::Result<Printed> {
+        use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::APPEND;
+        let file = open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR)
+            .or_else(|_| memfd_create("weir-why", MemfdFlags::CLOEXEC))?;
+        Ok(Printed { file: File::from(file) })
+    }
+
+    /// Prints it: stdout and stderr are one terminal.
+    pub(super) fn show(mut self) -> std::io::Result<()> {
+        self.file.rewind()?;
+        std::io::copy(&mut self.file, &mut std::io::stderr()).map(|_| ())
+    }
+}
+
 /// A running command.
 pub(super) struct Running {
     child: Child,
@@ -26,17 +49,27 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts it. `quiet_stdout` sends what it prints to our stderr, because our stdout is for the record.
+    /// Starts it. `quiet_stdout` sends what it prints to our stderr, because our stdout is for the record. With `printed` it has
+    /// no terminal: what it prints is kept there, and it gets no keys.
     pub(super) fn start(
         command: &[OsString],
         quiet_stdout: bool,
+        printed: Option<&Printed>,
     ) -> Result<anyhow::Result<Running>, CannotRun> {
         let [program, args @ ..] = command else {
             return Err(CannotRun { text: "no command after --".to_owned(), code: 2 });
         };
         let mut prepared = Command::new(program);
         prepared.args(args);
-        if quiet_stdout {
+        if let Some(printed) = printed {
+            match (printed.file.try_clone(), printed.file.try_clone()) {
+                (Ok(out), Ok(err)) => prepared.stdout(out).stderr(err),
+                (Err(cause), _) | (_, Err(cause)) => return Ok(Err(cause.into())),
+            };
+            if std::io::stdin().is_terminal() {
+                prepared.stdin(Stdio::null());
+            }
+        } else if quiet_stdout {
             match std::io::stderr().as_fd().try_clone_to_owned() {
                 Ok(stderr) => prepared.stdout(Stdio::from(stderr)),
                 Err(cause) => return Ok(Err(cause.into())),

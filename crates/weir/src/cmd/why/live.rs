@@ -3,14 +3,17 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use weir_model::evidence::Evidence;
+use weir_model::evidence::{Evidence, Window};
 use weir_model::merge::merged;
 use weir_model::rule::Context;
 use weir_model::verdict::judge_window;
+use weir_report::progress::Progress;
 use weir_report::why::{Moment, moment_lines};
+use weir_units::Rate;
 
 use super::record;
 use super::watch::Watch;
+use crate::tui::Screen;
 
 /// Draws while the watch runs.
 pub(super) struct Live {
@@ -20,15 +23,49 @@ pub(super) struct Live {
     last: Option<Instant>,
     /// How many columns each line of the block takes.
     drawn: Vec<usize>,
+    /// The live view in place of all that.
+    view: crate::live::Live,
+    /// How long is looked, if that is known.
+    span: Option<Duration>,
 }
 
 impl Live {
     pub(super) fn new(shown: bool, on_stdout: bool) -> Live {
-        Live { shown, on_stdout, last: None, drawn: Vec::new() }
+        let view = crate::live::Live::new(false, 0);
+        Live { shown, on_stdout, last: None, drawn: Vec::new(), view, span: None }
+    }
+
+    /// The live view from now on, if it can be had.
+    pub(super) fn open(&mut self, scope: &str, keys: &str, span: Option<Duration>) {
+        self.view.on(Screen::open(&format!("why {scope}"), keys));
+        self.span = span;
+    }
+
+    /// What the live view is told of each window.
+    fn tell(&mut self, watch: &Watch) {
+        let windows = &watch.evidence.windows;
+        self.view.newest(&watch.evidence, None);
+        self.view.tell(|news| {
+            for lane in watch.all_lanes().filter(|lane| !lane.is_gone()) {
+                let way = if lane.total.acked > lane.total.received { "to" } else { "from" };
+                news.name(lane.number, format!("{} {way} {}", lane.id.local, lane.id.remote));
+            }
+        });
+        let last = merged(&windows[first_of_last(windows, 1.0)..]);
+        self.view.draw(&Progress {
+            done: watch.totals.received.max(watch.totals.acked),
+            rate: Rate::of(last.received, last.span).0,
+            lanes: last.lanes.len() as u32,
+            due: self.span.map(|span| span.saturating_sub(watch.elapsed())),
+            ..Progress::default()
+        });
     }
 
     /// Shows the last second, once a second.
     pub(super) fn show(&mut self, watch: &Watch) {
+        if self.view.is_view() {
+            return self.tell(watch);
+        }
         if !self.shown || self.last.is_some_and(|last| last.elapsed() < Duration::from_secs(1)) {
             return;
         }
@@ -53,6 +90,7 @@ impl Live {
 
     /// Takes the block away; lines of a log stay.
     pub(super) fn clear(&mut self) {
+        self.view.clear();
         if !self.drawn.is_empty() {
             let (columns, _) = self.size();
             self.write(&self.back(columns));
@@ -93,15 +131,21 @@ impl Live {
     }
 }
 
-/// The last second as one window, judged in the light of what came before it.
-fn moment(watch: &Watch) -> Moment {
-    let windows = &watch.evidence.windows;
+/// The first of the windows that cover the last seconds.
+fn first_of_last(windows: &[Window], seconds: f64) -> usize {
     let mut first = windows.len();
     let mut covered = 0.0;
-    while first > 0 && covered < 1.0 {
+    while first > 0 && covered < seconds {
         first -= 1;
         covered += windows[first].span.as_secs_f64();
     }
+    first
+}
+
+/// The last second as one window, judged in the light of what came before it.
+fn moment(watch: &Watch) -> Moment {
+    let windows = &watch.evidence.windows;
+    let first = first_of_last(windows, 1.0);
     let last = merged(&windows[first..]);
     let before = Evidence {
         windows: windows[..first].to_vec(),

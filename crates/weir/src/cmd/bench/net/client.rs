@@ -3,9 +3,12 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use weir_model::evidence::Evidence;
+use weir_model::limit::Limit;
+use weir_model::merge::merged;
 use weir_net::client::{Family, Options, Progress};
 use weir_net::outcome::{Ending, Interval, Outcome, Start};
 use weir_net::parameters::{Direction, MOST_BLOCK, MOST_DATAGRAM, Parameters, Transport};
@@ -14,11 +17,14 @@ use weir_report::escape::{escape, escape_lines};
 use weir_report::net::{self, Units};
 use weir_report::schema::Record;
 use weir_report::{json, terminal};
+use weir_units::Rate;
 
 use super::super::INTERRUPTED;
 use super::{Form, copies, form, iperf3_json, login, record, transactions, units};
 use crate::args::{BenchNet, Test};
+use crate::live::Live;
 use crate::page;
+use crate::tui::{self, Screen};
 use crate::voice::{self, Usage};
 
 /// iperf3's rate of UDP where none is named: a megabit.
@@ -28,12 +34,22 @@ const UDP_RATE: u64 = 1 << 20;
 pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
     let options = options(bench, host)?;
     if let Some(kind) = bench.transactions.kind() {
+        if bench.tui {
+            tracing::warn!("no live view: requests and responses have none");
+        }
         return transactions::run(bench, &options, kind);
     }
     let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
-    let mut lines = Lines { form: form(bench), units: units(bench), title: bench.test.title.clone() };
-    let outcome = match weir_net::client::run(&options, &mut lines, &stop) {
+    let view = tui::is_possible(bench.tui);
+    if view {
+        tui::on_interrupt(&stop)?
+    } else {
+        voice::on_interrupt(&stop)?
+    }
+    let mut lines = Lines::new(bench, view);
+    let outcome = weir_net::client::run(&options, &mut lines, &stop);
+    lines.end();
+    let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(weir_net::Error::Interrupted) => return Ok(INTERRUPTED),
         Err(error) => {
@@ -132,33 +148,137 @@ fn parameters(test: &Test) -> anyhow::Result<Parameters> {
     })
 }
 
-/// Lines as they come.
+/// Lines as they come, or when the live view is over.
 struct Lines {
     form: Form,
     units: Units,
     title: Option<String>,
+    /// There is to be a live view.
+    view: bool,
+    live: Live,
+    seen: Seen,
+    /// What was to be printed meanwhile.
+    held: Vec<u8>,
+}
+
+/// What the live view is told of a test, apart from its windows.
+#[derive(Default)]
+struct Seen {
+    /// This end sends the data that the view shows.
+    sends: bool,
+    began: Option<Instant>,
+    /// From the beginning to the end, where that is known.
+    span: Option<Duration>,
+    /// Bytes that the test takes, where that is known.
+    bytes: Option<u64>,
+    moved: u64,
+    lanes: u32,
+}
+
+impl Lines {
+    fn new(bench: &BenchNet, view: bool) -> Lines {
+        Lines {
+            form: form(bench),
+            units: units(bench),
+            title: bench.test.title.clone(),
+            view,
+            live: Live::new(false, 0),
+            seen: Seen::default(),
+            held: Vec::new(),
+        }
+    }
+
+    /// Prints, now or when the live view is over.
+    fn print(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+        // A reader that went away ends the program by the report's own error.
+        let _ = if self.live.is_view() {
+            write(&mut self.held)
+        } else {
+            let mut out = io::stdout().lock();
+            write(&mut out).and_then(|()| out.flush())
+        };
+    }
+
+    /// The test is over.
+    fn end(&mut self) {
+        self.live.clear();
+        let held = std::mem::take(&mut self.held);
+        self.print(|out| out.write_all(&held));
+    }
+
+    /// Opens the live view.
+    fn show(&mut self, start: &Start) {
+        let parameters = &start.parameters;
+        let span = Duration::from_secs((parameters.omit + parameters.time).into());
+        self.seen = Seen {
+            sends: parameters.direction != Direction::Reverse,
+            began: Some(Instant::now()),
+            span: (parameters.time > 0 && parameters.budget().is_none()).then_some(span),
+            bytes: parameters.budget().filter(|_| parameters.omit == 0),
+            moved: 0,
+            lanes: start.streams.len() as u32,
+        };
+        let kind = if parameters.transport == Transport::Udp { "UDP" } else { "TCP" };
+        let way = if self.seen.sends { "to" } else { "from" };
+        let screen = Screen::open(&format!("bench net, {kind} {way} {}", start.host), "q ends it");
+        self.live.on(screen);
+        self.live.tell(|news| {
+            for stream in &start.streams {
+                news.name(stream.id, format!("stream {} {way} {}", stream.id, stream.remote));
+            }
+        });
+    }
 }
 
 impl Progress for Lines {
     fn started(&mut self, start: &Start) {
-        if self.form == Form::Lines {
-            let mut out = io::stdout().lock();
-            // A reader that went away ends the program by the report's own error.
-            let _ = heading(start, &mut out).and_then(|()| out.flush());
+        if std::mem::take(&mut self.view) {
+            self.show(start);
         }
+        if self.form == Form::Lines {
+            self.print(|out| heading(start, out));
+        }
+    }
+
+    fn window(&mut self, sends: bool, evidence: &Evidence, limit: Limit) {
+        let (true, Some(window)) = (sends == self.seen.sends && self.live.is_view(), evidence.windows.last())
+        else {
+            return;
+        };
+        self.live.tell(|news| news.window(window, Some(limit), evidence));
+        let seen = &mut self.seen;
+        seen.moved += window.received;
+        let elapsed = seen.began.map(|began| began.elapsed()).unwrap_or_default();
+        self.live.draw(&weir_report::progress::Progress {
+            done: seen.moved,
+            total: seen.bytes,
+            rate: of_late(evidence).0,
+            lanes: seen.lanes,
+            limit: Some(limit),
+            due: seen.span.map(|span| span.saturating_sub(elapsed)),
+            ..Default::default()
+        });
     }
 
     fn interval(&mut self, start: &Start, interval: &Interval) {
         if self.form == Form::Lines {
             let title = self.title.as_deref().map(|title| format!("{title}:  ")).unwrap_or_default();
-            let mut out = io::stdout().lock();
-            for line in record::lines(start, interval) {
-                let _ =
-                    write!(out, "{title}").and_then(|()| net::render_interval(&line, self.units, &mut out));
-            }
-            let _ = out.flush();
+            let units = self.units;
+            self.print(|out| {
+                record::lines(start, interval).iter().try_for_each(|line| {
+                    write!(out, "{title}")?;
+                    net::render_interval(line, units, out)
+                })
+            });
         }
     }
+}
+
+/// The rate of the last second or so.
+fn of_late(evidence: &Evidence) -> Rate {
+    let windows = &evidence.windows;
+    let last = merged(&windows[windows.len().saturating_sub(10)..]);
+    Rate::of(last.received, last.span)
 }
 
 /// Who, what, and the columns.

@@ -1,0 +1,111 @@
+//! The configuration file: what flags say that nobody gave.
+//!
+//! An entry becomes words in front of the user's own, and both are parsed by the one definition of the command line; so a flag has
+//! its name in the file from the day it exists, with the same values and the same complaints. See docs/config.md.
+
+mod document;
+mod file;
+mod line;
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use weir_report::escape::escape;
+
+use crate::args::Cli;
+use crate::voice::{self, Usage};
+use document::{Document, Setting};
+use file::ConfigFile;
+use line::Line;
+
+/// Variables of the environment that say the same as a flag: they stand above the file, as they stand below the flag.
+const VARIABLES: [(&str, &[&str]); 2] = [
+    ("proxy", &["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
+    ("cacert", &["SSL_CERT_FILE"]),
+];
+
+/// The command line, with the file's entries beneath it. Ends the program where clap would: for help, and for words that it refuses.
+pub fn command_line(words: Vec<OsString>) -> anyhow::Result<Cli> {
+    let mut command = Cli::command();
+    let plain = command.try_get_matches_from_mut(&words);
+    let given = match &plain {
+        Ok(matches) => Some(matches.clone()),
+        // The file may hold what is missing.
+        Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => as_far_as_given(&words),
+        Err(_) => None,
+    };
+    let mut matches = match given.map(|given| with_file(command, words, &given)).transpose()?.flatten() {
+        Some(matches) => matches,
+        None => plain.unwrap_or_else(|error| error.exit()),
+    };
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()).exit())
+}
+
+/// What can be told of a command line that lacks something.
+fn as_far_as_given(words: &[OsString]) -> Option<ArgMatches> {
+    Cli::command().ignore_errors(true).try_get_matches_from(words).ok()
+}
+
+/// `None` where the file has nothing to say.
+fn with_file(
+    command: clap::Command,
+    words: Vec<OsString>,
+    given: &ArgMatches,
+) -> anyhow::Result<Option<ArgMatches>> {
+    let (path, own) = innermost(given);
+    let leaf = path.iter().try_fold(&command, |command, word| command.find_subcommand(word));
+    // What weir starts by itself is told everything on its command line.
+    let Some(leaf) = leaf.filter(|leaf| !leaf.is_hide_set() && document::has_flags(leaf)) else {
+        return Ok(None);
+    };
+    if is_given(given, "no_config") {
+        return Ok(None);
+    }
+    let Some(file) = file::find(|name| std::env::var_os(name))? else { return Ok(None) };
+    let wrong = |problem: document::Problem| complaint(&file, problem.line, &problem.text);
+    let document = Document::parse(&file.text, &command).map_err(wrong)?;
+    let mut settings = document.settings(&path, leaf).map_err(wrong)?;
+    settings.retain(|setting| !is_given(own, &setting.id) && !is_in_environment(setting));
+    if settings.is_empty() {
+        warn_of_readers(&file, &document, own);
+        return Ok(None);
+    }
+    let merged = Line::new(command, words, &path).and_then(|mut line| line.merge(settings).transpose());
+    let merged = merged.transpose().map_err(wrong)?;
+    warn_of_readers(&file, &document, merged.as_ref().map_or(own, |merged| innermost(merged).1));
+    Ok(merged)
+}
+
+/// The names of the command and of those below it, and what belongs to the last of them.
+fn innermost(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
+    let (mut path, mut inner) = (Vec::new(), matches);
+    while let Some((name, below)) = inner.subcommand() {
+        path.push(name.to_owned());
+        inner = below;
+    }
+    (path, inner)
+}
+
+fn is_given(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+fn is_in_environment(setting: &Setting) -> bool {
+    let variables =
+        VARIABLES.iter().find(|(flag, _)| *flag == setting.name).map_or(&[][..], |(_, names)| names);
+    variables.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+fn complaint(file: &ConfigFile, line: usize, text: &str) -> anyhow::Error {
+    Usage(format!("{}, line {line}: {text}", file.shown())).into()
+}
+
+/// A password in a file that others can read is no longer one.
+fn warn_of_readers(file: &ConfigFile, document: &Document, own: &ArgMatches) {
+    let quiet = ["quiet", "silent"].iter().any(|id| matches!(own.try_get_one::<bool>(id), Ok(Some(true))));
+    let Some(secret) = document.secret().filter(|_| !quiet && file.others_can_read()) else { return };
+    let (name, file) = (escape(secret), file.shown());
+    voice::warn(&format!("{file} holds '{name}' and can be read by others: chmod 600 {file}"));
+}
