@@ -64,7 +64,7 @@ pub(crate) fn send_many(fd: BorrowedFd<'_>, data: &[u8], size: usize) -> io::Res
     // SAFETY: all-zero bytes are a valid `iovec` and a valid `mmsghdr` (null pointers and zero lengths).
     let (mut parts, mut messages): ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) =
         unsafe { (mem::zeroed(), mem::zeroed()) };
-    let mut count = 0;
+    let mut count: libc::c_uint = 0;
     for ((chunk, part), message) in data.chunks(size.max(1)).zip(&mut parts).zip(&mut messages) {
         // The kernel only reads from what sendmmsg's vectors name.
         *part = libc::iovec { iov_base: chunk.as_ptr().cast_mut().cast(), iov_len: chunk.len() };
@@ -72,9 +72,11 @@ pub(crate) fn send_many(fd: BorrowedFd<'_>, data: &[u8], size: usize) -> io::Res
         message.msg_hdr.msg_iovlen = 1;
         count += 1;
     }
+    // The system call itself: musl's sendmmsg is a loop of sendmsg, to clear padding that is clear here.
     // SAFETY: `messages` holds `count` headers, each with one vector of `parts` that lies within `data`; all of them
     // outlive the call.
-    let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
+    let sent =
+        unsafe { libc::syscall(libc::SYS_sendmmsg, fd.as_raw_fd(), messages.as_mut_ptr(), count, 0_u32) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
