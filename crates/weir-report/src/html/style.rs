@@ -4,7 +4,7 @@
 /// compares them).
 pub const POLICY: &str = concat!(
     "default-src 'none'; style-src 'sha256-",
-    "dyCa7e/RgIg55qbksDWj20ayhdFzp8uhZrdLri2SkGg=",
+    "JawT+qsMsiEjKj5wnj359nfBbHuTpDEqbdTwBkNZapk=",
     "'; base-uri 'none'; form-action 'none'"
 );
 
