@@ -121,11 +121,11 @@ impl Sending {
         }
         let fd = fd.as_fd().as_raw_fd();
         let headers = &mut self.headers[first..last];
+        let messages = headers.len() as libc::c_uint;
+        // The system call itself: musl's sendmmsg is a loop of sendmsg, to clear padding that is clear here.
         // SAFETY: each header points at one piece, each piece at `iov_len` bytes of `bytes`, which is not borrowed now; there is
         // no address and no control data.
-        // The system call itself: musl's sendmmsg is a loop of sendmsg, to clear padding that is clear here.
-        let count_of = headers.len() as libc::c_uint;
-        let rc = unsafe { libc::syscall(libc::SYS_sendmmsg, fd, headers.as_mut_ptr(), count_of, 0_u32) };
+        let rc = unsafe { libc::syscall(libc::SYS_sendmmsg, fd, headers.as_mut_ptr(), messages, 0_u32) };
         match usize::try_from(rc) {
             Ok(messages) => Ok((messages * self.segments).min(count - from)),
             Err(_) => Err(io::Error::last_os_error()),
