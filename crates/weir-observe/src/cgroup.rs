@@ -37,10 +37,10 @@ pub fn parse(text: &str) -> Result<Throttled, Malformed> {
     Ok(Throttled { periods: field("nr_throttled")?.unwrap_or_default(), time })
 }
 
-/// The folders of a process's `cpu` group and of all above it, the root excepted, which can have no quota.
+/// The folders of a process's group for `controller` (`cpu`, `memory`) and of all above it, the root excepted, which can have no limit.
 ///
 /// `/proc/PID/cgroup` has a line for each hierarchy: number, controllers, path; version 2 is number 0 without any.
-pub fn parse_membership(text: &str) -> Vec<PathBuf> {
+pub fn parse_membership(text: &str, controller: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for line in text.lines() {
         let mut fields = line.splitn(3, ':');
@@ -49,7 +49,7 @@ pub fn parse_membership(text: &str) -> Vec<PathBuf> {
         };
         let hierarchy = match controllers {
             "" => PathBuf::from(ROOT),
-            names if names.split(',').any(|name| name == "cpu") => PathBuf::from(ROOT).join(names),
+            names if names.split(',').any(|name| name == controller) => PathBuf::from(ROOT).join(names),
             _ => continue,
         };
         let mut path = path.trim_matches('/');
@@ -71,7 +71,7 @@ pub struct Quota {
 impl Quota {
     /// Fails when the process has ended. A process in no group below the root has a quota that never holds.
     pub fn open(pid: Pid) -> Result<Quota, Error> {
-        let folders = read_once(&format!("/proc/{pid}/cgroup"), |text| Ok(parse_membership(text)))?;
+        let folders = read_once(&format!("/proc/{pid}/cgroup"), |text| Ok(parse_membership(text, "cpu")))?;
         let open = |folder: &PathBuf| ProcFile::open(folder.join("cpu.stat").to_string_lossy()).ok();
         let mut quota = Quota { files: folders.iter().filter_map(open).collect(), before: Duration::ZERO };
         quota.before = quota.total();
@@ -108,7 +108,8 @@ mod tests {
     #[test]
     fn every_group_above_counts() {
         let text = "4:memory:/m\n2:cpu,cpuacct:/a/b\n0::/user.slice/x.scope\n";
-        let paths: Vec<_> = parse_membership(text).iter().map(|path| path.display().to_string()).collect();
+        let paths: Vec<_> =
+            parse_membership(text, "cpu").iter().map(|path| path.display().to_string()).collect();
         let cpu = "/sys/fs/cgroup/cpu,cpuacct";
         let expected = [
             &format!("{cpu}/a/b"),
@@ -117,7 +118,7 @@ mod tests {
             "/sys/fs/cgroup/user.slice",
         ];
         assert_eq!(paths, expected);
-        assert_eq!(parse_membership("1:cpu:/\n0::/\nodd\n"), Vec::<PathBuf>::new());
+        assert_eq!(parse_membership("1:cpu:/\n0::/\nodd\n", "cpu"), Vec::<PathBuf>::new());
     }
 
     #[test]

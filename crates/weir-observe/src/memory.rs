@@ -1,5 +1,6 @@
 //! What is the most memory that this process ever held, and how much could it have?
 
+use crate::cgroup::parse_membership;
 use crate::error::{Error, Malformed};
 use crate::proc_file::{number, read_once};
 
@@ -39,10 +40,12 @@ pub fn parse_meminfo(text: &str) -> Result<Memory, Malformed> {
 /// What this process may have: the machine's, or less where one of its memory groups has a limit.
 pub fn memory() -> Result<Memory, Error> {
     let machine = read_once("/proc/meminfo", parse_meminfo)?;
-    let groups = read_once("/proc/self/cgroup", |text| Ok(memory_groups(text))).unwrap_or_default();
+    let groups =
+        read_once("/proc/self/cgroup", |text| Ok(parse_membership(text, "memory"))).unwrap_or_default();
     Ok(groups.iter().fold(machine, |seen, folder| {
-        let count =
-            |file: &str| read_once(&format!("{folder}/{file}"), |text| number("bytes", Some(text))).ok();
+        let count = |file: &str| {
+            read_once(&folder.join(file).to_string_lossy(), |text| number("bytes", Some(text))).ok()
+        };
         let limit = count("memory.max").or_else(|| count("memory.limit_in_bytes"));
         let used = count("memory.current").or_else(|| count("memory.usage_in_bytes"));
         let Some(limit) = limit else { return seen };
@@ -50,26 +53,6 @@ pub fn memory() -> Result<Memory, Error> {
         let free = limit.saturating_sub(used.unwrap_or(0));
         Memory { total: seen.total.min(limit), available: seen.available.min(free) }
     }))
-}
-
-/// The folders of the memory groups that `/proc/PID/cgroup` names, and of all above them.
-fn memory_groups(text: &str) -> Vec<String> {
-    let mut folders = Vec::new();
-    for line in text.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-        let root = match controllers {
-            "" => "/sys/fs/cgroup".to_owned(),
-            names if names.split(',').any(|name| name == "memory") => format!("/sys/fs/cgroup/{names}"),
-            _ => continue,
-        };
-        let mut path = path.trim_matches('/');
-        while !path.is_empty() {
-            folders.push(format!("{root}/{path}"));
-            path = path.rsplit_once('/').map_or("", |(above, _)| above);
-        }
-    }
-    folders
 }
 
 #[cfg(test)]
@@ -88,9 +71,9 @@ mod tests {
 
     #[test]
     fn memory_groups_of_both_versions() {
-        let folders = memory_groups("4:memory:/a/b\n1:cpu:/c\n0::/s.slice\nodd\n");
+        let folders = parse_membership("4:memory:/a/b\n1:cpu:/c\n0::/s.slice\nodd\n", "memory");
         let expected = ["/sys/fs/cgroup/memory/a/b", "/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/s.slice"];
-        assert_eq!(folders, expected);
+        assert_eq!(folders, expected.map(std::path::PathBuf::from));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod bench_pps;
 mod copy;
 mod first_steps;
 mod habits;
+mod lab;
 mod plan;
 mod report;
 mod self_check;
@@ -22,8 +23,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use weir_lab::path::{GilbertElliott, Policer, QueueLimit, Share, ShareError};
-use weir_units::{Bytes, ParseError, Rate};
+use weir_units::{Bytes, Rate};
 
 pub use ab::AbFlags;
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
@@ -35,6 +35,7 @@ pub use bench_net::{BenchNet, NetLogin, Test};
 pub use bench_pps::{BenchPps, Method, Via};
 pub use copy::{Cp, Patterns};
 pub use habits::Habits;
+pub use lab::{Lab, LabCommand, LabFidelity, LabGuard, LabRun, LabShell, LabShow};
 pub use plan::{By, Plan};
 pub use report::Report;
 pub use self_check::SelfCheck;
@@ -293,159 +294,6 @@ pub struct Serve {
     pub voice: Voice,
 }
 
-/// `weir lab`.
-#[derive(Debug, Args)]
-#[command(after_help = first_steps::LAB)]
-pub struct Lab {
-    /// What to do there.
-    #[command(subcommand)]
-    pub command: LabCommand,
-}
-
-/// The commands of `weir lab`.
-#[derive(Debug, Subcommand)]
-pub enum LabCommand {
-    /// Run a command, or your shell, at the near end of an emulated path with a file server at its far end.
-    Shell(Box<LabShell>),
-    /// List the scenarios that come with weir: published experiments, scaled to one machine.
-    List,
-    /// Run scenarios: does each get the figure and the verdict that it must?
-    Run(LabRun),
-    /// Say what a scenario sets up, and what must come out.
-    Show(LabShow),
-    /// What `shell` puts between itself and the command.
-    #[command(hide = true)]
-    Guard(LabGuard),
-}
-
-/// `weir lab guard`.
-#[derive(Debug, Args)]
-pub struct LabGuard {
-    /// The command and its arguments.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub command: Vec<OsString>,
-}
-
-const LAB_RUN_EXAMPLES: &str = "\
-Examples:
-  weir lab run b1                                      a send buffer of 16 KiB, its verdict, and what the advice brings
-  weir lab run --all --json                            all, as one record
-  weir lab run ./mine.toml                             one of your own (weir lab show b1 --file prints one to begin with)
-Exit code: 1 when a verdict or a figure is wrong.";
-
-/// `weir lab run`.
-#[derive(Debug, Args)]
-#[command(after_help = LAB_RUN_EXAMPLES)]
-pub struct LabRun {
-    /// Scenarios by name (weir lab list), or files.
-    #[arg(value_name = "NAME|FILE", required_unless_present = "all")]
-    pub names: Vec<String>,
-    /// All that come with weir.
-    #[arg(long, conflicts_with = "names")]
-    pub all: bool,
-    /// Write what each side saw, window by window, into FOLDER, for a bug report.
-    #[arg(long, value_name = "FOLDER", hide_short_help = true)]
-    pub evidence: Option<PathBuf>,
-    /// Output.
-    #[command(flatten)]
-    pub voice: Voice,
-}
-
-/// `weir lab show`.
-#[derive(Debug, Args)]
-pub struct LabShow {
-    /// A scenario by name, or a file.
-    #[arg(value_name = "NAME|FILE")]
-    pub name: String,
-    /// Print the tc commands that make such a path between real hosts.
-    #[arg(long)]
-    pub tc: bool,
-    /// Print the scenario's file.
-    #[arg(long, conflicts_with = "tc")]
-    pub file: bool,
-}
-
-const LAB_SHELL_EXAMPLES: &str = "\
-Examples:
-  weir lab shell --rate 100Mbit --delay 20ms -- sh -c 'weir get $WEIR_LAB_URL/100M'      (quoted: the variable is set inside)
-  weir lab shell --rate 40Mbit --loss 0.1% --queue 200k                                 your shell there
-  weir lab shell --trace lte.down --delay 30ms --serve . -- sh -c 'wget $WEIR_LAB_URL/file'
-The far end is $WEIR_LAB_PEER; without --serve it offers /1M /10M /100M /1G /10G. Both ends see only each other.
-Impairments hold in both directions, each its own; --up-rate is for what the command sends. --trace is for what it downloads.
-Exit code: the command's.";
-
-/// `weir lab shell`.
-#[derive(Debug, Args)]
-#[command(after_help = LAB_SHELL_EXAMPLES)]
-pub struct LabShell {
-    /// What the link carries, headers included (such as 100Mbit).
-    #[arg(long, value_name = "RATE")]
-    pub rate: Option<Rate>,
-    /// What it carries towards the far end, if not the same.
-    #[arg(long, value_name = "RATE")]
-    pub up_rate: Option<Rate>,
-    /// Delay of one way; a round trip takes twice as long.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    pub delay: Option<Duration>,
-    /// How far a packet's delay may be off, either way.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    pub jitter: Option<Duration>,
-    /// Lose this share of packets (0.1% or 0.001).
-    #[arg(long, value_name = "SHARE")]
-    pub loss: Option<Share>,
-    /// Lose this share of packets in runs of this many on average (1%,5).
-    #[arg(long, value_name = "SHARE,LENGTH", value_parser = parse_burst_loss, conflicts_with = "loss")]
-    pub burst_loss: Option<GilbertElliott>,
-    /// Let this share of packets overtake others, by TIME or a quarter of the delay (2% or 2%,5ms).
-    #[arg(long, value_name = "SHARE[,TIME]", value_parser = parse_reorder)]
-    pub reorder: Option<(Share, Option<Duration>)>,
-    /// Deliver this share of packets twice.
-    #[arg(long, value_name = "SHARE")]
-    pub duplicate: Option<Share>,
-    /// What may wait at the rate: bytes, or packets (200k, 100p) [default: one round trip's worth, 20 ms at least].
-    #[arg(long, value_name = "BYTES|Np", value_parser = parse_queue)]
-    pub queue: Option<QueueLimit>,
-    /// Keep the time spent waiting short by CoDel (RFC 8289).
-    #[arg(long)]
-    pub codel: bool,
-    /// Drop what exceeds RATE by more than BYTES, without a queue (10Mbit,30k).
-    #[arg(long, value_name = "RATE,BYTES", value_parser = parse_policer)]
-    pub policer: Option<Policer>,
-    /// Deliver by a mahimahi trace: each line is the millisecond in which 1500 bytes can pass.
-    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
-    pub trace: Option<PathBuf>,
-    /// Packets one by one, or as the kernel's super-frames, for several Gbit/s.
-    #[arg(long, value_enum, default_value = "packet")]
-    pub fidelity: LabFidelity,
-    /// Repeat the same losses with the same number.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// The congestion control at both ends (bbr, cubic, reno).
-    #[arg(long, value_name = "NAME")]
-    pub cc: Option<String>,
-    /// What the far end serves [default: generated files /1M to /10G].
-    #[arg(long, value_name = "DIR")]
-    pub serve: Option<PathBuf>,
-    /// Run an sshd at the far end too (root): `-F $WEIR_LAB_SSH far` reaches it by ssh, scp, rsync and weir cp.
-    #[arg(long)]
-    pub ssh: bool,
-    /// The command and its arguments [default: $SHELL].
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<OsString>,
-    /// Say less or more.
-    #[arg(short, long, action = clap::ArgAction::Count)]
-    pub verbose: u8,
-}
-
-/// `--fidelity`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LabFidelity {
-    /// Each packet of 1500 bytes on its own.
-    Packet,
-    /// Super-frames of up to 64 KiB unsplit: losses and queues are coarse.
-    Gso,
-}
-
 const WHY_EXAMPLES: &str = "\
 Examples:
   weir why -- wget https://host/image.iso             run it, judge it, pass its exit code on
@@ -511,45 +359,6 @@ pub enum Scene {
     Small,
     /// An interrupted download that goes on.
     Resume,
-}
-
-/// `1%,5`.
-fn parse_burst_loss(text: &str) -> Result<GilbertElliott, String> {
-    let expected = || "expected a share and a mean length in packets, such as 1%,5".to_owned();
-    let (share, length) = text.split_once(',').ok_or_else(expected)?;
-    let share: Share = share.parse().map_err(|error: ShareError| error.to_string())?;
-    match length.parse::<f64>() {
-        // All lost is no burst, and there would be no good spell to return to.
-        Ok(length) if (1.0..=1e6).contains(&length) && share < Share::ALL => {
-            Ok(GilbertElliott::bursts(share, length))
-        }
-        _ => Err(expected()),
-    }
-}
-
-/// `2%`, `2%,5ms`.
-fn parse_reorder(text: &str) -> Result<(Share, Option<Duration>), String> {
-    let (share, early) = match text.split_once(',') {
-        Some((share, early)) => (share, Some(parse_time(early)?)),
-        None => (text, None),
-    };
-    Ok((share.parse().map_err(|error: ShareError| error.to_string())?, early))
-}
-
-/// `256k`, `100p`.
-fn parse_queue(text: &str) -> Result<QueueLimit, String> {
-    match text.strip_suffix('p').map(str::parse) {
-        Some(Ok(0) | Err(_)) => Err("expected a number of packets from 1 on, such as 100p".to_owned()),
-        Some(Ok(packets)) => Ok(QueueLimit::Packets(packets)),
-        None => text.parse().map(QueueLimit::Bytes).map_err(|error: ParseError| error.to_string()),
-    }
-}
-
-/// `10Mbit,30k`.
-fn parse_policer(text: &str) -> Result<Policer, String> {
-    let (rate, burst) = text.split_once(',').ok_or("expected a rate and a burst, such as 10Mbit,30k")?;
-    let wrong = |error: ParseError| error.to_string();
-    Ok(Policer { rate: rate.parse().map_err(wrong)?, burst: burst.parse().map_err(wrong)? })
 }
 
 fn parse_lanes(text: &str) -> Result<u32, String> {

@@ -58,7 +58,7 @@ pub(super) fn find() -> Finding {
 
 /// The tightest quota of this process's groups, and whether it ever held.
 fn quota(tree: &Path) -> String {
-    let groups = read("/proc/self/cgroup").map(|text| parse_membership(&text)).unwrap_or_default();
+    let groups = read("/proc/self/cgroup").map(|text| parse_membership(&text, "cpu")).unwrap_or_default();
     // A container sees its own group as the root.
     let folders: Vec<PathBuf> = groups.into_iter().chain([tree.to_owned()]).collect();
     let cores = folders.iter().filter_map(|folder| cores(folder)).min_by(f64::total_cmp);

@@ -9,18 +9,20 @@ mod mem;
 pub mod net;
 mod pps;
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
+use anyhow::Context;
 use weir_measure::repeat::Speed;
 use weir_report::codecs::SpeedRecord;
-use weir_report::progress;
-use weir_report::schema::Outcome;
+use weir_report::schema::{Outcome, Record};
+use weir_report::{json, progress};
 
 use crate::args::{Bench, BenchCommand, Voice};
 use crate::live;
+use crate::page;
 use crate::voice;
 
 /// SIGINT or SIGTERM came.
@@ -74,9 +76,7 @@ impl Progress {
         }
         !self.stop.load(Relaxed)
     }
-}
 
-impl Progress {
     /// Takes the line away, before something else is printed.
     fn clear(&self) {
         if self.shown {
@@ -89,6 +89,23 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// Prints the record (`--json`), or for people what `lines` writes, and keeps the page that was asked for. `what` is printed, for an error.
+fn tell(
+    voice: &Voice,
+    record: &Record,
+    what: &'static str,
+    lines: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    let printed = match (voice.json, voice.quiet) {
+        (true, _) => json::render(record, &mut out),
+        (false, true) => Ok(()),
+        (false, false) => lines(&mut out),
+    };
+    printed.with_context(|| format!("cannot print {what}"))?;
+    page::keep(voice, record)
 }
 
 fn speed(speed: Speed) -> SpeedRecord {

@@ -2,18 +2,15 @@
 
 use std::time::Instant;
 
-use anyhow::Context;
 use weir_codec::cipher::Cipher;
 use weir_measure::cipher_table::{self, RECORDS};
 use weir_measure::repeat::Limits;
 use weir_measure::ssh::{Bed, Unavailable};
 use weir_report::ciphers::{self, CipherRow, CiphersRecord, SshRow};
-use weir_report::json;
 use weir_report::schema::{Outcome, Record};
 
-use super::{INTERRUPTED, Progress, WRONG_DATA, speed};
+use super::{INTERRUPTED, Progress, WRONG_DATA, speed, tell};
 use crate::args::BenchCipher;
-use crate::page;
 use crate::voice;
 
 /// Measures and reports. Returns the exit code.
@@ -72,16 +69,7 @@ fn cipher_row(row: &cipher_table::Row) -> CipherRow {
 }
 
 fn print(bench: &BenchCipher, member: &CiphersRecord, seconds: f64) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     let mut record = Record::new("bench", Outcome::Complete, 0, seconds);
     record.extra.insert("ciphers".to_owned(), serde_json::to_value(member)?);
-    let printed = if bench.voice.json {
-        json::render(&record, &mut out)
-    } else if bench.voice.quiet {
-        Ok(())
-    } else {
-        ciphers::render_table(member, &mut out)
-    };
-    printed.context("cannot print the table")?;
-    page::keep(&bench.voice, &record)
+    tell(&bench.voice, &record, "the table", |out| ciphers::render_table(member, out))
 }

@@ -2,19 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use weir_host::disk::forecast::{self, Limits};
 use weir_host::disk::{self, Outcome as Found, Plan, Times};
-use weir_report::json;
 use weir_report::schema::Record;
 use weir_report::storage::{
     self as report, BufferedRecord, DepthRecord, DirtyLimitsRecord, DiskRecord, FileForecastRecord,
     TimesRecord,
 };
 
-use super::{INTERRUPTED, Progress, outcome_of};
+use super::{INTERRUPTED, Progress, outcome_of, tell};
 use crate::args::BenchDisk;
-use crate::page;
 use crate::voice;
 
 /// Measures and reports. Returns the exit code.
@@ -119,16 +116,7 @@ fn files(found: &Found) -> Vec<FileForecastRecord> {
 }
 
 fn print(bench: &BenchDisk, member: &DiskRecord, code: u8, span: Duration) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     let mut record = Record::new("bench", outcome_of(code), 0, span.as_secs_f64());
     record.extra.insert("disk".to_owned(), serde_json::to_value(member)?);
-    let printed = if bench.voice.json {
-        json::render(&record, &mut out)
-    } else if bench.voice.quiet {
-        Ok(())
-    } else {
-        report::render(member, &mut out)
-    };
-    printed.context("cannot print the figures")?;
-    page::keep(&bench.voice, &record)
+    tell(&bench.voice, &record, "the figures", |out| report::render(member, out))
 }

@@ -16,13 +16,11 @@ use weir_probe::target::{self, Resolved};
 use weir_probe::throughput::{self, Direction, Throughput, Transport};
 use weir_probe::{concurrent, load, mtu, tls};
 use weir_report::host::{self as report, FigureRecord, HostRecord};
-use weir_report::json;
 use weir_report::schema::Record;
 use weir_transfer::http::trust::{Clients, Trust};
 
-use super::{INTERRUPTED, Progress, outcome_of};
+use super::{INTERRUPTED, Progress, outcome_of, tell};
 use crate::args::{BenchHost, Part};
-use crate::page;
 use crate::voice;
 use carrier::Carrier;
 use http_load::HttpLoad;
@@ -232,16 +230,7 @@ impl<'a> Subject<'a> {
 }
 
 fn print(bench: &BenchHost, member: &HostRecord, code: u8, span: Duration) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     let mut record = Record::new("bench", outcome_of(code), 0, span.as_secs_f64());
     record.extra.insert("host".to_owned(), serde_json::to_value(member)?);
-    let printed = if bench.voice.json {
-        json::render(&record, &mut out)
-    } else if bench.voice.quiet {
-        Ok(())
-    } else {
-        report::render_list(member, &mut out)
-    };
-    printed.context("cannot print the figures")?;
-    page::keep(&bench.voice, &record)
+    tell(&bench.voice, &record, "the figures", |out| report::render_list(member, out))
 }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::{Context, anyhow};
 use weir_load::run::{self, Outcome};
-use weir_model::load;
-use weir_report::load::{ab, csv, hdr, wrk};
+use weir_model::load::{self, LoadVerdict};
+use weir_report::load::{LoadRecord, ab, csv, hdr, wrk};
 use weir_report::schema::VerdictRecord;
 use weir_report::{json, load as report};
 
@@ -37,11 +37,11 @@ pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
         }
         Err(error) => return Err(error.into()),
     };
-    print(&plan, &outcome).context("cannot print the report")?;
+    let judged = load::explain(&outcome.evidence);
+    let member = figures::member(&plan, &outcome, &judged);
+    print(&plan, &outcome, &judged, &member).context("cannot print the report")?;
     write_files(&plan, &outcome)?;
     if bench.voice.report.is_some() {
-        let judged = load::explain(&outcome.evidence);
-        let member = figures::member(&plan, &outcome, &judged);
         page::keep(&bench.voice, &figures::record(&member, &outcome, &judged))?;
     }
     if outcome.failed.is_none() {
@@ -86,7 +86,7 @@ fn print_head(head: &[u8]) {
     let _ = out.write_all(head).and_then(|()| out.flush());
 }
 
-fn print(plan: &Plan, outcome: &Outcome) -> io::Result<()> {
+fn print(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict, member: &LoadRecord) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if plan.quiet {
         return Ok(());
@@ -102,15 +102,13 @@ fn print(plan: &Plan, outcome: &Outcome) -> io::Result<()> {
             hdr::render(&steps, &foot, &mut out)
         }
         LoadFormat::Weir | LoadFormat::Json | LoadFormat::Csv => {
-            let judged = load::explain(&outcome.evidence);
-            let member = figures::member(plan, outcome, &judged);
             let (received, seconds) = (outcome.tally.received, outcome.span.as_secs_f64());
             match plan.format {
-                LoadFormat::Csv => csv::render(&member, received, seconds, &mut out),
-                LoadFormat::Json => json::render(&figures::record(&member, outcome, &judged), &mut out),
+                LoadFormat::Csv => csv::render(member, received, seconds, &mut out),
+                LoadFormat::Json => json::render(&figures::record(member, outcome, judged), &mut out),
                 _ => {
                     let verdict = VerdictRecord::from(&judged.verdict);
-                    report::render(&member, received, seconds, Some(&verdict), &mut out)
+                    report::render(member, received, seconds, Some(&verdict), &mut out)
                 }
             }
         }

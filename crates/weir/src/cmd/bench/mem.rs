@@ -2,18 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use weir_host::mem::{self, Level, Measured, Outcome as Found, Plan};
-use weir_report::json;
 use weir_report::memory::{
     self as report, LatencyRecord, LevelRecord, MemoryRecord, MemoryThreadsRecord, OverheadRecord,
     PeakRecord, RatesRecord,
 };
 use weir_report::schema::Record;
 
-use super::{INTERRUPTED, Progress, outcome_of};
+use super::{INTERRUPTED, Progress, outcome_of, tell};
 use crate::args::BenchMem;
-use crate::page;
 use crate::voice;
 
 /// Measures and reports. Returns the exit code.
@@ -166,20 +163,10 @@ fn missing(plan: &Plan, found: &Found) -> Vec<String> {
 }
 
 fn print(bench: &BenchMem, member: &MemoryRecord, code: u8, span: Duration) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     let mut record = Record::new("bench", outcome_of(code), 0, span.as_secs_f64());
     record.extra.insert("mem".to_owned(), serde_json::to_value(member)?);
-    let printed = if bench.voice.json {
-        json::render(&record, &mut out)
-    } else if bench.voice.quiet {
-        Ok(())
-    } else {
-        let curves = |out: &mut std::io::StdoutLock| match bench.quick {
-            true => Ok(()),
-            false => report::render_curves(member, out),
-        };
-        report::render_levels(member, &mut out).and_then(|()| curves(&mut out))
-    };
-    printed.context("cannot print the table")?;
-    page::keep(&bench.voice, &record)
+    tell(&bench.voice, &record, "the table", |out| {
+        report::render_levels(member, out)?;
+        if bench.quick { Ok(()) } else { report::render_curves(member, out) }
+    })
 }

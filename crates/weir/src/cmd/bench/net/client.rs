@@ -60,11 +60,12 @@ pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
             return Err(error.into());
         }
     };
-    report(&outcome, lines.form, lines.units).context("cannot print the report")?;
+    let (record, member) = record::record(&outcome);
+    report(&outcome, (&record, &member), lines.form, lines.units).context("cannot print the report")?;
     if let Ending::Broken(why) = &outcome.ending {
         writeln!(io::stderr(), "weir: {}", escape(why))?;
     }
-    page::keep(&bench.voice, &record::record(&outcome).0)?;
+    page::keep(&bench.voice, &record)?;
     Ok(code(&outcome.ending))
 }
 
@@ -300,11 +301,15 @@ pub(super) fn heading(start: &Start, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// What came of it.
-fn report(outcome: &Outcome, form: Form, units: Units) -> anyhow::Result<()> {
-    let (mut record, member) = record::record(outcome);
+fn report(
+    outcome: &Outcome,
+    (record, member): (&Record, &net::NetRecord),
+    form: Form,
+    units: Units,
+) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match form {
-        Form::Record => json::render(&record, &mut out)?,
+        Form::Record => json::render(record, &mut out)?,
         Form::Iperf3 => {
             drop(out);
             println_json(&iperf3_json::whole(outcome))?;
@@ -312,8 +317,8 @@ fn report(outcome: &Outcome, form: Form, units: Units) -> anyhow::Result<()> {
         Form::Quiet => {}
         Form::Lines => {
             // Said once, on stderr.
-            record.error = None;
-            summary(&record, &member, units, &mut out)?;
+            let record = Record { error: None, ..record.clone() };
+            summary(&record, member, units, &mut out)?;
             match &outcome.server_output {
                 Some(Output::Text(text)) => writeln!(out, "\nthe server's report:\n{}", escape_lines(text))?,
                 Some(Output::Json(value)) => {
