@@ -29,7 +29,7 @@
 //!     cpu: Duration::from_micros(2500),
 //!     now: Duration::from_millis(3),
 //! });
-//! chooser.link(&Link { now: Duration::from_millis(100), rate: 6.25e6, backlog: true, busy: Some(1.1) });
+//! chooser.link(&Link { now: Duration::from_millis(100), rate: 6.25e6, backlog: true, busy: Some(1.1), own: Some(1.1) });
 //! ```
 
 mod candidates;
@@ -72,6 +72,16 @@ const HEADROOM: f64 = 1.03;
 /// Between two looks at blocks while none is compressed: a look takes some 20 us, so this is less than half a percent of a
 /// processor, and 16 of them tell within a tenth of a second that the data have changed.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// Share of the processors that other programs take before they count.
+const OTHERS: f64 = 0.1;
+
+/// How fast the room that they leave is taken to widen while blocks wait, of what is missing in a window: in two seconds by a fifth.
+/// To be wrong costs a few windows of a choice that is too heavy.
+const WIDEN: f64 = 0.01;
+
+/// How fast it narrows while lanes wait: single windows are off by a tenth, since processors are accounted in ticks.
+const NARROW: f64 = 0.3;
 
 /// Of one machine's processors, the share that is busy where moving bytes within it is what they do.
 const MOVING: f64 = 0.75;
@@ -121,9 +131,12 @@ pub struct Link {
     pub rate: f64,
     /// Blocks waited for lanes: the queue before them was empty for less than a tenth of the time.
     pub backlog: bool,
-    /// Processors of this machine that were busy on average, by whatever program; `None` where that cannot be read. Without
-    /// it, lanes that compete with the compressor for processors are noticed only by a trial.
+    /// Processors of this machine that were busy on average, by whatever program that would not make room for this one; `None`
+    /// where that cannot be read.
     pub busy: Option<f64>,
+    /// Those of them that were busy with this copy. Without it, lanes that compete with the compressor for processors are
+    /// noticed only by a trial; were other programs' work taken for it, nothing would seem worth compressing beside them.
+    pub own: Option<f64>,
 }
 
 /// What to do with the next block.
@@ -145,6 +158,8 @@ pub struct Chooser {
     trials: Trials,
     /// Cores that may compress when nothing else runs.
     cores: f64,
+    /// Those of them that other programs leave to this copy.
+    room: f64,
     /// What everything but compressing takes.
     others: Others,
     /// Share of recent bytes that a quick look found not worth compressing.
@@ -209,6 +224,7 @@ impl Chooser {
             link: LinkView::default(),
             trials: Trials::default(),
             cores: cores.max(0.1),
+            room: cores.max(0.1),
             others: Others::default(),
             dead: 0.0,
             look: Duration::ZERO,
@@ -331,14 +347,32 @@ impl Chooser {
     fn account(&mut self, link: &Link) {
         let span = link.now.saturating_sub(self.window.since).as_secs_f64();
         let window = std::mem::replace(&mut self.window, Window { since: link.now, ..Window::default() });
-        let Some(busy) = link.busy.filter(|busy| busy.is_finite() && span > 0.0) else { return };
-        self.probes.idle = if link.backlog { (self.cores - busy).max(0.0) } else { 0.0 };
+        if let Some(busy) = link.busy.filter(|busy| busy.is_finite()) {
+            self.probes.idle = if link.backlog { (self.cores - busy).max(0.0) } else { 0.0 };
+        }
+        let Some(own) = link.own.filter(|own| own.is_finite() && span > 0.0) else { return };
+        self.make_room(own, link);
         // A block's time is told when it is done, and lies partly before. Beside slow blocks the rest cannot be seen, nor does it
         // matter there.
-        let all = busy * span;
+        let all = own * span;
         if link.now > self.slow_until && window.raw >= 4.0 * BLOCK && window.cpu < 0.75 * all {
             self.others.learn(window.raw, link.rate.max(0.0) * span, all - window.cpu);
         }
+    }
+
+    /// Beside other programs this copy has the processors that it gets while lanes wait for blocks. While blocks wait it has at
+    /// least what it uses and what idles, and perhaps more.
+    fn make_room(&mut self, own: f64, link: &Link) {
+        let busy = link.busy.filter(|busy| busy.is_finite()).unwrap_or(own);
+        let had = (own + (self.cores - busy).max(0.0)).clamp(0.0, self.cores);
+        let room = if busy - own < OTHERS * self.cores {
+            self.cores
+        } else if link.backlog {
+            had.max(self.room + WIDEN * (self.cores - self.room))
+        } else {
+            self.room + NARROW * (had - self.room)
+        };
+        self.room = room.clamp(0.1_f64.min(self.cores), self.cores);
     }
 
     fn offered(&self) -> Offered {
@@ -350,7 +384,7 @@ impl Chooser {
         let link = self.link.rate().map_or(f64::INFINITY, |rate| rate * HEADROOM);
         self.asked = self.trials.floor(link);
         let Others { payload, wire, .. } = self.others;
-        let law = Law { link: self.asked, cores: self.cores, payload, wire };
+        let law = Law { link: self.asked, cores: self.room, payload, wire };
         let points = self.estimates.doubted(self.dead, [self.mix.first, self.mix.second]);
         let mix = Mix::best(&points, law, self.longest() / BLOCK, self.mix);
         let block = mix.cost(&points) * BLOCK;

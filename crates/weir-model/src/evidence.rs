@@ -322,6 +322,8 @@ pub struct TcpWindow {
 pub struct CpuWindow {
     /// Busy share of each processor, 0 to 1, soft interrupts included.
     pub busy: Vec<f64>,
+    /// Processors' worth of that for programs that make room for all others (a positive nice value).
+    pub niced: f64,
     /// Share of the window in soft interrupts, busiest processor, 0 to 1.
     pub softirq: f64,
     /// Stolen by the hypervisor, worst processor, 0 to 1.

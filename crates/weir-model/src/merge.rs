@@ -155,6 +155,7 @@ fn join_cpu(sum: &mut CpuWindow, next: &CpuWindow, before: Duration, after: Dura
     } else {
         sum.busy.clone_from(&next.busy); // a processor came or went: only the newer reading names them rightly
     }
+    sum.niced = mean(sum.niced, before, next.niced, after);
     sum.softirq = mean(sum.softirq, before, next.softirq, after);
     sum.steal = mean(sum.steal, before, next.steal, after);
     add(&mut sum.process, next.process);

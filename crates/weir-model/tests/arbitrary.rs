@@ -166,8 +166,9 @@ fn lane() -> impl Strategy<Value = LaneWindow> {
 }
 
 fn window() -> impl Strategy<Value = Window> {
-    let cpu = (proptest::collection::vec(float(), 0..4), float(), float(), span())
-        .prop_map(|(busy, softirq, steal, process)| CpuWindow { busy, softirq, steal, process });
+    let cpu = (proptest::collection::vec(float(), 0..4), float(), float(), float(), span()).prop_map(
+        |(busy, niced, softirq, steal, process)| CpuWindow { busy, niced, softirq, steal, process },
+    );
     let dirty = (number(), number(), number(), maybe(number())).prop_map(
         |(dirty, threshold, background, device_limit)| DirtyWindow {
             dirty,

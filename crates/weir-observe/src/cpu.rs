@@ -14,6 +14,8 @@ pub struct CpuTicks {
     pub cpu: u32,
     /// Working, interrupts of both kinds included; not idle, not waiting for I/O, not stolen.
     pub busy: u64,
+    /// Of that, for programs of a positive nice value, which make room for all others.
+    pub niced: u64,
     /// In soft interrupts: most of the kernel's work on received packets.
     pub softirq: u64,
     /// Ready to work, but the hypervisor ran someone else.
@@ -37,7 +39,7 @@ pub fn parse(text: &str) -> Result<Vec<CpuTicks>, Malformed> {
         let (irq, softirq, steal) = (field("irq")?, field("softirq")?, field("steal")?);
         let busy = [user, nice, system, irq, softirq].into_iter().fold(0, u64::saturating_add);
         let total = [busy, idle, iowait, steal].into_iter().fold(0, u64::saturating_add);
-        cpus.push(CpuTicks { cpu: index, busy, softirq, steal, total });
+        cpus.push(CpuTicks { cpu: index, busy, niced: nice, softirq, steal, total });
     }
     if cpus.is_empty() { Err(Malformed("no processor".to_owned())) } else { Ok(cpus) }
 }
@@ -56,6 +58,7 @@ pub fn window(before: &[CpuTicks], after: &[CpuTicks], process: Duration) -> Opt
         // Idle and I/O wait can step back a little (Documentation/filesystems/proc.rst), so parts may exceed the total.
         let share = |now: u64, then: u64| (now.saturating_sub(then) as f64 / total.max(1) as f64).min(1.0);
         seen.busy.push(share(now.busy, then.busy));
+        seen.niced += share(now.niced, then.niced);
         seen.softirq = seen.softirq.max(share(now.softirq, then.softirq));
         seen.steal = seen.steal.max(share(now.steal, then.steal));
     }
@@ -119,12 +122,13 @@ mod tests {
 
     #[test]
     fn shares_are_those_of_the_window_alone() {
-        let before = parse("cpu0 100 0 100 800 0 0 50 0\ncpu1 0 0 0 1000 0 0 0 0\n").unwrap();
+        let before = parse("cpu0 100 0 100 800 0 0 50 0\ncpu1 0 5 0 1000 0 0 0 0\n").unwrap();
         let after =
-            parse("cpu0 103 0 101 800 0 0 56 0\ncpu1 1 0 0 1007 0 0 0 2\ncpu2 9 0 0 0 0 0 0 0\n").unwrap();
+            parse("cpu0 101 2 101 800 0 0 56 0\ncpu1 0 6 0 1007 0 0 0 2\ncpu2 9 0 0 0 0 0 0 0\n").unwrap();
         let seen = window(&before, &after, Duration::from_millis(7)).unwrap();
         assert_eq!(seen.busy, [1.0, 0.1]);
         assert_eq!((seen.softirq, seen.steal), (0.6, 0.2));
+        assert!((seen.niced - 0.3).abs() < 1e-9, "{seen:?}");
         assert_eq!(seen.process, Duration::from_millis(7));
         assert_eq!(window(&before, &before, Duration::ZERO), None);
     }

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_window_without_a_tick_is_missing_not_zero() {
-        let ticks = vec![CpuTicks { cpu: 0, busy: 5, softirq: 0, steal: 0, total: 9 }];
+        let ticks = vec![CpuTicks { cpu: 0, busy: 5, niced: 0, softirq: 0, steal: 0, total: 9 }];
         let at = Instant::now();
         let same =
             || Snapshot { at, process: Duration::ZERO, cpu: Ok(ticks.clone()), disk: Err("gone".into()) };

@@ -121,6 +121,9 @@ fn begin(
             let (walks, roots) = roots::look(&start.paths).map_err(Error::Refused)?;
             let sender =
                 Sender::new(Arc::clone(control), events.clone(), start.options, keyring.clone(), walks);
+            if own.boot == theirs.boot {
+                sender.share_machine();
+            }
             control.send(&Message::Roots(roots));
             End::Sender(sender)
         }

@@ -494,6 +494,9 @@ fn make_end(
     Ok(match local {
         Some((walks, roots)) => {
             let sender = Sender::new(Arc::clone(&control), events, options, context.keyring.clone(), walks);
+            if same_machine {
+                sender.share_machine();
+            }
             control.send(&Message::Roots(roots));
             End::Sender(sender)
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_model::evidence::{Facts, LaneWindow, Reading, ThreadWindow, Window};
+use weir_model::evidence::{CpuWindow, Facts, LaneWindow, Reading, ThreadWindow, Window};
 use weir_model::stages::Stages;
 use weir_observe::flow::{FlowProbe, FlowWindow};
 use weir_observe::sock_diag::{SockDiag, SocketId};
@@ -58,6 +58,8 @@ pub(crate) struct Watch {
     workers: Vec<Watched>,
     moved: u64,
     told: bool,
+    /// This program makes room for others itself.
+    niced: bool,
 }
 
 /// A worker and what was seen of it last.
@@ -75,8 +77,10 @@ pub(crate) struct Closed {
     pub(crate) acked: Option<f64>,
     /// Records waited for lanes nearly all the time.
     pub(crate) backlog: bool,
-    /// Processors of this machine that were busy.
+    /// Processors of this machine that were busy, with programs that would not make room for this one.
     pub(crate) busy: Option<f64>,
+    /// Those that were busy with this end of the copy.
+    pub(crate) own: Option<f64>,
 }
 
 impl Watch {
@@ -93,6 +97,7 @@ impl Watch {
             workers: Vec::new(),
             moved: 0,
             told: false,
+            niced: rustix::process::getpriority_process(None).is_ok_and(|nice| nice > 0),
         }
     }
 
@@ -126,11 +131,13 @@ impl Watch {
         }
         let host = self.sampler.host_window();
         let busy = host.cpu.value().map(|cpu| cpu.busy.iter().sum::<f64>());
+        let pressing = host.cpu.value().map(|cpu| cpu.busy.iter().sum::<f64>() - self.yielding(cpu));
         let spent: Vec<(Option<u32>, StageTimes, Reading<ThreadWindow>)> =
             self.workers.iter_mut().map(Watched::close).collect();
         let flows: Vec<(u32, FlowWindow)> =
             self.flows.iter_mut().map(|(id, (_, probe))| (*id, probe.window())).collect();
         let own = host.cpu.value().map(|cpu| cpu.process.as_secs_f64() / span.as_secs_f64());
+        let softirq = host.cpu.value().map(|cpu| cpu.softirq);
         let mut stages = stages(&spent, busy, own);
         stages.threads = spent.len() as u32;
         let lanes: Vec<LaneWindow> =
@@ -168,8 +175,14 @@ impl Watch {
             sample: Sample { window, facts, outlook: None },
             acked: has_socket.then_some(acked),
             backlog: sending.as_secs_f64() >= 0.9 * room.as_secs_f64(),
-            busy,
+            busy: pressing,
+            own: own.zip(softirq).map(|(own, softirq)| own + softirq),
         })
+    }
+
+    /// Processors' worth of work that makes room for this program. One that is niced itself gets no more of them than the others.
+    fn yielding(&self, cpu: &CpuWindow) -> f64 {
+        if self.niced { 0.0 } else { cpu.niced }
     }
 
     fn lane(

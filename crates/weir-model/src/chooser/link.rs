@@ -190,7 +190,7 @@ mod tests {
         for (index, (rate, backlog)) in reports.iter().enumerate() {
             let now = Duration::from_millis(from + 100 * (index as u64 + 1));
             let offered = Offered { ratio: view.rate().unwrap_or(1.0) / 1e9, full: true };
-            view.see(&Link { now, rate: *rate, backlog: *backlog, busy: None }, offered);
+            view.see(&Link { now, rate: *rate, backlog: *backlog, busy: None, own: None }, offered);
         }
     }
 

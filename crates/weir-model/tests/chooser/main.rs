@@ -97,7 +97,7 @@ fn within_one_machine_only_idle_processors_pack() {
                     now,
                 });
             }
-            chooser.link(&Link { now, rate, backlog: true, busy: Some(busy) });
+            chooser.link(&Link { now, rate, backlog: true, busy: Some(busy), own: Some(busy) });
         }
         assert_eq!(packed, packs, "{busy} of 2 processors busy");
     }
@@ -166,6 +166,19 @@ fn a_slow_receiver_is_no_slow_link() {
     let run = world.run_chooser();
     let cpu = run.cpu / (world.span * 4.0);
     assert!(cpu < 0.5, "{cpu:.2} of the processors' time to send what none would");
+}
+
+#[test]
+fn other_programs_leave_a_share_of_the_processors_to_compress_with() {
+    for (cores, others) in [(2, 1.0), (2, 2.0), (2, 8.0), (16, 16.0)] {
+        for mbit in [20.0, 100.0, 300.0, 1000.0] {
+            let world = World { cores, others, ..World::of(Data::Text, mbit) };
+            let (chosen, best, name) = compare(&world);
+            // On the slowest link, blocks that take seconds begin before it is known how many at once there is room for.
+            let least = if mbit < 100.0 { 0.85 } else { 0.95 };
+            assert!(chosen >= least * best, "{:.3} of always {name}: {world:?}", chosen / best);
+        }
+    }
 }
 
 #[test]
@@ -289,7 +302,7 @@ proptest! {
             now += Duration::from_micros(u64::from(a % 200_000));
             let candidate = CANDIDATES[usize::from(kind) % CANDIDATES.len()];
             match kind % 3 {
-                0 => chooser.link(&weir_model::chooser::Link { now, rate, backlog: flag, busy: flag.then_some(rate) }),
+                0 => chooser.link(&weir_model::chooser::Link { now, rate, backlog: flag, busy: flag.then_some(rate), own: flag.then_some(-rate) }),
                 1 => chooser.packed(&weir_model::chooser::Packed {
                     codec: candidate.codec,
                     level: candidate.level,

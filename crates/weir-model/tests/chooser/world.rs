@@ -29,6 +29,8 @@ pub(crate) struct World {
     /// Processor seconds per byte on the wire (cipher, sockets), and per byte of payload (read, digest), on this machine.
     pub(crate) wire_cost: f64,
     pub(crate) raw_cost: f64,
+    /// Threads of other programs that would fill a processor each.
+    pub(crate) others: f64,
     /// Blocks that wait for lanes, at most, besides one for each worker.
     pub(crate) queue: usize,
     /// How far ratios and speeds of blocks are off, and link rates of reports.
@@ -138,6 +140,7 @@ impl World {
             receiver: f64::INFINITY,
             wire_cost: 0.3e-9,
             raw_cost: 0.2e-9,
+            others: 0.0,
             queue: 6,
             noise: 0.1,
             jitter: 0.05,
@@ -178,6 +181,7 @@ struct State<'a> {
     /// Since the last report.
     wire: f64,
     busy: f64,
+    others: f64,
     empties: u32,
     report: f64,
 }
@@ -193,6 +197,7 @@ impl<'a> State<'a> {
             random: world.seed | 1,
             wire: 0.0,
             busy: 0.0,
+            others: 0.0,
             empties: 0,
             report: 0.1,
         }
@@ -208,7 +213,9 @@ impl<'a> State<'a> {
         let at_work = self.workers.iter().filter(|work| work.is_some() || room).count() as f64;
         let link = self.world.link_at(at);
         let sending = if self.queue.is_empty() { 0.0 } else { (link * self.world.wire_cost).min(4.0) };
-        let share = (f64::from(self.world.cores) / (at_work + sending).max(1e-9)).min(1.0);
+        let share =
+            (f64::from(self.world.cores) / (at_work + sending + self.world.others).max(1e-9)).min(1.0);
+        self.others += self.world.others * share * STEP;
         self.pack(at, now, share, decider);
         self.send(link, share);
         if at + STEP >= self.report {
@@ -301,9 +308,10 @@ impl<'a> State<'a> {
 
     fn tell(&mut self, at: f64, decider: &mut dyn Decider) {
         let rate = self.wire / 0.1 * self.off(self.world.jitter);
-        let busy = self.world.told_busy.then_some(self.busy / 0.1);
-        decider.link(&Link { now: Duration::from_secs_f64(at), rate, backlog: self.empties < 10, busy });
-        (self.wire, self.busy, self.empties) = (0.0, 0.0, 0);
+        let own = self.world.told_busy.then_some(self.busy / 0.1);
+        let busy = own.map(|own| own + self.others / 0.1);
+        decider.link(&Link { now: Duration::from_secs_f64(at), rate, backlog: self.empties < 10, busy, own });
+        (self.wire, self.busy, self.others, self.empties) = (0.0, 0.0, 0.0, 0);
     }
 
     /// 1, give or take `by` at most.

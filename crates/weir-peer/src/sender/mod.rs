@@ -221,6 +221,11 @@ impl Sender {
         Ok(())
     }
 
+    /// The other end works on this machine too, and shares its processors.
+    pub fn share_machine(&self) {
+        self.packer.set_shared();
+    }
+
     /// A lane stands.
     pub fn add_lane(&self, lane: Lane) {
         let (lane, stream) = lane.into_sender();
@@ -360,7 +365,7 @@ impl Sender {
             let now = self.counts.packed.load(Relaxed);
             let span = closed.sample.window.span;
             let handed = (now - std::mem::replace(&mut packed, now)) as f64 / span.as_secs_f64();
-            self.packer.link(span, closed.acked.unwrap_or(handed), closed.backlog, closed.busy);
+            self.packer.link(span, closed.acked.unwrap_or(handed), &closed);
             self.open_gate(sockets.len() as u32, closed.backlog);
             closed.sample.outlook = self.packer.outlook();
             self.events.send(Event::Window(Box::new(closed.sample)));

@@ -11,6 +11,7 @@ use weir_model::stages::Shrunk;
 use weir_observe::thread::thread_cpu_now;
 
 use super::unpacking::Unpacking;
+use crate::watch::Closed;
 
 /// What compresses, for all workers.
 #[derive(Debug)]
@@ -21,8 +22,10 @@ pub(crate) struct Packer {
     fixed: Option<(u8, i32)>,
     chooser: Mutex<Chooser>,
     shares: Mutex<BTreeMap<(u8, i32), Share>>,
-    /// Both ends share their processors: unpacking costs what packing could use.
+    /// The lanes stay in one network: unpacking costs what packing could use.
     near: AtomicBool,
+    /// Both ends work on one machine.
+    shared: AtomicBool,
     unpacking: Mutex<Unpacking>,
 }
 
@@ -45,8 +48,14 @@ impl Packer {
             chooser: Mutex::new(Chooser::new(CANDIDATES.to_vec(), cores)),
             shares: Mutex::default(),
             near: AtomicBool::new(false),
+            shared: AtomicBool::new(false),
             unpacking: Mutex::default(),
         }
+    }
+
+    /// The other end works on this machine too.
+    pub(crate) fn set_shared(&self) {
+        self.shared.store(true, Relaxed);
     }
 
     /// The lanes do not leave this machine.
@@ -84,9 +93,12 @@ impl Packer {
 
     /// What the lanes carried in the last `span`. One in which the first block was packed tells more of the start than of
     /// them.
-    pub(crate) fn link(&self, span: Duration, rate: f64, backlog: bool, busy: Option<f64>) {
+    pub(crate) fn link(&self, span: Duration, rate: f64, closed: &Closed) {
         let Some(now) = self.start.get().map(Instant::elapsed).filter(|now| *now >= span) else { return };
-        self.chooser().link(&Link { now, rate, backlog, busy });
+        let Closed { backlog, busy, own, .. } = *closed;
+        // The other end's work counts where it takes processors from this one, and is not told from that of others.
+        let own = if self.shared.load(Relaxed) { busy } else { own };
+        self.chooser().link(&Link { now, rate, backlog, busy, own });
     }
 
     /// Blocks that may be at work or wait for lanes, where the chooser decides.
