@@ -19,7 +19,7 @@ pub(crate) fn line(alone: &DiskAlone, name: &str, held: &Window) -> Option<Strin
     let now = Rate::of(disk.written, held.span).0;
     let share = now / most;
     let so = if share < CEILING {
-        "slower than it was: reads or scattered writes beside, or another disk behind it"
+        "less than it can: what is written is scattered, something reads too, or it has become slower"
     } else {
         "its own ceiling"
     };
@@ -53,7 +53,7 @@ mod tests {
             (Some(1_200_000_000), ", here 600 MB/s, 1.5 times that: its own ceiling"),
             (
                 Some(200_000_000),
-                ", here 100 MB/s, 25 % of it: slower than it was: reads or scattered writes beside, or another disk behind it",
+                ", here 100 MB/s, 25 % of it: less than it can: what is written is scattered, something reads too, or it has become slower",
             ),
             (None, ""),
         ] {

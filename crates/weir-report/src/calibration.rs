@@ -121,13 +121,13 @@ impl DiskFigures {
 }
 
 impl CalibrationRecord {
-    /// Takes what the ciphers' table says. `usual` is the cipher that ssh chooses by itself.
-    pub fn set_ciphers(&mut self, ciphers: &CiphersRecord, usual: Option<&str>) {
+    /// Takes what the ciphers' table says.
+    pub fn set_ciphers(&mut self, ciphers: &CiphersRecord) {
         let rows = ciphers.rows.iter().filter(|row| row.record == BLOCK);
         self.ciphers =
             rows.map(|row| Figure { name: row.cipher.clone(), rate: row.seal.rate }).collect();
         let ssh = || ciphers.ssh.iter().map(|row| Figure { name: row.cipher.clone(), rate: row.speed.rate });
-        self.ssh = ssh().find(|row| Some(row.name.as_str()) == usual);
+        self.ssh = ssh().find(|row| Some(&row.name) == ciphers.ssh_usual.as_ref());
         self.ssh_fastest = ssh().max_by(|a, b| a.rate.total_cmp(&b.rate));
     }
 

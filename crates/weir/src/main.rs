@@ -2,6 +2,7 @@
 
 mod args;
 mod cmd;
+mod calibration;
 mod config;
 mod live;
 mod page;
