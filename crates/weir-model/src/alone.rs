@@ -24,7 +24,8 @@ pub(crate) fn line(alone: &DiskAlone, name: &str, held: &Window) -> Option<Strin
         "its own ceiling"
     };
     // More than a hundred percent is told too: the calibration is then too low, or old.
-    let share = if share > 1.0 { format!("{share:.1} times that") } else { format!("{} of it", percent(share)) };
+    let share =
+        if share > 1.0 { format!("{share:.1} times that") } else { format!("{} of it", percent(share)) };
     Some(format!("{before}, here {}, {share}: {so}", rate(now)))
 }
 
@@ -33,7 +34,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::evidence::{DiskWindow, Reading};
+    use crate::evidence::{
+        CpuWindow, DirtyWindow, DiskWindow, Evidence, Facts, LaneWindow, Reading, ThreadWindow,
+    };
+    use crate::limit::Limit;
+    use crate::verdict::{MainLimit, explain};
 
     fn told(alone: Option<f64>, written: Option<u64>) -> Option<String> {
         let disk = match written {
@@ -43,6 +48,59 @@ mod tests {
         let held = Window { span: Duration::from_secs(2), disk, ..Window::default() };
         let alone = DiskAlone { write: alone, read: None, date: "2026-11-22".into() };
         line(&alone, "vda", &held)
+    }
+
+    /// A second of lanes that are held by what blocks them.
+    fn run(blocked: bool, alone: Option<DiskAlone>) -> Evidence {
+        let ms = Duration::from_millis;
+        let lane = match blocked {
+            true => LaneWindow { write: ms(95), write_cpu: ms(2), ..LaneWindow::default() },
+            false => LaneWindow { output_wait: ms(95), ..LaneWindow::default() },
+        };
+        let window = |at: u32| Window {
+            at: f64::from(at) / 10.0,
+            span: ms(100),
+            received: 10_000_000,
+            written: 10_000_000,
+            lanes: vec![LaneWindow { thread: Reading::Value(ThreadWindow::default()), ..lane.clone() }],
+            disk: Reading::Value(DiskWindow { written: 10_000_000, read: 0, busy: 0.98 }),
+            cpu: Reading::Value(CpuWindow { busy: vec![0.1, 0.1], ..CpuWindow::default() }),
+            dirty: Reading::Value(DirtyWindow {
+                dirty: 1,
+                threshold: 1 << 30,
+                background: 1 << 29,
+                device_limit: None,
+            }),
+            ..Window::default()
+        };
+        let facts = Facts { disk: Some("vda".into()), disk_alone: alone, cpus: 2, ..Facts::default() };
+        Evidence { windows: (0..10).map(window).collect(), facts, ..Evidence::default() }
+    }
+
+    #[test]
+    fn it_is_told_where_the_disk_held_and_changes_no_verdict() {
+        let alone = DiskAlone { write: Some(4e8), read: None, date: "2026-11-22".into() };
+        let (with, without) = (explain(&run(true, Some(alone.clone()))), explain(&run(true, None)));
+        assert_eq!(without.limit, Some(MainLimit::One(Limit::Disk)));
+        assert_eq!(
+            (with.limit, with.confidence, &with.shares),
+            (without.limit, without.confidence, &without.shares)
+        );
+        let (line, rest) = with.evidence.split_last().unwrap();
+        assert_eq!(rest, without.evidence);
+        assert!(
+            line.starts_with(
+                "vda alone took 400 MB/s (this host's calibration of 2026-11-22), here 100 MB/s, 25 %"
+            ),
+            "{line}"
+        );
+        assert_eq!(
+            (with.innocent, with.missing, with.advice),
+            (without.innocent, without.missing, without.advice)
+        );
+        let other = explain(&run(false, Some(alone)));
+        assert_eq!(other.limit, Some(MainLimit::One(Limit::Reader)));
+        assert!(!other.evidence.iter().any(|line| line.contains("calibration")), "{:?}", other.evidence);
     }
 
     #[test]

@@ -20,13 +20,18 @@ pub struct Processors {
 
 /// Reads what the file says.
 pub fn parse(text: &str) -> Result<Processors, Malformed> {
-    let entries = || text.lines().filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim(), value.trim()));
+    let entries = || {
+        text.lines().filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim(), value.trim()))
+    };
     let count = entries().filter(|(key, _)| key.strip_prefix("processor").is_some_and(is_number)).count();
     if count == 0 {
         return Err(Malformed("no processors".to_owned()));
     }
-    let first = |wanted: &str| entries().find(|(key, value)| *key == wanted && !value.is_empty()).map(|(_, value)| value);
-    let named = first("model name").or_else(|| first("cpu")).or_else(|| first("Processor")).map(str::to_owned);
+    let first = |wanted: &str| {
+        entries().find(|(key, value)| *key == wanted && !value.is_empty()).map(|(_, value)| value)
+    };
+    let named =
+        first("model name").or_else(|| first("cpu")).or_else(|| first("Processor")).map(str::to_owned);
     let numbered = || Some(format!("implementer {} part {}", first("CPU implementer")?, first("CPU part")?));
     let model = named.or_else(numbered).unwrap_or_default();
     let model = model.chars().filter(|letter| !letter.is_control()).take(LONGEST).collect();
@@ -60,14 +65,21 @@ mod tests {
                 "implementer 0x41 part 0xd0c",
                 2,
             ),
-            ("vendor_id       : IBM/S390\n# processors    : 1\nprocessor 0: version = FF,  identification = 1\n", "", 1),
+            (
+                "vendor_id       : IBM/S390\n# processors    : 1\nprocessor 0: version = FF,  identification = 1\n",
+                "",
+                1,
+            ),
             ("processor\t: 0\ncpu\t\t: POWER9, altivec supported\n", "POWER9, altivec supported", 1),
             ("processor : 0\nmodel name : a\u{1b}[2Jb\n", "a[2Jb", 1),
         ] {
             assert_eq!(parse(text), Ok(Processors { model: model.into(), count }), "{text}");
         }
         assert!(parse("").is_err());
-        assert_eq!(parse(&format!("processor: 0\nmodel name: {}", "x".repeat(9999))).unwrap().model.len(), LONGEST);
+        assert_eq!(
+            parse(&format!("processor: 0\nmodel name: {}", "x".repeat(9999))).unwrap().model.len(),
+            LONGEST
+        );
     }
 
     #[test]

@@ -119,8 +119,13 @@ fn begin(
         }
         Role::Sender => {
             let (walks, roots) = roots::look(&start.paths).map_err(Error::Refused)?;
-            let sender =
-                Sender::new(Arc::clone(control), events.clone(), start.options, keyring.clone(), (walks, speeds));
+            let sender = Sender::new(
+                Arc::clone(control),
+                events.clone(),
+                start.options,
+                keyring.clone(),
+                (walks, speeds),
+            );
             control.send(&Message::Roots(roots));
             End::Sender(sender)
         }

@@ -496,7 +496,13 @@ fn make_end(
     let (control, events, options) = (Arc::clone(control), context.events.clone(), job.options.clone());
     Ok(match local {
         Some((walks, roots)) => {
-            let sender = Sender::new(Arc::clone(&control), events, options, context.keyring.clone(), (walks, &job.speeds));
+            let sender = Sender::new(
+                Arc::clone(&control),
+                events,
+                options,
+                context.keyring.clone(),
+                (walks, &job.speeds),
+            );
             control.send(&Message::Roots(roots));
             End::Sender(sender)
         }

@@ -38,7 +38,11 @@ mod tests {
         let both = told(&[(chacha, 1.5e9), (aes, 6e9)]);
         assert_eq!(both.of_ciphers(), [(aes.id(), 6_000_000_000), (chacha.id(), 1_500_000_000)]);
         assert!(both.are_used(false) && !Speeds::default().are_used(true));
-        for unsound in [told(&[(aes, 6e9)]), told(&[(aes, 6e9), (chacha, f64::NAN)]), told(&[(aes, -1.0), (chacha, 1e9)])] {
+        for unsound in [
+            told(&[(aes, 6e9)]),
+            told(&[(aes, 6e9), (chacha, f64::NAN)]),
+            told(&[(aes, -1.0), (chacha, 1e9)]),
+        ] {
             assert!(!unsound.are_used(true), "{unsound:?}");
             assert_eq!(unsound.of_ciphers().len(), 2, "measured then");
         }

@@ -124,8 +124,7 @@ impl CalibrationRecord {
     /// Takes what the ciphers' table says.
     pub fn set_ciphers(&mut self, ciphers: &CiphersRecord) {
         let rows = ciphers.rows.iter().filter(|row| row.record == BLOCK);
-        self.ciphers =
-            rows.map(|row| Figure { name: row.cipher.clone(), rate: row.seal.rate }).collect();
+        self.ciphers = rows.map(|row| Figure { name: row.cipher.clone(), rate: row.seal.rate }).collect();
         let ssh = || ciphers.ssh.iter().map(|row| Figure { name: row.cipher.clone(), rate: row.speed.rate });
         self.ssh = ssh().find(|row| Some(&row.name) == ciphers.ssh_usual.as_ref());
         self.ssh_fastest = ssh().max_by(|a, b| a.rate.total_cmp(&b.rate));
@@ -245,15 +244,23 @@ mod tests {
     }
 
     fn disk(device: &str, taken: u64) -> DiskFigures {
-        DiskFigures { device: device.into(), taken, write: Some(4e8), read: Some(1.2e9), ..DiskFigures::default() }
+        DiskFigures {
+            device: device.into(),
+            taken,
+            write: Some(4e8),
+            read: Some(1.2e9),
+            ..DiskFigures::default()
+        }
     }
 
     #[test]
     fn devices_that_were_not_measured_again_stay() {
         let mut now = CalibrationRecord { disks: vec![disk("vda", 200)], ..CalibrationRecord::default() };
         let others = (0..40).map(|index| disk(&format!("sd{index}"), index));
-        let before =
-            CalibrationRecord { disks: others.chain([disk("vda", 100)]).collect(), ..CalibrationRecord::default() };
+        let before = CalibrationRecord {
+            disks: others.chain([disk("vda", 100)]).collect(),
+            ..CalibrationRecord::default()
+        };
         now.keep_disks(&before);
         assert_eq!(now.disks.len(), DISKS);
         assert_eq!(now.disks[..2], [disk("vda", 200), disk("sd39", 39)]);
@@ -290,7 +297,10 @@ mod tests {
 
     #[test]
     fn names_from_a_file_are_escaped() {
-        let mut record = CalibrationRecord { disks: vec![disk("v\u{1b}[2Jda", 1_795_305_600)], ..CalibrationRecord::default() };
+        let mut record = CalibrationRecord {
+            disks: vec![disk("v\u{1b}[2Jda", 1_795_305_600)],
+            ..CalibrationRecord::default()
+        };
         record.ssh = Some(Figure { name: "aes".into(), rate: 2.1e9 });
         let mut out = Vec::new();
         render(&record, &mut out).unwrap();

@@ -65,7 +65,8 @@ pub fn of_this_machine() -> CalibrationRecord {
 
 /// Keeps the record of one, and says where. Whoever reads meanwhile has the old or the new one, never a part.
 pub fn keep(record: &Record) -> anyhow::Result<PathBuf> {
-    let path = path().context("the calibration cannot be kept: neither XDG_CACHE_HOME nor HOME names a folder")?;
+    let path =
+        path().context("the calibration cannot be kept: neither XDG_CACHE_HOME nor HOME names a folder")?;
     write(&path, record).with_context(|| format!("the calibration cannot be kept as {}", path.display()))?;
     Ok(path)
 }
@@ -97,7 +98,11 @@ pub fn path() -> Option<PathBuf> {
 /// Where weir keeps what it could find out again.
 pub fn cache() -> Option<PathBuf> {
     let own = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || std::env::var_os("HOME").filter(|home| !home.is_empty()).map(|home| PathBuf::from(home).join(".cache"));
+    let home = || {
+        std::env::var_os("HOME")
+            .filter(|home| !home.is_empty())
+            .map(|home| PathBuf::from(home).join(".cache"))
+    };
     own.or_else(home).map(|folder| folder.join("weir"))
 }
 
@@ -105,9 +110,11 @@ fn read(path: &Path) -> Result<CalibrationRecord, String> {
     let mut text = Vec::new();
     // A pipe in its place would be waited for.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).and_then(|file| match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("no regular file")),
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).and_then(|file| {
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::other("no regular file")),
+        }
     });
     file.and_then(|file| file.take(LONGEST + 1).read_to_end(&mut text))
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
@@ -165,8 +172,7 @@ fn disk_named<'a>(calibration: &'a CalibrationRecord, device: &str) -> Option<&'
 /// Adds what the device under the output took alone. Only for facts whose device is one of this host.
 pub fn set_disk_alone(facts: &mut Facts) {
     let disk = facts.disk.as_deref().and_then(|device| disk_named(of_this_host()?, device));
-    facts.disk_alone =
-        disk.map(|disk| DiskAlone { write: disk.write, read: disk.read, date: disk.date() });
+    facts.disk_alone = disk.map(|disk| DiskAlone { write: disk.write, read: disk.read, date: disk.date() });
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! weir: moves bulk data and names the stage that limits it.
 
 mod args;
-mod cmd;
 mod calibration;
+mod cmd;
 mod config;
 mod live;
 mod page;

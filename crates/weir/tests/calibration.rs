@@ -24,7 +24,8 @@ const ORIGIN: &str = "this host's calibration of 2026-11-22";
 
 /// The block device that the sandbox lies on.
 fn device(sandbox: &Sandbox) -> Option<String> {
-    let found = block_device(&sandbox.path("")).and_then(DiskReader::open).and_then(|mut reader| reader.read());
+    let found =
+        block_device(&sandbox.path("")).and_then(DiskReader::open).and_then(|mut reader| reader.read());
     found.map(|counters| counters.name).map_err(|why| skip(&why.to_string())).ok()
 }
 
@@ -111,8 +112,12 @@ fn all_of_a_host_is_measured_and_kept() {
     let found = &record["calibration"];
     assert_eq!(found["processors"].as_u64(), Some(cpuinfo::read().unwrap().count.into()));
     assert!(found["taken"].as_u64() > Some(1_700_000_000), "{found}");
-    let named = |list: &str, name: &str| found[list].as_array().unwrap().iter().any(|one| one["name"] == name);
-    assert!(named("ciphers", "aes-128-gcm") && named("codecs", "zstd-12") && !named("codecs", "none"), "{found}");
+    let named =
+        |list: &str, name: &str| found[list].as_array().unwrap().iter().any(|one| one["name"] == name);
+    assert!(
+        named("ciphers", "aes-128-gcm") && named("codecs", "zstd-12") && !named("codecs", "none"),
+        "{found}"
+    );
     if let Some(device) = device(&sandbox) {
         let disks = found["disks"].as_array().unwrap();
         let names: Vec<_> = disks.iter().map(|disk| disk["device"].as_str().unwrap()).collect();
@@ -130,7 +135,14 @@ fn all_of_a_host_is_measured_and_kept() {
     assert_eq!(left, [KEPT], "no draft of it is left");
     weir(&sandbox, &["report", KEPT, "-o", "host.html"]).succeeds();
     let page = String::from_utf8(sandbox.read("host.html")).unwrap();
-    for part in ["weir bench host --local, complete", "This host", "Caches and memory", "Codecs", "Ciphers", "The disk"] {
+    for part in [
+        "weir bench host --local, complete",
+        "This host",
+        "Caches and memory",
+        "Codecs",
+        "Ciphers",
+        "The disk",
+    ] {
         assert!(page.contains(part), "no '{part}'");
     }
     // What was kept is what later runs go by.
@@ -194,7 +206,19 @@ fn data(sandbox: &Sandbox, in_memory: bool) {
 fn a_plan_with_a_file_knows_the_cipher_and_the_disk_it_is_read_from() {
     let sandbox = calibrated();
     let plan = |args: &[&str]| {
-        let plan = ["plan", "data", "--link", "10GB/s", "--transport", "weir", "--lanes", "1", "--cores", "1", "--json"];
+        let plan = [
+            "plan",
+            "data",
+            "--link",
+            "10GB/s",
+            "--transport",
+            "weir",
+            "--lanes",
+            "1",
+            "--cores",
+            "1",
+            "--json",
+        ];
         weir(&sandbox, &[&plan, args].concat()).succeeds().json()
     };
     let of_none = |record: &Value| {
@@ -205,13 +229,19 @@ fn a_plan_with_a_file_knows_the_cipher_and_the_disk_it_is_read_from() {
     data(&sandbox, true);
     let warm = plan(&[]);
     assert_eq!(of_none(&warm), (7.77e8, "encrypt".to_owned()));
-    assert!(notes(&warm).contains(&format!("one of weir's threads encrypts 777 MB/s by aes-128-gcm: {ORIGIN}")), "{warm}");
+    assert!(
+        notes(&warm).contains(&format!("one of weir's threads encrypts 777 MB/s by aes-128-gcm: {ORIGIN}")),
+        "{warm}"
+    );
     assert!(!notes(&warm).contains("gives"), "what is in memory is not read from a disk: {warm}");
     let Some(device) = device(&sandbox) else { return };
     data(&sandbox, false);
     let cold = plan(&[]);
     assert_eq!(of_none(&cold), (1.2e8, "source-disk".to_owned()), "{cold}");
-    assert!(notes(&cold).contains(&format!("{device} gives 120 MB/s of data that are not in memory")), "{cold}");
+    assert!(
+        notes(&cold).contains(&format!("{device} gives 120 MB/s of data that are not in memory")),
+        "{cold}"
+    );
     data(&sandbox, false);
     assert_eq!(of_none(&plan(&["--source", "50MB/s"])), (5e7, "source-disk".to_owned()));
 }
@@ -227,12 +257,19 @@ fn a_copy_begins_with_its_speeds_and_says_so() {
     let facts = |name: &str| serde_json::from_slice::<Value>(&sandbox.read(name)).unwrap()["facts"].clone();
     // Of a run that short the disk may not have been told.
     if facts("evidence")["disk"] == device.as_str() {
-        assert_eq!(facts("evidence")["disk_alone"], json!({ "write": 2.5e8, "read": 1.2e8, "date": "2026-11-22" }));
+        assert_eq!(
+            facts("evidence")["disk_alone"],
+            json!({ "write": 2.5e8, "read": 1.2e8, "date": "2026-11-22" })
+        );
     }
     let none = Sandbox::new();
     none.write("a", "b");
     let run = weir(&none, &["cp", "-v", "a", "b", "--json"]);
-    assert!(run.succeeds().json()["cp"]["calibration"].is_null() && !run.stderr.contains("calibration"), "{}", run.stderr);
+    assert!(
+        run.succeeds().json()["cp"]["calibration"].is_null() && !run.stderr.contains("calibration"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -254,7 +291,10 @@ fn a_download_knows_what_its_disk_took_alone() {
     let server = Server::start(|_, wire| wire.answer("200 OK", &[], b"the bytes"));
     weir(&sandbox, &["get", "-q", "--evidence", "evidence", &server.url("x")]).succeeds();
     let evidence: Value = serde_json::from_slice(&sandbox.read("evidence")).unwrap();
-    assert_eq!(evidence["facts"]["disk_alone"], json!({ "write": 2.5e8, "read": 1.2e8, "date": "2026-11-22" }));
+    assert_eq!(
+        evidence["facts"]["disk_alone"],
+        json!({ "write": 2.5e8, "read": 1.2e8, "date": "2026-11-22" })
+    );
 }
 
 #[test]
@@ -270,12 +310,16 @@ fn memory_has_the_disks_beside_it() {
     let run = weir(&sandbox, &[&mem[..], &["--json", "--report", "mem.html"]].concat());
     assert_eq!(run.succeeds().json()["mem"]["disks"][0]["write"], 2.5e8);
     let page = String::from_utf8(sandbox.read("mem.html")).unwrap();
-    assert!(page.contains("Disks and links beside it") && page.contains("250 MB/s") && !page.contains('\u{1b}'));
+    assert!(
+        page.contains("Disks and links beside it") && page.contains("250 MB/s") && !page.contains('\u{1b}')
+    );
 }
 
 #[test]
 fn one_of_another_host_is_not_used_and_that_is_said() {
-    for (name, other) in [("processor", json!("6502")), ("processors", json!(4097)), ("host", json!("another.example"))] {
+    for (name, other) in
+        [("processor", json!("6502")), ("processors", json!(4097)), ("host", json!("another.example"))]
+    {
         let sandbox = Sandbox::new();
         let mut record = calibration(&sandbox);
         record["calibration"][name] = other;
@@ -292,7 +336,9 @@ fn what_is_no_calibration_does_no_harm() {
     let template = Sandbox::new();
     let sound = calibration(&template);
     let text = sound.to_string();
-    let with = |name: &str, value: &str| text.replacen(&format!("\"{name}\":"), &format!("\"{name}\":{value},\"x\":"), 1);
+    let with = |name: &str, value: &str| {
+        text.replacen(&format!("\"{name}\":"), &format!("\"{name}\":{value},\"x\":"), 1)
+    };
     let mut long_name = sound.clone();
     long_name["calibration"]["ssh"]["name"] = "x".repeat(100_000).into();
     let cases: Vec<(&str, Vec<u8>)> = vec![

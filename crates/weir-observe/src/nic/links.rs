@@ -60,7 +60,10 @@ mod tests {
             }
         }
         fs::write(folder.path().join("bonding_masters"), "").unwrap();
-        assert_eq!(links_in(folder.path()), [("eth0".to_owned(), Rate(125e6)), ("eth1".to_owned(), Rate(1.25e9))]);
+        assert_eq!(
+            links_in(folder.path()),
+            [("eth0".to_owned(), Rate(125e6)), ("eth1".to_owned(), Rate(1.25e9))]
+        );
         assert_eq!(links_in(&folder.path().join("none")), []);
     }
 }

@@ -147,8 +147,13 @@ impl Pair {
         let (walks, found) = roots::look(&paths).unwrap();
         let events = Events::new("the receiver", tell_sender);
         let far_events = Events::new("the sender", tell_receiver);
-        let sender =
-            Sender::new(Arc::clone(&control), events.clone(), Options::default(), ring.clone(), (walks, &Speeds::default()));
+        let sender = Sender::new(
+            Arc::clone(&control),
+            events.clone(),
+            Options::default(),
+            ring.clone(),
+            (walks, &Speeds::default()),
+        );
         let to = self.target("").to_string_lossy().into_owned() + "/";
         let wanted = Wanted { to: to.into(), names: None, same_machine: false };
         let receiver =

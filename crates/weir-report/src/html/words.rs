@@ -172,7 +172,9 @@ fn measured(record: &Record) -> String {
         "bench pps" => {
             format!("Sent packets of {} in {}.", plural(rows("pps", "rows"), "kind"), time(record.seconds))
         }
-        "bench host --local" => format!("Measured memory, disk, codecs and ciphers in {}.", time(record.seconds)),
+        "bench host --local" => {
+            format!("Measured memory, disk, codecs and ciphers in {}.", time(record.seconds))
+        }
         "bench host" => {
             format!(
                 "Took {} of the host in {}.",

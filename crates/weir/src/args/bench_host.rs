@@ -33,7 +33,7 @@ pub struct BenchHost {
     #[arg(long)]
     pub local: bool,
     /// With --local, a folder on the disk that is measured [default: the current one].
-    #[arg(long, value_name = "DIR", requires = "local")]
+    #[arg(long, value_name = "DIR", requires = "local", conflicts_with = "target")]
     pub disk: Option<PathBuf>,
     /// Measure only these.
     #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',', conflicts_with = "local")]

@@ -62,7 +62,11 @@ pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
 fn gather(plan: &args::Plan) -> anyhow::Result<(Inputs, Vec<String>)> {
     let mut notes = Vec::new();
     // Before its blocks are read, which brings them into memory.
-    let cold = plan.paths.first().filter(|_| plan.source.is_none()).and_then(|file| known::cold(FilePath::new(file)));
+    let cold = plan
+        .paths
+        .first()
+        .filter(|_| plan.source.is_none())
+        .and_then(|file| known::cold(FilePath::new(file)));
     let (figures, size, measured) = match (&plan.codec_table, plan.paths.first()) {
         (Some(table), _) => (figures_of(table)?, None, false),
         (None, Some(file)) => {

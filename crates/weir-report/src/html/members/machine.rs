@@ -112,7 +112,9 @@ pub(super) fn calibration(
     calibration.disks.iter().take(ROWS).for_each(|disk| disks.row(disk_row(disk)));
     card(page, "Disks", &disks);
     let mut ciphers = Table::new(&["cipher", "encrypts"]);
-    let ssh = |figure: &Figure, what: &str| [format!("ssh, {what}: {}", short(&figure.name, 40)), rate(figure.rate)];
+    let ssh = |figure: &Figure, what: &str| {
+        [format!("ssh, {what}: {}", short(&figure.name, 40)), rate(figure.rate)]
+    };
     calibration.ciphers.iter().take(ROWS).for_each(|one| ciphers.row([short(&one.name, 40), rate(one.rate)]));
     calibration.ssh.iter().for_each(|one| ciphers.row(ssh(one, "by itself")));
     calibration.ssh_fastest.iter().for_each(|one| ciphers.row(ssh(one, "the fastest")));

@@ -37,7 +37,9 @@ pub fn run(bench: &BenchHost, target: &Target) -> anyhow::Result<u8> {
     let start = Instant::now();
     let load = bench.load.as_deref().map(|url| HttpLoad::new(url, trust(bench))).transpose()?;
     let progress = Progress::new(&bench.voice)?;
-    let Some(mut subject) = Subject::find((bench, target), load, &progress.stop)? else { return Ok(INTERRUPTED) };
+    let Some(mut subject) = Subject::find((bench, target), load, &progress.stop)? else {
+        return Ok(INTERRUPTED);
+    };
     let mut member = HostRecord {
         target: target.to_string(),
         address: subject.address.ip().to_string(),

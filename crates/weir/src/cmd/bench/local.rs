@@ -155,7 +155,9 @@ impl Parts {
             found.disks.extend(DiskFigures::of(disk, found.taken));
             if found.disks.is_empty() {
                 let folder = folder.display();
-                found.missing.push(format!("a device: {folder} has none of its own, so its disk's figures are for nobody else"));
+                found.missing.push(format!(
+                    "a device: {folder} has none of its own, so its disk's figures are for nobody else"
+                ));
             }
         }
         self.ciphers.iter().for_each(|ciphers| found.set_ciphers(ciphers));
@@ -211,7 +213,8 @@ fn heading(text: &str, out: &mut dyn Write) -> std::io::Result<()> {
 /// All that a copy chooses from, since its chooser needs each of them or none, and of the other codecs the usual level. More levels
 /// are `weir bench codec`'s: the slow ones alone would take as long again as all else.
 fn settings() -> Vec<Setting> {
-    let of_copies = |codec: Codec| CANDIDATES.iter().filter(move |one| one.codec == codec.id()).map(|one| one.level);
+    let of_copies =
+        |codec: Codec| CANDIDATES.iter().filter(move |one| one.codec == codec.id()).map(|one| one.level);
     let all = Codec::all().flat_map(|codec| {
         let levels: Vec<i32> = of_copies(codec).collect();
         let levels = if levels.is_empty() { vec![codec.default_level()] } else { levels };

@@ -144,7 +144,13 @@ fn disk_note(job: &Job, survey: &Survey) -> Option<String> {
     let (disk, words) = match job.role {
         Role::Sender if survey.source.disk.is_none() => {
             let disk = job.sources.first().and_then(here)?;
-            (disk, format!("gave {}; the prediction has the data in memory, as they were found", Rate(disk.read?)))
+            (
+                disk,
+                format!(
+                    "gave {}; the prediction has the data in memory, as they were found",
+                    Rate(disk.read?)
+                ),
+            )
         }
         Role::Receiver if survey.target.disk.is_none() => {
             let disk = here(&job.target)?;
