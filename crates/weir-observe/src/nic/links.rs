@@ -31,7 +31,7 @@ fn link(interface: &Path) -> Option<(String, Rate)> {
     let real = interface.join("device").exists();
     // Mbit/s (Documentation/ABI/testing/sysfs-class-net).
     let speed = read("speed")?.trim().parse::<i64>().ok().filter(|speed| *speed > 0)?;
-    (up && real).then(|| (name, Rate(speed as f64 * 125_000.0)))
+    (up && real).then_some((name, Rate(speed as f64 * 125_000.0)))
 }
 
 #[cfg(test)]
