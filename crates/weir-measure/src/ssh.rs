@@ -74,6 +74,14 @@ impl Bed {
         Ok(wanted.filter(|name| offered.lines().any(|line| line == *name)).collect())
     }
 
+    /// Of these ciphers the one that the user's ssh takes unless it is told another: the client's order decides (RFC 4253
+    /// section 7.1), and distributions change it by configuration. `None` where ssh does not say.
+    pub fn usual_cipher(&self, of: &[&'static str]) -> Option<&'static str> {
+        let settings = output(Command::new("ssh").args(["-G", "127.0.0.1"])).ok()?;
+        let order = settings.lines().find_map(|line| line.strip_prefix("ciphers "))?;
+        order.split(',').find_map(|name| of.iter().find(|known| **known == name.trim()).copied())
+    }
+
     /// One session with one cipher.
     pub fn measure(&self, cipher: &str, limits: &Limits) -> Result<Row, Unavailable> {
         let mut session = Session::open(self, cipher)?;

@@ -45,7 +45,7 @@ use std::time::Duration;
 pub use candidates::{CANDIDATES, Candidate};
 pub use quick::{DEAD, quick_estimate};
 
-use candidates::Prior;
+use candidates::{Prior, Priors};
 use estimate::Estimates;
 use link::{LinkView, Offered};
 use mix::{Law, Mix};
@@ -215,7 +215,15 @@ struct Probes {
 impl Chooser {
     /// For these codecs, `none` among them or not (it always is one), on a machine with `cores` processors.
     pub fn new(candidates: Vec<Candidate>, cores: f64) -> Chooser {
-        let estimates = Estimates::new(candidates);
+        Chooser::with_speeds(candidates, cores, &[])
+    }
+
+    /// The same where it was measured how many bytes a second one core of this machine compresses with them, of whatever data:
+    /// until a block was tried, proportions of codecs are then this processor's own. Unless all were measured, and each heavier
+    /// one is slower, nothing is made of it.
+    pub fn with_speeds(candidates: Vec<Candidate>, cores: f64, speeds: &[(Candidate, f64)]) -> Chooser {
+        let priors = Priors::of(&candidates, speeds);
+        let estimates = Estimates::new(candidates, &priors);
         // The first blocks go before anything is known. A quick codec with a real effect is never far from right: on a slow
         // link it fills the queue with little, on a fast one it costs a tenth of a second.
         let first = estimates.index_of_prior(Prior::START);
@@ -238,6 +246,11 @@ impl Chooser {
             slow_until: Duration::ZERO,
             near: false,
         }
+    }
+
+    /// Whether [`Chooser::with_speeds`] makes anything of these speeds.
+    pub fn takes(candidates: &[Candidate], speeds: &[(Candidate, f64)]) -> bool {
+        Priors::of(candidates, speeds).are_measured()
     }
 
     /// The lanes do not leave this machine: what they carry is bound by its processors, so the first blocks go as they are, and

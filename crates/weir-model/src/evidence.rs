@@ -88,6 +88,9 @@ pub struct Facts {
     pub objects: u64,
     /// The device the output lies on, as `/proc/diskstats` calls it.
     pub disk: Option<String>,
+    /// What that device took and gave when it was measured alone, where this host was calibrated on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_alone: Option<DiskAlone>,
     /// Where the stage times of the lanes come from.
     pub clocks: Clocks,
     /// Whose transfer this is, for words: `wget (pid 4711)`. `None` for a run of our own, whose lanes are `the lanes`.
@@ -99,6 +102,18 @@ pub struct Facts {
     pub wmem_max: Option<u64>,
     /// The sender's `net.ipv4.tcp_wmem`, third number, bytes: where autotuning ends.
     pub tcp_wmem_max: Option<u64>,
+}
+
+/// What a calibration of the host found of a device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskAlone {
+    /// Bytes per second that it took.
+    pub write: Option<f64>,
+    /// Bytes per second that it gave, of what was not in memory.
+    pub read: Option<f64>,
+    /// The day, for words: `2026-11-22`.
+    pub date: String,
 }
 
 /// Where stage times come from, which says how far they can be trusted.

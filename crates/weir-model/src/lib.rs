@@ -36,6 +36,7 @@
 
 pub mod ability;
 pub mod advice;
+mod alone;
 pub mod chooser;
 pub mod evidence;
 pub mod forecast;

@@ -10,6 +10,7 @@ use std::ops::Range;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::advice::{self, Advice};
+use crate::alone;
 use crate::evidence::{Clocks, Evidence, Reading, Window};
 use crate::knee::Knee;
 use crate::limit::Limit;
@@ -331,7 +332,17 @@ impl<'a> Run<'a> {
             );
         }
         lines.extend(self.written_and_on_disk());
+        lines.extend(self.disk_alone(worded));
         lines
+    }
+
+    /// Where the disk holds the writes, or has them paced: what it took when nothing else was asked of it.
+    fn disk_alone(&self, worded: &[Limit]) -> Option<String> {
+        let by_disk = |limit: Limit| matches!(limit, Limit::Disk | Limit::DirtyThrottle);
+        let facts = &self.evidence.facts;
+        let alone = facts.disk_alone.as_ref().filter(|_| worded.iter().any(|limit| by_disk(*limit)))?;
+        let held = self.judged().filter(|(_, verdict)| by_disk(verdict.limit)).map(|(window, _)| window);
+        alone::line(alone, facts.disk.as_deref().unwrap_or("the device"), &merged(held))
     }
 
     /// The rule's words for all of its time together; where that does not convict (a trend, a mixture), those of its

@@ -38,6 +38,7 @@
 pub mod cache;
 pub mod cgroup;
 pub mod cpu;
+pub mod cpuinfo;
 pub mod dirty;
 pub mod disk;
 mod error;

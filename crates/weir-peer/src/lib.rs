@@ -33,6 +33,7 @@ pub mod roots;
 pub mod secure;
 pub mod sender;
 pub mod session;
+pub mod speeds;
 pub mod ssh;
 pub mod subtrees;
 mod tuning;

@@ -7,7 +7,6 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::addresses;
-use crate::ciphers;
 use crate::control::Control;
 use crate::descriptors;
 use crate::end::{Context, End, Event, Events, listen_to, lost, tell};
@@ -22,6 +21,7 @@ use crate::receiver::{Receiver, Wanted};
 use crate::roots;
 use crate::secure::Keyring;
 use crate::sender::{Sender, spawn};
+use crate::speeds::Speeds;
 use crate::wire::frame;
 use crate::wire::measure::Measure;
 use crate::wire::message::{Hello, Listening, Message, Role, Start};
@@ -30,8 +30,8 @@ use weir_codec::cipher::Cipher;
 /// How long the addresses of the other end are tried.
 const PATIENCE: Duration = Duration::from_millis(2500);
 
-/// Serves one session over these streams.
-pub fn serve(input: File, output: File, version: &str) -> Result<(), Error> {
+/// Serves one session over these streams, on a machine of which `speeds` are known.
+pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Result<(), Error> {
     descriptors::raise();
     let (mailbox, events) = channel();
     let events_to = Events::new("the other end", mailbox);
@@ -42,7 +42,7 @@ pub fn serve(input: File, output: File, version: &str) -> Result<(), Error> {
     let mut input = BufReader::with_capacity(1 << 16, input);
     output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
     let control = Arc::new(Control::new(output));
-    let own = hello::own(version, ciphers::measure());
+    let own = hello::own(version, speeds.of_ciphers());
     control.try_send(&Message::Hello(own.clone())).map_err(io)?;
     let theirs = match next_of(&mut input, &events_to)? {
         Message::Hello(theirs) => theirs,
@@ -54,7 +54,7 @@ pub fn serve(input: File, output: File, version: &str) -> Result<(), Error> {
         Message::Measure(Measure::Begin(start)) => (*start, true),
         _ => return Err(events_to.out_of_turn("something before the start")),
     };
-    let begun = begin(start, measures, (&own, &theirs), &control, &events_to);
+    let begun = begin(start, measures, (&own, &theirs), (&control, speeds), &events_to);
     let (end, context, _listener) = match begun {
         Ok(begun) => begun,
         Err(error) => {
@@ -97,7 +97,7 @@ fn begin(
     start: Start,
     measures: bool,
     (own, theirs): (&Hello, &Hello),
-    control: &Arc<Control>,
+    (control, speeds): (&Arc<Control>, &Speeds),
     events: &Events,
 ) -> Result<(End, Context, Option<Listener>), Error> {
     let cipher = match start.cipher {
@@ -119,8 +119,13 @@ fn begin(
         }
         Role::Sender => {
             let (walks, roots) = roots::look(&start.paths).map_err(Error::Refused)?;
-            let sender =
-                Sender::new(Arc::clone(control), events.clone(), start.options, keyring.clone(), walks);
+            let sender = Sender::new(
+                Arc::clone(control),
+                events.clone(),
+                start.options,
+                keyring.clone(),
+                (walks, speeds),
+            );
             if own.boot == theirs.boot {
                 sender.share_machine();
             }

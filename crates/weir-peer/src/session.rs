@@ -12,7 +12,6 @@ use weir_model::limit::Limit;
 use weir_tree::Name;
 
 use crate::between::{Between, Side};
-use crate::ciphers;
 use crate::control::Control;
 use crate::descriptors;
 use crate::end::{Context, End, Event, Events, listen_to};
@@ -27,6 +26,7 @@ use crate::receiver::{Receiver, Wanted};
 use crate::roots;
 use crate::secure::{Keyring, Secret};
 use crate::sender::{CodecShare, Sender, spawn};
+use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
 use crate::tuning::Tuning;
 use crate::wire::message::{
@@ -55,6 +55,8 @@ pub struct Job {
     pub options: Options,
     /// How lanes are to be made.
     pub lanes: LaneOptions,
+    /// What is known beforehand of how quick this machine is.
+    pub speeds: Speeds,
     /// As `weir --version` prints it.
     pub version: String,
 }
@@ -200,7 +202,8 @@ impl<'a> Session<'a> {
             Role::Receiver => None,
         };
         // While ssh connects nothing else is to be done here.
-        let speeds = std::thread::spawn(ciphers::measure);
+        let known = job.speeds.clone();
+        let speeds = std::thread::spawn(move || known.of_ciphers());
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
         let names = job.list.as_ref().map(|list| list.open(&to)).transpose()?;
@@ -493,7 +496,13 @@ fn make_end(
     let (control, events, options) = (Arc::clone(control), context.events.clone(), job.options.clone());
     Ok(match local {
         Some((walks, roots)) => {
-            let sender = Sender::new(Arc::clone(&control), events, options, context.keyring.clone(), walks);
+            let sender = Sender::new(
+                Arc::clone(&control),
+                events,
+                options,
+                context.keyring.clone(),
+                (walks, &job.speeds),
+            );
             if same_machine {
                 sender.share_machine();
             }

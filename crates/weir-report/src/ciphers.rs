@@ -16,6 +16,8 @@ pub struct CiphersRecord {
     pub rows: Vec<CipherRow>,
     /// ssh's own ciphers, through an sshd on this machine.
     pub ssh: Vec<SshRow>,
+    /// Which of them ssh takes unless it is told another; `null` where that is not known.
+    pub ssh_usual: Option<String>,
     /// Why ssh's are missing, or not all there; `null` where they are.
     pub ssh_missing: Option<String>,
 }
@@ -55,7 +57,8 @@ pub fn render_table(ciphers: &CiphersRecord, out: &mut dyn Write) -> io::Result<
         writeln!(out, "\n{:<30} {:>9}  {:>15}", "ssh over loopback, two cores", "", "through sshd")?;
     }
     for row in &ciphers.ssh {
-        writeln!(out, "{:<30} {:>9}  {}", escape(&row.cipher), "", speed(row.speed))?;
+        let usual = if ciphers.ssh_usual.as_ref() == Some(&row.cipher) { "  by itself" } else { "" };
+        writeln!(out, "{:<30} {:>9}  {}{usual}", escape(&row.cipher), "", speed(row.speed))?;
     }
     if let Some(why) = &ciphers.ssh_missing {
         writeln!(out, "ssh: not measured: {}", escape(why))?;
@@ -82,6 +85,7 @@ mod tests {
                 open: speed(6.2e9),
             }],
             ssh: vec![SshRow { cipher: "aes128-ctr".into(), speed: speed(4e8) }],
+            ssh_usual: Some("aes128-ctr".into()),
             ssh_missing: Some("sshd is not installed".into()),
         };
         let mut out = Vec::new();
@@ -91,7 +95,7 @@ cipher, one core                  record             seal             open
 aes-128-gcm                       16 KiB  6.10 GB/s ± 2 %  6.20 GB/s ± 2 %
 
 ssh over loopback, two cores                 through sshd
-aes128-ctr                                 400 MB/s ± 2 %
+aes128-ctr                                 400 MB/s ± 2 %  by itself
 ssh: not measured: sshd is not installed
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);

@@ -14,6 +14,7 @@
 //! * [`host`]: figures of a host and the path to it; [`packets`]: packets per second.
 //! * [`html`]: records as one page that needs nothing but itself; [`records`]: records from foreign bytes.
 //! * [`memory`]: caches and memory; [`storage`]: disks and the page cache.
+//! * [`calibration`]: what was measured of this host once, and what others go by of it.
 //! * [`self_check`]: what this host lets weir do, and what each missing thing costs.
 //! * [`escape`]: text that others chose (URLs, file names), made safe for a terminal.
 //!
@@ -27,6 +28,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod calibration;
 pub mod chart;
 pub mod ciphers;
 pub mod codecs;

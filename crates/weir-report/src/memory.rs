@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 use weir_units::Rate;
 
+use crate::calibration::{DiskFigures, Figure, disk_words};
 use crate::escape::escape;
+use crate::net::bits;
 
 /// The member `mem` of a record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -41,6 +43,10 @@ pub struct MemoryRecord {
     pub mountain: Vec<PeakRecord>,
     /// Several threads at once.
     pub threads: Vec<MemoryThreadsRecord>,
+    /// Beside it, this host's disks, as far as it was calibrated on them.
+    pub disks: Vec<DiskFigures>,
+    /// Beside it, this host's links that are up and tell their rate, bytes per second.
+    pub links: Vec<Figure>,
     /// What was not measured, or not as usual, and why.
     pub missing: Vec<String>,
 }
@@ -180,6 +186,12 @@ pub fn render_levels(memory: &MemoryRecord, out: &mut dyn Write) -> io::Result<(
     {
         let loads = bytes / memory.load_bytes as f64;
         writeln!(out, "{} reads {bytes:.0} bytes a cycle: {loads:.2} loads", escape(&level.name))?;
+    }
+    for disk in &memory.disks {
+        writeln!(out, "disk {}  {}", escape(&disk.device), disk_words(disk))?;
+    }
+    for link in &memory.links {
+        writeln!(out, "link {}  {}", escape(&link.name), bits(link.rate))?;
     }
     memory.missing.iter().try_for_each(|why| writeln!(out, "not as usual: {}", escape(why)))
 }
@@ -332,6 +344,14 @@ mod tests {
                 copy: 2e10,
                 cache: 4e11,
             }],
+            disks: vec![DiskFigures {
+                device: "v\u{1b}da".into(),
+                taken: 1_795_305_600,
+                write: Some(4.3e8),
+                read: Some(1.2e9),
+                ..DiskFigures::default()
+            }],
+            links: vec![Figure { name: "eth0".into(), rate: 125e6 }],
             missing: vec!["a \u{1b}[2Jreason".into()],
             ..MemoryRecord::default()
         }
@@ -347,11 +367,13 @@ level          size system says     latency      cycles        read       write 
 L1         48.1 KiB      48 KiB     1.07 ns         4.3    480 GB/s    240 GB/s    120 GB/s           -
 memory     23.5 GiB           -      160 ns       641.6   26.0 GB/s   13.0 GB/s   6.50 GB/s           -
 L1 reads 120 bytes a cycle: 1.88 loads
+disk v\\u{1b}da  written 430 MB/s, read 1.20 GB/s (2026-11-22)
+link eth0  1.00 Gbit/s
 not as usual: a \\u{1b}[2Jreason
 ";
         let text = String::from_utf8(out).unwrap();
         assert!(!text.contains('\u{1b}'));
-        assert_eq!(text.lines().take(5).collect::<Vec<_>>(), expected.lines().take(5).collect::<Vec<_>>());
+        assert_eq!(text.lines().take(7).collect::<Vec<_>>(), expected.lines().take(7).collect::<Vec<_>>());
     }
 
     #[test]

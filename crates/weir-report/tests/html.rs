@@ -237,3 +237,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_calibration_whose_names_are_hostile() {
+    let name = "<script>\u{1b}[2J\"'&";
+    let disk = serde_json::json!({ "device": name, "taken": u64::MAX, "write": -1e300, "read": 4e8 });
+    let figure = serde_json::json!({ "name": name, "rate": 1e300 });
+    let record = serde_json::json!({
+        "schema": "weir.run/1", "command": "bench", "outcome": "complete",
+        "calibration": {
+            "taken": 1_795_305_600_u64, "host": name, "processor": name, "processors": 7, "kernel": name,
+            "disks": [disk], "ciphers": [figure], "ssh": figure, "ssh_fastest": figure, "missing": [name],
+        },
+        "mem": { "disks": [disk], "links": [figure] },
+    });
+    let page = page(&record.to_string());
+    assert_eq!(malformed(&page), None);
+    for text in [
+        "weir bench host --local, complete",
+        "2026-11-22",
+        "9999-12-31",
+        "7 of &lt;script&gt;",
+        "Disks and links beside it",
+    ] {
+        assert!(page.contains(text), "no '{text}'");
+    }
+}

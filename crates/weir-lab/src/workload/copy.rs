@@ -102,6 +102,8 @@ fn command(stage: &Stage<'_>, work: &Transfer, places: &Places) -> Command {
         }
         _ => {
             command.args(["--no-config", "cp", "-q", "--evidence"]).arg(evidence).arg("-F").arg(config);
+            // Its far end has this one too: what this machine was once measured to do is no part of a scenario.
+            command.env("XDG_CACHE_HOME", config.with_file_name("cache"));
             command.args(&work.args).arg(source).arg(at_far);
         }
     }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::Packed;
-use super::candidates::{Candidate, Prior};
+use super::candidates::{Candidate, Prior, Priors};
 use super::mix::Point;
 
 /// Blocks whose average an estimate is.
@@ -54,15 +54,15 @@ pub(super) struct Estimates {
 
 impl Estimates {
     /// Sorted from light to heavy; `none` is added where it lacks.
-    pub(super) fn new(mut candidates: Vec<Candidate>) -> Estimates {
+    pub(super) fn new(mut candidates: Vec<Candidate>, priors: &Priors) -> Estimates {
         if !candidates.iter().any(|candidate| candidate.codec == 0) {
             candidates.push(Candidate { codec: 0, level: 0 });
         }
-        candidates.sort_by(|a, b| Prior::of(*a).cost.total_cmp(&Prior::of(*b).cost));
+        candidates.sort_by(|a, b| priors.prior(*a).cost.total_cmp(&priors.prior(*b).cost));
         candidates.dedup();
         let all: Vec<Estimate> = (candidates.into_iter())
             .map(|candidate| {
-                let prior = Prior::of(candidate);
+                let prior = priors.prior(candidate);
                 let Prior { cost, log_ratio } = prior;
                 Estimate { candidate, prior, cost, log_ratio, blocks: 0, at: Duration::ZERO, off: 0.0 }
             })
@@ -81,6 +81,9 @@ impl Estimates {
 
     /// That candidate, or the one nearest to it in cost.
     pub(super) fn index_of_prior(&self, wanted: Candidate) -> usize {
+        if let Some(itself) = self.all.iter().position(|estimate| estimate.candidate == wanted) {
+            return itself;
+        }
         let cost = Prior::of(wanted).cost;
         let off = |estimate: &Estimate| (estimate.prior.cost / cost).ln().abs();
         let nearest = self.all.iter().enumerate().min_by(|(_, a), (_, b)| off(a).total_cmp(&off(b)));

@@ -39,6 +39,10 @@ pub(crate) struct World {
     /// Whether the chooser is told how busy the machine is, and what a quick look says.
     pub(crate) told_busy: bool,
     pub(crate) looks: bool,
+    /// How much quicker each candidate is here than on a usual processor.
+    pub(crate) processor: [f64; CANDIDATES.len()],
+    /// The chooser is told beforehand how many bytes of text each of them compresses here.
+    pub(crate) calibrated: bool,
     pub(crate) seed: u64,
     pub(crate) span: f64,
 }
@@ -146,6 +150,8 @@ impl World {
             jitter: 0.05,
             told_busy: true,
             looks: true,
+            processor: [1.0; CANDIDATES.len()],
+            calibrated: false,
             seed: 1,
             // A block takes a second of the slowest links.
             span: if mbit < 20.0 { 60.0 } else { 30.0 },
@@ -153,7 +159,11 @@ impl World {
     }
 
     pub(crate) fn run_chooser(&self) -> Run {
-        self.run(&mut Chooser::new(CANDIDATES.to_vec(), f64::from(self.cores)))
+        let told = CANDIDATES.into_iter().zip(self.processor).filter(|_| self.calibrated);
+        let speeds: Vec<_> =
+            told.map(|(candidate, factor)| (candidate, factor / Data::Text.figure(candidate, 0).1)).collect();
+        assert_eq!(Chooser::takes(&CANDIDATES, &speeds), self.calibrated);
+        self.run(&mut Chooser::with_speeds(CANDIDATES.to_vec(), f64::from(self.cores), &speeds))
     }
 
     pub(crate) fn run(&self, decider: &mut dyn Decider) -> Run {
@@ -259,8 +269,9 @@ impl<'a> State<'a> {
         let (ratio, cost) = data.figure(candidate, self.blocks);
         self.blocks += 1;
         let ratio = if ratio < 1.0 { (ratio * self.off(self.world.noise)).min(1.0) } else { 1.0 };
-        let cpu = cost * BLOCK / self.world.speed * self.off(self.world.noise);
         let place = CANDIDATES.iter().position(|known| *known == candidate).unwrap();
+        let speed = self.world.speed * self.world.processor[place];
+        let cpu = cost * BLOCK / speed * self.off(self.world.noise);
         self.run.moments.last_mut().unwrap().chosen[place] += 1;
         if choice.probe {
             self.run.probe_cpu += cpu;

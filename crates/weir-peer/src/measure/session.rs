@@ -20,6 +20,7 @@ use crate::opening::{cipher, heard, lanes_at_first, next, reach, start_of};
 use crate::secure::{Keyring, Secret};
 use crate::sender::spawn;
 use crate::session::LaneOptions;
+use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
 use crate::wire::measure::{Ask, Bounds, Found, Measure};
 use crate::wire::message::{Message, Options, Role, Transport};
@@ -71,6 +72,8 @@ pub struct Job {
     pub filter: Filter,
     /// How lanes are to be made.
     pub lanes: LaneOptions,
+    /// What is known beforehand of how quick this machine is.
+    pub speeds: Speeds,
     /// As `weir --version` prints it.
     pub version: String,
 }
@@ -125,7 +128,7 @@ impl<'a> Session<'a> {
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
         let (mut far, control) = reach(&job.host, &job.version, stop, &to)?;
-        let own = hello::own(&job.version, crate::ciphers::measure());
+        let own = hello::own(&job.version, job.speeds.of_ciphers());
         control.send(&Message::Hello(own.clone()));
         let theirs = heard(&mut far, &to)?;
         let (paths, own_paths) = match job.role {

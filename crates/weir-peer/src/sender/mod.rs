@@ -44,6 +44,7 @@ use crate::error::Error;
 use crate::lane::{Lane, LaneSender};
 use crate::list::Names;
 use crate::secure::Keyring;
+use crate::speeds::Speeds;
 use crate::subtrees::Digest;
 use crate::watch::{LOOK, Watch, Worker};
 use crate::wire::message::{
@@ -137,16 +138,16 @@ pub struct CodecShare {
 }
 
 impl Sender {
-    /// An end that is to send `roots`.
+    /// An end that is to send `roots`, on a machine of which `speeds` are known.
     pub fn new(
         control: Arc<Control>,
         events: Events,
         options: Options,
         keyring: Keyring,
-        roots: Vec<Root>,
+        (roots, speeds): (Vec<Root>, &Speeds),
     ) -> Arc<Sender> {
         let limiter = options.rate_cap.map(|rate| Limiter::new(Rate(rate as f64)));
-        let packer = Packer::new(options.codec);
+        let packer = Packer::new(options.codec, speeds);
         let (names, pieces) = match options.listed {
             true => Some(Names::asked_of(Arc::clone(&control))).unzip(),
             false => (None, None),

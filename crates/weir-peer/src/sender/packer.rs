@@ -11,6 +11,7 @@ use weir_model::stages::Shrunk;
 use weir_observe::thread::thread_cpu_now;
 
 use super::unpacking::Unpacking;
+use crate::speeds::Speeds;
 use crate::watch::Closed;
 
 /// What compresses, for all workers.
@@ -40,12 +41,12 @@ pub(crate) struct Share {
 
 impl Packer {
     /// For one codec and level, or for the one that the chooser takes.
-    pub(crate) fn new(fixed: Option<(u8, i32)>) -> Packer {
+    pub(crate) fn new(fixed: Option<(u8, i32)>, speeds: &Speeds) -> Packer {
         let cores = f64::from(weir_observe::cpu::available_cpus());
         Packer {
             start: OnceLock::new(),
             fixed,
-            chooser: Mutex::new(Chooser::new(CANDIDATES.to_vec(), cores)),
+            chooser: Mutex::new(Chooser::with_speeds(CANDIDATES.to_vec(), cores, &speeds.codecs)),
             shares: Mutex::default(),
             near: AtomicBool::new(false),
             shared: AtomicBool::new(false),

@@ -19,6 +19,7 @@ use weir_peer::receiver::{Receiver, Wanted};
 use weir_peer::roots;
 use weir_peer::secure::{Keyring, Secret};
 use weir_peer::sender::Sender;
+use weir_peer::speeds::Speeds;
 use weir_peer::wire::message::{Listening, Message, Options, Ports, Role};
 
 /// A test that waits this long has failed.
@@ -146,8 +147,13 @@ impl Pair {
         let (walks, found) = roots::look(&paths).unwrap();
         let events = Events::new("the receiver", tell_sender);
         let far_events = Events::new("the sender", tell_receiver);
-        let sender =
-            Sender::new(Arc::clone(&control), events.clone(), Options::default(), ring.clone(), walks);
+        let sender = Sender::new(
+            Arc::clone(&control),
+            events.clone(),
+            Options::default(),
+            ring.clone(),
+            (walks, &Speeds::default()),
+        );
         let to = self.target("").to_string_lossy().into_owned() + "/";
         let wanted = Wanted { to: to.into(), names: None, same_machine: false };
         let receiver =

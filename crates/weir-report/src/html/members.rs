@@ -22,7 +22,8 @@ use crate::schema::Record;
 type Draw = fn(&mut Markup, &Value, &Record, &'static str) -> Result<(), serde_json::Error>;
 
 /// The members that have pictures: name in the record, heading, drawing.
-const MEMBERS: [(&str, &str, Draw); 16] = [
+const MEMBERS: [(&str, &str, Draw); 17] = [
+    ("calibration", "This host", machine::calibration),
     ("http", "Requests", measured::http),
     ("net", "The path", measured::net),
     ("transactions", "Requests and responses", measured::transactions),

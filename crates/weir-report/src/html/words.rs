@@ -90,12 +90,17 @@ pub fn subject(record: &Record) -> String {
         ("codecs", "data"),
         ("disk", "folder"),
     ];
+    // Of the parts of a calibration none is its subject.
+    if let Some(host) = member("calibration", "host") {
+        return host;
+    }
     named.iter().find_map(|(name, inner)| member(name, inner)).unwrap_or_default()
 }
 
 /// What kind of run it was: `get`, `bench codec`.
 pub fn kind(record: &Record) -> String {
     let kinds = [
+        ("calibration", "host --local"),
         ("net", "net"),
         ("transactions", "net, transactions"),
         ("http", "http"),
@@ -166,6 +171,9 @@ fn measured(record: &Record) -> String {
         ),
         "bench pps" => {
             format!("Sent packets of {} in {}.", plural(rows("pps", "rows"), "kind"), time(record.seconds))
+        }
+        "bench host --local" => {
+            format!("Measured memory, disk, codecs and ciphers in {}.", time(record.seconds))
         }
         "bench host" => {
             format!(

@@ -36,6 +36,7 @@ pub enum BenchCommand {
     /// Load on an HTTP server: requests per second, latency, and who held the figure. Takes wrk's scripts and ab's flags.
     Http(Box<BenchHttp>),
     /// A host and the path to it: availability, round trips, loss, MTU, TLS, connections, latency under load, throughput.
+    /// With --local this host itself, kept for other commands.
     Host(BenchHost),
     /// Caches and memory of this machine: sizes, latency and throughput by level, and the curves they show in.
     Mem(BenchMem),

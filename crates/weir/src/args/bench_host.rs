@@ -14,46 +14,57 @@ Examples:
   weir bench host 10.0.0.2:22 --only rtt,mtu          a part of it
   weir bench host example.org --load https://example.org/large.iso    round trips at rest and while that is downloaded
   weir bench host example.org --json                  each figure with unit and origin, or the reason why not
-It sends little: ten connects, thirty echoes, ten TLS handshakes, and a hundred connections that are held for a moment.
-Exit code: 1 when the host did not answer at all.";
+  weir bench host --local --disk /data                this host instead: memory, disk, codecs, ciphers, kept for other commands
+Of a host it sends little: ten connects, thirty echoes, ten TLS handshakes, and a hundred connections that are held for a moment.
+--local takes about a minute and writes at most 256 MiB at a time into a file without a name, which is gone when weir ends. It is
+kept as $XDG_CACHE_HOME/weir/host.json (else ~/.cache/weir/host.json), a record for weir report: plan, cp, bench mem and verdicts
+go by it and say so, with its date. Run it again after a change of disks, processor or kernel; remove the file to be rid of it.
+Exit code: 1 when the host did not answer at all; with --local 1 when a part could not be measured or nothing could be kept, 3
+when a codec or cipher gave back other data, 130 after an interrupt, and then nothing is kept.";
 
 /// `weir bench host`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BenchHost {
     /// The host, by name or address.
-    #[arg(value_name = "HOST[:PORT]")]
-    pub target: Target,
+    #[arg(value_name = "HOST[:PORT]", required_unless_present = "local", conflicts_with = "local")]
+    pub target: Option<Target>,
+    /// Measure this host itself: memory, disk, codecs and ciphers, and keep that for other commands.
+    #[arg(long)]
+    pub local: bool,
+    /// With --local, a folder on the disk that is measured [default: the current one].
+    #[arg(long, value_name = "DIR", requires = "local", conflicts_with = "target")]
+    pub disk: Option<PathBuf>,
     /// Measure only these.
-    #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',')]
+    #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',', conflicts_with = "local")]
     pub only: Vec<Part>,
     /// Connects, one after another.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 10, conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub tries: u16,
     /// ICMP echoes, twenty a second.
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 30, conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub echoes: u16,
     /// The most connections to hold open at a time.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub connections: u16,
     /// Give up a connect, a handshake or a round trip after this long.
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds, conflicts_with = "local")]
     pub timeout: Duration,
     /// Download this while round trips are taken, over four connections, for four seconds [default: one stream from an iperf3 or
     /// weir server on the host's port 5201].
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with = "local")]
     pub load: Option<String>,
     /// Over IPv4 only.
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    #[arg(short = '4', long, conflicts_with_all = ["ipv6", "local"])]
     pub ipv4: bool,
     /// Over IPv6 only.
-    #[arg(short = '6', long)]
+    #[arg(short = '6', long, conflicts_with = "local")]
     pub ipv6: bool,
     /// Trust only the authorities in this PEM file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "local")]
     pub cacert: Option<PathBuf>,
     /// Accept any certificate.
-    #[arg(short = 'k', long)]
+    #[arg(short = 'k', long, conflicts_with = "local")]
     pub insecure: bool,
     /// Output.
     #[command(flatten)]

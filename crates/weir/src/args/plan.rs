@@ -51,7 +51,7 @@ pub struct Plan {
     /// Bytes that each connection's sender keeps (SO_SNDBUF).
     #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "rtt")]
     pub send_buffer: Option<Bytes>,
-    /// How fast the source is read.
+    /// How fast the source is read [default: of a FILE that is not in memory, this host's calibration of its disk; no bound otherwise].
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub source: Option<Rate>,
     /// How fast the target's disk takes writes.
@@ -69,10 +69,10 @@ pub struct Plan {
     /// Plan for this many connections of weir instead of as many as the path needs.
     #[arg(long, value_name = "LANES", value_parser = parse_lanes)]
     pub lanes: Option<u32>,
-    /// What ssh encrypts per second [default: 340 MB/s].
+    /// What ssh encrypts per second [default: this host's calibration, else 340 MB/s].
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub ssh_rate: Option<Rate>,
-    /// What one of weir's threads encrypts per second [default: measured with FILE, no bound otherwise].
+    /// What one of weir's threads encrypts per second [default: with FILE this host's calibration, or measured; no bound otherwise].
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub cipher_rate: Option<Rate>,
     /// Only these ways for the bytes.

@@ -5,6 +5,7 @@ mod codec;
 mod disk;
 mod host;
 mod http;
+mod local;
 mod mem;
 pub mod net;
 mod pps;
@@ -47,7 +48,10 @@ pub fn run(bench: &Bench) -> anyhow::Result<u8> {
         BenchCommand::Cipher(cipher) => cipher::run(cipher),
         BenchCommand::Net(net) => net::run(net),
         BenchCommand::Http(http) => http::run(http),
-        BenchCommand::Host(host) => host::run(host),
+        BenchCommand::Host(host) => match &host.target {
+            Some(target) => host::run(host, target),
+            None => local::run(host),
+        },
         BenchCommand::Mem(mem) => mem::run(mem),
         BenchCommand::Disk(disk) => disk::run(disk),
         BenchCommand::Pps(pps) => pps::run(pps),

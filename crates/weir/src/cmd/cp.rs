@@ -19,7 +19,8 @@ use weir_peer::maker::Way;
 use weir_peer::sender::CodecShare;
 use weir_peer::session::{self, Job, LaneOptions, Report};
 use weir_peer::ssh::Host;
-use weir_peer::wire::message::{Deed, FailureKind, Options};
+use weir_peer::wire::message::{Deed, FailureKind, Options, Role};
+use weir_report::calibration::CalibrationRecord;
 use weir_report::progress::Progress;
 use weir_report::schema::{FileRecord, Outcome, Record};
 use weir_report::{json, terminal};
@@ -29,6 +30,7 @@ use weir_units::{Bytes, Rate};
 
 use self::foretold::Foretold;
 use crate::args::{Cp, VERSION};
+use crate::calibration;
 use crate::cmd::route::{self, Route};
 use crate::live::Live;
 use crate::page;
@@ -43,6 +45,9 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
         tracing::info!("-C is not needed: weir compresses where it pays");
     }
     let job = job(cp)?;
+    if let Some(date) = goes_by(&job) {
+        tracing::info!("speeds of ciphers and codecs: {}", calibration::origin(&date));
+    }
     let stop = Arc::new(AtomicBool::new(false));
     if view {
         tui::on_interrupt(&stop)?
@@ -51,7 +56,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     }
     let mut live = Live::new(!cp.voice.quiet && std::io::stderr().is_terminal(), 0);
     let mut pace = Pace::default();
-    let report = session::run(&job, &stop, &mut |now| match &now.would {
+    let mut report = session::run(&job, &stop, &mut |now| match &now.would {
         Some((deed, name)) => would(&mut live, *deed, name),
         None => {
             // Not before the session stands: ssh may have asked for a password.
@@ -63,6 +68,10 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
         }
     });
     live.clear();
+    // Only of a target here: a far disk may have the same name.
+    if job.from.is_none() && (job.role == Role::Receiver || job.host.name.is_none()) {
+        calibration::set_disk_alone(&mut report.evidence.facts);
+    }
     if let Some(path) = &cp.evidence {
         let text = serde_json::to_vec(&report.evidence)?;
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -159,6 +168,7 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
             plain: cp.plain,
             count: cp.lanes,
         },
+        speeds: calibration::speeds(),
         version: VERSION.to_owned(),
     })
 }
@@ -182,6 +192,12 @@ fn list(cp: &Cp, sources: usize) -> Result<Option<List>, Usage> {
 fn source_path(path: &[u8], listed: bool) -> Vec<u8> {
     let slash = if listed && !path.is_empty() && !path.ends_with(b"/") { &b"/"[..] } else { b"" };
     [path, slash].concat()
+}
+
+/// The day of the calibration that this end begins with, if it has one and use for it. Between two others it has none.
+fn goes_by(job: &Job) -> Option<String> {
+    let used = job.from.is_none() && job.speeds.are_used(job.role == Role::Sender);
+    calibration::of_this_host().filter(|_| used).map(CalibrationRecord::date)
 }
 
 /// The record of the run, as `--json` prints it.
@@ -220,6 +236,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
         "deleted": report.totals.deleted,
         "packed": report.totals.packed,
         "cipher": report.cipher,
+        "calibration": goes_by(job),
         "codecs": report.codecs.iter().map(codec_share).collect::<Vec<_>>(),
         "transport": match report.way {
             Some(Way::There) => Some("tcp"),

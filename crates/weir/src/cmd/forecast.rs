@@ -15,6 +15,8 @@ use weir_codec::digest::Algorithm;
 use weir_peer::ssh::Host;
 use weir_report::survey::PredictedRecord;
 
+use crate::calibration;
+
 /// A plan that is older foretells another day's path.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
 
@@ -69,8 +71,7 @@ fn write(path: &Path, forecast: &Forecast) -> std::io::Result<()> {
 
 /// Where it is kept: a place for each host, sources and target, paths of this machine made absolute.
 fn path_of(host: &Host, sources: &[Vec<u8>], target: &[u8]) -> Option<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    let cache = calibration::cache()?;
     let whole = |path: &[u8]| {
         let path = std::ffi::OsString::from_vec(path.to_vec());
         // One that is relative on the far host is made absolute here: wrong, but the same each time.
@@ -82,7 +83,7 @@ fn path_of(host: &Host, sources: &[Vec<u8>], target: &[u8]) -> Option<PathBuf> {
         key.extend_from_slice(whole(path).as_bytes());
     }
     let name = weir_codec::hex::encode(&Algorithm::BLAKE3.of(&key));
-    Some(cache.join("weir/plans").join(&name[..32]))
+    Some(cache.join("plans").join(&name[..32]))
 }
 
 fn now() -> u64 {

@@ -17,6 +17,7 @@ use weir_transfer::job::{FileReport, Job, Options, Outcome, Output, RunReport};
 use weir_transfer::object;
 
 use crate::args::{Get, Jobs};
+use crate::calibration;
 use crate::cmd::get_jobs;
 use crate::live::Live;
 use crate::page;
@@ -40,8 +41,9 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     if view {
         live.on(Screen::open(&title(&jobs), KEYS));
     }
-    let report = engine::run(&jobs, &options, &http, &stop, &mut live);
+    let mut report = engine::run(&jobs, &options, &http, &stop, &mut live);
     live.clear();
+    calibration::set_disk_alone(&mut report.evidence.facts);
     let record = record(&jobs, &report);
     say(get, &record)?;
     page::keep(&get.voice, &record)?;

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use anyhow::Context;
 
 use crate::args;
+use crate::calibration;
 use crate::voice;
 
 /// Serves one session over stdin and stdout. Returns the exit code.
@@ -15,7 +16,8 @@ pub fn run() -> anyhow::Result<u8> {
     let input = std::io::stdin().as_fd().try_clone_to_owned().context("cannot use stdin")?;
     let output = std::io::stdout().as_fd().try_clone_to_owned().context("cannot use stdout")?;
     // What went wrong was told to the driver, who says it to the user.
-    match weir_peer::peer::serve(File::from(input), File::from(output), args::VERSION) {
+    match weir_peer::peer::serve(File::from(input), File::from(output), args::VERSION, &calibration::speeds())
+    {
         Ok(()) => Ok(0),
         Err(_) => Ok(1),
     }

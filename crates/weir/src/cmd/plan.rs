@@ -3,6 +3,7 @@
 //! Sources and a target are measured for ([`copy`]); for the rest this file only gathers what the law needs: from flags, from a table of figures, from a sample of the data.
 
 mod copy;
+mod known;
 mod sample;
 
 use std::io::{IsTerminal, Read, Write};
@@ -60,6 +61,12 @@ pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
 /// Everything that the law needs, and what was assumed for it.
 fn gather(plan: &args::Plan) -> anyhow::Result<(Inputs, Vec<String>)> {
     let mut notes = Vec::new();
+    // Before its blocks are read, which brings them into memory.
+    let cold = plan
+        .paths
+        .first()
+        .filter(|_| plan.source.is_none())
+        .and_then(|file| known::cold(FilePath::new(file)));
     let (figures, size, measured) = match (&plan.codec_table, plan.paths.first()) {
         (Some(table), _) => (figures_of(table)?, None, false),
         (None, Some(file)) => {
@@ -73,6 +80,7 @@ fn gather(plan: &args::Plan) -> anyhow::Result<(Inputs, Vec<String>)> {
         }
         (None, None) => (Vec::new(), None, false),
     };
+    let source = plan.source.or_else(|| known::source(cold?, &mut notes));
     let cores = plan.cores.unwrap_or(if measured { processors() } else { 1.0 });
     let means = means(plan, measured);
     let path = Path {
@@ -80,22 +88,21 @@ fn gather(plan: &args::Plan) -> anyhow::Result<(Inputs, Vec<String>)> {
         loss: plan.loss.map_or(0.0, |share| share.0),
         window: plan.window,
         send_buffer: plan.send_buffer,
-        source: plan.source,
+        source,
         disk: plan.disk,
         memory: plan.memory.unwrap_or_default(),
         cores,
         ..Path::of(plan.links[0])
     };
-    if means.contains(&Means::Ssh) && plan.ssh_rate.is_none() {
-        notes.push(format!("ssh is assumed to encrypt {}; --ssh-rate says otherwise", pipeline::SSH_CIPHER));
-    }
+    let ssh = plan.ssh_rate.unwrap_or_else(|| known::ssh(means.contains(&Means::Ssh), &mut notes));
+    let cipher = plan.cipher_rate.or_else(|| measured.then(|| known::cipher(&means, &mut notes)));
     let inputs = Inputs {
         figures,
         path,
         links: plan.links.clone(),
         means,
-        ssh: plan.ssh_rate.unwrap_or(pipeline::SSH_CIPHER),
-        cipher: plan.cipher_rate.or_else(|| measured.then(weir_measure::glance::cipher)),
+        ssh,
+        cipher,
         lanes: plan.lanes,
         size: plan.size.or(size).unwrap_or(SIZE),
     };

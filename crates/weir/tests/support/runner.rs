@@ -31,6 +31,7 @@ const FOREIGN: &[&str] = &[
     "RUST_LOG",
     "WEIR_CONFIG",
     "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
     "RUST_BACKTRACE",
 ];
 

@@ -9,7 +9,9 @@ use super::super::markup::Markup;
 use super::super::scale::sane;
 use super::super::words::{bytes, count, percent, rate, short, time};
 use super::{ROWS, card, read};
+use crate::calibration::{CalibrationRecord, DiskFigures, Figure};
 use crate::memory::{MemoryRecord, binary, nanoseconds};
+use crate::net::bits;
 use crate::schema::Record;
 use crate::storage::{BufferedRecord, DepthRecord, DiskRecord, TimesRecord};
 
@@ -37,6 +39,7 @@ pub(super) fn memory(
 ) -> Result<(), serde_json::Error> {
     let memory: MemoryRecord = read(value)?;
     card(page, "Levels", &levels(&memory));
+    card(page, "Disks and links beside it", &beside(&memory));
     mountain(page, &memory);
     card(page, "By working set", &working_sets(&memory));
     let mut threads =
@@ -74,6 +77,50 @@ fn levels(memory: &MemoryRecord) -> Table {
         ]);
     }
     table
+}
+
+/// What the memory's rates are to be compared with.
+fn beside(memory: &MemoryRecord) -> Table {
+    let mut table = Table::new(&["", "written", "read", "measured on"]);
+    memory.disks.iter().take(ROWS).for_each(|disk| table.row(disk_row(disk)));
+    for link in memory.links.iter().take(ROWS) {
+        let name = format!("link {}", short(&link.name, 20));
+        table.row([name, bits(sane(link.rate)), bits(sane(link.rate)), NONE.to_owned()]);
+    }
+    table
+}
+
+fn disk_row(disk: &DiskFigures) -> [String; 4] {
+    let of = |value: Option<f64>| value.map_or(NONE.to_owned(), rate);
+    [format!("disk {}", short(&disk.device, 20)), of(disk.write), of(disk.read), disk.date()]
+}
+
+pub(super) fn calibration(
+    page: &mut Markup,
+    value: &Value,
+    _: &Record,
+    _: &'static str,
+) -> Result<(), serde_json::Error> {
+    let calibration: CalibrationRecord = read(value)?;
+    let mut host = Table::new(&["", ""]);
+    host.row(["taken on".to_owned(), calibration.date()]);
+    let processor = short(&calibration.processor, 60);
+    host.row(["processors".to_owned(), format!("{} of {processor}", calibration.processors)]);
+    host.row(["kernel".to_owned(), short(&calibration.kernel, 60)]);
+    card(page, "What it was taken on", &host);
+    let mut disks = Table::new(&["", "written", "read", "measured on"]);
+    calibration.disks.iter().take(ROWS).for_each(|disk| disks.row(disk_row(disk)));
+    card(page, "Disks", &disks);
+    let mut ciphers = Table::new(&["cipher", "encrypts"]);
+    let ssh = |figure: &Figure, what: &str| {
+        [format!("ssh, {what}: {}", short(&figure.name, 40)), rate(figure.rate)]
+    };
+    calibration.ciphers.iter().take(ROWS).for_each(|one| ciphers.row([short(&one.name, 40), rate(one.rate)]));
+    calibration.ssh.iter().for_each(|one| ciphers.row(ssh(one, "by itself")));
+    calibration.ssh_fastest.iter().for_each(|one| ciphers.row(ssh(one, "the fastest")));
+    card(page, "What others go by for ciphers", &ciphers);
+    notices(page, &calibration.missing);
+    Ok(())
 }
 
 /// Distinct values in order.

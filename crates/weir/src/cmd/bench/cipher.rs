@@ -17,38 +17,52 @@ use crate::voice;
 pub fn run(bench: &BenchCipher) -> anyhow::Result<u8> {
     voice::start_log(bench.voice.quiet, bench.voice.verbose);
     let start = Instant::now();
-    let limits = Limits::within(bench.span);
     let progress = Progress::new(&bench.voice)?;
+    let measured = {
+        let limits = Limits::within(bench.span);
+        measure(&limits, (!bench.no_ssh).then_some(&limits), &progress)
+    };
+    drop(progress);
+    let (member, interrupted) = match measured {
+        Ok(measured) => measured,
+        Err(error) => {
+            voice::fatal(&error.into());
+            return Ok(WRONG_DATA);
+        }
+    };
+    if interrupted {
+        return Ok(INTERRUPTED);
+    }
+    print(bench, &member, start.elapsed().as_secs_f64())?;
+    Ok(0)
+}
+
+/// Measures alone, ssh's ciphers with limits of their own or not at all. Returns also whether it was interrupted; the error is of a cipher that gave back other data.
+pub(super) fn measure(
+    limits: &Limits,
+    ssh: Option<&Limits>,
+    progress: &Progress,
+) -> Result<(CiphersRecord, bool), cipher_table::Error> {
     let mut member = CiphersRecord::default();
     let lines: Vec<_> = Cipher::all().flat_map(|cipher| RECORDS.map(|record| (cipher, record))).collect();
     for (index, (cipher, record)) in lines.iter().enumerate() {
         if !progress.next(cipher.name(), index, lines.len()) {
-            return Ok(INTERRUPTED);
+            return Ok((member, true));
         }
-        match cipher_table::measure(*cipher, *record, &limits) {
-            Ok(row) => member.rows.push(cipher_row(&row)),
-            Err(error) => {
-                voice::fatal(&error.into());
-                return Ok(WRONG_DATA);
-            }
-        }
+        member.rows.push(cipher_row(&cipher_table::measure(*cipher, *record, limits)?));
     }
-    if bench.no_ssh {
-        member.ssh_missing = Some("not asked for".to_owned());
-    } else if let Err(why) = measure_ssh(&mut member, &limits, &progress) {
-        member.ssh_missing = Some(why.to_string());
-    }
-    if !progress.next("", 0, 0) {
-        return Ok(INTERRUPTED);
-    }
-    drop(progress);
-    print(bench, &member, start.elapsed().as_secs_f64())?;
-    Ok(0)
+    member.ssh_missing = match ssh {
+        None => Some("not asked for".to_owned()),
+        Some(limits) => measure_ssh(&mut member, limits, progress).err().map(|why| why.to_string()),
+    };
+    let interrupted = !progress.next("", 0, 0);
+    Ok((member, interrupted))
 }
 
 fn measure_ssh(member: &mut CiphersRecord, limits: &Limits, progress: &Progress) -> Result<(), Unavailable> {
     let bed = Bed::new()?;
     let names = bed.ciphers()?;
+    member.ssh_usual = bed.usual_cipher(&names).map(str::to_owned);
     for (index, name) in names.iter().enumerate() {
         if !progress.next(&format!("ssh {name}"), index, names.len()) {
             break;

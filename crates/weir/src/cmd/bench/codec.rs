@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
+use weir_codec::codec::Setting;
 use weir_measure::codec_table::{self, Row};
 use weir_measure::corpus::{BLOCK, Corpus, Kind, MOST};
 use weir_measure::repeat::Limits;
@@ -27,11 +28,16 @@ pub fn run(bench: &BenchCodec) -> anyhow::Result<u8> {
     let corpus = corpus(bench)?;
     // Made before anything is measured: a place that cannot be written is said at once.
     let picture = bench.chart.as_deref().map(create).transpose()?;
-    let rows = match measure(bench, &corpus)? {
-        Measured::Rows(rows) => rows,
-        Measured::Interrupted => return Ok(INTERRUPTED),
-        Measured::WrongData(error) => {
-            voice::fatal(&error);
+    let chosen = bench.codecs.iter().flat_map(|choice| choice.0.iter().copied());
+    let settings: Vec<_> = if bench.codecs.is_empty() { codec_table::usual() } else { chosen.collect() };
+    let progress = Progress::new(&bench.voice)?;
+    let measured = measure(&settings, &bench.threads, &corpus, (&Limits::within(bench.span), &progress));
+    drop(progress);
+    let rows = match measured {
+        Ok((_, true)) => return Ok(INTERRUPTED),
+        Ok((rows, false)) => rows,
+        Err(error) => {
+            voice::fatal(&error.into());
             return Ok(WRONG_DATA);
         }
     };
@@ -61,39 +67,33 @@ fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
     File::create(path).map(BufWriter::new).with_context(|| format!("cannot create {}", path.display()))
 }
 
-enum Measured {
-    Rows(Vec<Row>),
-    Interrupted,
-    WrongData(anyhow::Error),
-}
-
-fn measure(bench: &BenchCodec, corpus: &Corpus) -> anyhow::Result<Measured> {
-    let chosen = bench.codecs.iter().flat_map(|choice| choice.0.iter().copied());
-    let settings: Vec<_> = if bench.codecs.is_empty() { codec_table::usual() } else { chosen.collect() };
-    let limits = Limits::within(bench.span);
-    let progress = Progress::new(&bench.voice)?;
+/// Measures alone. Returns also whether it was interrupted; the error is of a codec that gave back other data.
+pub(super) fn measure(
+    settings: &[Setting],
+    numbers: &[u16],
+    corpus: &Corpus,
+    (limits, progress): (&Limits, &Progress),
+) -> Result<(Vec<Row>, bool), codec_table::Error> {
     let mut rows: Vec<Row> = Vec::new();
-    let count = settings.len() * bench.threads.len();
-    for &setting in &settings {
-        for &threads in &bench.threads {
+    let count = settings.len() * numbers.len();
+    for &setting in settings {
+        for &threads in numbers {
             let threads = usize::from(threads);
             // Named twice is measured once.
             if rows.iter().any(|row| (row.setting, row.threads) == (setting, threads)) {
                 continue;
             }
             if !progress.next(&setting.to_string(), rows.len(), count) {
-                return Ok(Measured::Interrupted);
+                return Ok((rows, true));
             }
-            match codec_table::measure(setting, corpus, threads, &limits) {
-                Ok(row) => rows.push(row),
-                Err(error) => return Ok(Measured::WrongData(error.into())),
-            }
+            rows.push(codec_table::measure(setting, corpus, threads, limits)?);
         }
     }
-    Ok(Measured::Rows(rows))
+    Ok((rows, false))
 }
 
-fn member(corpus: &Corpus, rows: &[Row], links: &[Rate]) -> CodecsRecord {
+/// What was found, as the record holds it.
+pub(super) fn member(corpus: &Corpus, rows: &[Row], links: &[Rate]) -> CodecsRecord {
     let figures: Vec<Figure> = rows.iter().map(Row::figure).collect();
     let regions = codec_table::winners(&figures).into_iter().map(|region| RegionRecord {
         codec: figures[region.index].name.clone(),

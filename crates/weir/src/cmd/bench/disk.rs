@@ -1,5 +1,6 @@
 //! `weir bench disk`: what memory takes and what the disk takes, and what that means for a file.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weir_host::disk::forecast::{self, Limits};
@@ -21,14 +22,20 @@ pub fn run(bench: &BenchDisk) -> anyhow::Result<u8> {
     let progress = Progress::new(&bench.voice)?;
     let plan = if bench.quick { Plan::quick() } else { Plan::usual() };
     let plan = Plan { size: bench.size.map_or(plan.size, |size| size.0), ..plan };
-    let found = disk::run(&bench.folder, &plan, &mut |what, index, count| progress.next(what, index, count))?;
+    let (member, interrupted) = measure(&bench.folder, &plan, &progress)?;
     progress.clear();
-    let code = if found.interrupted { INTERRUPTED } else { 0 };
-    print(bench, &member(bench, &found), code, start.elapsed())?;
+    let code = if interrupted { INTERRUPTED } else { 0 };
+    print(bench, &member, code, start.elapsed())?;
     Ok(code)
 }
 
-fn member(bench: &BenchDisk, found: &Found) -> DiskRecord {
+/// Measures alone. Returns also whether it was interrupted.
+pub(super) fn measure(folder: &Path, plan: &Plan, progress: &Progress) -> anyhow::Result<(DiskRecord, bool)> {
+    let found = disk::run(folder, plan, &mut |what, index, count| progress.next(what, index, count))?;
+    Ok((member(folder, &found), found.interrupted))
+}
+
+fn member(folder: &Path, found: &Found) -> DiskRecord {
     let mut missing = found.missing.clone();
     if found.interrupted {
         missing.push("interrupted: what is not here was not measured".to_owned());
@@ -38,7 +45,7 @@ fn member(bench: &BenchDisk, found: &Found) -> DiskRecord {
     }
     let depths = found.depths.iter();
     DiskRecord {
-        folder: bench.folder.display().to_string(),
+        folder: folder.display().to_string(),
         device: found.device.clone(),
         free: found.free,
         nameless: found.nameless,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use weir_probe::connect::{self, Tries};
 use weir_probe::echo::{self, Echoes};
-use weir_probe::target::{self, Resolved};
+use weir_probe::target::{self, Resolved, Target};
 use weir_probe::throughput::{self, Direction, Throughput, Transport};
 use weir_probe::{concurrent, load, mtu, tls};
 use weir_report::host::{self as report, FigureRecord, HostRecord};
@@ -32,14 +32,16 @@ const USUAL_PORTS: [u16; 3] = [443, 80, 22];
 const THROUGHPUT: Duration = Duration::from_secs(2);
 
 /// Measures and reports. Returns the exit code.
-pub fn run(bench: &BenchHost) -> anyhow::Result<u8> {
+pub fn run(bench: &BenchHost, target: &Target) -> anyhow::Result<u8> {
     voice::start_log(bench.voice.quiet, bench.voice.verbose);
     let start = Instant::now();
     let load = bench.load.as_deref().map(|url| HttpLoad::new(url, trust(bench))).transpose()?;
     let progress = Progress::new(&bench.voice)?;
-    let Some(mut subject) = Subject::find(bench, load, &progress.stop)? else { return Ok(INTERRUPTED) };
+    let Some(mut subject) = Subject::find((bench, target), load, &progress.stop)? else {
+        return Ok(INTERRUPTED);
+    };
     let mut member = HostRecord {
-        target: bench.target.to_string(),
+        target: target.to_string(),
         address: subject.address.ip().to_string(),
         port: subject.address.port(),
         figures: vec![figures::resolution(&subject.resolved)],
@@ -77,6 +79,7 @@ fn trust(bench: &BenchHost) -> Trust {
 /// The host, and what earlier parts found that later ones use.
 struct Subject<'a> {
     bench: &'a BenchHost,
+    target: &'a Target,
     load: Option<HttpLoad>,
     resolved: Resolved,
     address: SocketAddr,
@@ -87,24 +90,24 @@ struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// Resolves the name and chooses the port; `None` after an interrupt.
     fn find(
-        bench: &'a BenchHost,
+        (bench, wanted): (&'a BenchHost, &'a Target),
         load: Option<HttpLoad>,
         stop: &AtomicBool,
     ) -> anyhow::Result<Option<Subject<'a>>> {
-        let resolved = match target::resolve(&bench.target.host, stop) {
+        let resolved = match target::resolve(&wanted.host, stop) {
             Err(target::ResolveError::Interrupted) => return Ok(None),
             resolved => resolved?,
         };
-        let wanted = |address: &&std::net::IpAddr| match (bench.ipv4, bench.ipv6) {
+        let fits = |address: &&std::net::IpAddr| match (bench.ipv4, bench.ipv6) {
             (true, _) => address.is_ipv4(),
             (_, true) => address.is_ipv6(),
             _ => true,
         };
-        let address = resolved.addresses.iter().find(wanted).with_context(|| {
+        let address = resolved.addresses.iter().find(fits).with_context(|| {
             let family = if bench.ipv4 { "IPv4" } else { "IPv6" };
-            format!("{} has no {family} address", bench.target.host)
+            format!("{} has no {family} address", wanted.host)
         })?;
-        let port = bench.target.port.unwrap_or_else(|| {
+        let port = wanted.port.unwrap_or_else(|| {
             let open = |port: &u16| {
                 let (outcome, _) = connect::attempt(target::at(*address, *port), bench.timeout, stop);
                 matches!(outcome, connect::Outcome::Connected(_))
@@ -112,7 +115,7 @@ impl<'a> Subject<'a> {
             USUAL_PORTS.into_iter().find(open).unwrap_or(USUAL_PORTS[0])
         });
         let address = target::at(*address, port);
-        Ok(Some(Subject { bench, load, resolved, address, tries: None, echoes: None }))
+        Ok(Some(Subject { bench, target: wanted, load, resolved, address, tries: None, echoes: None }))
     }
 
     /// All figures of a part, each with a value or a reason.
@@ -172,7 +175,7 @@ impl<'a> Subject<'a> {
         let plan = tls::Plan { timeout: self.bench.timeout, ..tls::Plan::default() };
         let run = |trust: &Trust| -> Result<tls::Found, tls::Error> {
             let clients = Clients::new(trust).map_err(|error| tls::Error::Untrusted(error.to_string()))?;
-            tls::run(self.address, &self.bench.target.host, &clients.http1, &plan, stop)
+            tls::run(self.address, &self.target.host, &clients.http1, &plan, stop)
         };
         match run(&trust(self.bench)) {
             Ok(found) => Ok((found, None)),

@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use weir_host::mem::{self, Level, Measured, Outcome as Found, Plan};
+use weir_observe::nic::links::links;
+use weir_report::calibration::{CalibrationRecord, Figure};
 use weir_report::memory::{
     self as report, LatencyRecord, LevelRecord, MemoryRecord, MemoryThreadsRecord, OverheadRecord,
     PeakRecord, RatesRecord,
@@ -11,6 +13,7 @@ use weir_report::schema::Record;
 
 use super::{INTERRUPTED, Progress, outcome_of, tell};
 use crate::args::BenchMem;
+use crate::calibration;
 use crate::voice;
 
 /// Measures and reports. Returns the exit code.
@@ -18,12 +21,24 @@ pub fn run(bench: &BenchMem) -> anyhow::Result<u8> {
     voice::start_log(bench.voice.quiet, bench.voice.verbose);
     let start = Instant::now();
     let progress = Progress::new(&bench.voice)?;
-    let plan = plan(bench);
-    let found = mem::run(&plan, &mut |what, index, count| progress.next(what, index, count))?;
+    let (mut member, interrupted) = measure(&plan(bench), &progress)?;
     progress.clear();
-    let code = if found.interrupted { INTERRUPTED } else { 0 };
-    print(bench, &member(&plan, &found), code, start.elapsed())?;
+    set_beside(&mut member, calibration::of_this_host());
+    let code = if interrupted { INTERRUPTED } else { 0 };
+    print(bench, &member, code, start.elapsed())?;
     Ok(code)
+}
+
+/// Measures alone. Returns also whether it was interrupted.
+pub(super) fn measure(plan: &Plan, progress: &Progress) -> anyhow::Result<(MemoryRecord, bool)> {
+    let found = mem::run(plan, &mut |what, index, count| progress.next(what, index, count))?;
+    Ok((member(plan, &found), found.interrupted))
+}
+
+/// Puts the rates of disks and links beside the memory's, as far as they are known.
+pub(super) fn set_beside(member: &mut MemoryRecord, calibration: Option<&CalibrationRecord>) {
+    member.disks = calibration.map(|calibration| calibration.disks.clone()).unwrap_or_default();
+    member.links = links().into_iter().map(|(name, rate)| Figure { name, rate: rate.0 }).collect();
 }
 
 fn plan(bench: &BenchMem) -> Plan {
@@ -36,7 +51,7 @@ fn plan(bench: &BenchMem) -> Plan {
 }
 
 /// What was found, as the record holds it.
-pub fn member(plan: &Plan, found: &Found) -> MemoryRecord {
+fn member(plan: &Plan, found: &Found) -> MemoryRecord {
     let peaks = found.mountain.iter();
     MemoryRecord {
         levels: found.levels.iter().map(|level| level_record(level, found)).collect(),
@@ -58,6 +73,8 @@ pub fn member(plan: &Plan, found: &Found) -> MemoryRecord {
         rates: found.rates.iter().map(rates).collect(),
         mountain: peaks.map(|at| PeakRecord { bytes: at.bytes, stride: at.stride, rate: at.rate }).collect(),
         threads: found.threads.iter().map(threads).collect(),
+        disks: Vec::new(),
+        links: Vec::new(),
         missing: missing(plan, found),
     }
 }

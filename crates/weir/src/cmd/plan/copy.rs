@@ -1,11 +1,15 @@
 //! `weir plan SRC... DST`: measures both ends and the path between them for a few seconds, and predicts what `weir cp` reaches.
 
+use std::ffi::OsStr;
 use std::io::{IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use weir_model::plan::Plan;
+use weir_model::survey::Survey;
 use weir_peer::error::Error;
 use weir_peer::maker::Way;
 use weir_peer::measure::{self, Job, Surveyed};
@@ -16,8 +20,10 @@ use weir_report::plan::PlanRecord;
 use weir_report::schema::{Outcome, Record};
 use weir_report::survey::{SurveyRecord, buffer_notes};
 use weir_report::{json, plan, survey};
+use weir_units::Rate;
 
 use crate::args::{self, By, VERSION};
+use crate::calibration;
 use crate::cmd::forecast::{self, Forecast};
 use crate::cmd::route::{self, Route};
 use crate::live::Live;
@@ -103,6 +109,7 @@ fn job(args: &args::Plan) -> Result<Job, Usage> {
             count: args.lanes,
             through_here: false,
         },
+        speeds: calibration::speeds(),
         version: VERSION.to_owned(),
     })
 }
@@ -123,8 +130,33 @@ fn notes(job: &Job, surveyed: &Surveyed) -> Vec<String> {
             "ssh was not measured: on a path as slow as this its buffers would take seconds to drain".into(),
         );
     }
+    notes.extend(disk_note(job, &surveyed.survey));
     if !surveyed.survey.source.complete {
         notes.push("the tree is larger than what was listed: times are of the part that was".into());
     }
     notes
+}
+
+/// What this end's disk did when it was calibrated, where the survey has no figure of it. The prediction stays as it is: data in
+/// memory are not read from a disk, and what a target takes was not to be measured, or could not be.
+fn disk_note(job: &Job, survey: &Survey) -> Option<String> {
+    let here = |path: &Vec<u8>| calibration::disk_of(Path::new(OsStr::from_bytes(path)));
+    let (disk, words) = match job.role {
+        Role::Sender if survey.source.disk.is_none() => {
+            let disk = job.sources.first().and_then(here)?;
+            (
+                disk,
+                format!(
+                    "gave {}; the prediction has the data in memory, as they were found",
+                    Rate(disk.read?)
+                ),
+            )
+        }
+        Role::Receiver if survey.target.disk.is_none() => {
+            let disk = here(&job.target)?;
+            (disk, format!("took {}, which the prediction does not know", Rate(disk.write?)))
+        }
+        _ => return None,
+    };
+    Some(format!("{} {words}: {}", disk.device, calibration::origin(&disk.date())))
 }

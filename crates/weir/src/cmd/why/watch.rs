@@ -20,6 +20,7 @@ use super::notes::Notes;
 use super::outputs::Outputs;
 use super::scout::{Key, Scan, Scout, Sighting};
 use super::threads::Threads;
+use crate::calibration;
 
 /// Connections looked at: the busiest. One more read of a socket takes about 5 us.
 pub(super) const LANES: usize = 64;
@@ -524,6 +525,7 @@ impl Watch {
         let facts = &mut self.evidence.facts;
         facts.to_stdout = false;
         facts.disk = self.host.disk_name().value().map(|name| (*name).to_owned());
+        calibration::set_disk_alone(facts);
         self.output = main;
     }
 }
