@@ -217,9 +217,11 @@ mod tests {
     }
 
     proptest! {
+        /// From 128 writes before the knee on: times that differ by half from write to write let a paced writer get ahead of the
+        /// pace for 12 writes once in 30,000 times (four deviations), which is a tenth of them.
         #[test]
         fn knees_are_found(
-            knee in 8e6_f64..400e6,
+            knee in 34e6_f64..400e6,
             before in 300e6_f64..3e9,
             slower in 3.0_f64..50.0,
             longer in 1.0_f64..3.0,
