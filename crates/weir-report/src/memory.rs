@@ -272,7 +272,7 @@ fn render_threads(memory: &MemoryRecord, out: &mut dyn Write) -> io::Result<()> 
 }
 
 /// `48 KiB`, `1.03 MiB`: caches and memory come in powers of two.
-pub(crate) fn binary(bytes: u64) -> String {
+pub fn binary(bytes: u64) -> String {
     let (mut value, mut name) = (bytes as f64, 0);
     const NAMES: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     while value >= 1023.5 && name + 1 < NAMES.len() {

@@ -122,14 +122,13 @@ const SMALLER: f64 = 0.85;
 
 /// A cache of which this thread does not get all.
 fn shared(level: &Level) -> Option<String> {
-    let (found, said) = (level.size? as f64, level.system? as f64);
-    (found < SMALLER * said).then(|| {
+    let (found, said) = (level.size?, level.system?);
+    ((found as f64) < SMALLER * said as f64).then(|| {
         format!(
-            "{} gave {:.1} MiB of the {:.1} MiB that the system says: others use it too, or its sets fill unevenly with small \
-             pages",
+            "{} gave {} of the {} that the system says: others use it too, or its sets fill unevenly with small pages",
             level.name,
-            found / f64::from(1 << 20),
-            said / f64::from(1 << 20)
+            report::binary(found),
+            report::binary(said)
         )
     })
 }
