@@ -307,11 +307,18 @@ pub fn link_rate(interface: &Interface) -> Reading<Rate> {
     {
         return why(format!("{name} has no hardware that is to be seen from here"));
     }
-    // -1 where the driver does not know, an error while the link is down.
-    match read_once(&format!("{folder}/speed"), |text| number("speed", Some(text))) {
-        Ok(megabits) if megabits > 0 => Reading::Value(Rate(megabits as f64 * 125_000.0)),
-        _ => why(format!("the driver of {name} does not tell the speed of its link")),
+    match speed(std::path::Path::new(&folder)) {
+        Some(rate) => Reading::Value(rate),
+        None => why(format!("the driver of {name} does not tell the speed of its link")),
     }
+}
+
+/// What the driver says of the interface with this folder in `/sys/class/net`, in Mbit/s (Documentation/ABI/testing/sysfs-class-net):
+/// -1 where it does not know, an error while the link is down.
+fn speed(folder: &std::path::Path) -> Option<Rate> {
+    let megabits =
+        read_once(&folder.join("speed").to_string_lossy(), |text| number("speed", Some(text))).ok()?;
+    (megabits > 0).then_some(Rate(megabits as f64 * 125_000.0))
 }
 
 fn colons(address: &[u8]) -> String {

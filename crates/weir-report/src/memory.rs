@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 use weir_units::Rate;
 
-use crate::calibration::{DiskFigures, Figure, disk_words};
+use crate::calibration::{DiskFigures, Figure, render_disk};
 use crate::escape::escape;
 use crate::net::bits;
 
@@ -187,9 +187,7 @@ pub fn render_levels(memory: &MemoryRecord, out: &mut dyn Write) -> io::Result<(
         let loads = bytes / memory.load_bytes as f64;
         writeln!(out, "{} reads {bytes:.0} bytes a cycle: {loads:.2} loads", escape(&level.name))?;
     }
-    for disk in &memory.disks {
-        writeln!(out, "disk {}  {}", escape(&disk.device), disk_words(disk))?;
-    }
+    memory.disks.iter().try_for_each(|disk| render_disk(disk, out))?;
     for link in &memory.links {
         writeln!(out, "link {}  {}", escape(&link.name), bits(link.rate))?;
     }

@@ -4,9 +4,9 @@
 //! its date. It is advice from a file that anything may have happened to: one that is cut off, too long, of another host or with
 //! figures that nobody can have measured counts as none, and never stops a command.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,6 +23,8 @@ use weir_peer::speeds::Speeds;
 use weir_report::calibration::{CalibrationRecord, DiskFigures};
 use weir_report::escape::escape;
 use weir_report::schema::{Record, SCHEMA};
+
+use crate::cache;
 
 /// A calibration's record is some 20 KB.
 const LONGEST: u64 = 1 << 20;
@@ -63,47 +65,20 @@ pub fn of_this_machine() -> CalibrationRecord {
     }
 }
 
-/// Keeps the record of one, and says where. Whoever reads meanwhile has the old or the new one, never a part.
+/// Keeps the record of one, and says where.
 pub fn keep(record: &Record) -> anyhow::Result<PathBuf> {
     let path =
         path().context("the calibration cannot be kept: neither XDG_CACHE_HOME nor HOME names a folder")?;
-    write(&path, record).with_context(|| format!("the calibration cannot be kept as {}", path.display()))?;
+    let mut text = serde_json::to_vec(record)?;
+    text.push(b'\n');
+    cache::keep(&path, &text)
+        .with_context(|| format!("the calibration cannot be kept as {}", path.display()))?;
     Ok(path)
-}
-
-fn write(path: &Path, record: &Record) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    // Beside it, so that the rename stays within one file system.
-    let draft = path.with_extension(format!("{}.json", std::process::id()));
-    let written = draft_at(&draft, record).and_then(|()| fs::rename(&draft, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&draft);
-    }
-    written
-}
-
-fn draft_at(path: &Path, record: &Record) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(&serde_json::to_vec(record)?)?;
-    file.write_all(b"\n")
 }
 
 /// `host.json` beside the plans that are kept.
 pub fn path() -> Option<PathBuf> {
-    cache().map(|folder| folder.join("host.json"))
-}
-
-/// Where weir keeps what it could find out again.
-pub fn cache() -> Option<PathBuf> {
-    let own = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || {
-        std::env::var_os("HOME")
-            .filter(|home| !home.is_empty())
-            .map(|home| PathBuf::from(home).join(".cache"))
-    };
-    own.or_else(home).map(|folder| folder.join("weir"))
+    cache::folder().map(|folder| folder.join("host.json"))
 }
 
 fn read(path: &Path) -> Result<CalibrationRecord, String> {

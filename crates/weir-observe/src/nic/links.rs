@@ -5,6 +5,8 @@ use std::path::Path;
 
 use weir_units::Rate;
 
+use super::speed;
+
 /// Where the kernel lists interfaces.
 const INTERFACES: &str = "/sys/class/net";
 
@@ -26,12 +28,10 @@ fn links_in(folder: &Path) -> Vec<(String, Rate)> {
 
 fn link(interface: &Path) -> Option<(String, Rate)> {
     let name = interface.file_name()?.to_str().filter(|name| *name != "lo")?.to_owned();
-    let read = |file: &str| fs::read_to_string(interface.join(file)).ok();
-    let up = read("operstate").is_some_and(|state| state.trim() == "up");
+    let up = fs::read_to_string(interface.join("operstate")).is_ok_and(|state| state.trim() == "up");
     let real = interface.join("device").exists();
-    // Mbit/s (Documentation/ABI/testing/sysfs-class-net).
-    let speed = read("speed")?.trim().parse::<i64>().ok().filter(|speed| *speed > 0)?;
-    (up && real).then_some((name, Rate(speed as f64 * 125_000.0)))
+    let rate = speed(interface)?;
+    (up && real).then_some((name, rate))
 }
 
 #[cfg(test)]

@@ -3,11 +3,9 @@
 //! A file of a few lines in the cache folder, under the digest of host and paths: it says nothing to others. A copy without a
 //! plan is foretold from its own first moments (weir-model's `forecast`).
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +13,7 @@ use weir_codec::digest::Algorithm;
 use weir_peer::ssh::Host;
 use weir_report::survey::PredictedRecord;
 
-use crate::calibration;
+use crate::cache;
 
 /// A plan that is older foretells another day's path.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
@@ -48,7 +46,7 @@ impl Forecast {
 
 /// Keeps it. Whoever has no cache folder plans all the same.
 pub fn keep(host: &Host, sources: &[Vec<u8>], target: &[u8], forecast: &Forecast) {
-    let kept = path_of(host, sources, target).map(|path| write(&path, forecast));
+    let kept = path_of(host, sources, target).map(|path| cache::keep(&path, &serde_json::to_vec(forecast)?));
     if let Some(Err(error)) = kept {
         tracing::debug!("the plan is not kept: {error}");
     }
@@ -61,17 +59,9 @@ pub fn find(host: &Host, sources: &[Vec<u8>], target: &[u8]) -> Option<Forecast>
     (forecast.age() < FRESH && forecast.rate.is_finite() && forecast.rate > 0.0).then_some(forecast)
 }
 
-fn write(path: &Path, forecast: &Forecast) -> std::io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(&serde_json::to_vec(forecast)?)
-}
-
 /// Where it is kept: a place for each host, sources and target, paths of this machine made absolute.
 fn path_of(host: &Host, sources: &[Vec<u8>], target: &[u8]) -> Option<PathBuf> {
-    let cache = calibration::cache()?;
+    let cache = cache::folder()?;
     let whole = |path: &[u8]| {
         let path = std::ffi::OsString::from_vec(path.to_vec());
         // One that is relative on the far host is made absolute here: wrong, but the same each time.

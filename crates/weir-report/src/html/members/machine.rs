@@ -81,8 +81,7 @@ fn levels(memory: &MemoryRecord) -> Table {
 
 /// What the memory's rates are to be compared with.
 fn beside(memory: &MemoryRecord) -> Table {
-    let mut table = Table::new(&["", "written", "read", "measured on"]);
-    memory.disks.iter().take(ROWS).for_each(|disk| table.row(disk_row(disk)));
+    let mut table = disks(&memory.disks);
     for link in memory.links.iter().take(ROWS) {
         let name = format!("link {}", short(&link.name, 20));
         table.row([name, bits(sane(link.rate)), bits(sane(link.rate)), NONE.to_owned()]);
@@ -90,9 +89,14 @@ fn beside(memory: &MemoryRecord) -> Table {
     table
 }
 
-fn disk_row(disk: &DiskFigures) -> [String; 4] {
-    let of = |value: Option<f64>| value.map_or(NONE.to_owned(), rate);
-    [format!("disk {}", short(&disk.device, 20)), of(disk.write), of(disk.read), disk.date()]
+fn disks(of: &[DiskFigures]) -> Table {
+    let mut table = Table::new(&["", "written", "read", "measured on"]);
+    let shown = |value: Option<f64>| value.map_or(NONE.to_owned(), rate);
+    for disk in of.iter().take(ROWS) {
+        let name = format!("disk {}", short(&disk.device, 20));
+        table.row([name, shown(disk.write), shown(disk.read), disk.date()]);
+    }
+    table
 }
 
 pub(super) fn calibration(
@@ -108,9 +112,7 @@ pub(super) fn calibration(
     host.row(["processors".to_owned(), format!("{} of {processor}", calibration.processors)]);
     host.row(["kernel".to_owned(), short(&calibration.kernel, 60)]);
     card(page, "What it was taken on", &host);
-    let mut disks = Table::new(&["", "written", "read", "measured on"]);
-    calibration.disks.iter().take(ROWS).for_each(|disk| disks.row(disk_row(disk)));
-    card(page, "Disks", &disks);
+    card(page, "Disks", &disks(&calibration.disks));
     let mut ciphers = Table::new(&["cipher", "encrypts"]);
     let ssh = |figure: &Figure, what: &str| {
         [format!("ssh, {what}: {}", short(&figure.name, 40)), rate(figure.rate)]
