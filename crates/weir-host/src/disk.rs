@@ -210,8 +210,13 @@ const TELL: Duration = Duration::from_millis(50);
 /// The parts, in order.
 const PARTS: usize = 7;
 
-/// Measures in `folder`.
-pub fn run(folder: &Path, plan: &Plan, progress: &mut Progress<'_>) -> Result<Outcome, Error> {
+/// Whether there is a folder that a file can be made in, with room: what [`run`] would begin with.
+pub fn check(folder: &Path, plan: &Plan) -> Result<(), Error> {
+    place(folder, plan).map(|_| ())
+}
+
+/// The file, the bytes that are free beside it, and how many of them may be written.
+fn place(folder: &Path, plan: &Plan) -> Result<(Target, u64, u64), Error> {
     let target = Target::make(folder).map_err(|cause| Error::Make { folder: folder.to_owned(), cause })?;
     let free = target.free().map_err(|cause| Error::Make { folder: folder.to_owned(), cause })?;
     let room = target::room(plan.size, free).map_err(|kept| Error::Full {
@@ -220,6 +225,12 @@ pub fn run(folder: &Path, plan: &Plan, progress: &mut Progress<'_>) -> Result<Ou
         kept,
         least: target::LEAST,
     })?;
+    Ok((target, free, room))
+}
+
+/// Measures in `folder`.
+pub fn run(folder: &Path, plan: &Plan, progress: &mut Progress<'_>) -> Result<Outcome, Error> {
+    let (target, free, room) = place(folder, plan)?;
     let device = device_number(folder).ok();
     let mut outcome = Outcome { free, size: room, nameless: target.nameless, ..Outcome::default() };
     if let Some(why) = &target.why_named {

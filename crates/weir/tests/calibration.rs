@@ -379,6 +379,19 @@ fn what_is_no_calibration_does_no_harm() {
 }
 
 #[test]
+fn what_could_not_be_measured_is_told_at_once_or_at_the_end() {
+    let sandbox = Sandbox::new();
+    let run = sandbox.weir(WEIR, ["bench", "host", "--local", "-q", "--disk", "nope"]).spawn();
+    // All parts take half a minute and more.
+    run.wait_for(Duration::from_secs(10)).fails(1, &["nope", "no such file"]);
+    // A working folder that no file can be made in is found last, and the others are kept.
+    let run = sandbox.weir("env", ["-C", "/proc", WEIR, "bench", "host", "--local", "-q"]).spawn();
+    run.wait_for(Duration::from_secs(300)).fails(1, &["disk: "]);
+    let kept: Value = serde_json::from_slice(&sandbox.read(KEPT)).unwrap();
+    assert!(kept["codecs"].is_object() && kept["disk"].is_null(), "{kept}");
+}
+
+#[test]
 fn words_of_the_command_line() {
     let sandbox = Sandbox::new();
     let cases: &[(&[&str], &[&str])] = &[

@@ -36,6 +36,10 @@ const TEXT: u64 = 32 << 20;
 pub fn run(bench: &BenchHost) -> anyhow::Result<u8> {
     voice::start_log(bench.voice.quiet, bench.voice.verbose);
     let start = Instant::now();
+    if let Some(folder) = &bench.disk {
+        // The disk is measured last: nobody should wait for the others to learn of a wrong word.
+        disk::check(folder, &disk::Plan::quick())?;
+    }
     let folder = bench.disk.clone().unwrap_or_else(|| PathBuf::from("."));
     let progress = Progress::new(&bench.voice)?;
     let mut parts = Parts::measure(&folder, &progress);
@@ -59,6 +63,10 @@ pub fn run(bench: &BenchHost) -> anyhow::Result<u8> {
         }
         Ok(())
     })?;
+    if bench.voice.quiet || bench.voice.json {
+        // Who reads the lines reads it there.
+        parts.failed.iter().for_each(|why| voice::warn(why));
+    }
     kept?;
     Ok(code)
 }
