@@ -38,6 +38,7 @@ pub mod ability;
 pub mod advice;
 mod alone;
 pub mod chooser;
+pub mod congestion;
 pub mod evidence;
 pub mod forecast;
 mod knee;

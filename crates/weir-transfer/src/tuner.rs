@@ -183,6 +183,9 @@ const SEGMENT: f64 = 1448.0;
 /// Lanes that carry this share of the best rate carry what the path can; the noise of a stretch is 1 to 3 %.
 const ENOUGH: f64 = 0.97;
 
+/// Senders that change their congestion control need this long until they bring what they can: 20 round trips at 150 ms.
+const ANEW: Duration = Duration::from_secs(3);
+
 /// Lanes that shared a link with those of a failed trial need this long for their windows to grow again.
 const RECOVERY: Duration = Duration::from_secs(1);
 
@@ -215,6 +218,22 @@ impl Tuner {
 
     /// The count it wants.
     pub fn lanes(&self) -> u32 {
+        self.lanes
+    }
+
+    /// The lanes' senders have changed what they go by: rates from before compare with none after it. A trial that was under
+    /// way ends without a verdict, with the lanes that there are.
+    pub fn begin_anew(&mut self, now: Duration) {
+        self.recent.clear();
+        self.state = State::Steady;
+        (self.best, self.failures, self.bold) = (0.0, 0, true);
+        (self.judged, self.full_from) = (None, None);
+        self.not_before = now + ANEW;
+    }
+
+    /// As many lanes as this at least, whatever the tuner would try. Returns how many there are to be.
+    pub fn spread(&mut self, least: u32) -> u32 {
+        self.lanes = self.lanes.max(least.min(self.max).min(self.ceiling));
         self.lanes
     }
 

@@ -115,16 +115,26 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
 }
 
 fn for_path_loss(held: &Held<'_>) -> Vec<Advice> {
-    vec![
+    let more = Advice::new(
+        "use more connections, twice as many at first: a loss slows only its own",
+        Some(capped(held, 2.0 * held.rate())),
+    );
+    let bbr = for_loss_alone(held).unwrap_or_else(|| {
         Advice::new(
             "send with BBR (net.ipv4.tcp_congestion_control=bbr on the sender): it does not slow for loss",
             link(held),
-        ),
-        Advice::new(
-            "use more connections, twice as many at first: a loss slows only its own",
-            Some(capped(held, 2.0 * held.rate())),
-        ),
-    ]
+        )
+    });
+    vec![bbr, more]
+}
+
+/// Where the sender goes by BBR already only the loss itself is left to change.
+pub(super) fn for_loss_alone(held: &Held<'_>) -> Option<Advice> {
+    let name = sender(held)?.congestion_control.as_deref().filter(|name| name.starts_with("bbr"))?;
+    let action = format!(
+        "find where the path loses segments (a cable, Wi-Fi, a policer): the sender goes by {name} already, which bears some per cent"
+    );
+    Some(Advice::new(action, None))
 }
 
 /// Handshakes are saved by keeping connections; the rest of an exchange only passes beside others.

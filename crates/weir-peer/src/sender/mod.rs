@@ -3,9 +3,11 @@
 //!
 //! A worker does all of it on one thread, so that a block is touched while it is in the cache, and waits for a lane only
 //! when its record is ready. With more workers than lanes the next blocks are prepared while one is being sent; that is all
-//! the queue there is.
+//! the queue there is. There is a worker for each lane and one more, however few the processors: a lane whose window is small
+//! takes seconds for a record, and holds its worker for as long.
 
 mod batch;
+mod congestion;
 mod gate;
 mod health;
 pub(crate) mod lanes;
@@ -23,7 +25,7 @@ use std::ffi::OsStr;
 use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender as Outbox;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -52,6 +54,7 @@ use crate::wire::message::{
 };
 pub(crate) use producer::digest_of_file;
 
+use congestion::Congestion;
 use gate::Gate;
 use health::Health;
 use lanes::Lanes;
@@ -65,6 +68,9 @@ pub(crate) const SMALL: u64 = 256 << 10;
 
 /// Signatures that are being received: of one file at most 16 MiB.
 const MAX_SIGNATURES: usize = 16 << 20;
+
+/// One for each processor or lane and one that prepares what goes next. Each holds two blocks, so all of them 34 MiB.
+const MOST_WORKERS: u32 = 17;
 
 /// The sender's end of a session.
 #[derive(Debug)]
@@ -92,6 +98,8 @@ pub struct Sender {
     packer: Packer,
     counts: Counts,
     workers: Mutex<Vec<Arc<Worker>>>,
+    /// How many were begun.
+    hired: AtomicU32,
     /// Bytes of the files that the walk has found, without those that are at the target.
     found: AtomicU64,
     /// Files that it has found.
@@ -171,6 +179,7 @@ impl Sender {
             packer,
             counts: Counts::default(),
             workers: Mutex::default(),
+            hired: AtomicU32::new(0),
             found: AtomicU64::new(0),
             found_files: AtomicU64::new(0),
             asked: AtomicBool::new(false),
@@ -201,15 +210,7 @@ impl Sender {
         let _ = self.renamed.set(renamed);
         let walker = Arc::clone(self);
         spawn("walk", move || walker.walk(roots));
-        for _ in 0..workers() {
-            let end = Arc::clone(self);
-            spawn("send", move || {
-                let clock = Arc::new(StageClock::new(Instant::now()));
-                let worker = Worker { clock: Arc::clone(&clock), tid: current_tid(), lane: None };
-                end.workers().push(Arc::new(worker));
-                end.work(&clock);
-            });
-        }
+        self.hire(weir_observe::cpu::available_cpus() + 1);
         let watcher = Arc::clone(self);
         spawn("watch", move || watcher.observe());
         let waiter = Arc::clone(self);
@@ -220,6 +221,19 @@ impl Sender {
             }
         });
         Ok(())
+    }
+
+    /// So many workers at least, and [`MOST_WORKERS`] at most.
+    fn hire(self: &Arc<Self>, count: u32) {
+        for _ in self.hired.fetch_max(count.min(MOST_WORKERS), Relaxed)..count.min(MOST_WORKERS) {
+            let end = Arc::clone(self);
+            spawn("send", move || {
+                let clock = Arc::new(StageClock::new(Instant::now()));
+                let worker = Worker { clock: Arc::clone(&clock), tid: current_tid(), lane: None };
+                end.workers().push(Arc::new(worker));
+                end.work(&clock);
+            });
+        }
     }
 
     /// The other end works on this machine too, and shares its processors.
@@ -348,15 +362,17 @@ impl Sender {
     }
 
     /// Looks at lanes and workers; tells the chooser of the link, and whoever runs the end of all.
-    fn observe(&self) {
+    fn observe(self: &Arc<Self>) {
         let mut watch = Watch::new(Role::Sender, None);
         let mut packed = 0;
         let mut health = Health::default();
+        let mut congestion = Congestion::default();
         let mut shares = BTreeMap::new();
         self.open_gate(0, true);
         while !self.over.load(Relaxed) {
             std::thread::sleep(LOOK);
             let sockets = self.lanes.sockets();
+            self.hire(sockets.len() as u32 + 1);
             watch.look(&sockets, &self.workers());
             self.look_after_lanes(&mut health, Instant::now());
             let Some(mut closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
@@ -366,7 +382,9 @@ impl Sender {
             let now = self.counts.packed.load(Relaxed);
             let span = closed.sample.window.span;
             let handed = (now - std::mem::replace(&mut packed, now)) as f64 / span.as_secs_f64();
-            self.packer.link(span, closed.acked.unwrap_or(handed), &closed);
+            let acked = closed.acked.unwrap_or(handed);
+            self.packer.link(span, acked, &closed);
+            congestion.observe(&closed.sample.window, acked, &sockets);
             self.open_gate(sockets.len() as u32, closed.backlog);
             closed.sample.outlook = self.packer.outlook();
             self.events.send(Event::Window(Box::new(closed.sample)));
@@ -562,11 +580,6 @@ fn is_local(stream: &TcpStream) -> bool {
         (Ok(own), Ok(far)) => own.ip().to_canonical() == far.ip().to_canonical(),
         _ => false,
     }
-}
-
-/// One for each processor and one that sends: more could only wait. Each holds two blocks.
-fn workers() -> u32 {
-    (weir_observe::cpu::available_cpus() + 1).clamp(2, 17)
 }
 
 /// A thread of this end.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use weir_codec::codec::Codec;
+use weir_model::congestion;
 use weir_model::merge::merged;
 use weir_model::verdict;
 use weir_peer::error::Error;
@@ -237,6 +238,9 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
         "packed": report.totals.packed,
         "cipher": report.cipher,
         "calibration": goes_by(job),
+        "congestion": congestion::changes(&report.evidence).into_iter()
+            .map(|(from, control)| serde_json::json!({ "from": from, "control": control }))
+            .collect::<Vec<_>>(),
         "codecs": report.codecs.iter().map(codec_share).collect::<Vec<_>>(),
         "transport": match report.way {
             Some(Way::There) => Some("tcp"),
@@ -272,6 +276,15 @@ fn say_how(job: &Job, report: &Report) -> anyhow::Result<()> {
         shares.sort_by_key(|share| std::cmp::Reverse(share.raw));
         let words: Vec<String> = shares.iter().take(3).map(|share| share_in_words(share, raw)).collect();
         writeln!(stderr, "codecs: {} ({} as {})", words.join(", "), Bytes(raw), Bytes(packed))?;
+    }
+    for pair in congestion::changes(&report.evidence).windows(2) {
+        let [(_, before), (from, now)] = pair else { continue };
+        let why = if now.starts_with("bbr") {
+            format!("for {before} slowed with each segment that the path lost")
+        } else {
+            format!("for {before} brought less")
+        };
+        writeln!(stderr, "congestion control: {now} from {from:.1} s on, {why}")?;
     }
     if let Some(cost) = detour(job, report.way) {
         let tried =
