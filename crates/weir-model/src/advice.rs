@@ -70,13 +70,14 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
         Limit::CpuCore => for_cpu_core(held),
         Limit::ReceiveWindow => for_receive_window(held),
         Limit::PathLoss => {
+            if let Some(advice) = far::for_loss_alone(held) {
+                return vec![advice];
+            }
             let mut advice = held.more_connections("a loss slows only its own");
-            advice.push(far::for_loss_alone(held).unwrap_or_else(|| {
-                Advice::new(
-                    "ask for BBR on the sender (net.ipv4.tcp_congestion_control=bbr): it does not slow for loss",
-                    None,
-                )
-            }));
+            advice.push(Advice::new(
+                "ask for BBR on the sender (net.ipv4.tcp_congestion_control=bbr): it does not slow for loss",
+                None,
+            ));
             advice
         }
         Limit::SenderOrPath => for_sender_or_path(held),

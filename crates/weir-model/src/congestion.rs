@@ -7,11 +7,12 @@
 //!
 //! Pure: time and readings come in as arguments.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::evidence::{Evidence, Window};
+use crate::evidence::Window;
 use crate::limit::Limit;
+use crate::rule::sender::flow::slack;
 use crate::sender::SenderWindow;
 
 /// Windows that are looked at: a second of 100 ms each.
@@ -55,8 +56,9 @@ impl Sight {
     pub fn of(window: &Window, limit: Limit, acked: f64) -> Sight {
         let seen = || window.lanes.iter().filter_map(|lane| lane.sender.value());
         let queued = |seen: &&SenderWindow| {
-            let shortest = seen.min_rtt.unwrap_or_default().as_secs_f64();
-            seen.rtt.is_some_and(|rtt| rtt.as_secs_f64() > QUEUED * shortest)
+            let times =
+                seen.rtt.zip(seen.min_rtt).map(|(rtt, least)| (rtt.as_secs_f64(), least.as_secs_f64()));
+            times.is_some_and(|(rtt, least)| rtt > QUEUED * least + slack(least))
         };
         Sight {
             span: window.span,
@@ -127,7 +129,8 @@ impl Policy {
         if seen.limit != Limit::PathLoss || strikes < STRIKES || queued {
             return Advice::Hold;
         }
-        let before = self.rate();
+        // What slow start carried before its first loss is not what loss leaves.
+        let before = rate(self.recent.iter().filter(|seen| seen.limit == Limit::PathLoss));
         let settle = SETTLE.max(seen.round_trip.unwrap_or_default() * SETTLE_ROUND_TRIPS);
         self.state = State::Trying { settled: self.now + settle, before };
         self.recent.clear();
@@ -146,16 +149,19 @@ impl Policy {
             return Advice::Hold;
         }
         self.state = State::Done;
-        let after = self.rate();
+        let after = rate(&self.recent);
         if after < before * (1.0 - NOISE) { Advice::Back(before, after) } else { Advice::Hold }
     }
+}
 
-    /// Bytes per second of the windows.
-    fn rate(&self) -> f64 {
-        let bytes: f64 = self.recent.iter().map(|seen| seen.acked * seen.span.as_secs_f64()).sum();
-        let span: f64 = self.recent.iter().map(|seen| seen.span.as_secs_f64()).sum();
-        bytes / span.max(1e-3)
-    }
+/// Bytes per second of these windows.
+fn rate<'a>(windows: impl IntoIterator<Item = &'a Sight>) -> f64 {
+    let sum = |(bytes, span): (f64, f64), seen: &Sight| {
+        let time = seen.span.as_secs_f64();
+        (bytes + seen.acked * time, span + time)
+    };
+    let (bytes, span) = windows.into_iter().fold((0.0, 0.0), sum);
+    bytes / span.max(1e-3)
 }
 
 /// What the oldest lane of a window goes by, where its sender was seen.
@@ -165,15 +171,38 @@ pub fn of(window: &Window) -> Option<&str> {
     oldest.sender.value()?.congestion_control.as_deref()
 }
 
-/// What lanes went by in a run: each congestion control, with the second from which on.
-pub fn changes(evidence: &Evidence) -> Vec<(f64, &str)> {
-    let mut changes: Vec<(f64, &str)> = Vec::new();
-    for (at, name) in evidence.windows.iter().filter_map(|window| Some((window.at, of(window)?))) {
-        if changes.last().is_none_or(|(_, last)| *last != name) {
-            changes.push((at, name));
+/// What the lanes of a run went by: each congestion control, with the second from which on.
+#[derive(Debug, Clone, Default)]
+pub struct Controls {
+    /// What each lane was last seen to go by.
+    known: BTreeMap<u32, String>,
+    changes: Vec<(f64, String)>,
+}
+
+/// Changes that are kept: the policy makes two.
+const MOST_CHANGES: usize = 8;
+
+impl Controls {
+    /// Takes in a window. A lane that is new is no change, whatever it begins with.
+    pub fn observe(&mut self, window: &Window) {
+        for lane in &window.lanes {
+            let Some(name) = lane.sender.value().and_then(|seen| seen.congestion_control.as_ref()) else {
+                continue;
+            };
+            let before = self.known.insert(lane.lane, name.clone());
+            let other = self.changes.last().is_none_or(|(_, last)| last != name);
+            let changed = before.is_some_and(|before| before != *name);
+            if other && (changed || self.changes.is_empty()) && self.changes.len() < MOST_CHANGES {
+                self.changes.push((window.at, name.clone()));
+            }
         }
+        self.known.retain(|id, _| window.lanes.iter().any(|lane| lane.lane == *id));
     }
-    changes
+
+    /// Each, oldest first.
+    pub fn changes(&self) -> &[(f64, String)] {
+        &self.changes
+    }
 }
 
 fn is_of_network(limit: Limit) -> bool {
@@ -256,6 +285,16 @@ mod tests {
         assert_eq!(queue(vec![lane(130, 100), lane(130, 90), lane(50, 50)]), (true, Some(100)));
         assert_eq!(queue(vec![lane(120, 100), lane(60, 50)]), (false, Some(100)));
         assert_eq!(queue(vec![]), (false, None));
+        // On a path of microseconds two wake-ups are no queue, and what was not read says nothing.
+        let quick = SenderWindow {
+            rtt: Some(Duration::from_micros(400)),
+            min_rtt: Some(Duration::from_micros(100)),
+            ..SenderWindow::default()
+        };
+        let unread = SenderWindow { min_rtt: None, ..quick.clone() };
+        for sender in [quick, unread] {
+            assert!(!queue(vec![LaneWindow { sender: Reading::Value(sender), ..LaneWindow::default() }]).0);
+        }
     }
 
     #[test]
@@ -286,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_those_of_the_oldest_lane() {
+    fn a_change_is_of_a_lane_that_was_there() {
         let window = |at: u32, lanes: &[(u32, &str)]| {
             let lane = |(lane, name): &(u32, &str)| {
                 let sender =
@@ -295,15 +334,26 @@ mod tests {
             };
             Window { at: f64::from(at), lanes: lanes.iter().map(lane).collect(), ..Window::default() }
         };
-        let windows = vec![
-            Window::default(),
-            window(1, &[(1, "cubic")]),
-            window(2, &[(2, "cubic"), (1, "bbr")]),
-            window(3, &[(1, "bbr"), (2, "bbr")]),
-            window(4, &[(2, "bbr"), (3, "cubic")]),
-        ];
-        let evidence = Evidence { windows, ..Evidence::default() };
-        assert_eq!(changes(&evidence), [(1.0, "cubic"), (2.0, "bbr")]);
+        let mut controls = Controls::default();
+        controls.observe(&Window::default());
+        controls.observe(&window(1, &[(1, "cubic")]));
+        controls.observe(&window(2, &[(1, "bbr"), (2, "cubic")]));
+        controls.observe(&window(3, &[(1, "bbr"), (2, "bbr")]));
+        // The old lanes broke, and what took their place has not followed yet.
+        controls.observe(&window(4, &[(3, "cubic")]));
+        controls.observe(&window(5, &[(3, "bbr")]));
+        assert_eq!(controls.changes(), [(1.0, "cubic".to_owned()), (2.0, "bbr".to_owned())]);
+        // One that says something else each time fills nothing.
+        for at in 6..100 {
+            controls.observe(&window(at, &[(3, if at % 2 == 0 { "cubic" } else { "bbr" })]));
+        }
+        assert_eq!(controls.changes().len(), MOST_CHANGES);
+    }
+
+    #[test]
+    fn what_slow_start_carried_is_not_compared() {
+        let fast = std::iter::repeat_n(sight(Limit::Latency, 9e7), 7);
+        assert_eq!(said(fast.chain(lossy(3, 1e7))), [(9, Advice::Bbr(1e7))]);
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! Both ends' windows as one: what the judge of a copy gets.
 
-use weir_model::evidence::{Evidence, Reading, Trial, Window};
+use weir_model::congestion::Controls;
+use weir_model::evidence::{Evidence, LaneWindow, Reading, Trial, Window};
 use weir_model::forecast::{self, Forecast};
 use weir_model::limit::Limit;
 use weir_model::rule::Context;
@@ -32,6 +33,7 @@ pub struct Joiner {
     fresh: bool,
     outlook: Option<Rate>,
     forecast: Option<Forecast>,
+    controls: Controls,
 }
 
 impl Joiner {
@@ -42,7 +44,16 @@ impl Joiner {
         evidence.facts.lanes_fixed = lanes_fixed;
         evidence.facts.objects = objects;
         let (limit, outlook, forecast) = (None, None, None);
-        Joiner { role, evidence, sending: None, limit, fresh: false, outlook, forecast }
+        Joiner {
+            role,
+            evidence,
+            sending: None,
+            limit,
+            fresh: false,
+            outlook,
+            forecast,
+            controls: Controls::default(),
+        }
     }
 
     /// A window of this end.
@@ -57,6 +68,7 @@ impl Joiner {
             Ok(mut sample) => {
                 let lanes = &mut sample.window.lanes;
                 lanes.retain(|lane| lane.lane < made);
+                lanes.iter_mut().for_each(without_strange_names);
                 lanes.sort_by_key(|lane| lane.lane);
                 lanes.dedup_by_key(|lane| lane.lane);
                 if json.len() <= WINDOW_JSON + LANE_JSON * lanes.len() {
@@ -75,6 +87,11 @@ impl Joiner {
     /// What the copy's first moments foretell.
     pub fn forecast(&self) -> Option<Forecast> {
         self.forecast
+    }
+
+    /// What congestion control the lanes went by, and from when on.
+    pub fn controls(&self) -> &[(f64, String)] {
+        self.controls.changes()
     }
 
     /// All of it so far.
@@ -132,11 +149,45 @@ impl Joiner {
             }
         }
         self.limit = Some(judge_window(&window, &Context::live(&self.evidence)).limit);
+        // Of a long run windows are joined, and what happened within one is no more to be seen.
+        self.controls.observe(&window);
         let most = MOST_WINDOWS.min(MOST_LANE_WINDOWS / window.lanes.len().max(1));
         self.evidence.push(window, most);
         self.fresh = true;
         if self.forecast.is_none() {
             self.forecast = forecast::from_start(&self.evidence, self.outlook);
+        }
+    }
+}
+
+/// A congestion control has a short name of few letters (TCP_CA_NAME_MAX, 16 bytes with the zero); anything else is none.
+fn without_strange_names(lane: &mut LaneWindow) {
+    if let Reading::Value(seen) = &mut lane.sender {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        seen.congestion_control
+            .take_if(|name| name.len() > 15 || name.is_empty() || !name.bytes().all(plain));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_model::sender::SenderWindow;
+
+    #[test]
+    fn a_far_end_names_its_congestion_control_in_plain_letters() {
+        let left = |name: &str| {
+            let sender =
+                SenderWindow { congestion_control: Some(name.to_owned()), ..SenderWindow::default() };
+            let mut lane = LaneWindow { sender: Reading::Value(sender), ..LaneWindow::default() };
+            without_strange_names(&mut lane);
+            lane.sender.value().and_then(|seen| seen.congestion_control.clone())
+        };
+        for name in ["cubic", "bbr", "dctcp-reno", "a23456789_12345"] {
+            assert_eq!(left(name).as_deref(), Some(name));
+        }
+        for name in ["", "\u{1b}[2J", "bbr\n", "b b", "a234567890123456"] {
+            assert_eq!(left(name), None, "{name:?}");
         }
     }
 }

@@ -122,6 +122,8 @@ pub struct Report {
     pub codecs: Vec<CodecShare>,
     /// What its first moments foretold; `None` of a run that was over before.
     pub forecast: Option<Forecast>,
+    /// What congestion control the lanes went by, each with the second from which on.
+    pub controls: Vec<(f64, String)>,
     /// What both ends saw.
     pub evidence: Evidence,
 }
@@ -145,6 +147,7 @@ pub fn run(job: &Job, stop: &Arc<AtomicBool>, progress: &mut dyn FnMut(&Progress
         cipher: None,
         codecs: Vec::new(),
         forecast: None,
+        controls: Vec::new(),
         evidence: Evidence::default(),
     };
     descriptors::raise();
@@ -347,6 +350,7 @@ impl<'a> Session<'a> {
         self.fars.iter_mut().for_each(|reached| reached.far.end());
         let trials = self.tuning.as_ref().map(Tuning::trials).unwrap_or_default();
         report.forecast = self.joiner.forecast();
+        report.controls = self.joiner.controls().to_vec();
         report.evidence = self.joiner.into_evidence(trials);
         report.evidence.facts.codec_fixed = self.job.options.codec.is_some();
         outcome

@@ -31,8 +31,9 @@ pub(crate) struct Tuning {
     controls: BTreeMap<u32, String>,
     /// Lanes that stand and have received something.
     begun: BTreeSet<u32>,
-    /// They go by BBR, and there are as many as that wants.
-    spread: bool,
+    /// Bytes so far on the wire and of the files.
+    wire: u64,
+    payload: u64,
 }
 
 impl Tuning {
@@ -43,7 +44,8 @@ impl Tuning {
             at: Duration::ZERO,
             controls: BTreeMap::new(),
             begun: BTreeSet::new(),
-            spread: false,
+            wire: 0,
+            payload: 0,
         }
     }
 
@@ -69,7 +71,10 @@ impl Tuning {
         // What BBR loses takes nothing of its window, so it tells nothing of what more lanes would bring.
         let by_bbr = self.controls.values().next().is_some_and(|name| name.starts_with("bbr"));
         let round_trip = window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max();
-        let bytes = window.lanes.iter().map(|lane| lane.received).sum();
+        let bytes: u64 = window.lanes.iter().map(|lane| lane.received).sum();
+        self.wire += bytes;
+        self.payload += window.received;
+        let left = left.map(|left| self.on_the_wire(left));
         if by_bbr && is_long(round_trip) && is_of_path(limit) {
             return self.by_bbr(lasts(left, bytes, window.span));
         }
@@ -100,16 +105,24 @@ impl Tuning {
         }
     }
 
+    /// What so many bytes of files are on the wire, as far as those before them tell.
+    fn on_the_wire(&self, left: u64) -> u64 {
+        if self.payload == 0 { left } else { (left as f64 * self.wire as f64 / self.payload as f64) as u64 }
+    }
+
     /// The path holds lanes that go by BBR, which finds by itself what it carries: no trial would tell more.
     fn by_bbr(&mut self, lasts: bool) -> Option<u32> {
-        if self.spread || !lasts {
+        let before = self.tuner.lanes();
+        if before == BBR_LANES || !lasts {
+            self.tuner.pass();
             return None;
         }
-        self.spread = true;
         self.tuner.begin_anew(self.at);
-        let lanes = self.tuner.spread(BBR_LANES);
-        tracing::info!("lanes: {lanes} for BBR over a long path");
-        Some(lanes)
+        let lanes = self.tuner.settle_on(BBR_LANES);
+        (lanes != before).then(|| {
+            tracing::info!("lanes: {lanes} for BBR over a long path");
+            lanes
+        })
     }
 
     /// What trials brought.

@@ -231,10 +231,16 @@ impl Tuner {
         self.not_before = now + ANEW;
     }
 
-    /// As many lanes as this at least, whatever the tuner would try. Returns how many there are to be.
-    pub fn spread(&mut self, least: u32) -> u32 {
-        self.lanes = self.lanes.max(least.min(self.max).min(self.ceiling));
+    /// These many lanes, whatever the tuner would try; no more than were ever served. Returns how many there are to be.
+    pub fn settle_on(&mut self, lanes: u32) -> u32 {
+        self.lanes = lanes.min(self.max).min(self.ceiling).max(1);
         self.lanes
+    }
+
+    /// A window passed that tells nothing of the lanes' number: no trial goes on over it, and no rate reaches across it.
+    pub fn pass(&mut self) {
+        self.recent.clear();
+        self.state = State::Steady;
     }
 
     /// Takes a window in and says what to change.

@@ -115,17 +115,19 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
 }
 
 fn for_path_loss(held: &Held<'_>) -> Vec<Advice> {
-    let more = Advice::new(
-        "use more connections, twice as many at first: a loss slows only its own",
-        Some(capped(held, 2.0 * held.rate())),
-    );
-    let bbr = for_loss_alone(held).unwrap_or_else(|| {
+    if let Some(advice) = for_loss_alone(held) {
+        return vec![advice];
+    }
+    vec![
         Advice::new(
             "send with BBR (net.ipv4.tcp_congestion_control=bbr on the sender): it does not slow for loss",
             link(held),
-        )
-    });
-    vec![bbr, more]
+        ),
+        Advice::new(
+            "use more connections, twice as many at first: a loss slows only its own",
+            Some(capped(held, 2.0 * held.rate())),
+        ),
+    ]
 }
 
 /// Where the sender goes by BBR already only the loss itself is left to change.

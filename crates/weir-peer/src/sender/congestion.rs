@@ -73,10 +73,12 @@ impl Congestion {
             if !before.starts_with(BBR)
                 && let Err(why) = set_tcp_congestion(stream, BBR)
             {
-                tracing::info!("lanes stay with {before}: BBR cannot be set ({why})");
-                self.policy.refused();
-                self.bbr = false;
-                return;
+                tracing::info!("lane {id} stays with {before}: BBR cannot be set ({why})");
+                if self.before.is_empty() {
+                    self.policy.refused();
+                    self.bbr = false;
+                    return;
+                }
             }
             self.before.insert(*id, before);
         }

@@ -69,8 +69,12 @@ pub(crate) const SMALL: u64 = 256 << 10;
 /// Signatures that are being received: of one file at most 16 MiB.
 const MAX_SIGNATURES: usize = 16 << 20;
 
-/// One for each processor or lane and one that prepares what goes next. Each holds two blocks, so all of them 34 MiB.
+/// One for each processor and one that sends: more could only wait. Each holds two blocks and its codec's tables.
 const MOST_WORKERS: u32 = 17;
+
+/// One for each lane and one that prepares what goes next, as long as they are no more than this: with zstd's tables of level 19
+/// each takes some nine mebibytes, and all that a copy may take is 128.
+const MOST_FOR_LANES: u32 = 12;
 
 /// The sender's end of a session.
 #[derive(Debug)]
@@ -210,7 +214,7 @@ impl Sender {
         let _ = self.renamed.set(renamed);
         let walker = Arc::clone(self);
         spawn("walk", move || walker.walk(roots));
-        self.hire(weir_observe::cpu::available_cpus() + 1);
+        self.hire((weir_observe::cpu::available_cpus() + 1).clamp(2, MOST_WORKERS));
         let watcher = Arc::clone(self);
         spawn("watch", move || watcher.observe());
         let waiter = Arc::clone(self);
@@ -223,16 +227,19 @@ impl Sender {
         Ok(())
     }
 
-    /// So many workers at least, and [`MOST_WORKERS`] at most.
+    /// So many workers at least. Those that the system refuses are done without: the others take their lanes in turn.
     fn hire(self: &Arc<Self>, count: u32) {
-        for _ in self.hired.fetch_max(count.min(MOST_WORKERS), Relaxed)..count.min(MOST_WORKERS) {
+        for _ in self.hired.fetch_max(count, Relaxed)..count {
             let end = Arc::clone(self);
-            spawn("send", move || {
+            let work = move || {
                 let clock = Arc::new(StageClock::new(Instant::now()));
                 let worker = Worker { clock: Arc::clone(&clock), tid: current_tid(), lane: None };
                 end.workers().push(Arc::new(worker));
                 end.work(&clock);
-            });
+            };
+            if let Err(why) = std::thread::Builder::new().name("send".to_owned()).spawn(work) {
+                tracing::warn!("a worker less than {count}: {why}");
+            }
         }
     }
 
@@ -372,7 +379,7 @@ impl Sender {
         while !self.over.load(Relaxed) {
             std::thread::sleep(LOOK);
             let sockets = self.lanes.sockets();
-            self.hire(sockets.len() as u32 + 1);
+            self.hire((sockets.len() as u32 + 1).min(MOST_FOR_LANES));
             watch.look(&sockets, &self.workers());
             self.look_after_lanes(&mut health, Instant::now());
             let Some(mut closed) = watch.close(&self.counts.bytes, self.options.rate_cap) else { continue };
@@ -384,7 +391,10 @@ impl Sender {
             let handed = (now - std::mem::replace(&mut packed, now)) as f64 / span.as_secs_f64();
             let acked = closed.acked.unwrap_or(handed);
             self.packer.link(span, acked, &closed);
-            congestion.observe(&closed.sample.window, acked, &sockets);
+            // Held by a rate that the user set, lanes say nothing of the path.
+            if self.options.rate_cap.is_none() {
+                congestion.observe(&closed.sample.window, acked, &sockets);
+            }
             self.open_gate(sockets.len() as u32, closed.backlog);
             closed.sample.outlook = self.packer.outlook();
             self.events.send(Event::Window(Box::new(closed.sample)));

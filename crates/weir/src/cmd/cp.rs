@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use weir_codec::codec::Codec;
-use weir_model::congestion;
 use weir_model::merge::merged;
 use weir_model::verdict;
 use weir_peer::error::Error;
@@ -238,7 +237,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
         "packed": report.totals.packed,
         "cipher": report.cipher,
         "calibration": goes_by(job),
-        "congestion": congestion::changes(&report.evidence).into_iter()
+        "congestion": report.controls.iter()
             .map(|(from, control)| serde_json::json!({ "from": from, "control": control }))
             .collect::<Vec<_>>(),
         "codecs": report.codecs.iter().map(codec_share).collect::<Vec<_>>(),
@@ -277,7 +276,7 @@ fn say_how(job: &Job, report: &Report) -> anyhow::Result<()> {
         let words: Vec<String> = shares.iter().take(3).map(|share| share_in_words(share, raw)).collect();
         writeln!(stderr, "codecs: {} ({} as {})", words.join(", "), Bytes(raw), Bytes(packed))?;
     }
-    for pair in congestion::changes(&report.evidence).windows(2) {
+    for pair in report.controls.windows(2) {
         let [(_, before), (from, now)] = pair else { continue };
         let why = if now.starts_with("bbr") {
             format!("for {before} slowed with each segment that the path lost")

@@ -65,7 +65,7 @@ pub fn run(bench: &BenchHost) -> anyhow::Result<u8> {
     })?;
     if bench.voice.quiet || bench.voice.json {
         // Who reads the lines reads it there.
-        parts.failed.iter().for_each(|why| voice::warn(why));
+        calibration.missing.iter().for_each(|why| voice::warn(why));
     }
     kept?;
     Ok(code)
