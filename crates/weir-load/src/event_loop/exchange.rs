@@ -9,8 +9,8 @@ use crate::answer::Complete;
 use crate::connection::Phase;
 use crate::tally::Times;
 
-/// Buffers that one connection is read before the others have their turn: 4 MiB, a few milliseconds of a server that sends as
-/// fast as it can. Most answers are one buffer.
+/// Buffers that one connection is read at most before the others have their turn: 4 MiB, a few milliseconds of a server that
+/// sends as fast as it can. Most answers are one buffer. What takes long to be taken apart ends its turn with the round.
 const TURN: usize = 16;
 
 /// What became of a connection after what was read had been taken apart.
@@ -165,9 +165,13 @@ impl EventLoop<'_> {
                 Taken::More => {}
                 Taken::Moved => return,
             }
+            // The clock, so that the round ends, and the run, also while nothing is answered.
+            self.now = self.clock_now();
+            // Where the request could not be sent there is no later turn.
+            if self.is_late() && self.connections[index].sent_all {
+                break;
+            }
         }
-        // The clock, so that the round ends, and the run, also while nothing is answered.
-        self.now = self.clock_now();
         self.read_later(index, ended);
     }
 
