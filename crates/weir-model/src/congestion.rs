@@ -104,9 +104,6 @@ impl Policy {
     /// Takes in a window.
     pub fn observe(&mut self, seen: Sight) -> Advice {
         self.now += seen.span;
-        if self.state == State::Done {
-            return Advice::Hold;
-        }
         if self.recent.len() == LOOKS {
             self.recent.pop_front();
         }
@@ -162,6 +159,11 @@ fn rate<'a>(windows: impl IntoIterator<Item = &'a Sight>) -> f64 {
     };
     let (bytes, span) = windows.into_iter().fold((0.0, 0.0), sum);
     bytes / span.max(1e-3)
+}
+
+/// BBR of any version: it goes by a model of the path rather than by loss.
+pub fn is_bbr(name: &str) -> bool {
+    name.starts_with("bbr")
 }
 
 /// What the oldest lane of a window goes by, where its sender was seen.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use weir_model::congestion::is_bbr;
 use weir_model::evidence::{LaneWindow, Window};
 use weir_model::limit::Limit;
 use weir_model::stages::Stages;
@@ -69,7 +70,7 @@ impl Tuning {
         self.begun.retain(|lane| window.lanes.iter().any(|other| other.lane == *lane));
         self.begun.extend(window.lanes.iter().filter(|lane| lane.received > 0).map(|lane| lane.lane));
         // What BBR loses takes nothing of its window, so it tells nothing of what more lanes would bring.
-        let by_bbr = self.controls.values().next().is_some_and(|name| name.starts_with("bbr"));
+        let by_bbr = self.controls.values().next().is_some_and(|name| is_bbr(name));
         let round_trip = window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max();
         let bytes: u64 = window.lanes.iter().map(|lane| lane.received).sum();
         self.wire += bytes;

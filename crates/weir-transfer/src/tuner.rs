@@ -224,8 +224,7 @@ impl Tuner {
     /// The lanes' senders have changed what they go by: rates from before compare with none after it. A trial that was under
     /// way ends without a verdict, with the lanes that there are.
     pub fn begin_anew(&mut self, now: Duration) {
-        self.recent.clear();
-        self.state = State::Steady;
+        self.pass();
         (self.best, self.failures, self.bold) = (0.0, 0, true);
         (self.judged, self.full_from) = (None, None);
         self.not_before = now + ANEW;

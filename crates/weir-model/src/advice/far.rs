@@ -1,6 +1,7 @@
 //! Advice for another program's transfer, and for its sender: sysctls and calls instead of our own flags.
 
 use super::{Advice, Held};
+use crate::congestion::is_bbr;
 use crate::limit::Limit;
 use crate::sender::SenderWindow;
 use crate::words::{bytes, rate, seconds};
@@ -132,7 +133,7 @@ fn for_path_loss(held: &Held<'_>) -> Vec<Advice> {
 
 /// Where the sender goes by BBR already only the loss itself is left to change.
 pub(super) fn for_loss_alone(held: &Held<'_>) -> Option<Advice> {
-    let name = sender(held)?.congestion_control.as_deref().filter(|name| name.starts_with("bbr"))?;
+    let name = sender(held)?.congestion_control.as_deref().filter(|name| is_bbr(name))?;
     let action = format!(
         "find where the path loses segments (a cable, Wi-Fi, a policer): the sender goes by {name} already, which bears some per cent"
     );

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
-use weir_model::congestion::{self, Advice, Policy, Sight};
+use weir_model::congestion::{self, Advice, Policy, Sight, is_bbr};
 use weir_model::evidence::{Evidence, Window};
 use weir_model::rule::Context;
 use weir_model::verdict::judge_window;
@@ -44,7 +44,7 @@ impl Congestion {
         }
         self.seen.windows.push(window.clone());
         // Where the system's own is BBR there is nothing to try.
-        if !self.bbr && congestion::of(window).is_some_and(|name| name.starts_with(BBR)) {
+        if !self.bbr && congestion::of(window).is_some_and(is_bbr) {
             return;
         }
         match self.policy.observe(sight) {
@@ -70,7 +70,7 @@ impl Congestion {
             let Some(stream) = stream.as_ref().filter(|_| !self.before.contains_key(id)) else { continue };
             // What cannot be read cannot be put back.
             let Ok(before) = tcp_congestion(stream) else { continue };
-            if !before.starts_with(BBR)
+            if !is_bbr(&before)
                 && let Err(why) = set_tcp_congestion(stream, BBR)
             {
                 tracing::info!("lane {id} stays with {before}: BBR cannot be set ({why})");

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use weir_codec::codec::Codec;
+use weir_model::congestion::is_bbr;
 use weir_model::merge::merged;
 use weir_model::verdict;
 use weir_peer::error::Error;
@@ -278,7 +279,7 @@ fn say_how(job: &Job, report: &Report) -> anyhow::Result<()> {
     }
     for pair in report.controls.windows(2) {
         let [(_, before), (from, now)] = pair else { continue };
-        let why = if now.starts_with("bbr") {
+        let why = if is_bbr(now) {
             format!("for {before} slowed with each segment that the path lost")
         } else {
             format!("for {before} brought less")

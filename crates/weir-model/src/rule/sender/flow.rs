@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::congestion::is_bbr;
 use crate::evidence::{LaneWindow, ThreadWindow, Window};
 use crate::merge::join_thread;
 use crate::path::INITIAL_WINDOW;
@@ -179,7 +180,7 @@ impl<'a> Flow<'a> {
 
     /// Whether the congestion control is driven by a model of the path rather than by loss: BBR of any version.
     pub(crate) fn ignores_loss(&self) -> bool {
-        self.seen.congestion_control.as_deref().is_some_and(|name| name.starts_with("bbr"))
+        self.seen.congestion_control.as_deref().is_some_and(is_bbr)
     }
 
     /// This connection's windows, newest first from the judged one, until `seconds` are covered, with their seconds.
