@@ -26,7 +26,7 @@ test: ## format, lints, all tests; licences where cargo-deny is installed (advis
 	@scripts/need test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
-	cargo test --workspace $(LOCKED)
+	cargo test --workspace --no-fail-fast $(LOCKED)
 	@cat $(TARGET)/truth/sample/matrix.md 2>/dev/null || true
 	@if command -v cargo-deny >/dev/null; then cargo deny check licenses bans sources; \
 	else echo 'cargo-deny: not installed, licences not checked'; fi
