@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Request, Sandbox, Server, WEIR, Weir, Wire};
+use support::{Request, Sandbox, Server, WEIR, Weir, Wire, undisturbed};
 
 /// Held for reading by those that keep the processors busy, for writing by what a busy processor would tell wrong.
 static MACHINE: RwLock<()> = RwLock::new(());
@@ -175,18 +175,21 @@ fn a_server_that_stands_still_is_charged_with_all_it_kept_waiting() {
         }
     });
     let sandbox = Sandbox::new();
-    let of = |more: &[&str]| bench(&sandbox, &["-c", "4"]).args(more).run().succeeds().json();
+    let of = |more: &[&str]| bench(&sandbox, &["-c", "4"]).args(more).run();
     // A whole period, of which it stood still for a part.
-    let closed = of(&["-d", "2s", &server.url("closed")]);
+    let closed = undisturbed(|| of(&["-d", "2s", &server.url("closed")])).succeeds().json();
     let most = closed["http"]["requests_rate"].as_f64().unwrap() / (1.0 - FREEZE / EVERY);
     // Half of what it can take: whoever comes in the freeze waits, and as many after it.
     let rate = (most / 2.0).round();
-    let open = of(&["-d", "4s", "--rate", &rate.to_string(), &server.url("open")]);
+    let open = of(&["-d", "4s", "--rate", &rate.to_string(), &server.url("open")]).succeeds().json();
     let at = |record: &Value, name: &str| record["http"]["latency"][name].as_f64().unwrap();
     let late = known(&log.lock().unwrap(), rate);
     for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
         let (seen, known) = (at(&open, name), late[(late.len() as f64 * quantile) as usize]);
-        assert!((seen - known).abs() < FREEZE / 8.0, "{name}: {seen} instead of {known}: {open}");
+        assert!(
+            (seen - known).abs() < FREEZE / 8.0 + known / 10.0,
+            "{name}: {seen} instead of {known}: {open}"
+        );
     }
     assert!(at(&open, "p99") > FREEZE / 2.0, "{open}");
     // What a closed loop tells of the same server: nothing, at 99 %.

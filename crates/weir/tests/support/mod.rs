@@ -5,6 +5,7 @@
 pub(crate) mod browser;
 mod dice;
 mod expect;
+mod machine;
 pub(crate) mod net;
 mod object;
 mod relay;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 pub(crate) use dice::Dice;
 pub(crate) use expect::{brings, never_brings_another, refuses};
+pub(crate) use machine::undisturbed;
 pub(crate) use object::{Object, pattern};
 pub(crate) use relay::Relay;
 pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir};
