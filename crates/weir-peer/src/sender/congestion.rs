@@ -23,8 +23,10 @@ const MEMORY: usize = 30;
 type Socket = (u32, Option<Arc<TcpStream>>);
 
 /// What the lanes send by.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Congestion {
+    /// The kernel's name of it.
+    bbr_name: &'static str,
     policy: Policy,
     /// The sender's last windows, oldest first.
     seen: Evidence,
@@ -32,6 +34,18 @@ pub(super) struct Congestion {
     bbr: bool,
     /// What those that do went by before.
     before: BTreeMap<u32, String>,
+}
+
+impl Default for Congestion {
+    fn default() -> Congestion {
+        Congestion {
+            bbr_name: BBR,
+            policy: Policy::default(),
+            seen: Evidence::default(),
+            bbr: false,
+            before: BTreeMap::new(),
+        }
+    }
 }
 
 impl Congestion {
@@ -71,7 +85,7 @@ impl Congestion {
             // What cannot be read cannot be put back.
             let Ok(before) = tcp_congestion(stream) else { continue };
             if !is_bbr(&before)
-                && let Err(why) = set_tcp_congestion(stream, BBR)
+                && let Err(why) = set_tcp_congestion(stream, self.bbr_name)
             {
                 tracing::info!("lane {id} stays with {before}: BBR cannot be set ({why})");
                 if self.before.is_empty() {
@@ -92,5 +106,54 @@ impl Congestion {
                 tracing::debug!("lane {id} stays with BBR: {why}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Lanes of this machine, with what keeps them open; by a congestion control that every kernel has.
+    fn lanes(count: u32) -> (Vec<Socket>, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let lane = |id| {
+            let stream = TcpStream::connect(at).unwrap();
+            set_tcp_congestion(&stream, "reno").unwrap();
+            (id, Some(Arc::new(stream)))
+        };
+        ((1..=count).map(lane).collect(), listener)
+    }
+
+    fn by(lanes: &[Socket]) -> Vec<String> {
+        lanes.iter().map(|(_, stream)| tcp_congestion(stream.as_ref().unwrap()).unwrap()).collect()
+    }
+
+    #[test]
+    fn lanes_go_over_and_back_also_one_that_came_later() {
+        let (lanes, _listener) = lanes(3);
+        if set_tcp_congestion(lanes[2].1.as_ref().unwrap(), BBR).is_err() {
+            assert!(std::env::var_os("CI").is_none(), "skipped: this kernel has no BBR (modprobe tcp_bbr)");
+            return eprintln!("skipped: this kernel has no BBR (modprobe tcp_bbr)");
+        }
+        let mut congestion = Congestion { bbr: true, ..Congestion::default() };
+        congestion.go_by_bbr(&lanes[..1]);
+        assert_eq!(by(&lanes), [BBR, "reno", BBR]);
+        // A lane inside ssh has no socket.
+        congestion.go_by_bbr(&[&lanes[..], &[(0, None)]].concat());
+        assert_eq!(by(&lanes), [BBR, BBR, BBR]);
+        // One that broke has no socket any more, and one that went by BBR from the start is left as it was.
+        congestion.go_back(&lanes[1..]);
+        assert_eq!(by(&lanes), [BBR, "reno", BBR]);
+    }
+
+    #[test]
+    fn where_it_cannot_be_had_it_is_asked_for_once() {
+        let (lanes, _listener) = lanes(2);
+        let mut congestion = Congestion { bbr_name: "no-such", bbr: true, ..Congestion::default() };
+        congestion.go_by_bbr(&lanes);
+        assert!(!congestion.bbr && congestion.before.is_empty());
+        assert_eq!(by(&lanes), ["reno", "reno"]);
     }
 }
