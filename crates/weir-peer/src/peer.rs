@@ -74,7 +74,8 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
         let event = events.recv();
         event.iter().for_each(|event| events_to.taken(event));
         match event {
-            Ok(Event::Closed) | Err(_) => break,
+            // After the last word of all the other end waits for nothing but this one's end.
+            Ok(Event::Closed | Event::Finished(_)) | Err(_) => break,
             Ok(Event::Dial(at, lane)) => dial_there(&context, &end, &control, at, lane),
             Ok(event) => {
                 if let Event::Window(_) = event {

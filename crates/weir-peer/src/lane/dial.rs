@@ -46,7 +46,7 @@ fn attempt(
     let until = Instant::now() + patience;
     let stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_write_timeout(Some(patience))?;
-    let mut lane = Lane::new(lane, stream, keyring, role);
+    let mut lane = Lane::new(lane, stream, keyring, role)?;
     lane.stream.write_all(&greeting(lane.id))?;
     lane.say_hello()?;
     lane.hear_hello(until)?;

@@ -105,7 +105,7 @@ impl Gate {
         let mut greeting = [0; 16];
         read_by(&mut stream, &mut greeting, until)?;
         let id = parse_greeting(&greeting)?;
-        let mut lane = Lane::new(id, stream, &self.keyring, self.role);
+        let mut lane = Lane::new(id, stream, &self.keyring, self.role)?;
         lane.before = greeting.len() as u64;
         lane.hear_hello(until)?;
         // Only one who has the keys gets here, so that a stranger cannot use numbers up.

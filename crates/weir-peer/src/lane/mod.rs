@@ -92,16 +92,18 @@ pub fn direction(role: Role) -> (Direction, Direction) {
 
 impl Lane {
     /// A lane before its first words, on which `role` is this end's.
-    fn new(id: u32, stream: TcpStream, keyring: &Keyring, role: Role) -> Lane {
+    fn new(id: u32, stream: TcpStream, keyring: &Keyring, role: Role) -> io::Result<Lane> {
+        // Neither the second of its first words nor the last record of a file is to wait for an acknowledgement (RFC 896).
+        stream.set_nodelay(true)?;
         let (out, back) = direction(role);
-        Lane {
+        Ok(Lane {
             id,
             stream,
             sealer: keyring.sealer(id, out),
             opener: keyring.opener(id, back),
             due: Due::default(),
             before: 0,
-        }
+        })
     }
 
     /// Says who this end is.
@@ -136,8 +138,6 @@ impl Lane {
     fn settle(&self) -> io::Result<()> {
         self.stream.set_read_timeout(None)?;
         self.stream.set_write_timeout(None)?;
-        // The last record of a file must not wait for an acknowledgement.
-        self.stream.set_nodelay(true)?;
         let socket = socket2::SockRef::from(&self.stream);
         socket.set_tcp_user_timeout(Some(GONE))?;
         socket.set_keepalive(true)
