@@ -194,6 +194,8 @@ struct Opened {
     same: bool,
     /// In one network of it.
     near: bool,
+    /// How long the far end took to answer its first message; the path's round trip and what its machine needed.
+    answered: Duration,
     names: Option<std::sync::mpsc::Sender<()>>,
 }
 
@@ -214,6 +216,7 @@ impl<'a> Session<'a> {
         let own = hello::own(&job.version, speeds.join().unwrap_or_default());
         control.send(&Message::Hello(own.clone()));
         let theirs = heard(&mut far, &to)?;
+        let asked = Instant::now();
         let (keyring, cipher) = begin(job, &own, &theirs, &control)?;
         report.cipher = cipher;
         let context = Context { keyring, role: job.role, events: to.clone() };
@@ -234,8 +237,10 @@ impl<'a> Session<'a> {
                 _ => return Err(to.out_of_turn("something before where it listens")),
             }
         };
+        let answered = asked.elapsed();
         let fars = vec![Reached { far, end: end.clone(), events: to }];
-        Ok(Session::new(job, Opened { fars, control, end, events, context, listening, same, near, names }))
+        let opened = Opened { fars, control, end, events, context, listening, same, near, answered, names };
+        Ok(Session::new(job, opened))
     }
 
     /// Between two far ends: each hears the other's hello as if it were the driver's.
@@ -289,16 +294,19 @@ impl<'a> Session<'a> {
             Reached { far: receiver, end: from_receiver, events: to_receiver },
         ];
         let names = list.map(|names| names.tell(sending));
-        Ok(Session::new(
-            job,
-            Opened { fars, control, end, events, context, listening: receiving_at, same, near, names },
-        ))
+        let (listening, answered) = (receiving_at, Duration::ZERO);
+        let opened = Opened { fars, control, end, events, context, listening, same, near, answered, names };
+        Ok(Session::new(job, opened))
     }
 
     /// A session whose ends know each other.
     fn new(job: &'a Job, opened: Opened) -> Session<'a> {
-        let Opened { fars, control, end, events, context, listening, same, near, names } = opened;
-        let count = lanes_at_first(&job.lanes, near && job.options.rate_cap.is_none());
+        let Opened { fars, control, end, events, context, listening, same, near, answered, names } = opened;
+        // Within one host there is no round trip to win by more lanes, but two let a second processor take part.
+        let fixed = near || job.lanes.count.is_some() || job.options.rate_cap.is_some();
+        let tuning = (!fixed).then(|| Tuning::new(answered));
+        let count = lanes_at_first(&job.lanes, near && job.options.rate_cap.is_none())
+            .or(tuning.as_ref().map(Tuning::lanes));
         let maker = LaneMaker::new(
             LaneOptions { count, ..job.lanes.clone() },
             context,
@@ -308,9 +316,6 @@ impl<'a> Session<'a> {
             &job.host,
         );
         let joiner = Joiner::new(job.role, same, job.lanes.count, job.sources.len() as u64);
-        // Within one host there is no round trip to win by more lanes, but two let a second processor take part.
-        let fixed = near || job.lanes.count.is_some() || job.options.rate_cap.is_some();
-        let tuning = (!fixed).then(Tuning::new);
         Session { job, fars, control, end, events, maker, joiner, tuning, names }
     }
 

@@ -17,6 +17,18 @@ const MOST: u32 = 16;
 /// one lane, 0.97 by two, all of it by four.
 const BBR_LANES: u32 = 4;
 
+/// Lanes to begin with over a long path: of four each needs a quarter of the windows that one would, two doublings less of its
+/// slow start, and a loss in it holds up a quarter. A control message is answered as slowly as the path is long, or as a
+/// machine is busy: the lanes' own round trips tell which.
+const LONG_LANES: u32 = BBR_LANES;
+
+/// How long these are left alone: slow start's ten round trips at 150 ms, and as long again for the sender, which may find that the
+/// path loses segments and go over to BBR. More lanes would hide that from it.
+const REST: Duration = Duration::from_secs(3);
+
+/// What the sender needs from the first window that loss holds: a second that has no queue in it, and three such windows.
+const NOTICE: Duration = Duration::from_secs(2);
+
 /// From this round trip on; below it a queue of a millisecond or two bridges what the probing leaves.
 const LONG: Duration = Duration::from_millis(20);
 
@@ -35,19 +47,34 @@ pub(crate) struct Tuning {
     /// Bytes so far on the wire and of the files.
     wire: u64,
     payload: u64,
+    /// The path was taken for a long one, and no lane has told.
+    guessed: bool,
+    /// Until then no trials.
+    rests: Duration,
+    /// The sender has had its time since loss was first seen to hold the lanes.
+    waited: bool,
 }
 
 impl Tuning {
-    /// One that begins with one lane.
-    pub(crate) fn new() -> Tuning {
+    /// One that begins with one lane; with more where a control message was answered so late that the path may be long.
+    pub(crate) fn new(answered: Duration) -> Tuning {
+        let guessed = is_long(Some(answered));
         Tuning {
-            tuner: Tuner::new(1, MOST),
+            tuner: Tuner::new(if guessed { LONG_LANES } else { 1 }, MOST),
             at: Duration::ZERO,
             controls: BTreeMap::new(),
             begun: BTreeSet::new(),
             wire: 0,
             payload: 0,
+            guessed,
+            rests: if guessed { REST } else { Duration::ZERO },
+            waited: !guessed,
         }
+    }
+
+    /// How many lanes it wants now.
+    pub(crate) fn lanes(&self) -> u32 {
+        self.tuner.lanes()
     }
 
     /// Takes in a window of both ends; how many lanes there should be, if not as many as there are.
@@ -72,12 +99,23 @@ impl Tuning {
         // What BBR loses takes nothing of its window, so it tells nothing of what more lanes would bring.
         let by_bbr = self.controls.values().next().is_some_and(|name| is_bbr(name));
         let round_trip = window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max();
+        if round_trip.is_some() && std::mem::take(&mut self.guessed) && !is_long(round_trip) {
+            (self.tuner, self.rests, self.waited) = (Tuner::new(1, MOST), Duration::ZERO, true);
+            return Some(1);
+        }
         let bytes: u64 = window.lanes.iter().map(|lane| lane.received).sum();
         self.wire += bytes;
         self.payload += window.received;
         let left = left.map(|left| self.on_the_wire(left));
         if by_bbr && is_long(round_trip) && is_of_path(limit) {
             return self.by_bbr(lasts(left, bytes, window.span));
+        }
+        if limit == Limit::PathLoss && self.at >= self.rests && !std::mem::replace(&mut self.waited, true) {
+            self.rests = self.at + NOTICE;
+        }
+        if self.at < self.rests {
+            self.tuner.pass();
+            return None;
         }
         let ends = [window.sending.value(), window.receiving.value()];
         let free = |end: &Stages| f64::from(end.cpus) - end.busy.unwrap_or(f64::from(end.cpus));
@@ -163,4 +201,56 @@ fn has_queue(window: &Window) -> bool {
     };
     let ratios: Vec<f64> = window.lanes.iter().filter_map(ratio).collect();
     ratios.iter().filter(|ratio| **ratio > 1.33).count() * 2 > ratios.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_model::evidence::{Reading, TcpWindow};
+
+    fn window(round_trip: Option<Duration>) -> Window {
+        let tcp = TcpWindow { min_rtt: round_trip, ..TcpWindow::default() };
+        let lane = |lane| LaneWindow { lane, tcp: Reading::Value(tcp.clone()), ..LaneWindow::default() };
+        let span = Duration::from_millis(100);
+        Window { span, lanes: (1..=LONG_LANES).map(lane).collect(), ..Window::default() }
+    }
+
+    /// What it says to windows of these round trips.
+    fn said(answered: u64, round_trips: &[Option<u64>]) -> Vec<Option<u32>> {
+        let mut tuning = Tuning::new(Duration::from_millis(answered));
+        let mut observe = |round_trip: &Option<u64>| {
+            let window = window(round_trip.map(Duration::from_millis));
+            tuning.observe(&window, Limit::SenderOrPath, LONG_LANES, None)
+        };
+        round_trips.iter().map(&mut observe).collect()
+    }
+
+    #[test]
+    fn a_path_that_may_be_long_begins_with_four_lanes() {
+        assert_eq!(Tuning::new(Duration::from_millis(3)).lanes(), 1);
+        assert_eq!(Tuning::new(Duration::from_millis(100)).lanes(), LONG_LANES);
+        assert_eq!(said(100, &[None, Some(100), Some(100)]), [None; 3]);
+    }
+
+    #[test]
+    fn a_far_machine_that_was_busy_is_no_long_path() {
+        assert_eq!(said(100, &[None, Some(1), Some(1)]), [None, Some(1), None]);
+        assert_eq!(said(3, &[Some(1)]), [None]);
+    }
+
+    /// When lanes of 100 ms that loss holds at a quarter of a megabyte a window are first to be more.
+    #[test]
+    fn the_sender_has_time_to_go_over_to_bbr_before_lanes_are_tried() {
+        let mut tuning = Tuning::new(Duration::from_millis(100));
+        let mut seen = window(Some(Duration::from_millis(100)));
+        seen.received = 250_000;
+        seen.lanes.iter_mut().for_each(|lane| lane.received = 62_500);
+        let mut observe = |limit| tuning.observe(&seen, limit, LONG_LANES, Some(1 << 30));
+        let mut first = |limit| (1..200).find(|_| observe(limit).is_some());
+        assert_eq!(
+            first(Limit::PathLoss),
+            Some(49 + 3),
+            "rest, notice, and three windows of the tuner's own"
+        );
+    }
 }
