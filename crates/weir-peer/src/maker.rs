@@ -65,7 +65,9 @@ pub struct LaneMaker {
     asked: Option<Instant>,
     /// The first lane of the way that is tried: what is said of those before it does not count.
     since: u32,
+    /// How often lanes broke without a byte between; several that were made before the last time are one loss.
     lost: u32,
+    lost_at: u32,
     /// When lanes are to be made in place of those that broke, and how many.
     due: Option<(Instant, u32)>,
     /// What had been moved when a lane broke last.
@@ -107,6 +109,7 @@ impl LaneMaker {
             asked: None,
             since: 1,
             lost: 0,
+            lost_at: 0,
             due: None,
             moved: 0,
             why: Vec::new(),
@@ -138,7 +141,11 @@ impl LaneMaker {
                 tracing::warn!("lane {id} broke: {why}");
                 self.standing = self.standing.saturating_sub(1);
                 let moved = self.end.totals().bytes;
-                self.lost = if moved > self.moved { 1 } else { self.lost + 1 };
+                if moved > self.moved {
+                    (self.lost, self.lost_at) = (1, self.next_id);
+                } else if id >= self.lost_at {
+                    (self.lost, self.lost_at) = (self.lost + 1, self.next_id);
+                }
                 self.moved = moved;
                 if self.lost > HOPELESS {
                     return Err(self.no_lane(format!("lanes break again and again: {why}")));

@@ -26,7 +26,10 @@ const LONG_LANES: u32 = BBR_LANES;
 /// path loses segments and go over to BBR. More lanes would hide that from it.
 const REST: Duration = Duration::from_secs(3);
 
-/// What the sender needs from the first window that loss holds: a second that has no queue in it, and three such windows.
+/// By then each of them stands or is given up ([`crate::maker::PATIENCE`]): only lanes that stand can be let go.
+const JOINED: Duration = Duration::from_secs(2);
+
+/// What the sender needs from the first window after that which loss holds: a second that has no queue in it, and three such windows.
 const NOTICE: Duration = Duration::from_secs(2);
 
 /// From this round trip on; below it a queue of a millisecond or two bridges what the probing leaves.
@@ -99,9 +102,14 @@ impl Tuning {
         // What BBR loses takes nothing of its window, so it tells nothing of what more lanes would bring.
         let by_bbr = self.controls.values().next().is_some_and(|name| is_bbr(name));
         let round_trip = window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max();
-        if round_trip.is_some() && std::mem::take(&mut self.guessed) && !is_long(round_trip) {
-            (self.tuner, self.rests, self.waited) = (Tuner::new(1, MOST), Duration::ZERO, true);
-            return Some(1);
+        if self.guessed && round_trip.is_some() && (lanes >= LONG_LANES || self.at >= JOINED) {
+            self.guessed = false;
+            if !is_long(round_trip) {
+                (self.tuner, self.rests, self.waited) = (Tuner::new(1, MOST), Duration::ZERO, true);
+                return Some(1);
+            }
+            // Some may not be had.
+            self.tuner.settle_on(lanes);
         }
         let bytes: u64 = window.lanes.iter().map(|lane| lane.received).sum();
         self.wire += bytes;
@@ -113,7 +121,7 @@ impl Tuning {
         if limit == Limit::PathLoss && self.at >= self.rests && !std::mem::replace(&mut self.waited, true) {
             self.rests = self.at + NOTICE;
         }
-        if self.at < self.rests {
+        if self.at < self.rests && !matches!(limit, Limit::ReceiveWindow | Limit::RateLimit) {
             self.tuner.pass();
             return None;
         }
@@ -176,7 +184,7 @@ fn controls(window: &Window) -> BTreeMap<u32, String> {
     lanes.filter_map(|lane| Some((lane.lane, lane.sender.value()?.congestion_control.clone()?))).collect()
 }
 
-fn is_long(round_trip: Option<Duration>) -> bool {
+pub(crate) fn is_long(round_trip: Option<Duration>) -> bool {
     round_trip.is_some_and(|round_trip| round_trip >= LONG)
 }
 
@@ -236,6 +244,11 @@ mod tests {
     fn a_far_machine_that_was_busy_is_no_long_path() {
         assert_eq!(said(100, &[None, Some(1), Some(1)]), [None, Some(1), None]);
         assert_eq!(said(3, &[Some(1)]), [None]);
+        // Not before all stand, or are given up: those that are being made cannot be let go.
+        let mut tuning = Tuning::new(Duration::from_millis(100));
+        let seen = window(Some(Duration::from_millis(1)));
+        let mut observe = || tuning.observe(&seen, Limit::SenderOrPath, 3, None);
+        assert_eq!((1..100).find(|_| observe() == Some(1)), Some(20));
     }
 
     /// When lanes of 100 ms that loss holds at a quarter of a megabyte a window are first to be more.

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use weir_observe::tcp_info;
@@ -27,7 +28,8 @@ pub(super) struct Health {
 impl Sender {
     /// Gives up lanes whose connection has ended, once in a while.
     pub(super) fn look_after_lanes(&self, health: &mut Health, now: Instant) {
-        if health.last.is_some_and(|last| now - last < LOOK) {
+        // Once all is sent and settled the far end may be gone before its last word is here.
+        if health.last.is_some_and(|last| now - last < LOOK) || self.asked.load(Relaxed) {
             return;
         }
         health.last = Some(now);

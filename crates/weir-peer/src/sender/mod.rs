@@ -23,14 +23,16 @@ mod worker;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender as Outbox;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_model::evidence::Reading;
+use weir_observe::tcp_info;
 use weir_observe::thread::current_tid;
 use weir_transfer::limiter::Limiter;
 use weir_transfer::stage_clock::StageClock;
@@ -48,6 +50,7 @@ use crate::list::Names;
 use crate::secure::Keyring;
 use crate::speeds::Speeds;
 use crate::subtrees::Digest;
+use crate::tuning;
 use crate::watch::{LOOK, Watch, Worker};
 use crate::wire::message::{
     Answer, Failure, FailureKind, Found, Message, Offered, Options, Problem, Role, Totals,
@@ -76,8 +79,9 @@ const MOST_WORKERS: u32 = 17;
 /// each takes some nine mebibytes, and all that a copy may take is 128.
 const MOST_FOR_LANES: u32 = 12;
 
-/// Bytes that a lane's socket may hold unsent before its worker waits (TCP_NOTSENT_LOWAT): the kernel's own 4 MiB take a slow lane
-/// a second when the others have nothing left to send. This lasts 4 ms at 1 Gbit/s, longer than a worker takes to wake.
+/// Bytes that the socket of a lane over a long path may hold unsent before its worker waits (TCP_NOTSENT_LOWAT): the kernel's own
+/// 4 MiB take a slow lane a second when the others have nothing left to send. The worker is woken at half of it, 2 ms at 1 Gbit/s, and
+/// needs a third of one to seal its next block.
 const UNSENT: u32 = 512 << 10;
 
 /// The sender's end of a session.
@@ -257,8 +261,9 @@ impl Sender {
         let (lane, stream) = lane.into_sender();
         if is_local(&stream) {
             self.packer.set_near();
-        } else {
-            // Without it a lane is a little later done than others.
+        }
+        if tuning::is_long(round_trip(&stream)) {
+            // Without it a lane is a little later done than the others.
             let _ = socket2::SockRef::from(&*stream).set_tcp_notsent_lowat(UNSENT);
         }
         self.lanes.add(lane, Some(stream));
@@ -597,6 +602,11 @@ fn is_local(stream: &TcpStream) -> bool {
         (Ok(own), Ok(far)) => own.ip().to_canonical() == far.ip().to_canonical(),
         _ => false,
     }
+}
+
+/// The shortest that a connection has seen; its handshake's at first.
+fn round_trip(stream: &TcpStream) -> Option<Duration> {
+    tcp_info::read(stream.as_fd()).ok()?.min_rtt
 }
 
 /// A thread of this end.

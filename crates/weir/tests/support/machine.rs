@@ -40,6 +40,6 @@ impl Ticks {
     }
 
     fn share_since(&self, before: &Ticks) -> f64 {
-        (self.taken - before.taken) as f64 / (self.all - before.all).max(1) as f64
+        self.taken.saturating_sub(before.taken) as f64 / self.all.saturating_sub(before.all).max(1) as f64
     }
 }
