@@ -235,30 +235,17 @@ fn a_port_that_closes_meanwhile_is_told_from_one_that_was_closed() {
 #[test]
 fn an_interrupt_gives_what_there_is() {
     let sandbox = Sandbox::new();
-    let weir =
-        host(&sandbox, patient(), &["--only", "availability,connections", "--tries", "1000", "--json"]);
+    let (came, comes) = std::sync::mpsc::channel();
+    let address = listen(move |stream| drop(came.send(stream)));
+    let weir = host(&sandbox, address, &["--only", "availability,connections", "--tries", "1000", "--json"]);
     let running = weir.spawn();
-    // Once it has begun to wait between two connects, a signal is a user's interrupt.
-    wait_until_it_handles(&running);
+    // The first part has begun once it connects, and its thousand tries outlast a signal.
+    let _held = comes.recv_timeout(support::PATIENCE).expect("no try within the patience");
     running.signal(Signal::INT);
     let run = running.wait();
     let record = run.exits(130).json();
     assert_eq!(record["outcome"], "partial");
     assert_eq!(record["host"]["left_out"], serde_json::json!(["connections"]));
-}
-
-/// SIGINT is caught, by the kernel's word.
-fn wait_until_it_handles(running: &support::Running) {
-    let caught = |status: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 2 != 0)
-    };
-    let path = format!("/proc/{}/status", running.id());
-    let start = std::time::Instant::now();
-    while !caught(&fs::read_to_string(&path).unwrap_or_default()) {
-        assert!(start.elapsed() < support::PATIENCE, "it never handles SIGINT");
-        std::thread::yield_now();
-    }
 }
 
 #[test]
