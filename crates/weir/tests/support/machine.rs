@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use weir_observe::cpu::{CpuReader, CpuTicks};
+
 /// The most that the host may take of all processors' time. What it takes comes in turns of some milliseconds: at a twentieth a
 /// second still has most of its hundredths to itself.
 const TAKEN: f64 = 0.05;
@@ -14,9 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(45);
 pub(crate) fn undisturbed<T>(mut measure: impl FnMut() -> T) -> T {
     let start = Instant::now();
     loop {
-        let before = Ticks::now();
+        let before = ticks();
         let measured = measure();
-        let taken = Ticks::now().share_since(&before);
+        let taken = taken_since(&before);
         if taken < TAKEN || start.elapsed() > PATIENCE {
             return measured;
         }
@@ -24,22 +26,14 @@ pub(crate) fn undisturbed<T>(mut measure: impl FnMut() -> T) -> T {
     }
 }
 
-/// Of all processors since the start, in hundredths of a second.
-struct Ticks {
-    taken: u64,
-    all: u64,
+/// Of all processors since the start.
+fn ticks() -> Vec<CpuTicks> {
+    CpuReader::open().expect("/proc is mounted").read().expect("/proc/stat can be read")
 }
 
-impl Ticks {
-    /// From `/proc/stat` (fs/proc/stat.c): user nice system idle iowait irq softirq steal; what follows is part of user.
-    fn now() -> Ticks {
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let line = text.lines().next().unwrap_or_default();
-        let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).flat_map(str::parse).collect();
-        Ticks { taken: ticks.get(7).copied().unwrap_or(0), all: ticks.iter().sum() }
-    }
-
-    fn share_since(&self, before: &Ticks) -> f64 {
-        self.taken.saturating_sub(before.taken) as f64 / self.all.saturating_sub(before.all).max(1) as f64
-    }
+fn taken_since(before: &[CpuTicks]) -> f64 {
+    let now = ticks();
+    let sum = |ticks: &[CpuTicks], of: fn(&CpuTicks) -> u64| ticks.iter().map(of).sum::<u64>();
+    let passed = |of| sum(&now, of).saturating_sub(sum(before, of)) as f64;
+    passed(|ticks| ticks.steal) / passed(|ticks| ticks.total).max(1.0)
 }
