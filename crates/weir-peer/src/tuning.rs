@@ -50,28 +50,43 @@ pub(crate) struct Tuning {
     /// Bytes so far on the wire and of the files.
     wire: u64,
     payload: u64,
-    /// The path was taken for a long one, and no lane has told.
-    guessed: bool,
+    /// Of a copy that began as over a long path.
+    long: Option<LongStart>,
+}
+
+/// What is special about a copy that began with [`LONG_LANES`].
+#[derive(Debug)]
+struct LongStart {
+    /// The lanes' own round trips have said that the path is long.
+    confirmed: bool,
     /// Until then no trials.
     rests: Duration,
     /// The sender has had its time since loss was first seen to hold the lanes.
     waited: bool,
 }
 
+impl LongStart {
+    /// Whether a window at `at`, held by `limit`, is one in which no more lanes are tried.
+    fn rests(&mut self, at: Duration, limit: Limit) -> bool {
+        if limit == Limit::PathLoss && at >= self.rests && !std::mem::replace(&mut self.waited, true) {
+            self.rests = at + NOTICE;
+        }
+        at < self.rests && !matches!(limit, Limit::ReceiveWindow | Limit::RateLimit)
+    }
+}
+
 impl Tuning {
     /// One that begins with one lane; with more where a control message was answered so late that the path may be long.
     pub(crate) fn new(answered: Duration) -> Tuning {
-        let guessed = is_long(Some(answered));
+        let long = is_long(Some(answered));
         Tuning {
-            tuner: Tuner::new(if guessed { LONG_LANES } else { 1 }, MOST),
+            tuner: Tuner::new(if long { LONG_LANES } else { 1 }, MOST),
             at: Duration::ZERO,
             controls: BTreeMap::new(),
             begun: BTreeSet::new(),
             wire: 0,
             payload: 0,
-            guessed,
-            rests: if guessed { REST } else { Duration::ZERO },
-            waited: !guessed,
+            long: long.then_some(LongStart { confirmed: false, rests: REST, waited: false }),
         }
     }
 
@@ -102,12 +117,15 @@ impl Tuning {
         // What BBR loses takes nothing of its window, so it tells nothing of what more lanes would bring.
         let by_bbr = self.controls.values().next().is_some_and(|name| is_bbr(name));
         let round_trip = window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max();
-        if self.guessed && round_trip.is_some() && (lanes >= LONG_LANES || self.at >= JOINED) {
-            self.guessed = false;
+        if let Some(long) = self.long.as_mut().filter(|long| !long.confirmed)
+            && round_trip.is_some()
+            && (lanes >= LONG_LANES || self.at >= JOINED)
+        {
             if !is_long(round_trip) {
-                (self.tuner, self.rests, self.waited) = (Tuner::new(1, MOST), Duration::ZERO, true);
+                (self.tuner, self.long) = (Tuner::new(1, MOST), None);
                 return Some(1);
             }
+            long.confirmed = true;
             // Some may not be had.
             self.tuner.settle_on(lanes);
         }
@@ -118,10 +136,7 @@ impl Tuning {
         if by_bbr && is_long(round_trip) && is_of_path(limit) {
             return self.by_bbr(lasts(left, bytes, window.span));
         }
-        if limit == Limit::PathLoss && self.at >= self.rests && !std::mem::replace(&mut self.waited, true) {
-            self.rests = self.at + NOTICE;
-        }
-        if self.at < self.rests && !matches!(limit, Limit::ReceiveWindow | Limit::RateLimit) {
+        if self.long.as_mut().is_some_and(|long| long.rests(self.at, limit)) {
             self.tuner.pass();
             return None;
         }
