@@ -8,6 +8,7 @@
 
 mod batch;
 mod congestion;
+mod files;
 mod gate;
 mod health;
 pub(crate) mod lanes;
@@ -20,7 +21,7 @@ mod twice;
 mod unpacking;
 mod worker;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -36,9 +37,8 @@ use weir_observe::tcp_info;
 use weir_observe::thread::current_tid;
 use weir_transfer::limiter::Limiter;
 use weir_transfer::stage_clock::StageClock;
-use weir_tree::delta::Signature;
 use weir_tree::walk::Root;
-use weir_tree::{Entry, Name, Source};
+use weir_tree::{Entry, Name};
 use weir_units::Rate;
 
 use crate::control::Control;
@@ -49,28 +49,22 @@ use crate::lane::{Lane, LaneSender};
 use crate::list::Names;
 use crate::secure::Keyring;
 use crate::speeds::Speeds;
-use crate::subtrees::Digest;
 use crate::tuning;
 use crate::watch::{LOOK, Watch, Worker};
-use crate::wire::message::{
-    Answer, Failure, FailureKind, Found, Message, Offered, Options, Problem, Role, Totals,
-};
+use crate::wire::message::{Failure, Found, Message, Options, Problem, Role, Totals};
 pub(crate) use producer::digest_of_file;
 
 use congestion::Congestion;
+use files::Files;
 use gate::Gate;
 use health::Health;
 use lanes::Lanes;
 use packer::Packer;
-use queue::{Item, Job, Queue};
+use queue::{Job, Queue};
 use silence::Silence;
-use source::SourceFile;
 
 /// A file of at most this many bytes travels in a batch, without an offer and an answer of its own.
 pub(crate) const SMALL: u64 = 256 << 10;
-
-/// Signatures that are being received: of one file at most 16 MiB.
-const MAX_SIGNATURES: usize = 16 << 20;
 
 /// One for each processor and one that sends: more could only wait. Each holds two blocks and its codec's tables.
 const MOST_WORKERS: u32 = 17;
@@ -119,29 +113,6 @@ pub struct Sender {
     /// All was sent, as far as this end can know, and the other is asked to finish.
     asked: AtomicBool,
     over: AtomicBool,
-}
-
-/// Files that the other end knows by number.
-#[derive(Debug, Default)]
-struct Files {
-    offered: HashMap<u64, Waiting>,
-    under_way: HashMap<u64, Arc<SourceFile>>,
-    /// Pieces so far.
-    signatures: HashMap<u64, Vec<u8>>,
-    /// Those of them that travel in blocks, if the other end wants them.
-    large: usize,
-    next_id: u64,
-}
-
-/// A file whose answer has not come.
-#[derive(Debug)]
-struct Waiting {
-    /// Its place in the order of the walk.
-    number: u64,
-    entry: Entry,
-    source: Source,
-    /// How often it was begun.
-    attempt: u8,
 }
 
 /// What went through a codec at a level.
@@ -423,127 +394,6 @@ impl Sender {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what the receiver wants. Returns the entry's number where that is nothing.
-    fn answered(&self, id: u64, answer: Answer) -> Result<Option<u64>, Error> {
-        let waiting = self.files().offered.remove(&id);
-        let Some(waiting) = waiting else {
-            return Err(self.events.out_of_turn("an answer to no offer"));
-        };
-        match answer {
-            Answer::All if waiting.entry.size() <= SMALL => {
-                let Waiting { number, entry, source, .. } = waiting;
-                self.queue.push_item(Item { number, entry, source: Some(source), last: false, keep: None });
-            }
-            Answer::All => self.send_file(id, waiting, &[], None),
-            Answer::Rest(nodes) => self.send_file(id, waiting, &nodes, None),
-            Answer::Differing => {
-                let signature = self.files().signatures.remove(&id).unwrap_or_default();
-                // One that cannot be read is as good as none.
-                let signature = postcard::from_bytes::<Signature>(&signature).ok();
-                self.send_file(id, waiting, &[], signature);
-            }
-            Answer::Nothing => {
-                self.counts.unchanged.fetch_add(1, Relaxed);
-                self.found.fetch_sub(waiting.entry.size(), Relaxed);
-                self.count_file(&waiting.entry);
-                self.free(&waiting.entry);
-                return Ok(Some(waiting.number));
-            }
-            Answer::Refused(failure) => {
-                self.free(&waiting.entry);
-                self.problem(waiting.entry.name, failure);
-                return Ok(Some(waiting.number));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The next piece of a signature: of a file that was offered, within bounds.
-    fn take_signature(&self, id: u64, piece: &[u8]) -> Result<(), Error> {
-        let mut files = self.files();
-        let others: usize = files.signatures.values().map(Vec::len).sum();
-        if !files.offered.contains_key(&id) || others + piece.len() > MAX_SIGNATURES {
-            return Err(self.events.out_of_turn("a signature of no file"));
-        }
-        files.signatures.entry(id).or_default().extend_from_slice(piece);
-        Ok(())
-    }
-
-    /// All blocks of a file but those that the other end has.
-    fn send_file(&self, id: u64, offered: Waiting, there: &[(u8, u64, Digest)], old: Option<Signature>) {
-        let file = Arc::new(SourceFile::new(id, offered, old));
-        if !file.adopt(there) {
-            // The other end's word on its own journal makes no sense: it will not accept the digest either.
-            tracing::debug!("{}: subtrees that cannot be", file.entry.name);
-        }
-        self.files().under_way.insert(id, Arc::clone(&file));
-        let runs = file.missing();
-        let left: u64 =
-            runs.iter().map(|run| file.extent(run.end - 1).end - file.extent(run.start).start).sum();
-        self.counts.kept.fetch_add(file.entry.size() - left, Relaxed);
-        match file.root() {
-            Some(root) => self.end_well(&file, root),
-            None => self.queue.push_file(file, runs),
-        }
-    }
-
-    /// All of a file is read.
-    fn end_well(&self, file: &Arc<SourceFile>, root: Digest) {
-        if !file.end() {
-            self.control.send(&Message::End(file.id, Ok(root)));
-        }
-    }
-
-    /// A file cannot be sent to its end.
-    fn give_up(&self, file: &Arc<SourceFile>, failure: Failure) {
-        if file.end() {
-            return;
-        }
-        self.control.send(&Message::End(file.id, Err(failure.clone())));
-        self.files().under_way.remove(&file.id);
-        match file.again().filter(|_| failure.kind == FailureKind::Changed) {
-            Some(next) => {
-                if next.entry.size() <= SMALL {
-                    self.free(&file.entry);
-                }
-                let id = self.next_id();
-                let offer = Offered { id, entry: next.entry.clone(), digest: None };
-                self.files().offered.insert(id, next);
-                self.control.send(&Message::Offer(vec![offer]));
-            }
-            None => {
-                self.free(&file.entry);
-                self.unread(file.entry.name.clone(), failure);
-                self.queue.settle(&[file.number]);
-            }
-        }
-    }
-
-    /// A file that was offered is done with.
-    fn free(&self, entry: &Entry) {
-        if entry.size() > SMALL {
-            self.files().large -= 1;
-            self.freed.notify_all();
-        }
-    }
-
-    fn stored(&self, id: u64, outcome: Result<Digest, Failure>) {
-        let Some(file) = self.files().under_way.remove(&id) else { return };
-        file.end();
-        self.free(&file.entry);
-        let outcome = outcome.and_then(|stored| {
-            let other =
-                format!("{} was stored as another file: the digests differ; copy it again", file.entry.name);
-            let same = file.root() == Some(stored);
-            if same { Ok(()) } else { Err(Failure::new(FailureKind::Verification, other)) }
-        });
-        match outcome {
-            Ok(()) => self.count_file(&file.entry),
-            Err(failure) => self.problem(file.entry.name.clone(), failure),
-        }
-        self.queue.settle(&[file.number]);
-    }
-
     fn landed(&self, lane: u32, through: u64) {
         for job in self.queue.landed(lane, through) {
             let bytes = match &job {
@@ -583,16 +433,6 @@ impl Sender {
     /// A path that could not be sent: here and there.
     fn problem(&self, name: Name, failure: Failure) {
         self.events.problem(Problem { name, failure, harmless: false });
-    }
-
-    fn next_id(&self) -> u64 {
-        let mut files = self.files();
-        files.next_id += 1;
-        files.next_id
-    }
-
-    fn files(&self) -> std::sync::MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

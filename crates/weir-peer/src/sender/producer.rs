@@ -11,9 +11,10 @@ use std::time::Duration;
 use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
 
+use super::files::Waiting;
 use super::queue::Item;
 use super::twice::Twice;
-use super::{SMALL, Sender, Waiting};
+use super::{SMALL, Sender};
 use crate::descriptors;
 use crate::subtrees::Digest;
 use crate::wire::batch::Keep;

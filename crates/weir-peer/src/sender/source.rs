@@ -11,7 +11,7 @@ use weir_tree::delta::{self, Recipe, Signature};
 use weir_tree::entry::Time;
 use weir_tree::{Entry, Kind, Source, source};
 
-use super::Waiting;
+use super::files::Waiting;
 use crate::subtrees::{Digest, Subtrees, extent};
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
