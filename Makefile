@@ -26,6 +26,9 @@ test: ## format, lints, all tests; licences where cargo-deny is installed (advis
 	@scripts/need test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	@# The fuzz targets are a workspace of their own: whoever changes a parser must hear of its target here.
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	cargo clippy --manifest-path fuzz/Cargo.toml --target-dir $(TARGET) $(LOCKED) -- -D warnings
 	cargo test --workspace --no-fail-fast $(LOCKED)
 	@cat $(TARGET)/truth/sample/matrix.md 2>/dev/null || true
 	@if command -v cargo-deny >/dev/null; then cargo deny check licenses bans sources; \

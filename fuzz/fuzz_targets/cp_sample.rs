@@ -8,8 +8,8 @@ use weir_peer::wire::message::Role;
 fuzz_target!(|text: &str| {
     for role in [Role::Sender, Role::Receiver] {
         let mut joiner = Joiner::new(role, false, None, 1);
-        for sample in text.split('\n') {
-            joiner.far(sample, 4);
+        for (sample, far) in text.split('\n').zip([Role::Sender, Role::Receiver].into_iter().cycle()) {
+            joiner.far(far, sample, 4);
         }
         let evidence = joiner.into_evidence(&[]);
         let verdict = weir_model::verdict::explain(&evidence);

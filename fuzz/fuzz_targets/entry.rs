@@ -25,5 +25,8 @@ fn stays(name: &Name) {
     let bytes = name.as_bytes();
     assert!(bytes.len() < 4096 && !bytes.starts_with(b"/") && !bytes.contains(&0));
     assert!(name.components().all(|part| part != b".." && part != b"." && part.len() <= 255));
-    assert_eq!(name.components().count(), bytes.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).count());
+    assert_eq!(
+        name.components().count(),
+        bytes.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).count()
+    );
 }

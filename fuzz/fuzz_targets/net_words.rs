@@ -32,7 +32,8 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(Head::parse(wide, bytes).is_some(), bytes.len() >= Head::length(wide));
     }
     let _ = (datagram::is_hello(bytes), datagram::is_welcome(bytes));
-    if let Some(cookie) = bytes.get(..Cookie::LENGTH).and_then(|bytes| Cookie::parse(bytes.try_into().ok()?)) {
+    if let Some(cookie) = bytes.get(..Cookie::LENGTH).and_then(|bytes| Cookie::parse(bytes.try_into().ok()?))
+    {
         assert_eq!(cookie.to_string().len(), Cookie::LENGTH - 1);
     }
     for byte in bytes.iter().take(1) {

@@ -18,6 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = (process::parse(text), process::parse_descriptor(text), cgroup::parse(text));
         let _ = (nic::softnet::parse(text), process::parse_written(text));
-        let _ = (cgroup::parse_membership(text), waiting::parse_call(text), waiting::parse_state(text));
+        let _ =
+            (cgroup::parse_membership(text, "memory"), waiting::parse_call(text), waiting::parse_state(text));
     }
 });
