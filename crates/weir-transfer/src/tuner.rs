@@ -415,7 +415,7 @@ impl Tuner {
     fn refused(&mut self, seen: &Observation) -> Advice {
         self.ceiling = (self.lanes / 2).max(1);
         self.wait(seen.now, 10);
-        self.go_back(self.ceiling, "the server refused more connections".to_owned())
+        self.go_back(self.ceiling, "the far end refused more connections".to_owned())
     }
 
     /// Goes on steadily with `lanes`.

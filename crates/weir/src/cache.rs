@@ -5,15 +5,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// weir's, as the XDG Base Directory Specification has it; `None` for whoever has no home.
+use crate::base_folder;
+
+/// weir's; `None` for whoever has no home.
 pub fn folder() -> Option<PathBuf> {
-    let own = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || {
-        std::env::var_os("HOME")
-            .filter(|home| !home.is_empty())
-            .map(|home| PathBuf::from(home).join(".cache"))
-    };
-    own.or_else(home).map(|folder| folder.join("weir"))
+    base_folder::cache(|name| std::env::var_os(name))
 }
 
 /// Keeps `text` as this file of it. Whoever reads meanwhile has the old or the new one, never a part.

@@ -1,6 +1,7 @@
 //! weir: moves bulk data and names the stage that limits it.
 
 mod args;
+mod base_folder;
 mod cache;
 mod calibration;
 mod cmd;

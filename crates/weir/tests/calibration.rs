@@ -301,6 +301,37 @@ fn a_download_knows_what_its_disk_took_alone() {
     );
 }
 
+/// Sends itself a second and a half of bytes and writes them to a file.
+const KEEPER: &str = "import socket,sys,threading,time
+listener = socket.create_server(('127.0.0.1', 0))
+near = socket.create_connection(listener.getsockname())
+far = listener.accept()[0]
+def keep():
+    with open(sys.argv[1], 'wb') as out:
+        for piece in iter(lambda: far.recv(65536), b''):
+            out.write(piece)
+            out.flush()
+threading.Thread(target=keep).start()
+end = time.time() + 1.5
+while time.time() < end:
+    near.sendall(b'x' * 50000)
+    time.sleep(0.02)
+near.close()";
+
+#[test]
+fn a_program_that_writes_is_judged_by_what_its_disk_took_alone() {
+    let sandbox = calibrated();
+    let Some(device) = device(&sandbox) else { return };
+    if std::process::Command::new("python3").arg("-V").output().is_err() {
+        return skip("no python3");
+    }
+    weir(&sandbox, &["why", "--json", "--evidence", "evidence", "--", "python3", "-c", KEEPER, "kept"])
+        .succeeds();
+    let facts = facts(&sandbox);
+    assert_eq!(facts["disk"], device, "{facts}");
+    assert_eq!(facts["disk_alone"], json!({ "write": 2.5e8, "read": 1.2e8, "date": "2026-11-22" }));
+}
+
 #[test]
 fn memory_has_the_disks_beside_it() {
     let sandbox = Sandbox::new();

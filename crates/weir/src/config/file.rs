@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use weir_report::escape::escape;
 
+use crate::base_folder;
 use crate::voice::Usage;
 
 /// Every flag of every command, explained, is not a quarter of this.
@@ -43,8 +44,8 @@ pub fn find(variable: impl Fn(&str) -> Option<OsString>) -> anyhow::Result<Optio
     let (path, named) = match variable(VARIABLE) {
         Some(path) if path.is_empty() => return Ok(None),
         Some(path) => (PathBuf::from(path), true),
-        None => match usual_place(variable) {
-            Some(path) => (path, false),
+        None => match base_folder::config(variable) {
+            Some(folder) => (folder.join("config.toml"), false),
             None => return Ok(None),
         },
     };
@@ -57,13 +58,6 @@ pub fn find(variable: impl Fn(&str) -> Option<OsString>) -> anyhow::Result<Optio
             Err(Usage(text).into())
         }
     }
-}
-
-/// As the XDG Base Directory Specification has it; relative paths are none, there as here: they would mean another file in each folder.
-fn usual_place(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
-    Some(folder.join("weir/config.toml"))
 }
 
 /// Not there, or behind a folder that this user may not enter: then it is another user's.
@@ -100,24 +94,4 @@ fn read(path: &Path) -> io::Result<ConfigFile> {
 
 fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_usual_place_is_absolute_or_none() {
-        let place = |variables: &'static [(&str, &str)]| {
-            let find = |wanted: &str| variables.iter().find(|(name, _)| *name == wanted);
-            usual_place(|name| find(name).map(|(_, value)| value.into()))
-        };
-        let at = |path: &str| Some(PathBuf::from(path));
-        assert_eq!(place(&[("HOME", "/h")]), at("/h/.config/weir/config.toml"));
-        assert_eq!(place(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "/x")]), at("/x/weir/config.toml"));
-        assert_eq!(place(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "x")]), at("/h/.config/weir/config.toml"));
-        assert_eq!(place(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "")]), at("/h/.config/weir/config.toml"));
-        assert_eq!(place(&[("HOME", "h")]), None);
-        assert_eq!(place(&[]), None);
-    }
 }
