@@ -86,6 +86,10 @@ const NARROW: f64 = 0.3;
 /// Of one machine's processors, the share that is busy where moving bytes within it is what they do.
 const MOVING: f64 = 0.75;
 
+/// Reports in a row without that, while blocks wait, that make a slow link within a machine: half a second, since where files are
+/// listed, opened and made a single window may be idle.
+const IDLE_REPORTS: u32 = 5;
+
 /// Seconds from which on a block is a good part of the time between two reports.
 const SLOW: f64 = 0.02;
 
@@ -181,6 +185,8 @@ pub struct Chooser {
     slow_until: Duration,
     /// The lanes do not leave this machine.
     near: bool,
+    /// Reports in a row by which its processors are not what holds them.
+    idled: u32,
 }
 
 /// The way from a quick choice to a slow one. Were all workers to begin slow blocks at once, the lanes would run dry before the
@@ -245,6 +251,7 @@ impl Chooser {
             ramped: 0.0,
             slow_until: Duration::ZERO,
             near: false,
+            idled: 0,
         }
     }
 
@@ -284,8 +291,7 @@ impl Chooser {
     pub fn link(&mut self, link: &Link) {
         self.account(link);
         let Some(seen) = self.link.see(link, self.offered()) else { return };
-        let busy = link.busy.is_some_and(|busy| busy >= MOVING * self.cores);
-        if self.near && busy && self.is_plain() {
+        if self.near && self.is_plain() && !self.idles(link) {
             return;
         }
         let ratio = self.mix_ratio(self.mix);
@@ -354,6 +360,15 @@ impl Chooser {
     /// Nothing is compressed, probes apart.
     fn is_plain(&self) -> bool {
         self.ramp.is_none() && self.mix.first == self.estimates.none() && self.mix.share <= 0.0
+    }
+
+    /// Whether lanes within this machine are held by something else than its processors; that they are not is not known where no
+    /// processor could be read.
+    fn idles(&mut self, link: &Link) -> bool {
+        let Some(busy) = link.busy else { return true };
+        let idle = link.backlog && busy < MOVING * self.cores;
+        self.idled = if idle { self.idled + 1 } else { 0 };
+        self.idled >= IDLE_REPORTS
     }
 
     /// What the machine does beside compressing, per byte of payload.
