@@ -209,6 +209,10 @@ struct Sending {
     unsent: u64,
 }
 
+/// Sequence numbers have 32 bits (RFC 9293, section 3.4). What claims more is no socket's state, and must not overflow what is
+/// reckoned with it.
+const MOST_OUTSTANDING: u64 = u32::MAX as u64;
+
 impl Sending {
     fn of(socket: &TcpSocket) -> Sending {
         let info = &socket.info;
@@ -217,13 +221,12 @@ impl Sending {
         let unsent = u64::from(info.notsent_bytes.unwrap_or_default());
         // In bytes exactly, but the two numbers are not of one instant; in segments at most, since segments may be
         // short: a hundred bytes over loopback count as one of 64 KB.
-        let outstanding = match info.notsent_bytes {
-            Some(_) => u64::from(socket.send_queue).saturating_sub(unsent).min(u64::from(unacked) * segment),
-            None => u64::from(unacked) * segment,
-        };
+        let queued = info.notsent_bytes.map(|_| u64::from(socket.send_queue).saturating_sub(unsent));
+        let outstanding =
+            (u64::from(unacked) * segment).min(queued.unwrap_or(MOST_OUTSTANDING)).min(MOST_OUTSTANDING);
         let gone = info.sacked.unwrap_or_default().saturating_add(info.lost.unwrap_or_default());
         let packets = unacked.saturating_sub(gone).saturating_add(info.retrans.unwrap_or_default());
-        let in_flight = outstanding * u64::from(packets) / u64::from(unacked.max(1));
+        let in_flight = (outstanding * u64::from(packets) / u64::from(unacked.max(1))).min(MOST_OUTSTANDING);
         Sending { segment, outstanding, in_flight, packets, unsent }
     }
 
