@@ -314,8 +314,12 @@ fn for_sender_or_path(held: &Held<'_>) -> Vec<Advice> {
     if let Some(trial) = rate_limit::scaled(&held.evidence.trials) {
         let each = trial.rate_after / f64::from(trial.lanes_after);
         let lanes = trial.lanes_after.saturating_mul(2);
-        let action = format!("use more connections (-c {lanes}): each carried {} so far", rate(each));
-        advice.push(Advice::new(action, Some(each * f64::from(lanes))));
+        // More may have followed the trial without one of their own, as where they then met the user's limit.
+        let most = held.evidence.windows.iter().map(|window| window.lanes.len()).max();
+        if most.is_none_or(|most| most < lanes as usize) {
+            let action = format!("use more connections (-c {lanes}): each carried {} so far", rate(each));
+            advice.push(Advice::new(action, Some(each * f64::from(lanes))));
+        }
     } else if held.evidence.trials.is_empty() && held.evidence.facts.lanes_fixed.is_some() {
         advice.push(Advice::new(
             "let weir choose the connections (drop -c and -j): what more of them bring tells much",

@@ -9,6 +9,7 @@ use weir_codec::cipher::Cipher;
 use weir_model::evidence::Evidence;
 use weir_model::forecast::Forecast;
 use weir_model::limit::Limit;
+use weir_model::rule::rate_limit::at_own_limit;
 use weir_tree::Name;
 
 use crate::between::{Between, Side};
@@ -303,7 +304,7 @@ impl<'a> Session<'a> {
     fn new(job: &'a Job, opened: Opened) -> Session<'a> {
         let Opened { fars, control, end, events, context, listening, same, near, answered, names } = opened;
         // Within one host there is no round trip to win by more lanes, but two let a second processor take part.
-        let fixed = near || job.lanes.count.is_some() || job.options.rate_cap.is_some();
+        let fixed = near || job.lanes.count.is_some();
         let tuning = (!fixed).then(|| Tuning::new(answered));
         let count = lanes_at_first(&job.lanes, near && job.options.rate_cap.is_none())
             .or(tuning.as_ref().map(Tuning::lanes));
@@ -429,6 +430,10 @@ impl<'a> Session<'a> {
         };
         if lanes == 0 || self.maker.way() == Some(Way::Ssh) {
             return;
+        }
+        let cap = self.job.options.rate_cap.map(|cap| cap as f64);
+        if cap.is_some_and(|cap| limit == Limit::RateLimit || at_own_limit(window, cap)) {
+            return tuning.pass(window);
         }
         if let Some(lanes) = tuning.observe(window, limit, lanes, left) {
             self.maker.want(lanes);

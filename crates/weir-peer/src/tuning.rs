@@ -95,6 +95,12 @@ impl Tuning {
         self.tuner.lanes()
     }
 
+    /// A window that the user's own limit held: it says nothing of the lanes' number.
+    pub(crate) fn pass(&mut self, window: &Window) {
+        self.at += window.span;
+        self.tuner.pass();
+    }
+
     /// Takes in a window of both ends; how many lanes there should be, if not as many as there are.
     pub(crate) fn observe(
         &mut self,

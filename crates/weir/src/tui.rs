@@ -26,7 +26,7 @@ use signal_hook::iterator::Signals;
 use weir_report::tui::state::{News, State};
 use weir_report::tui::{Look, draw};
 
-use crate::voice;
+use crate::voice::{self, ONE_WISH};
 
 /// Ten pictures a second at most: eyes do not follow faster, and all of them together cost a hundredth of one processor.
 const BETWEEN: Duration = Duration::from_millis(100);
@@ -152,13 +152,19 @@ pub fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     }
     let mut signals = Signals::new(SIGNALS)?;
     std::thread::Builder::new().name("signals".to_owned()).stack_size(256 << 10).spawn(move || {
-        for (before, _) in signals.forever().enumerate() {
-            if before == 0 {
-                take_line("ending; asked once more it ends at once", false);
-                continue;
+        let mut first = None;
+        for _ in signals.forever() {
+            match first {
+                None => {
+                    first = Some(Instant::now());
+                    take_line("ending; asked once more it ends at once", false);
+                }
+                Some(first) if first.elapsed() < ONE_WISH => {}
+                Some(_) => {
+                    restore_in_time();
+                    signal_hook::low_level::exit(130);
+                }
             }
-            restore_in_time();
-            signal_hook::low_level::exit(130);
         }
     })?;
     Ok(())

@@ -2,6 +2,9 @@
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
@@ -98,8 +101,46 @@ pub fn colours(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
+/// Nobody reads what is printed any more, as after `| head`.
+#[derive(Debug)]
+struct Unread;
+
+impl std::fmt::Display for Unread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("stdout is closed")
+    }
+}
+
+/// What a shell gives for a program that a closed pipe has ended: 128 and SIGPIPE.
+const CLOSED: u8 = 128 + 13;
+
+/// Results of printing.
+pub trait Printed<T> {
+    /// Says what could not be printed; nothing where nobody reads it any more.
+    fn printed(self, what: &str) -> anyhow::Result<T>;
+}
+
+impl<T, E: Into<anyhow::Error>> Printed<T> for Result<T, E> {
+    fn printed(self, what: &str) -> anyhow::Result<T> {
+        self.map_err(|error| {
+            let error = error.into();
+            let of = |cause: &(dyn std::error::Error + 'static)| {
+                let of_json = || cause.downcast_ref::<serde_json::Error>()?.io_error_kind();
+                cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind).or_else(of_json)
+            };
+            match error.chain().filter_map(of).any(|kind| kind == std::io::ErrorKind::BrokenPipe) {
+                true => error.context(Unread),
+                false => error.context(format!("cannot print {what}")),
+            }
+        })
+    }
+}
+
 /// The last word of a command that could not do its work. It may hold words of a peer.
 pub fn fatal(error: &anyhow::Error) -> ExitCode {
+    if error.is::<Unread>() {
+        return ExitCode::from(CLOSED);
+    }
     let _ = writeln!(std::io::stderr(), "weir: {}", escape_lines(&format!("{error:#}")));
     ExitCode::from(if error.is::<Usage>() { USAGE } else { 1 })
 }
@@ -109,11 +150,33 @@ pub fn warn(text: &str) {
     let _ = writeln!(std::io::stderr(), "weir: {}", escape_lines(text));
 }
 
-/// SIGINT and SIGTERM set `stop`; a second one ends the program at once.
-pub fn on_interrupt(stop: &std::sync::Arc<std::sync::atomic::AtomicBool>) -> anyhow::Result<()> {
+/// Signals this close to one another are one wish: `timeout` and a shell that ends its jobs send theirs to the process and to its
+/// group, milliseconds apart. Nobody presses Ctrl-C twice in so short a time because once did not help.
+pub const ONE_WISH: Duration = Duration::from_millis(250);
+
+/// SIGINT and SIGTERM set `stop`; one that comes [`ONE_WISH`] later ends the program at once.
+#[allow(unsafe_code, reason = "a signal handler that looks at the clock")]
+pub fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    let first = Arc::new(AtomicU64::new(u64::MAX));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, std::sync::Arc::clone(stop))?;
-        signal_hook::flag::register(signal, std::sync::Arc::clone(stop))?;
+        let (stop, first) = (Arc::clone(stop), Arc::clone(&first));
+        let asked = move || {
+            stop.store(true, Relaxed);
+            let now = monotonic();
+            // The earliest of all: of two handlers at once either may be first.
+            let first = first.fetch_min(now, Relaxed);
+            if now.saturating_sub(first) >= ONE_WISH.as_millis() as u64 {
+                signal_hook::low_level::exit(130);
+            }
+        };
+        // SAFETY: atomics, clock_gettime and _exit are all that it uses, and each may be used in a handler (signal-safety(7)).
+        unsafe { signal_hook::low_level::register(signal, asked)? };
     }
     Ok(())
+}
+
+/// Milliseconds of a clock that only goes forward.
+fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }

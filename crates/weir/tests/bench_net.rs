@@ -497,7 +497,9 @@ fn an_interrupt_leaves_a_report_and_code_130() {
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).unwrap();
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(rest.iter().any(|line| line.starts_with("limit: rate-limit")), "{rest:?}");
+    // Where the host takes processors, they held it for a part of the time.
+    let told = |line: &String| line.starts_with("limit: ") && line.contains("rate-limit");
+    assert!(rest.iter().any(told), "{rest:?}");
     // The other end is told, and reports what it has.
     let record = server.json();
     assert_eq!(record["outcome"], "failed", "{record}");

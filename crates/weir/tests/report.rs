@@ -5,6 +5,8 @@ mod support;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Signal;
 use support::{Run, Sandbox, WEIR, skip};
 
 /// A record as `--json` prints it.
@@ -124,6 +126,31 @@ fn gigabytes_are_not_held_in_memory() {
         file.set_len(3 << 30).expect("a sparse file");
         report(&sandbox, &["big.json"]).fails(code, &[words]);
     }
+}
+
+#[test]
+fn a_record_that_never_comes_can_be_interrupted() {
+    let sandbox = Sandbox::new();
+    // Nobody writes to it: to open it takes for ever.
+    let pipe = sandbox.path("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    for signal in [Signal::INT, Signal::TERM] {
+        let running = sandbox.weir(WEIR, ["report", "pipe", "-o", "page.html"]).spawn();
+        while !catches(running.id(), signal) {
+            std::thread::yield_now();
+        }
+        running.signal(signal);
+        running.wait().exits(130);
+    }
+    assert_eq!(sandbox.names(), ["pipe"]);
+}
+
+/// It has a handler for the signal by now (`SigCgt` of proc_pid_status(5)).
+fn catches(id: u32, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("a process");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a line of it");
+    let caught = u64::from_str_radix(caught.trim(), 16).expect("hexadecimal digits");
+    caught & 1 << (signal.as_raw() - 1) != 0
 }
 
 #[test]

@@ -49,6 +49,12 @@ pub(super) fn own_limiter(window: &Window, context: &Context<'_>) -> Option<Judg
     Some(Judgement::convict(if at_cap { 0.95 } else { asleep }, evidence))
 }
 
+/// Whether a transfer is at a limit that its user set, bytes per second: what lanes carry then says nothing of what more would.
+pub fn at_own_limit(window: &Window, cap: f64) -> bool {
+    let seconds = window.span.as_secs_f64();
+    spent(window).limited >= 0.02 || window.received as f64 >= 0.9 * cap * seconds
+}
+
 fn server_said_wait(window: &Window) -> Option<Judgement> {
     let seconds = window.span.as_secs_f64();
     let share = if seconds > 0.0 { window.server_backoff.as_secs_f64() / seconds } else { 0.0 };

@@ -375,7 +375,7 @@ impl Sender {
             let acked = closed.acked.unwrap_or(handed);
             self.packer.link(span, acked, &closed);
             // Held by a rate that the user set, lanes say nothing of the path.
-            if self.options.rate_cap.is_none() {
+            if self.options.rate_cap.is_none_or(|cap| acked < 0.9 * cap as f64) {
                 congestion.observe(&closed.sample.window, acked, &sockets);
             }
             self.open_gate(sockets.len() as u32, closed.backlog);

@@ -67,22 +67,28 @@ impl Table {
 
     /// Writes it; wide ones scroll, by keyboard too.
     pub fn render(&self, page: &mut Markup, caption: &str) {
-        let scroll = [("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", caption)];
+        let scroll = [("class", "scroll"), ("tabindex", "0"), ("role", "group"), ("aria-label", caption)];
         let cell: &[(&'static str, &str)] = if self.words { &[("class", "words")] } else { &[] };
         page.within("div", &scroll, |page| {
             page.within("table", &[], |page| {
                 page.leaf("caption", &[], caption);
-                page.within("thead", &[], |page| {
-                    page.within("tr", &[], |page| {
-                        for name in &self.head {
-                            page.leaf("th", &[&[("scope", "col")], cell].concat(), name);
-                        }
-                    });
-                });
+                page.within("thead", &[], |page| table_head(page, &self.head, cell));
                 page.within("tbody", &[], |page| self.rows.iter().for_each(|row| table_row(page, row, cell)));
             });
         });
     }
+}
+
+fn table_head(page: &mut Markup, head: &[String], style: &[(&'static str, &str)]) {
+    page.within("tr", &[], |page| {
+        for name in head {
+            match name.as_str() {
+                // A corner heads nothing: an empty heading would be read out as one.
+                "" => page.leaf("td", style, ""),
+                name => page.leaf("th", &[&[("scope", "col")], style].concat(), name),
+            }
+        }
+    });
 }
 
 fn table_row(page: &mut Markup, row: &[String], style: &[(&'static str, &str)]) {

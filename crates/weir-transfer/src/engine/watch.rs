@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use weir_model::evidence::{Evidence, Facts, LaneWindow, Reading, Window};
 use weir_model::limit::Limit;
 use weir_model::rule::Context;
+use weir_model::rule::rate_limit::at_own_limit;
 use weir_model::verdict::judge_window;
 use weir_observe::Sampler;
 use weir_observe::cgroup::Quota;
@@ -80,7 +81,7 @@ impl<'a> Watch<'a> {
             disk: sampler.disk_name().value().map(|name| (*name).to_owned()),
             ..Facts::default()
         };
-        let tuned = options.lanes.is_none() && options.files_at_once.is_none() && options.rate_cap.is_none();
+        let tuned = options.lanes.is_none() && options.files_at_once.is_none();
         Watch {
             run,
             start,
@@ -221,6 +222,9 @@ impl<'a> Watch<'a> {
 
     fn tune(&mut self, window: &Window, limit: Limit, now: Instant) {
         let Some(tuner) = &mut self.tuner else { return };
+        if self.run.options.rate_cap.is_some_and(|cap| at_own_limit(window, cap.0)) {
+            return tuner.pass();
+        }
         let census = self.run.pool.census();
         let started = self.seen.iter().filter(|seen| seen.state.started.load(Relaxed)).count() as u32;
         let refused = self.seen.iter().any(|seen| seen.state.refused.swap(false, Relaxed));

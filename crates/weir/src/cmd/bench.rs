@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-use anyhow::Context;
 use weir_measure::repeat::Speed;
 use weir_report::codecs::SpeedRecord;
 use weir_report::schema::{Outcome, Record};
@@ -24,7 +23,7 @@ use weir_report::{json, progress};
 use crate::args::{Bench, BenchCommand, Voice};
 use crate::live;
 use crate::page;
-use crate::voice;
+use crate::voice::{self, Printed};
 
 /// SIGINT or SIGTERM came.
 const INTERRUPTED: u8 = 130;
@@ -108,7 +107,7 @@ fn tell(
         (false, true) => Ok(()),
         (false, false) => lines(&mut out),
     };
-    printed.with_context(|| format!("cannot print {what}"))?;
+    printed.printed(what)?;
     page::keep(voice, record)
 }
 

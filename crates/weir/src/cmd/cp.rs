@@ -36,7 +36,7 @@ use crate::cmd::route::{self, Route};
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// Copies what `cp` names. Returns the exit code.
 pub fn run(cp: &Cp) -> anyhow::Result<u8> {
@@ -338,7 +338,7 @@ fn say(cp: &Cp, record: &Record) -> anyhow::Result<()> {
         }
     }
     if cp.voice.json {
-        json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+        json::render(record, &mut std::io::stdout().lock()).printed("the record")?;
     } else if !cp.voice.quiet {
         let render = if cp.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
         render(record, voice::colours(&std::io::stderr()), &mut stderr)?;

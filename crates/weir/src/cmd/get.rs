@@ -22,7 +22,7 @@ use crate::cmd::get_jobs;
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// Fetches what `get` names. Returns the exit code.
 pub fn run(get: &Get) -> anyhow::Result<u8> {
@@ -168,7 +168,7 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
         }
     }
     if get.voice.json {
-        json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+        json::render(record, &mut std::io::stdout().lock()).printed("the record")?;
     } else if !get.voice.quiet {
         let render = if get.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
         render(record, voice::colours(&std::io::stderr()), &mut stderr)?;

@@ -21,7 +21,7 @@ use weir_units::{Bytes, Rate};
 use crate::args::{self, By};
 use crate::live::Live;
 use crate::page;
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// What is planned for where nobody says how much it is.
 const SIZE: Bytes = Bytes(1_000_000_000);
@@ -49,11 +49,11 @@ pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
     let mut record = Record::new("plan", Outcome::Complete, 0, started.elapsed().as_secs_f64());
     record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);
     if plan.voice.json {
-        json::render(&record, &mut stdout).context("cannot print the record")?;
+        json::render(&record, &mut stdout).printed("the record")?;
     } else if !plan.voice.quiet {
-        render(&told, &mut stdout).context("cannot print the plan")?;
+        render(&told, &mut stdout).printed("the plan")?;
     }
-    stdout.flush().context("cannot print the plan")?;
+    stdout.flush().printed("the plan")?;
     page::keep(&plan.voice, &record)?;
     Ok(0)
 }

@@ -1,18 +1,19 @@
 //! `weir report`: records to a page.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use weir_report::html::{self, Run};
 use weir_report::records;
 
 use crate::args::Report;
 use crate::page;
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// SIGINT or SIGTERM came.
 const INTERRUPTED: u8 = 130;
@@ -20,16 +21,15 @@ const INTERRUPTED: u8 = 130;
 /// Reads records, writes the page. Returns the exit code.
 pub fn run(report: &Report) -> anyhow::Result<u8> {
     voice::start_log(report.quiet, 0);
-    let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
+    // Until the page is being written there is nothing to leave in order, and a pipe that nobody writes to is read for ever.
+    let reading = Arc::new(AtomicBool::new(true));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&reading))?;
+    }
     let target = target(report)?;
     let mut runs = Vec::new();
     for record in &report.records {
-        match read(record, &stop) {
-            Ok(more) => runs.extend(more),
-            Err(_) if stop.load(Relaxed) => return Ok(INTERRUPTED),
-            Err(error) => return Err(error),
-        }
+        runs.extend(read(record)?);
     }
     if runs.len() > records::RUNS {
         anyhow::bail!(
@@ -42,12 +42,11 @@ pub fn run(report: &Report) -> anyhow::Result<u8> {
         tracing::warn!("{}: {}", weir_report::escape::escape(note.0), note.1);
     }
     let text = html::render(&runs);
+    let stop = Arc::new(AtomicBool::new(false));
+    voice::on_interrupt(&stop)?;
+    reading.store(false, Relaxed);
     match target {
-        None => match io::stdout().lock().write_all(text.as_bytes()) {
-            // Who asked for the page wants no more of it.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-            written => written.context("cannot print the page")?,
-        },
+        None => io::stdout().lock().write_all(text.as_bytes()).printed("the page")?,
         Some(path) => {
             page::write(&path, &text)?;
             if !report.quiet {
@@ -103,17 +102,17 @@ fn default_name(records: &[PathBuf]) -> Result<PathBuf, Usage> {
 }
 
 /// The runs of a file.
-fn read(path: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<Vec<Run>> {
+fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
     let cannot = || format!("cannot read {}", path.display());
     let (name, found) = if path.as_os_str() == "-" {
-        ("stdin".to_owned(), records::read(BufReader::new(Watched { inner: io::stdin().lock(), stop })))
+        ("stdin".to_owned(), records::read(io::stdin().lock()))
     } else {
         if path.is_dir() {
             anyhow::bail!("cannot read {}: it is a folder; name the records in it", path.display());
         }
         let file = File::open(path).with_context(cannot)?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        (name, records::read(BufReader::new(Watched { inner: file, stop })))
+        (name, records::read(BufReader::new(file)))
     };
     let found = found.with_context(cannot)?;
     let mut notes = Some(found.notes);
@@ -124,19 +123,4 @@ fn read(path: &Path, stop: &Arc<AtomicBool>) -> anyhow::Result<Vec<Run>> {
         notes: notes.take().unwrap_or_default(),
     });
     Ok(runs.collect())
-}
-
-/// A reader that ends when the user wants no more: a file may be gigabytes long, or a terminal.
-struct Watched<'a, R> {
-    inner: R,
-    stop: &'a AtomicBool,
-}
-
-impl<R: Read> Read for Watched<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.inner.read(buffer) {
-            _ if self.stop.load(Relaxed) => Err(io::Error::other("interrupted")),
-            read => read,
-        }
-    }
 }

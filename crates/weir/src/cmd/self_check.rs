@@ -5,11 +5,11 @@ mod probes;
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
-use anyhow::Context;
 use weir_report::json;
 use weir_report::schema::{Outcome, Record};
 use weir_report::self_check::{SelfCheckRecord, render};
 
+use crate::voice::Printed;
 use crate::args::SelfCheck;
 use crate::live::Live;
 use crate::{page, voice};
@@ -32,11 +32,11 @@ pub fn run(check: &SelfCheck) -> anyhow::Result<u8> {
     record.extra.insert("self_check".to_owned(), serde_json::to_value(&told)?);
     let mut stdout = std::io::stdout().lock();
     if check.voice.json {
-        json::render(&record, &mut stdout).context("cannot print the record")?;
+        json::render(&record, &mut stdout).printed("the record")?;
     } else if !check.voice.quiet {
-        render(&told, check.voice.verbose > 0, &mut stdout).context("cannot print what was found")?;
+        render(&told, check.voice.verbose > 0, &mut stdout).printed("what was found")?;
     }
-    stdout.flush().context("cannot print what was found")?;
+    stdout.flush().printed("what was found")?;
     page::keep(&check.voice, &record)?;
     Ok(u8::from(!told.stopped.is_empty()))
 }

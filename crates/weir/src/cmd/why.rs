@@ -31,7 +31,7 @@ use weir_report::{json, terminal};
 use crate::args::Why;
 use crate::page;
 use crate::tui;
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed as _, Usage};
 use child::Printed;
 use keys::Keys;
 use live::Live;
@@ -166,7 +166,7 @@ fn run_command(why: &Why, filter: Filter, mut live: Live, view: bool) -> anyhow:
     });
     let code = child::exit_code(running.wait()?);
     if let Some(printed) = printed {
-        printed.show().context("cannot print what the command printed")?;
+        printed.show().printed("what the command printed")?;
     }
     told.set_exit_code(code);
     if why.voice.json {
@@ -190,7 +190,7 @@ fn step(watch: &mut Watch, live: &mut Live, pace: &mut Pace) {
 
 fn say(why: &Why, told: &Told, out: &mut dyn Write) -> anyhow::Result<()> {
     if why.voice.json {
-        return json::render(&told.record, out).context("cannot print the record");
+        return json::render(&told.record, out).printed("the record");
     }
     if why.voice.quiet {
         return Ok(());

@@ -95,8 +95,8 @@
     if (picture.getAttribute("role") !== "img" || !name(picture)) say("picture without a name", picture);
     if (!picture.querySelector(":scope > title") || !picture.querySelector(":scope > desc")) say("picture without words", picture);
   }
-  for (const region of document.querySelectorAll("[role=region]")) if (!name(region)) say("region without a name", region);
-  for (const element of document.querySelectorAll("summary, th[scope], figcaption h3")) if (!element.textContent.trim() && element.matches("summary, h3")) say("empty", element);
+  for (const group of document.querySelectorAll("[role=group]")) if (!name(group)) say("group without a name", group);
+  for (const element of document.querySelectorAll("summary, th, figcaption h3")) if (!element.textContent.trim()) say("empty", element);
   for (const id of [...document.querySelectorAll("[id]")].map((element) => element.id).filter((id, at, all) => all.indexOf(id) !== at)) wrong.push(`two elements are called ${id}`);
   for (const landmark of ["body > header", "body > main", "body > footer"]) if (document.querySelectorAll(landmark).length !== 1) wrong.push(`not one ${landmark}`);
   const headings = [...document.querySelectorAll("h1, h2, h3, h4")].filter(seen);

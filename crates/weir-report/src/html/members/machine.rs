@@ -106,7 +106,7 @@ pub(super) fn calibration(
     _: &'static str,
 ) -> Result<(), serde_json::Error> {
     let calibration: CalibrationRecord = read(value)?;
-    let mut host = Table::new(&["", ""]);
+    let mut host = Table::new(&["", "what it is"]);
     host.row(["taken on".to_owned(), calibration.date()]);
     let processor = short(&calibration.processor, 60);
     host.row(["processors".to_owned(), format!("{} of {processor}", calibration.processors)]);

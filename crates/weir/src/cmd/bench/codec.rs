@@ -19,7 +19,7 @@ use weir_units::{Bytes, Rate};
 use super::{INTERRUPTED, Progress, WRONG_DATA, speed};
 use crate::args::{BenchCodec, Generated};
 use crate::page;
-use crate::voice;
+use crate::voice::{self, Printed};
 
 /// Measures and reports. Returns the exit code.
 pub fn run(bench: &BenchCodec) -> anyhow::Result<u8> {
@@ -157,6 +157,6 @@ fn print(bench: &BenchCodec, corpus: &Corpus, member: &CodecsRecord, seconds: f6
             .and_then(|()| writeln!(out))
             .and_then(|()| chart::render(member, &mut out))
     };
-    printed.context("cannot print the table")?;
+    printed.printed("the table")?;
     page::keep(&bench.voice, &record)
 }

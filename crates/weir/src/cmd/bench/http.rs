@@ -18,7 +18,7 @@ use weir_report::{json, load as report};
 use super::INTERRUPTED;
 use crate::args::{BenchHttp, LoadFormat};
 use crate::page;
-use crate::voice;
+use crate::voice::{self, Printed};
 use plan::Plan;
 
 /// Runs the load and reports. Returns the exit code.
@@ -39,7 +39,7 @@ pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
     };
     let judged = load::explain(&outcome.evidence);
     let member = figures::member(&plan, &outcome, &judged);
-    print(&plan, &outcome, &judged, &member).context("cannot print the report")?;
+    print(&plan, &outcome, &judged, &member).printed("the report")?;
     write_files(&plan, &outcome)?;
     if bench.voice.report.is_some() {
         page::keep(&bench.voice, &figures::record(&member, &outcome, &judged))?;

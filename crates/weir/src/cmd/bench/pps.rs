@@ -25,7 +25,7 @@ use weir_report::schema::Record;
 use super::{INTERRUPTED, Progress, outcome_of};
 use crate::args::{BenchPps, Method, Via};
 use crate::page;
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// To connect to the far end.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -234,7 +234,7 @@ fn print(
     } else {
         packets::render_table(member, &mut out)
     };
-    printed.context("cannot print the table")?;
+    printed.printed("the table")?;
     if let Some(error) = failed {
         voice::fatal(&spoken(error));
     }

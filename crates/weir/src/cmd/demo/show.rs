@@ -17,7 +17,7 @@ use weir_report::{json, terminal};
 use weir_serve::{Config, Content, Handle, Server};
 use weir_units::{Bytes, Rate, human_duration};
 
-use crate::voice;
+use crate::voice::{self, Printed};
 
 /// How a scene ended; an error means that it could not show what it is for.
 pub enum Outcome {
@@ -92,7 +92,7 @@ impl Show {
 
     /// One line of plain text.
     pub fn say(&self, text: &str) -> anyhow::Result<()> {
-        writeln!(io::stdout().lock(), "{text}").context("cannot print")
+        writeln!(io::stdout().lock(), "{text}").printed("what it shows")
     }
 
     /// Begins a new line where a child that was killed left its live line.
@@ -146,7 +146,7 @@ impl Show {
         let record = json::parse(&text);
         if let Ok(record) = &record {
             terminal::render_summary(record, voice::colours(&io::stdout()), &mut io::stdout().lock())
-                .context("cannot print")?;
+                .printed("what it shows")?;
         }
         anyhow::ensure!(status.success(), "weir get: {status}");
         Ok(Got { record: record.context("cannot read the record")?, wall })

@@ -10,7 +10,7 @@ use weir_report::terminal;
 use weir_units::Rate;
 
 use super::show::{Outcome, Show, times};
-use crate::voice;
+use crate::voice::{self, Printed};
 
 /// A published measurement: SO_SNDBUF of 16 KiB on 100 Mbit/s and 20 ms.
 const SCENARIO: &str = "b1";
@@ -49,7 +49,7 @@ fn summary(seen: &Seen) -> anyhow::Result<()> {
         record = record.with_verdict(evidence, verdict);
     }
     terminal::render_summary(&record, voice::colours(&io::stdout()), &mut io::stdout().lock())
-        .context("cannot print")
+        .printed("what it shows")
 }
 
 fn findings(ran: &Ran) -> String {

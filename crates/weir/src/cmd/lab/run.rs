@@ -18,7 +18,7 @@ use super::table::{self, Row};
 use crate::args::LabRun;
 use crate::live::Live;
 use crate::page;
-use crate::voice;
+use crate::voice::{self, Printed};
 
 /// SIGINT or SIGTERM came.
 const INTERRUPTED: u8 = 130;
@@ -57,7 +57,7 @@ pub fn run(run: &LabRun) -> anyhow::Result<u8> {
     let bad = rows.iter().any(|row| matches!(row.word(), "wrong" | "late" | "failed"));
     let record = record(&scenarios, &rows, start.elapsed().as_secs_f64(), bad);
     if run.voice.json {
-        json::render(&record, &mut std::io::stdout().lock()).context("cannot print the record")?;
+        json::render(&record, &mut std::io::stdout().lock()).printed("the record")?;
     } else if !run.voice.quiet {
         say(&[format!("{right} of {} as expected{}", rows.len(), others(&scenarios, &rows))])?;
     }
@@ -122,7 +122,7 @@ fn keep_evidence(folder: &Path, name: &str, outcome: &Outcome) -> anyhow::Result
 fn say(lines: &[String]) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     for line in lines {
-        writeln!(stdout, "{}", line.trim_end()).context("cannot print")?;
+        writeln!(stdout, "{}", line.trim_end()).printed("what it shows")?;
     }
     Ok(())
 }

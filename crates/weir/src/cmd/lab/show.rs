@@ -9,6 +9,7 @@ use weir_lab::slow_core::SlowCoreConfig;
 use weir_units::{Bytes, human_duration};
 
 use super::scenarios;
+use crate::voice::Printed;
 use crate::args::LabShow;
 
 /// Prints it, or its file, or tc's words for its path.
@@ -23,7 +24,7 @@ pub fn run(show: &LabShow) -> anyhow::Result<u8> {
     };
     let mut stdout = std::io::stdout().lock();
     for line in lines {
-        writeln!(stdout, "{}", line.trim_end()).context("cannot print")?;
+        writeln!(stdout, "{}", line.trim_end()).printed("what it shows")?;
     }
     Ok(0)
 }

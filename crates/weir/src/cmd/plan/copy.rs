@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use weir_model::plan::Plan;
 use weir_model::survey::Survey;
 use weir_peer::error::Error;
@@ -28,7 +27,7 @@ use crate::cmd::forecast::{self, Forecast};
 use crate::cmd::route::{self, Route};
 use crate::live::Live;
 use crate::page;
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// SIGINT or SIGTERM came.
 const INTERRUPTED: u8 = 130;
@@ -74,14 +73,14 @@ fn print(args: &args::Plan, copy: &SurveyRecord, told: PlanRecord, seconds: f64)
     record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);
     record.extra.insert("copy".to_owned(), serde_json::to_value(copy)?);
     if args.voice.json {
-        json::render(&record, &mut stdout).context("cannot print the record")?;
+        json::render(&record, &mut stdout).printed("the record")?;
     } else if !args.voice.quiet {
         let printed = survey::render(copy, &mut stdout)
             .and_then(|()| writeln!(stdout))
             .and_then(|()| plan::render(&told, &mut stdout));
-        printed.context("cannot print the plan")?;
+        printed.printed("the plan")?;
     }
-    stdout.flush().context("cannot print the plan")?;
+    stdout.flush().printed("the plan")?;
     page::keep(&args.voice, &record)
 }
 

@@ -1,5 +1,6 @@
 //! Runs the probes side by side, each on a thread or in a process of its own, and waits for none longer than it may.
 
+use crate::voice::Printed;
 use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
@@ -97,7 +98,7 @@ fn ended(status: ExitStatus) -> String {
 pub fn answer(ability: Ability) -> anyhow::Result<u8> {
     let probe = probes().find(|probe| probe.ability == ability).context("no probe for it")?;
     let mut stdout = io::stdout().lock();
-    serde_json::to_writer(&mut stdout, &(probe.find)()).context("cannot print the finding")?;
-    stdout.flush().context("cannot print the finding")?;
+    serde_json::to_writer(&mut stdout, &(probe.find)()).printed("the finding")?;
+    stdout.flush().printed("the finding")?;
     Ok(0)
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use weir_model::evidence::Evidence;
 use weir_model::limit::Limit;
 use weir_model::merge::merged;
@@ -25,7 +24,7 @@ use crate::args::{BenchNet, Test};
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// iperf3's rate of UDP where none is named: a megabit.
 const UDP_RATE: u64 = 1 << 20;
@@ -61,7 +60,7 @@ pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
         }
     };
     let (record, member) = record::record(&outcome);
-    report(&outcome, (&record, &member), lines.form, lines.units).context("cannot print the report")?;
+    report(&outcome, (&record, &member), lines.form, lines.units).printed("the report")?;
     if let Ending::Broken(why) = &outcome.ending {
         writeln!(io::stderr(), "weir: {}", escape(why))?;
     }
@@ -355,5 +354,5 @@ pub(super) fn println_json(value: &serde_json::Value) -> anyhow::Result<()> {
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
     serde::Serialize::serialize(value, &mut serializer)?;
     text.push(b'\n');
-    io::stdout().lock().write_all(&text).context("cannot print the report")
+    io::stdout().lock().write_all(&text).printed("the report")
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Args, FromArgMatches};
 use weir_net::outcome::{Ending, Outcome};
 use weir_net::results::Output;
@@ -17,7 +16,7 @@ use weir_report::net::{self, Units};
 
 use super::{Form, client, copies, form, iperf3_json, login, record, transactions, units};
 use crate::args::BenchNet;
-use crate::voice;
+use crate::voice::{self, Printed};
 
 /// Serves until SIGINT or SIGTERM, or until one test is over. Returns the exit code: of one test its own.
 pub(super) fn run(bench: &BenchNet) -> anyhow::Result<u8> {
@@ -42,7 +41,7 @@ pub(super) fn run(bench: &BenchNet) -> anyhow::Result<u8> {
         Form::Record | Form::Iperf3 => announce(bench, &server, &mut io::stderr().lock()),
         Form::Quiet => Ok(()),
     };
-    announced.context("cannot print where the server listens")?;
+    announced.printed("where the server listens")?;
     server.run(&stop)?;
     Ok(if bench.bounds.one_off { code.load(Relaxed) } else { 0 })
 }

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use hdrhistogram::Histogram;
 use weir_net::client::Options;
 use weir_net::outcome::Ending;
@@ -19,7 +18,7 @@ use super::super::INTERRUPTED;
 use super::{Form, client, form};
 use crate::args::BenchNet;
 use crate::page;
-use crate::voice::{self, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// Makes the transactions and reports. Returns the exit code.
 pub(super) fn run(bench: &BenchNet, options: &Options, kind: Kind) -> anyhow::Result<u8> {
@@ -53,7 +52,7 @@ pub(super) fn run(bench: &BenchNet, options: &Options, kind: Kind) -> anyhow::Re
     };
     let member = member(&outcome);
     let record = record(&outcome, &member)?;
-    report(&record, &member, form).context("cannot print the report")?;
+    report(&record, &member, form).printed("the report")?;
     if let Ending::Broken(why) = &outcome.ending {
         writeln!(io::stderr(), "weir: {}", escape(why))?;
     }
