@@ -23,6 +23,8 @@ pub(crate) struct Server {
 pub(crate) struct ServerTimes {
     at: Instant,
     threads: HashMap<(Pid, u32), ThreadTimes>,
+    /// Of whole processes, threads that have ended included, in steps of a clock tick.
+    processes: HashMap<Pid, Duration>,
 }
 
 impl Server {
@@ -69,7 +71,12 @@ impl Server {
                 }
             }
         }
-        ServerTimes { at: Instant::now(), threads }
+        let cpu = |pid: &Pid| Some((*pid, process::stat(*pid).ok()?.cpu));
+        ServerTimes {
+            at: Instant::now(),
+            threads,
+            processes: self.processes.iter().filter_map(cpu).collect(),
+        }
     }
 }
 
@@ -89,6 +96,9 @@ pub(crate) fn between(before: &ServerTimes, after: &ServerTimes) -> Reading<Serv
             busiest = Some((id.0, used));
         }
     }
+    let since = |(pid, now): (&Pid, &Duration)| Some(now.saturating_sub(*before.processes.get(pid)?));
+    // Threads that ended meanwhile, as those of a server that has one for each connection, are only in their process's sum.
+    total = total.max(after.processes.iter().filter_map(since).sum());
     match busiest {
         Some((pid, busiest)) => {
             Reading::Value(ServerUse { name: process::described(pid), busiest, total, threads })
@@ -116,11 +126,15 @@ mod tests {
         let start = Instant::now();
         let times = |run: u64| ThreadTimes { run: Duration::from_millis(run), wait: Duration::ZERO };
         let own = Pid(std::process::id());
-        let before =
-            ServerTimes { at: start, threads: HashMap::from([((own, 1), times(100)), ((own, 2), times(5))]) };
+        let before = ServerTimes {
+            at: start,
+            threads: HashMap::from([((own, 1), times(100)), ((own, 2), times(5))]),
+            processes: HashMap::new(),
+        };
         let after = ServerTimes {
             at: start + Duration::from_secs(1),
             threads: HashMap::from([((own, 1), times(300)), ((own, 2), times(905)), ((own, 3), times(0))]),
+            processes: HashMap::new(),
         };
         let Reading::Value(used) = between(&before, &after) else { panic!("threads were there") };
         assert_eq!((used.total, used.threads), (Duration::from_millis(1100), 2));

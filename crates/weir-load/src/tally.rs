@@ -1,5 +1,7 @@
 //! What was counted: requests, bytes, errors, and latency in histograms of three digits.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -99,6 +101,8 @@ pub struct Tally {
     pub sent: u64,
     /// What failed.
     pub errors: Errors,
+    /// Why the first connection that did not come about did not.
+    pub refusal: Option<Arc<io::Error>>,
     /// What the answers looked like.
     pub lengths: Lengths,
     /// Nanoseconds from the request's begin, or with `--rate` from the time it was planned for, to the whole answer. One
@@ -134,6 +138,7 @@ impl Tally {
             received: 0,
             sent: 0,
             errors: Errors::default(),
+            refusal: None,
             lengths: Lengths::default(),
             latency: histogram(),
             service: planned.then(histogram),
@@ -147,6 +152,12 @@ impl Tally {
             rows: Vec::new(),
             first_head: Vec::new(),
         }
+    }
+
+    /// Counts a connection that did not come about.
+    pub(crate) fn refused(&mut self, why: io::Error) {
+        self.errors.connect += 1;
+        self.refusal.get_or_insert_with(|| Arc::new(why));
     }
 
     /// Counts a whole answer; true of the first one.
@@ -195,6 +206,7 @@ impl Tally {
         self.received += other.received;
         self.sent += other.sent;
         self.errors.add(&other.errors);
+        self.refusal = self.refusal.take().or_else(|| other.refusal.clone());
         self.lengths.first = self.lengths.first.or(other.lengths.first);
         self.lengths.other += other.lengths.other;
         self.lengths.not_2xx += other.lengths.not_2xx;

@@ -146,8 +146,10 @@ pub fn first_reachable(target: &Target, addresses: &[Address], patience: Duratio
             Err(cause) => last = cause,
         }
     }
-    let at = addresses.last().map_or_else(String::new, |address| format!(" ({address})"));
-    Err(Error::Connect { target: format!("{}{at}", target.authority()), cause: last })
+    let authority = target.authority();
+    let at = addresses.last().map(ToString::to_string).filter(|address| *address != authority);
+    let at = at.map(|address| format!(" ({address})")).unwrap_or_default();
+    Err(Error::Connect { target: format!("{authority}{at}"), cause: last })
 }
 
 #[cfg(test)]

@@ -184,7 +184,7 @@ pub fn explain(seen: &LoadEvidence) -> LoadVerdict {
     let advice = convictions.iter().flat_map(|conviction| figures.advice(conviction.holder)).collect();
     LoadVerdict {
         holder,
-        capacity: figures.capacity(),
+        capacity: figures.capacity(false),
         verdict: verdict(&convictions, innocent, missing, advice, span),
     }
 }
@@ -391,12 +391,18 @@ impl<'a> Figures<'a> {
         }
     }
 
-    /// What the server's busiest thread could take at the same cost a request.
-    fn capacity(&self) -> Option<f64> {
+    /// What the server could take at the same cost a request: until its busiest thread runs all the time, or all of its threads
+    /// have filled all processors, `beside` the client's loops or without them. Where each connection has a thread, the
+    /// second comes first.
+    fn capacity(&self, beside: bool) -> Option<f64> {
         let server = self.seen.server.value()?;
         let running = server.busiest.running();
+        let own: Duration = self.seen.loops.iter().filter(|_| beside).map(|one| one.cpu).sum();
+        let all = (server.total + own).as_secs_f64() / server.busiest.over.as_secs_f64().max(1e-9);
+        let processors = self.seen.cores.value().map_or(f64::INFINITY, |cores| cores.len() as f64);
         // Below a few percent the clock's grain would make the figure.
-        (0.03..FULL).contains(&running).then(|| self.rate / running)
+        let more = (1.0 / running).min(processors / all.max(1e-9));
+        (0.03..FULL).contains(&running).then(|| self.rate * more.max(1.0))
     }
 
     fn innocent(&self, convictions: &[Conviction]) -> Vec<String> {
@@ -436,14 +442,14 @@ impl<'a> Figures<'a> {
                     .cores
                     .value()
                     .map_or(0, |cores| cores.iter().filter(|busy| **busy < 0.5).count());
-                match (idle, self.capacity()) {
+                match (idle, self.capacity(false)) {
                     (0, None) => {
                         say("run weir on another machine than the server: no processor is free here"
                             .to_owned())
                     }
                     (0, Some(most)) => vec![Advice {
                         action: format!(
-                            "run weir on another machine: the server's busiest thread could take about {} requests/s",
+                            "run weir on another machine: the server could take about {} requests/s",
                             short(most)
                         ),
                         predicted_rate: Some(most * per_request),
@@ -467,14 +473,14 @@ impl<'a> Figures<'a> {
             Holder::Path => {
                 say("compress answers, make them smaller, or measure over a faster path".to_owned())
             }
-            Holder::Connections => match self.capacity() {
+            Holder::Connections => match self.capacity(true) {
                 Some(most) => {
                     // Little's law, the other way round.
                     let streams = f64::from(self.seen.streams.max(1));
                     let needed = (most * self.seen.latency.as_secs_f64() / streams).ceil();
                     vec![Advice {
                         action: format!(
-                            "use more connections (-c {needed}): the server's busiest thread could take about {} requests/s",
+                            "use more connections (-c {needed}): the server could take about {} requests/s",
                             short(most)
                         ),
                         predicted_rate: Some(most * per_request),

@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use weir_observe::plain;
+
 use crate::code;
 use crate::frame::Malformed;
 use crate::parameters::Refused;
@@ -30,7 +32,7 @@ pub enum Error {
         family: &'static str,
     },
     /// No connection came about.
-    #[error("cannot connect to {to}")]
+    #[error("cannot connect to {to}: {}{}", plain(source), nobody(source))]
     Connect {
         /// Whom.
         to: SocketAddr,
@@ -39,7 +41,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The port cannot be listened on.
-    #[error("cannot listen on {at}{}", way_out(source))]
+    #[error("cannot listen on {at}: {}{}", plain(source), way_out(source))]
     Listen {
         /// Where.
         at: SocketAddr,
@@ -48,7 +50,7 @@ pub enum Error {
         source: io::Error,
     },
     /// An option was refused by the system.
-    #[error("cannot set {option}")]
+    #[error("cannot set {option}: {}", plain(source))]
     Option {
         /// In words: `congestion control bbr2`.
         option: String,
@@ -249,9 +251,16 @@ impl Error {
     }
 }
 
+fn nobody(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::ConnectionRefused => "; start a server there: weir bench net -s, or iperf3 -s",
+        _ => "",
+    }
+}
+
 fn way_out(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::AddrInUse => ", which another program uses; choose another port (-p)",
+        io::ErrorKind::AddrInUse => ", another program uses it; choose another port (-p)",
         io::ErrorKind::PermissionDenied => "; ports below 1024 need root",
         _ => "",
     }

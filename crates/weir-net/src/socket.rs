@@ -49,7 +49,11 @@ pub(crate) fn set_options(socket: SockRef<'_>, test: &Parameters) -> Result<(), 
         socket.set_tcp_nodelay(true).map_err(named)?;
     }
     if let Some(congestion) = &test.congestion {
-        let named = |source| option(format!("congestion control {congestion}"), code::SET_CONGESTION, source);
+        let named = |source| {
+            let known = weir_observe::sysctl::available_congestion_controls();
+            let known = known.map(|names| format!(" (there is {})", names.trim())).unwrap_or_default();
+            option(format!("congestion control {congestion}{known}"), code::SET_CONGESTION, source)
+        };
         socket.set_tcp_congestion(congestion.as_bytes()).map_err(named)?;
     }
     set_common_options(&socket, test)

@@ -50,6 +50,11 @@ pub fn congestion_control() -> Result<String, Error> {
     read_once("/proc/sys/net/ipv4/tcp_congestion_control", parse_name)
 }
 
+/// `net.ipv4.tcp_available_congestion_control`: what this kernel has loaded, as `reno bbr cubic`.
+pub fn available_congestion_controls() -> Result<String, Error> {
+    read_once("/proc/sys/net/ipv4/tcp_available_congestion_control", |text| Ok(text.trim().to_owned()))
+}
+
 /// One word.
 pub fn parse_name(text: &str) -> Result<String, Malformed> {
     match text.trim() {

@@ -38,6 +38,8 @@ pub struct LoadRecord {
     pub requests_rate: f64,
     /// What failed.
     pub errors: ErrorsRecord,
+    /// Why the first connection that did not come about did not.
+    pub refusal: Option<String>,
     /// Bytes of requests sent.
     pub sent: u64,
     /// Seconds of the client's processor time for one request.
@@ -58,7 +60,7 @@ pub struct LoadRecord {
     pub client_busy: f64,
     /// The server's busiest thread, where it could be seen.
     pub server: Option<ServerRecord>,
-    /// Requests a second that the server's busiest thread could have taken.
+    /// Requests a second that the server could have taken here at what each costs it: its busiest thread, and all processors.
     pub capacity: Option<f64>,
     /// A script made the requests.
     pub script: Option<String>,
@@ -147,14 +149,16 @@ pub fn render(
     if let Some(connect) = &record.connect {
         latency_line("connect", connect, "TLS included", out)?;
     }
-    writeln!(
-        out,
-        "client: {} of processor time a request over {}, {} sent",
-        micros(record.client_cpu),
-        plural(record.threads.into(), "loop"),
-        Bytes(record.sent)
-    )?;
-    if let Some(server) = &record.server {
+    if record.requests > 0 {
+        writeln!(
+            out,
+            "client: {} of processor time a request over {}, {} sent",
+            micros(record.client_cpu),
+            plural(record.threads.into(), "loop"),
+            Bytes(record.sent)
+        )?;
+    }
+    if let Some(server) = record.server.as_ref().filter(|_| record.requests > 0) {
         writeln!(
             out,
             "server: {} of processor time a request, {}",
@@ -162,7 +166,7 @@ pub fn render(
             escape(&server.name)
         )?;
     }
-    render_errors(&record.errors, record.unsent, out)?;
+    render_errors(record, out)?;
     if let Some(verdict) = verdict {
         render_verdict(record, verdict, out)?;
     }
@@ -174,7 +178,8 @@ fn latency_line(name: &str, of: &LatencyRecord, note: &str, out: &mut dyn Write)
     writeln!(out, "{name}: median {p50}, 90 % {p90}, 99 % {p99}, 99.9 % {p999}, most {max} ({note})")
 }
 
-fn render_errors(errors: &ErrorsRecord, unsent: u64, out: &mut dyn Write) -> io::Result<()> {
+fn render_errors(record: &LoadRecord, out: &mut dyn Write) -> io::Result<()> {
+    let (errors, unsent) = (&record.errors, record.unsent);
     let counted = [
         (errors.connect, "no connection"),
         (errors.read, "answer broke off"),
@@ -188,7 +193,10 @@ fn render_errors(errors: &ErrorsRecord, unsent: u64, out: &mut dyn Write) -> io:
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-    if said.is_empty() { Ok(()) } else { writeln!(out, "errors: {}", said.join(", ")) }
+    if !said.is_empty() {
+        writeln!(out, "errors: {}", said.join(", "))?;
+    }
+    record.refusal.iter().try_for_each(|why| writeln!(out, "  no connection: {}", escape(why)))
 }
 
 fn render_verdict(record: &LoadRecord, verdict: &VerdictRecord, out: &mut dyn Write) -> io::Result<()> {

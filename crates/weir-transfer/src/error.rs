@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use url::Url;
+use weir_observe::plain;
 use weir_units::Bytes;
 
 /// A failed step. Whoever talked to the remote decides here whether trying again can help.
@@ -19,7 +20,7 @@ pub enum Error {
         source: io::Error,
     },
     /// No address took the connection.
-    #[error("cannot connect to {to}: {}", reason(.source))]
+    #[error("cannot connect to {to}: {}", plain(.source))]
     Connect {
         /// `host:port`.
         to: String,
@@ -55,7 +56,7 @@ pub enum Error {
         detail: String,
     },
     /// The connection broke.
-    #[error("connection to {host} broke: {}", reason(.source))]
+    #[error("connection to {host} broke: {}", plain(.source))]
     Broken {
         /// The server's name.
         host: String,
@@ -173,7 +174,7 @@ pub enum Error {
         detail: String,
     },
     /// A local file failed.
-    #[error("cannot {action} {}: {}{}", .path.display(), reason(.source), still_kept(.kept, .path))]
+    #[error("cannot {action} {}: {}{}", .path.display(), plain(.source), still_kept(.kept, .path))]
     Local {
         /// `write`, `open`, `rename`.
         action: &'static str,
@@ -289,17 +290,6 @@ impl Error {
     /// The bytes came but are not the right ones.
     pub fn is_verification(&self) -> bool {
         matches!(self, Error::Digest { .. } | Error::NoDigest { .. })
-    }
-}
-
-/// An operating-system error without Rust's `(os error 28)`.
-pub fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or(&text);
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) if !text.starts_with("I/O") => first.to_lowercase().chain(letters).collect(),
-        _ => text.to_owned(),
     }
 }
 

@@ -307,10 +307,10 @@ No privilege is needed for sockets; another user's threads and files want that u
 #[command(after_help = WHY_EXAMPLES)]
 pub struct Why {
     /// Look at this process and its children.
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "command")]
+    #[arg(long, value_name = "PID", value_parser = parse_pid, conflicts_with = "command")]
     pub pid: Option<u32>,
     /// Look at connections with this port at either end.
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", value_parser = parse_port)]
     pub port: Option<u16>,
     /// Look at connections with this host.
     #[arg(long, value_name = "HOST")]
@@ -367,6 +367,20 @@ fn parse_lanes(text: &str) -> Result<u32, String> {
         _ => Err("expected a number of connections from 1 to 64 \
                   (to continue a download no flag is needed: give the same command again)"
             .to_owned()),
+    }
+}
+
+fn parse_pid(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(number @ 1..) => Ok(number),
+        _ => Err("expected the number of a process; pgrep -n NAME finds it".to_owned()),
+    }
+}
+
+fn parse_port(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(port @ 1..) => Ok(port),
+        _ => Err("expected a port from 1 to 65535".to_owned()),
     }
 }
 

@@ -10,6 +10,7 @@ use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use weir_observe::plain;
 use weir_report::escape::escape_lines;
 
 use crate::tui;
@@ -141,8 +142,20 @@ pub fn fatal(error: &anyhow::Error) -> ExitCode {
     if error.is::<Unread>() {
         return ExitCode::from(CLOSED);
     }
-    let _ = writeln!(std::io::stderr(), "weir: {}", escape_lines(&format!("{error:#}")));
+    let _ = writeln!(std::io::stderr(), "weir: {}", escape_lines(&words(error)));
     ExitCode::from(if error.is::<Usage>() { USAGE } else { 1 })
+}
+
+/// An error and what caused it, each once, the system's words without their numbers.
+fn words(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |before, cause| {
+        let text = cause.downcast_ref::<std::io::Error>().map(plain).unwrap_or_else(|| cause.to_string());
+        match before.as_str() {
+            "" => text,
+            before if before.contains(&text) => before.to_owned(),
+            before => format!("{before}: {text}"),
+        }
+    })
 }
 
 /// What the user should know before the command begins, and its log with it.
@@ -179,4 +192,19 @@ pub fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
 fn monotonic() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn a_cause_is_told_once_and_without_its_number() {
+        let refused = || std::io::Error::from_raw_os_error(111);
+        let error = Err::<(), _>(refused()).context("cannot connect to far:1").expect_err("an error");
+        assert_eq!(words(&error), "cannot connect to far:1: connection refused");
+        let twice = Err::<(), _>(refused()).context("no answer: connection refused").expect_err("an error");
+        assert_eq!(words(&twice), "no answer: connection refused");
+    }
 }

@@ -184,7 +184,8 @@ fn a_server_that_stands_still_is_charged_with_all_it_kept_waiting() {
     let near = |seen: f64, known: f64| (seen - known).abs() < FREEZE / 8.0 + known / 10.0;
     let late = known(&logs[1].lock().unwrap(), rate);
     // What a closed loop tells of the same server: what each request took, however many never came to be asked.
-    let mut took: Vec<f64> = logs[0].lock().unwrap().iter().map(|(asked, answered)| answered - asked).collect();
+    let mut took: Vec<f64> =
+        logs[0].lock().unwrap().iter().map(|(asked, answered)| answered - asked).collect();
     took.sort_by(f64::total_cmp);
     for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
         for (record, known) in [(&open, &late), (&closed, &took)] {

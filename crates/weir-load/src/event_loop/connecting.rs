@@ -1,6 +1,7 @@
 //! A connection's making and ending, and what failures cost.
 
 use std::cmp::Reverse;
+use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use crate::connection::{Phase, backoff};
 use crate::wire::{Progress, Wire};
 
 /// Why a request failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Failure {
-    Connect,
+    Connect(io::Error),
     Read,
     Write,
     Timeout,
@@ -39,7 +40,7 @@ impl EventLoop<'_> {
         });
         match opened {
             Ok(wire) => connection.wire = Some(wire),
-            Err(_) => self.fail(index, Failure::Connect),
+            Err(why) => self.fail(index, Failure::Connect(why)),
         }
     }
 
@@ -57,7 +58,7 @@ impl EventLoop<'_> {
                 self.meter.tally.connecting += Duration::from_nanos(took);
                 self.ready(index);
             }
-            Err(_) => self.fail(index, Failure::Connect),
+            Err(why) => self.fail(index, Failure::Connect(why)),
         }
     }
 
@@ -120,9 +121,10 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn fail(&mut self, index: usize, failure: Failure) {
-        let errors = &mut self.meter.tally.errors;
+        let tally = &mut self.meter.tally;
+        let errors = &mut tally.errors;
         match failure {
-            Failure::Connect => errors.connect += 1,
+            Failure::Connect(why) => tally.refused(why),
             Failure::Read => errors.read += 1,
             Failure::Write => errors.write += 1,
             Failure::Timeout => errors.timeout += 1,

@@ -97,12 +97,12 @@ impl Session {
             }
             Err(failure) => {
                 self.failed();
-                let errors = &mut hub.meter.borrow_mut().tally.errors;
+                let tally = &mut hub.meter.borrow_mut().tally;
                 match failure {
-                    Failure::Timeout => errors.timeout += 1,
-                    Failure::Connect => errors.connect += 1,
+                    Failure::Timeout => tally.errors.timeout += 1,
+                    Failure::Connect(why) => tally.refused(why),
                     Failure::NoHttp2 => {
-                        errors.connect += 1;
+                        tally.errors.connect += 1;
                         hub.give_up(Error::NoHttp2 { authority: hub.question.authority() });
                     }
                 }
@@ -158,7 +158,7 @@ impl Session {
     async fn dial(self: &Rc<Self>, hub: &Rc<Hub>) -> Result<SendRequest<Bytes>, Failure> {
         match &hub.address {
             Address::Tcp(address) => {
-                let socket = TcpStream::connect(address).await.map_err(|_| Failure::Connect)?;
+                let socket = TcpStream::connect(address).await.map_err(Failure::Connect)?;
                 let _ = socket.set_nodelay(true);
                 if self.keeps_socket {
                     *self.socket.borrow_mut() = socket.as_fd().try_clone_to_owned().ok();
@@ -166,7 +166,7 @@ impl Session {
                 self.secure(hub, socket).await
             }
             Address::Unix(path) => {
-                let socket = UnixStream::connect(path).await.map_err(|_| Failure::Connect)?;
+                let socket = UnixStream::connect(path).await.map_err(Failure::Connect)?;
                 self.secure(hub, socket).await
             }
         }
@@ -178,7 +178,7 @@ impl Session {
     {
         let Some(tls) = &hub.shared.settings.tls else { return self.shake(hub, socket).await };
         let connector = TlsConnector::from(tls.config.clone());
-        let stream = connector.connect(tls.name.clone(), socket).await.map_err(|_| Failure::Connect)?;
+        let stream = connector.connect(tls.name.clone(), socket).await.map_err(Failure::Connect)?;
         if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
             return Err(Failure::NoHttp2);
         }
@@ -198,7 +198,7 @@ impl Session {
             .enable_push(false)
             .handshake::<_, Bytes>(counted)
             .await
-            .map_err(|_| Failure::Connect)?;
+            .map_err(|why| Failure::Connect(io::Error::other(why)))?;
         let generation = self.generation.get() + 1;
         self.generation.set(generation);
         let session = Rc::clone(self);
@@ -212,7 +212,7 @@ impl Session {
 
 /// Why there is no connection.
 enum Failure {
-    Connect,
+    Connect(io::Error),
     Timeout,
     /// The server chose another protocol.
     NoHttp2,

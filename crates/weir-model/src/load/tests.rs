@@ -48,6 +48,23 @@ fn a_full_server_thread_is_named() {
 }
 
 #[test]
+fn threads_for_each_connection_are_held_by_the_processors() {
+    // Ten threads of 40 ms each: ten times as many would fill one thread's time, but not two processors five times over.
+    let mut seen = run(300, 40);
+    if let Reading::Value(server) = &mut seen.server {
+        (server.total, server.threads) = (Duration::from_millis(400), 10);
+    }
+    seen.cores = Reading::Value(vec![0.4, 0.4]);
+    seen.path = Reading::Value(PathUse { min_rtt: Duration::from_micros(900), ..PathUse::default() });
+    let said = explain(&seen);
+    assert_eq!(said.holder, Some(Holder::Connections));
+    assert!((said.capacity.unwrap() - 50_000.0).abs() < 1.0, "{said:?}");
+    // The client takes its share of the same processors: 2 of 0.7.
+    let advice = &said.verdict.advice[0].action;
+    assert!(advice.contains("-c 29") && advice.contains("28571 requests/s"), "{advice}");
+}
+
+#[test]
 fn two_that_share_a_core_hold_together() {
     let mut seen = run(500, 480);
     seen.loops[0].waited = Duration::from_millis(470);

@@ -9,9 +9,9 @@ use weir_report::json;
 use weir_report::schema::{Outcome, Record};
 use weir_report::self_check::{SelfCheckRecord, render};
 
-use crate::voice::Printed;
 use crate::args::SelfCheck;
 use crate::live::Live;
+use crate::voice::Printed;
 use crate::{page, voice};
 
 /// Probes and tells. Returns the exit code: 1 when get, cp or why lack something that they need.

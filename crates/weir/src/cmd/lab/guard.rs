@@ -39,10 +39,14 @@ pub fn run(guard: &LabGuard) -> anyhow::Result<u8> {
     // For the case that the guard itself is killed.
     die_with_parent(&mut command, Signal::KILL);
     let shown = Path::new(program).display();
-    let mut child = match command.spawn().with_context(|| format!("cannot run {shown}")) {
+    let mut child = match command.spawn() {
         Ok(child) => child,
-        Err(error) => {
-            voice::fatal(&error);
+        Err(cause) => {
+            let why = match cause.kind() {
+                std::io::ErrorKind::NotFound => "no such command".to_owned(),
+                _ => weir_observe::plain(&cause),
+            };
+            voice::fatal(&anyhow::anyhow!("cannot run {shown}: {why}"));
             return Ok(NO_COMMAND);
         }
     };

@@ -9,8 +9,8 @@ use weir_lab::slow_core::SlowCoreConfig;
 use weir_units::{Bytes, human_duration};
 
 use super::scenarios;
-use crate::voice::Printed;
 use crate::args::LabShow;
+use crate::voice::Printed;
 
 /// Prints it, or its file, or tc's words for its path.
 pub fn run(show: &LabShow) -> anyhow::Result<u8> {

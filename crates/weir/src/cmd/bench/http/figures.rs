@@ -8,11 +8,13 @@ use weir_load::script::Spectrum;
 use weir_load::settings::Ask;
 use weir_load::target::Target;
 use weir_model::load::{Holder, LoadVerdict};
+use weir_observe::plain;
 use weir_report::load::ab::{AbReport, AbRow, Failed};
 use weir_report::load::hdr::{Foot, Step};
 use weir_report::load::wrk::{Figures, WrkReport};
 use weir_report::load::{ErrorsRecord, LatencyRecord, LoadRecord, ServerRecord};
 use weir_report::schema::{self, Record, Sample, VerdictRecord};
+use weir_transfer::http::tls;
 use weir_transfer::object;
 
 use super::plan::Plan;
@@ -52,6 +54,10 @@ pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecor
             timeout: tally.errors.timeout,
             status: tally.errors.status,
         },
+        refusal: tally.refusal.as_ref().map(|why| {
+            let of_tls = tls::explain(&settings.target.authority(), why);
+            of_tls.map_or_else(|| plain(why), |error| error.to_string())
+        }),
         sent: tally.sent,
         client_cpu: outcome.cpu.as_secs_f64() / requests,
         latency: latency(&tally.latency),
