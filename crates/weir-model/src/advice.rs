@@ -13,6 +13,7 @@ use crate::knee::Knee;
 use crate::limit::Limit;
 use crate::rule::spent::{active, min_rtt, spent};
 use crate::rule::{Context, cpu_core, rate_limit, sender_or_path};
+use crate::survey::MOST_BUFFER;
 use crate::words::{bytes, count, rate, seconds};
 
 /// One thing to do.
@@ -294,7 +295,8 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
         Some(_) => format!("drop --recv-buffer, so that the kernel sizes it, or give one{at_least}"),
         None => match buffer {
             Some(buffer) => {
-                let line = buffers::receive_sysctl((buffer.min(1e12) as u64).next_power_of_two());
+                let line =
+                    buffers::receive_sysctl((buffer.min(1e12) as u64).next_power_of_two().min(MOST_BUFFER));
                 format!("allow a larger receive buffer: {line}")
             }
             None => "allow a larger receive buffer (net.ipv4.tcp_rmem)".to_owned(),

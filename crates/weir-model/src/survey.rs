@@ -287,11 +287,14 @@ pub enum Setting {
     Send,
 }
 
+/// What the kernel takes as the maximum of a buffer (an `int`, net/ipv4/sysctl_net_ipv4.c).
+pub const MOST_BUFFER: u64 = i32::MAX as u64;
+
 /// The settings that end below the product of this rate and round trip: about half of a buffer is the kernel's own overhead
 /// (tcp(7): tcp_adv_win_scale), so a window takes twice its size.
 pub fn narrow(rate: Rate, rtt: Duration, rmem_max: Option<u64>, wmem_max: Option<u64>) -> Vec<Narrow> {
     let product = crate::path::bdp(rate, rtt).0;
-    let needed = product.saturating_mul(2).checked_next_power_of_two().unwrap_or(u64::MAX);
+    let needed = product.saturating_mul(2).checked_next_power_of_two().unwrap_or(u64::MAX).min(MOST_BUFFER);
     let known = [(Setting::Receive, rmem_max), (Setting::Send, wmem_max)];
     let below = known.into_iter().filter_map(|(setting, allowed)| {
         let allowed = allowed.filter(|allowed| allowed / 2 < product)?;

@@ -103,9 +103,12 @@ pub fn explain(evidence: &Evidence) -> Verdict {
         missing.extend(run.untold());
     }
     let knee = run.knee();
+    let confidence = run.confidence(main, missing.len());
+    // No reading is missing, there is none to be had: it takes nothing from what the others say.
+    missing.extend(run.programs_limit());
     Verdict {
         limit: main,
-        confidence: run.confidence(main, missing.len()),
+        confidence,
         phases: run.phases(),
         evidence: run.evidence_lines(&worded, knee),
         innocent: run.innocent(),
@@ -392,6 +395,7 @@ impl<'a> Run<'a> {
             let paced = rule.limit == Limit::Disk && self.held.contains_key(&Limit::DirtyThrottle);
             if known
                 || paced
+                || rule.limit == Limit::RateLimit && self.programs_limit().is_some()
                 || self.convicted(rule.limit)
                 || *acquitted < 0.9 * self.total
                 || !rule.speaks(view)
@@ -408,6 +412,15 @@ impl<'a> Run<'a> {
     /// Whether a rule of this limit convicted at any time, from whichever side.
     fn convicted(&self, limit: Limit) -> bool {
         RULES.iter().zip(&self.tallies).any(|(rule, tally)| rule.limit == limit && tally[0] > 0.0)
+    }
+
+    /// A program that somebody else wrote and that rests of its own accord may keep to a rate (`curl --limit-rate`, `scp -l`): from
+    /// outside that cannot be told from one that is slow.
+    fn programs_limit(&self) -> Option<String> {
+        let rests =
+            [Limit::Application, Limit::Reader].into_iter().find(|limit| self.held.contains_key(limit))?;
+        let who = self.evidence.facts.scope.as_ref().filter(|_| !self.convicted(Limit::RateLimit))?;
+        Some(format!("rate-limit: one that {who} keeps by itself looks like {rests}"))
     }
 
     /// What rules would have to know that never convicted and often could not tell.

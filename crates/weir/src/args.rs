@@ -423,6 +423,14 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// `80ms`, `0.1s`: what is as often milliseconds as seconds to people says which.
+fn parse_span(text: &str) -> Result<Duration, String> {
+    match text.ends_with('s') {
+        true => parse_time(text),
+        false => Err("expected a time with its unit, such as 80ms or 0.2s".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

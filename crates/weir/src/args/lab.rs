@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use weir_lab::path::{GilbertElliott, Policer, QueueLimit, Share, ShareError};
 use weir_units::{ParseError, Rate};
 
-use super::{Voice, first_steps, parse_time};
+use super::{Voice, first_steps, parse_span, parse_time};
 
 /// `weir lab`.
 #[derive(Debug, Args)]
@@ -102,10 +102,10 @@ pub struct LabShell {
     #[arg(long, value_name = "RATE")]
     pub up_rate: Option<Rate>,
     /// Delay of one way; a round trip takes twice as long.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub delay: Option<Duration>,
     /// How far a packet's delay may be off, either way.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub jitter: Option<Duration>,
     /// Lose this share of packets (0.1% or 0.001).
     #[arg(long, value_name = "SHARE")]

@@ -10,7 +10,7 @@ use weir_peer::wire::message::Ports;
 use weir_units::{Bytes, Rate};
 
 use super::copy::{Patterns, parse_ports};
-use super::{Ssh, Voice, parse_lanes, parse_time};
+use super::{Ssh, Voice, parse_lanes, parse_span};
 use crate::cmd::plan::{parse_cores, parse_rate, parse_size};
 
 const EXAMPLES: &str = "\
@@ -39,8 +39,8 @@ pub struct Plan {
     /// What the bottleneck link carries (such as 1Gbit or 100MB/s); several stand side by side.
     #[arg(long = "link", value_name = "RATE", value_parser = parse_rate)]
     pub links: Vec<Rate>,
-    /// Round trip of the path.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    /// Round trip of the path, with its unit (80ms).
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub rtt: Option<Duration>,
     /// Share of packets lost, for a sender that slows for loss (Reno, CUBIC).
     #[arg(long, value_name = "SHARE", requires = "rtt")]
