@@ -76,6 +76,9 @@ pub struct Facts {
     pub receive_buffer: Option<u64>,
     /// `net.ipv4.tcp_rmem`'s third number, bytes.
     pub tcp_rmem_max: Option<u64>,
+    /// Why the connection that carries the data cannot be seen, where it is another program's: then nothing of the path is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<String>,
     /// Processors this process may use.
     pub cpus: u32,
     /// The peer is this machine itself, so that its sender shares these processors.

@@ -94,6 +94,12 @@ impl Limit {
         Limit::ALL.into_iter().find(|limit| limit.name() == name)
     }
 
+    /// Whether it is a matter of one end's files and stages alone, which no connection has a part in.
+    pub fn is_of_an_end(self) -> bool {
+        use Limit::*;
+        matches!(self, SourceDisk | Compress | Decompress | Verify | DirtyThrottle | Disk)
+    }
+
     /// Whether another lane could raise the rate while this limit holds, so that a trial is worth its cost.
     ///
     /// Yes where the limit belongs to one connection, one thread or one round trip; no where all lanes share it (disk,

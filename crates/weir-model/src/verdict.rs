@@ -96,7 +96,9 @@ pub fn explain(evidence: &Evidence) -> Verdict {
     let main = run.main();
     let shares: BTreeMap<Limit, f64> =
         run.held.iter().map(|(limit, held)| (*limit, held / run.total)).collect();
-    let worded = worded(&shares);
+    let mut worded = worded(&shares);
+    // That nothing was seen says nothing where nothing could be.
+    worded.retain(|limit| evidence.facts.unseen.is_none() || *limit != Limit::SenderOrPath);
     let mut missing = run.too_short(main);
     missing.extend(missing_readings(evidence));
     if matches!(main, Some(MainLimit::One(Limit::SenderOrPath) | MainLimit::Mixed)) {
@@ -220,7 +222,9 @@ impl<'a> Run<'a> {
             return (!short || timed).then_some(MainLimit::Mixed);
         }
         let (limit, _) = self.held.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-        let guessed = *limit == Limit::SenderOrPath && self.received() == 0;
+        // With nothing to go by but that nobody here was in the way.
+        let blind = self.received() == 0 || self.evidence.facts.unseen.is_some();
+        let guessed = *limit == Limit::SenderOrPath && blind;
         (!guessed && (!short || self.timed(*limit))).then_some(MainLimit::One(*limit))
     }
 
@@ -246,7 +250,10 @@ impl<'a> Run<'a> {
             Some(_) => return Vec::new(),
             None if !self.observed => "the run was too short to judge: nothing was observed".to_owned(),
             None if self.received() == 0 => format!("no byte arrived in {}", seconds(self.total)),
-            None => format!("the run was too short to judge: {}", seconds(self.total)),
+            None => {
+                let unseen = self.evidence.facts.unseen.clone().filter(|_| self.total >= SHORT);
+                unseen.unwrap_or_else(|| format!("the run was too short to judge: {}", seconds(self.total)))
+            }
         };
         vec![why]
     }
@@ -393,8 +400,10 @@ impl<'a> Run<'a> {
             let known = innocent.iter().any(|(limit, _)| *limit == rule.limit);
             // Writes that are paced are paced to the disk: it is not the first in the way, but not innocent either.
             let paced = rule.limit == Limit::Disk && self.held.contains_key(&Limit::DirtyThrottle);
+            let unseen = self.evidence.facts.unseen.is_some() && !rule.limit.is_of_an_end();
             if known
                 || paced
+                || unseen
                 || rule.limit == Limit::RateLimit && self.programs_limit().is_some()
                 || self.convicted(rule.limit)
                 || *acquitted < 0.9 * self.total

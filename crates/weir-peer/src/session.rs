@@ -359,6 +359,10 @@ impl<'a> Session<'a> {
         report.controls = self.joiner.controls().to_vec();
         report.evidence = self.joiner.into_evidence(trials);
         report.evidence.facts.codec_fixed = self.job.options.codec.is_some();
+        if self.maker.way() == Some(Way::Ssh) {
+            let why = "the data went inside ssh, whose connection is not weir's; weir why -- weir cp ... looks at it";
+            report.evidence.facts.unseen = Some(why.to_owned());
+        }
         outcome
     }
 
