@@ -127,7 +127,8 @@ Examples:
   weir get https://host/image.iso                     into the current folder
   weir get https://host/image.iso -o disk.img         under another name
   weir get -i urls.txt -o deps/                       a list, one URL (or URL<TAB>NAME) a line
-  weir get https://host/x.tar --checksum sha256:9f86... | weir get URL -o - | tar x
+  weir get https://host/x.tar --checksum sha256:9f86...   complete only with this digest
+  weir get https://host/x.tar -o - | tar x            into a pipe
 The same command goes on where an interrupted one stopped (FILE.part and FILE.weir hold what came).";
 
 /// `weir get`.
@@ -435,6 +436,23 @@ fn parse_span(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn lines_that_fingers_know_are_understood() {
+        for line in
+            ["cp -avz a h:", "cp -rp a h:b", "cp -rC a h:b", "cp -az --partial --progress --delete a/ h:b/"]
+        {
+            let words = std::iter::once("weir").chain(line.split(' '));
+            assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+        }
+        for (line, says) in
+            [("why --pid curl", "pgrep"), ("why --port x", "65535"), ("plan --link 1Gbit --rtt 80", "80ms")]
+        {
+            let words = std::iter::once("weir").chain(line.split(' '));
+            let said = Cli::try_parse_from(words).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(said.contains(says), "{line}: {said}");
+        }
+    }
 
     #[test]
     fn a_port_alone_is_on_this_machine() {

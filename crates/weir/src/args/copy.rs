@@ -97,6 +97,9 @@ pub struct Cp {
     /// ssh's compression: not used, weir compresses by itself where it pays.
     #[arg(short = 'C')]
     pub compression: bool,
+    /// What others have to be asked for.
+    #[command(flatten)]
+    pub always: Always,
 
     /// Write what both ends saw, window by window, for a bug report.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
@@ -104,6 +107,23 @@ pub struct Cp {
     /// Output.
     #[command(flatten)]
     pub voice: Voice,
+}
+
+/// What scp and rsync do when they are told to, and weir always: taken, so that a line which fingers know works.
+#[derive(Debug, Args)]
+pub struct Always {
+    /// Keep modes and times (scp, rsync).
+    #[arg(short = 'p', long = "times", alias = "perms", hide = true)]
+    pub preserve: bool,
+    /// Compress (rsync).
+    #[arg(short = 'z', long, hide = true)]
+    pub compress: bool,
+    /// Keep what came of a file when the copy is interrupted (rsync).
+    #[arg(long, hide = true)]
+    pub partial: bool,
+    /// Show how far it is; on a terminal (rsync).
+    #[arg(long, alias = "stats", hide = true)]
+    pub progress: bool,
 }
 
 /// What is left out of the sources.

@@ -8,7 +8,7 @@ Begin with:
   weir why -- COMMAND      what limits the transfer of another program
   weir self-check          what works on this machine
   weir help get            all flags of a command, and examples; likewise for each of the others
-Exit codes: 0 complete, 1 failed, 2 usage, 3 verification failed, 4 incomplete but resumable, 130 interrupted (what came is kept).
+Exit codes: 0 complete, 1 failed, 2 usage, 3 verification failed, 4 incomplete but resumable, 130 interrupted (what came is kept), 141 nobody read what was printed.
 File: ~/.config/weir/config.toml (in $XDG_CONFIG_HOME/weir, where that is set) says what flags say that are not given, by command and
 long name: a table [get] with limit-rate = \"10M\", a table [bench.net] with parallel = 4. WEIR_CONFIG=FILE names another, WEIR_CONFIG=
 none.
