@@ -2,6 +2,8 @@
 
 use std::io;
 
+use weir_observe::plain;
+
 /// Why the lab could not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -14,7 +16,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A system call failed for a reason that the user can do something about.
-    #[error("{attempt}: {cause}; {way_out}")]
+    #[error("{attempt}: {}; {way_out}", plain(cause))]
     Refused {
         /// What was attempted, on what.
         attempt: String,
@@ -35,7 +37,7 @@ pub enum Error {
         why: String,
     },
     /// A value that cannot be set in a namespace.
-    #[error("cannot set {name} to '{value}': {cause}; {way_out}")]
+    #[error("cannot set {name} to '{value}': {}; {way_out}", plain(cause))]
     Sysctl {
         /// Its name, with dots.
         name: String,

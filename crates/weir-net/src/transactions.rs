@@ -136,6 +136,9 @@ pub(crate) enum Broken {
     Failed(io::Error),
 }
 
+/// Of a peer that sends what it was not asked for.
+const TOO_MUCH: &str = "more came than the response";
+
 /// Small messages back and forth over one connection, within bounds.
 pub(crate) struct Line {
     stream: TcpStream,
@@ -149,8 +152,9 @@ impl Line {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(GLANCE))?;
         stream.set_write_timeout(Some(GLANCE))?;
-        // No larger than needed: of one connection a transaction, making it is part of its time.
-        let room = vec![0; ROOM.min(asked.request.max(asked.response) as usize)];
+        // No larger than needed: of one connection a transaction, making it is part of its time. A byte more than a message shows
+        // whether more came than that.
+        let room = vec![0; ROOM.min(asked.request.max(asked.response) as usize + 1)];
         Ok(Line { stream, room })
     }
 
@@ -183,10 +187,12 @@ impl Line {
         let mut left = size as usize;
         let mut clock = Clock::new(patience);
         while left > 0 {
-            let part = left.min(self.room.len());
+            let part = (left + 1).min(self.room.len());
             match self.stream.read(&mut self.room[..part]) {
                 Ok(0) if left == size as usize => return Err(Broken::Closed),
                 Ok(0) => return Err(Broken::Failed(io::ErrorKind::UnexpectedEof.into())),
+                // Nobody asked for it: what came before its question answers none.
+                Ok(count) if count > left => return Err(Broken::Failed(io::Error::other(TOO_MUCH))),
                 Ok(count) => left -= count,
                 Err(cause) if is_pause(&cause) => clock.pause(&stopped)?,
                 Err(cause) => return Err(Broken::Failed(cause)),
@@ -199,7 +205,7 @@ impl Line {
     pub(crate) fn read_end(&mut self, patience: Duration, stopped: impl Fn() -> bool) -> Result<(), Broken> {
         match self.read(1, patience, stopped) {
             Err(Broken::Closed) => Ok(()),
-            Ok(()) => Err(Broken::Failed(io::Error::other("more came than the response"))),
+            Ok(()) => Err(Broken::Failed(io::Error::other(TOO_MUCH))),
             Err(broken) => Err(broken),
         }
     }

@@ -110,6 +110,8 @@ fn rate_line(record: &Record) -> String {
     let skipped = record.files.iter().filter(|file| file.skipped).count();
     let here = record.files.len() - failed - skipped;
     let mut files = match (record.files.len(), failed + skipped) {
+        // A copy lists only those that failed.
+        _ if record.command == "cp" => String::new(),
         (0 | 1, _) => String::new(),
         (all, 0) => format!("{all} files, "),
         (all, _) => format!("{here} of {all} files, "),

@@ -87,7 +87,8 @@ impl Write for Line {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         if !tui::take_line(text.trim(), self.asked) && self.asked {
-            std::io::stderr().write_all(bytes)?;
+            // A log that nobody can read is no reason to end: its formatter would panic.
+            let _ = std::io::stderr().write_all(bytes);
         }
         Ok(bytes.len())
     }

@@ -220,7 +220,7 @@ fn a_file_that_cannot_be_read_is_an_error_and_one_that_is_absent_is_not() {
     sandbox.weir(WEIR, get).env("WEIR_CONFIG", "/dev/null").run().succeeds();
     sandbox.weir(WEIR, get).env("WEIR_CONFIG", "/dev/zero").run().fails(2, &["larger than 64 KiB"]);
     let missing = sandbox.weir(WEIR, get).env("WEIR_CONFIG", "absent").run();
-    missing.fails(2, &["cannot read absent: No such file", "name another by WEIR_CONFIG"]);
+    missing.fails(2, &["cannot read absent: no such file", "name another by WEIR_CONFIG"]);
     if !rustix::process::geteuid().is_root() {
         return skip("only root can become a user who may not read the file");
     }
@@ -228,7 +228,7 @@ fn a_file_that_cannot_be_read_is_an_error_and_one_that_is_absent_is_not() {
     let sandbox = with("");
     let open = |path: PathBuf, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     open(sandbox.path("."), 0o755);
-    sandbox.weir("setpriv", others).run().fails(2, &["Permission denied"]);
+    sandbox.weir("setpriv", others).run().fails(2, &["permission denied"]);
     // Behind a closed door it is root's file, and none of this user's.
     open(sandbox.path(".config/weir"), 0o700);
     sandbox.weir("setpriv", others).run().succeeds();

@@ -124,7 +124,7 @@ fn a_change_that_cannot_be_is_refused_before_anything_runs() {
 fn what_is_not_there_is_said() {
     let sandbox = Sandbox::new();
     lab(&sandbox, &["run", "b99"]).run().fails(2, &["no scenario is called 'b99'", "weir lab list"]);
-    lab(&sandbox, &["show", "./none.toml"]).run().fails(2, &["./none.toml", "No such file"]);
+    lab(&sandbox, &["show", "./none.toml"]).run().fails(2, &["./none.toml", "no such file"]);
 }
 
 /// Whether this machine let the run happen.

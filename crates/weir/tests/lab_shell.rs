@@ -49,7 +49,7 @@ fn the_exit_code_is_the_commands() {
     shell(&sandbox, &[], "exit 42").run().exits(42);
     shell(&sandbox, &[], "kill -TERM $$").run().exits(128 + 15);
     let lab = sandbox.weir(WEIR, ["lab", "shell", "--", "./no-such-program"]);
-    lab.run().fails(127, &["cannot run ./no-such-program", "No such file"]);
+    lab.run().fails(127, &["cannot run ./no-such-program: no such command"]);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn what_cannot_be_is_said() {
     let run = shell(&sandbox, &["--delay", "1ms", "--jitter", "2ms"], "touch it-ran").run();
     run.fails(1, &["jitter cannot exceed the delay"]);
     let run = shell(&sandbox, &["--trace", "none"], "touch it-ran").run();
-    run.fails(1, &["none", "No such file"]);
+    run.fails(1, &["none", "no such file"]);
     sandbox.has_nothing_of("it-ran");
 }
 

@@ -122,9 +122,9 @@ fn a_device_that_is_closed_or_missing_is_said() {
     if closed.stderr.contains("cannot make a user namespace") {
         return skip(&closed.stderr);
     }
-    refuses(&closed, &["cannot open /dev/net/tun: Permission denied", "or run as root"]);
+    refuses(&closed, &["cannot open /dev/net/tun: permission denied", "or run as root"]);
     let missing = weir_on(&sandbox, NO_TUN, "exec", &args).run();
-    refuses(&missing, &["cannot open /dev/net/tun: No such file", "modprobe tun"]);
+    refuses(&missing, &["cannot open /dev/net/tun: no such file", "modprobe tun"]);
     sandbox.write("quick.toml", QUICK);
     let run = weir_on(&sandbox, NO_TUN, "exec", &["lab", "run", "quick.toml"]).run();
     run.exits(1);
@@ -156,9 +156,9 @@ fn namespaces_that_are_used_up_or_forbidden_are_said() {
     let network = without(&sandbox, "echo 0 >/proc/sys/user/max_net_namespaces", "");
     refuses(
         &network,
-        &["cannot make a network namespace: No space left", "sysctl -w user.max_net_namespaces"],
+        &["cannot make a network namespace: no space left", "sysctl -w user.max_net_namespaces"],
     );
     let powerless = "setpriv --inh-caps=-all --bounding-set=-all";
     let user = without(&sandbox, "echo 0 >/proc/sys/user/max_user_namespaces", powerless);
-    refuses(&user, &["cannot make a user namespace: No space left", "sysctl -w user.max_user_namespaces"]);
+    refuses(&user, &["cannot make a user namespace: no space left", "sysctl -w user.max_user_namespaces"]);
 }

@@ -194,7 +194,7 @@ fn tables_that_cannot_be_right_are_refused_with_their_place() {
     sandbox.write("binary", [0xff, 0xfe, 0x00]);
     plan(&sandbox, &["--codec-table", "binary", "--link", "1M"]).fails(2, &["binary", "not text"]);
     plan(&sandbox, &["--codec-table", "nowhere.csv", "--link", "1M"])
-        .fails(1, &["cannot read nowhere.csv", "No such file"]);
+        .fails(1, &["cannot read nowhere.csv: no such file"]);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn flags_that_cannot_be_right_are_refused() {
 fn files_that_cannot_be_measured_are_named() {
     let sandbox = Sandbox::new();
     sandbox.write("empty", "");
-    plan(&sandbox, &["nothing", "--link", "1M"]).fails(1, &["cannot open nothing", "No such file"]);
+    plan(&sandbox, &["nothing", "--link", "1M"]).fails(1, &["cannot open nothing", "no such file"]);
     plan(&sandbox, &["empty", "--link", "1M"]).fails(2, &["empty is empty"]);
     plan(&sandbox, &[".", "--link", "1M"]).fails(2, &["is a directory"]);
     plan(&sandbox, &["/dev/null", "--link", "1M"]).fails(2, &["is not a regular file"]);

@@ -227,12 +227,12 @@ fn a_place_that_cannot_be_written_is_said_and_nothing_is_left() {
     let sandbox = Sandbox::new();
     sandbox.write("run.json", record("a"));
     report(&sandbox, &["run.json", "-o", "no/such/page.html"])
-        .fails(1, &["cannot write no/such/page.html", "No such file"]);
-    report(&sandbox, &["run.json", "-o", "/dev/full"]).fails(1, &["cannot write /dev/full", "No space left"]);
+        .fails(1, &["cannot write no/such/page.html", "no such file"]);
+    report(&sandbox, &["run.json", "-o", "/dev/full"]).fails(1, &["cannot write /dev/full", "no space left"]);
     let full = sandbox.weir(WEIR, ["report", "run.json", "-o", "-"]);
     full.stdout(std::fs::File::options().write(true).open("/dev/full").expect("/dev/full"))
         .run()
-        .fails(1, &["cannot print the page", "No space left"]);
+        .fails(1, &["cannot print the page", "no space left"]);
     assert_eq!(sandbox.names(), ["run.json"]);
     if rustix::process::geteuid().is_root() {
         return as_root();
@@ -241,7 +241,7 @@ fn a_place_that_cannot_be_written_is_said_and_nothing_is_left() {
     std::fs::create_dir(&folder).expect("a folder");
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o555)).expect("its mode");
     report(&sandbox, &["run.json", "-o", "locked/page.html"])
-        .fails(1, &["cannot write locked/page.html", "Permission denied"]);
+        .fails(1, &["cannot write locked/page.html", "permission denied"]);
 }
 
 /// Root may write anywhere; a mount that is read-only stops root too.
@@ -257,7 +257,7 @@ fn as_root() {
         return skip("no mount namespace here");
     }
     run.succeeds().says(&[
-        "cannot write small/run.html: No space left",
+        "cannot write small/run.html: no space left",
         "cannot write small/page.html: Read-only file system",
     ]);
     assert_eq!(String::from_utf8_lossy(&run.stdout), "run.json\n", "no half page, no temporary file");

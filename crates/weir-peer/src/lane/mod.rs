@@ -76,6 +76,10 @@ fn read_by(stream: &mut TcpStream, mut bytes: &mut [u8], until: Instant) -> io::
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(more) => bytes = &mut bytes[more..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // The system's word for a time that is over on a socket is "try again".
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             Err(error) => return Err(error),
         }
     }

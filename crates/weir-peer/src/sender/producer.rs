@@ -37,6 +37,8 @@ struct Gathered {
     folders: Vec<(Name, Vec<Vec<u8>>)>,
     /// The folders of what was found, as far as files that wait to be read keep them open.
     open: VecDeque<Weak<OwnedFd>>,
+    /// What sources are called that were named themselves: one that cannot be copied has failed, in a folder it is passed over.
+    named: Vec<Name>,
     /// Something could not be read: nothing is deleted then, since it may only be hidden.
     failed: bool,
 }
@@ -46,7 +48,8 @@ impl Sender {
         let archive = self.options.archive;
         let beneath = self.options.recursive;
         let wanted = Wanted { xattrs: archive, hard_links: archive, beneath, ..Wanted::default() };
-        let mut gathered = Gathered::default();
+        let named = roots.iter().map(|root| root.name.clone()).filter(|name| !name.is_root()).collect();
+        let mut gathered = Gathered { named, ..Gathered::default() };
         let twice = Twice::of(&roots);
         let folders = descriptors::for_folders();
         let mut walk = self.walk_of(roots, wanted);
@@ -127,7 +130,10 @@ impl Sender {
             Kind::Special(special) => {
                 let words = format!("{} is {} and is not copied", entry.name, special.words());
                 let failure = Failure::new(FailureKind::Local, words);
-                self.events.problem(Problem { name: entry.name, failure, harmless: true });
+                match gathered.named.contains(&entry.name) {
+                    true => self.unread(entry.name, failure),
+                    false => self.events.problem(Problem { name: entry.name, failure, harmless: true }),
+                }
                 self.queue.settle(&[number]);
             }
         }

@@ -1,5 +1,6 @@
 //! Who we say we are: user and password from the URL, from `--user` or from ~/.netrc, for one origin only.
 
+use std::io::Read;
 use std::path::PathBuf;
 
 use base64::Engine as _;
@@ -29,10 +30,17 @@ pub fn from_netrc(host: &str) -> Option<String> {
     let path = std::env::var_os("NETRC")
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".netrc")))?;
-    if std::fs::metadata(&path).ok()?.len() > MAX_NETRC {
+    // A pipe could be waited on for ever, a device never ends.
+    if !std::fs::metadata(&path).ok()?.is_file() {
+        tracing::warn!("{} is not used: it is no file", path.display());
         return None;
     }
-    let text = std::fs::read_to_string(path).ok()?;
+    let mut text = String::new();
+    std::fs::File::open(&path).ok()?.take(MAX_NETRC + 1).read_to_string(&mut text).ok()?;
+    if text.len() as u64 > MAX_NETRC {
+        tracing::warn!("{} is not used: it is longer than {MAX_NETRC} bytes", path.display());
+        return None;
+    }
     match weir_http::netrc::parse(&text) {
         Ok(entries) => entries.lookup(host).map(weir_http::netrc::Login::authorization),
         Err(error) => {

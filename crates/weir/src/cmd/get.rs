@@ -30,13 +30,15 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let view = tui::is_possible(get.tui && get.output.as_deref() != Some("-"));
     let http = http(get)?;
     let options = options(get);
+    // Before anybody listens to signals: a list may be a pipe that nobody writes to.
+    let wanted = get_jobs::wanted(get)?;
     let stop = Arc::new(AtomicBool::new(false));
     if view {
         tui::on_interrupt(&stop)?
     } else {
         voice::on_interrupt(&stop)?
     }
-    let jobs = get_jobs::resolve(get, &http, &options, &stop)?;
+    let jobs = get_jobs::resolve(get, &wanted, &http, &options, &stop)?;
     let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), jobs.len());
     if view {
         live.on(Screen::open(&title(&jobs), KEYS));

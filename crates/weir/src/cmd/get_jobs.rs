@@ -25,13 +25,32 @@ const MAX_LIST: u64 = 256 << 20;
 const MAX_CHECKSUMS: usize = 16 << 20;
 
 /// A URL and, from a list, the name to save it under.
-struct Wanted {
+pub struct Wanted {
     url: Url,
     name: Option<String>,
 }
 
 /// The jobs that `get` names, checked as far as that is possible before anything is fetched.
-pub fn resolve(get: &Get, http: &Http, options: &Options, stop: &AtomicBool) -> anyhow::Result<Vec<Job>> {
+pub fn resolve(
+    get: &Get,
+    wanted: &[Wanted],
+    http: &Http,
+    options: &Options,
+    stop: &AtomicBool,
+) -> anyhow::Result<Vec<Job>> {
+    let place = Place::of(get, wanted.len())?;
+    let mut jobs = Vec::with_capacity(wanted.len());
+    for one in wanted {
+        let output = place.output(one)?;
+        jobs.push(Job { url: one.url.clone(), home: None, output, expectations: Vec::new() });
+    }
+    no_two_in_one_place(&jobs)?;
+    expect_digests(get, &mut jobs, http, options, stop)?;
+    Ok(jobs)
+}
+
+/// What the command line and its list name.
+pub fn wanted(get: &Get) -> anyhow::Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
     for text in &get.urls {
         wanted.push(Wanted { url: parse_url(text)?, name: None });
@@ -42,15 +61,7 @@ pub fn resolve(get: &Get, http: &Http, options: &Options, stop: &AtomicBool) -> 
             return Err(Usage(format!("the list {list} names no url; it takes one a line")).into());
         }
     }
-    let place = Place::of(get, wanted.len())?;
-    let mut jobs = Vec::with_capacity(wanted.len());
-    for one in &wanted {
-        let output = place.output(one)?;
-        jobs.push(Job { url: one.url.clone(), home: None, output, expectations: Vec::new() });
-    }
-    no_two_in_one_place(&jobs)?;
-    expect_digests(get, &mut jobs, http, options, stop)?;
-    Ok(jobs)
+    Ok(wanted)
 }
 
 fn parse_url(text: &str) -> Result<Url, Usage> {

@@ -44,7 +44,9 @@ pub fn run(report: &Report) -> anyhow::Result<u8> {
     let text = html::render(&runs);
     let stop = Arc::new(AtomicBool::new(false));
     voice::on_interrupt(&stop)?;
-    reading.store(false, Relaxed);
+    // What is written to a pipe leaves nothing that wants order either, and may be waited for.
+    let stream = target.as_ref().is_none_or(|path| path.exists() && !path.is_file());
+    reading.store(stream, Relaxed);
     match target {
         None => io::stdout().lock().write_all(text.as_bytes()).printed("the page")?,
         Some(path) => {

@@ -1,0 +1,98 @@
+//! How commands end that nobody listens to any more, that are asked twice, or that wait for what never comes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::fs::{File, OpenOptions};
+use std::process::Stdio;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Signal;
+use support::{MIB, Object, Sandbox, Server, WEIR, pattern};
+
+/// Its reader is gone.
+fn closed_pipe() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+fn fifo(sandbox: &Sandbox, name: &str) {
+    mknodat(CWD, sandbox.path(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+#[test]
+fn what_nobody_reads_ends_in_silence() {
+    let sandbox = Sandbox::new();
+    for args in [
+        &["completions", "bash"][..],
+        &["lab", "list"],
+        &["lab", "show", "b1"],
+        &["plan", "--link", "1Gbit", "--rtt", "9ms"],
+    ] {
+        let run = sandbox.weir(WEIR, args).stdout(closed_pipe()).run();
+        run.exits(141);
+        assert_eq!(run.stderr, "", "{args:?}");
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(MIB, 1));
+    let mut copy = sandbox.weir(WEIR, ["cp", "-vv", "a", "b"]);
+    copy.command.stderr(OpenOptions::new().write(true).open("/dev/full").unwrap());
+    // Whatever it says of the words that it could not say, it has done its work.
+    assert_ne!(copy.command.status().unwrap().code(), Some(101));
+    assert!(sandbox.read("b") == pattern(MIB, 1));
+}
+
+#[test]
+fn a_signal_that_comes_twice_is_one() {
+    let server = Server::start(|request, wire| Object::new(8 * MIB).rate(1 << 20).serve(request, wire));
+    let sandbox = Sandbox::new();
+    let running = sandbox.get([&server.url("x"), "-o", "out"]).spawn();
+    server.wait_sent(MIB as u64);
+    // As timeout(1) does: to the process, and to its group.
+    running.signal(Signal::TERM);
+    running.signal(Signal::TERM);
+    running.wait().fails(130, &["the same command goes on from there"]);
+}
+
+#[test]
+fn a_list_that_never_comes_can_be_interrupted() {
+    let sandbox = Sandbox::new();
+    fifo(&sandbox, "list");
+    let mut get = sandbox.get(["-i", "list"]);
+    let mut child = get.command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).unwrap();
+    assert!(!child.wait().unwrap().success());
+}
+
+#[test]
+fn a_pipe_that_is_named_as_a_source_has_failed() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("folder")).unwrap();
+    fifo(&sandbox, "folder/pipe");
+    sandbox.weir(WEIR, ["cp", "folder", "copy"]).run().succeeds().says(&["copy/pipe is a named pipe"]);
+    sandbox
+        .weir(WEIR, ["cp", "folder/pipe", "there"])
+        .run()
+        .fails(1, &["is a named pipe and is not copied", "folder/pipe"]);
+}
+
+#[test]
+fn a_netrc_without_end_is_not_read() {
+    let server = Server::start(|request, wire| Object::new(5).serve(request, wire));
+    let sandbox = Sandbox::new();
+    fifo(&sandbox, "pipe");
+    let huge = File::create(sandbox.path("huge")).unwrap();
+    huge.set_len(3 << 20).unwrap();
+    for (netrc, says) in
+        [("/dev/zero", "it is no file"), ("pipe", "it is no file"), ("huge", "it is longer than")]
+    {
+        let run = sandbox.get([&server.url("x"), "-o", "out"]).env("NETRC", netrc).run();
+        run.succeeds().says(&[&format!("{netrc} is not used: {says}")]);
+        std::fs::remove_file(sandbox.path("out")).unwrap();
+    }
+}
