@@ -36,7 +36,7 @@ use crate::cmd::route::{self, Route};
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
-use crate::voice::{self, Printed, Usage};
+use crate::voice::{self, Usage};
 
 /// Copies what `cp` names. Returns the exit code.
 pub fn run(cp: &Cp) -> anyhow::Result<u8> {
@@ -338,7 +338,8 @@ fn say(cp: &Cp, record: &Record) -> anyhow::Result<()> {
         }
     }
     if cp.voice.json {
-        json::render(record, &mut std::io::stdout().lock()).printed("the record")?;
+        // What was moved is told, or it is said that it could not be: whoever reads no more has a transfer to answer for.
+        json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
     } else if !cp.voice.quiet {
         let render = if cp.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
         render(record, voice::colours(&std::io::stderr()), &mut stderr)?;

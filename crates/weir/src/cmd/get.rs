@@ -22,7 +22,7 @@ use crate::cmd::get_jobs;
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
-use crate::voice::{self, Printed, Usage};
+use crate::voice::{self, Usage};
 
 /// Fetches what `get` names. Returns the exit code.
 pub fn run(get: &Get) -> anyhow::Result<u8> {
@@ -170,7 +170,8 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
         }
     }
     if get.voice.json {
-        json::render(record, &mut std::io::stdout().lock()).printed("the record")?;
+        // What was moved is told, or it is said that it could not be: whoever reads no more has a transfer to answer for.
+        json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
     } else if !get.voice.quiet {
         let render = if get.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
         render(record, voice::colours(&std::io::stderr()), &mut stderr)?;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use weir_report::escape::escape;
 use weir_report::html::{self, Run};
 use weir_report::records;
 
@@ -39,7 +40,7 @@ pub fn run(report: &Report) -> anyhow::Result<u8> {
         );
     }
     for note in runs.iter().flat_map(|run| run.notes.iter().map(move |note| (&run.name, note))) {
-        tracing::warn!("{}: {}", weir_report::escape::escape(note.0), note.1);
+        tracing::warn!("{}: {}", escape(note.0), note.1);
     }
     let text = html::render(&runs);
     let stop = Arc::new(AtomicBool::new(false));
@@ -52,7 +53,7 @@ pub fn run(report: &Report) -> anyhow::Result<u8> {
         Some(path) => {
             page::write(&path, &text)?;
             if !report.quiet {
-                writeln!(io::stderr(), "page: {}", path.display())?;
+                writeln!(io::stderr(), "page: {}", escape(&path.display().to_string()))?;
             }
         }
     }

@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use weir_observe::plain;
 use weir_report::escape::escape;
 
 use crate::base_folder;
@@ -54,7 +55,7 @@ pub fn find(variable: impl Fn(&str) -> Option<OsString>) -> anyhow::Result<Optio
         Err(error) if !named && is_absent(&path, &error) => Ok(None),
         Err(error) => {
             let way_out = if named { "name another by" } else { "name none by --no-config or" };
-            let text = format!("cannot read {}: {error}; {way_out} {VARIABLE}", shown(&path));
+            let text = format!("cannot read {}: {}; {way_out} {VARIABLE}", shown(&path), plain(&error));
             Err(Usage(text).into())
         }
     }

@@ -6,6 +6,7 @@ use anyhow::Context;
 use weir_lab::path::{Direction, Loss, Path, QueueLimit};
 use weir_lab::scenario::{self, Host, Scenario};
 use weir_lab::slow_core::SlowCoreConfig;
+use weir_report::escape::escape_lines;
 use weir_units::{Bytes, human_duration};
 
 use super::scenarios;
@@ -24,7 +25,7 @@ pub fn run(show: &LabShow) -> anyhow::Result<u8> {
     };
     let mut stdout = std::io::stdout().lock();
     for line in lines {
-        writeln!(stdout, "{}", line.trim_end()).printed("what it shows")?;
+        writeln!(stdout, "{}", escape_lines(line.trim_end())).printed("what it shows")?;
     }
     Ok(0)
 }
