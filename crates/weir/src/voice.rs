@@ -148,7 +148,7 @@ pub fn fatal(error: &anyhow::Error) -> ExitCode {
 }
 
 /// An error and what caused it, each once, the system's words without their numbers.
-fn words(error: &anyhow::Error) -> String {
+pub fn words(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |before, cause| {
         let text = cause.downcast_ref::<std::io::Error>().map(plain).unwrap_or_else(|| cause.to_string());
         match before.as_str() {

@@ -258,7 +258,7 @@ fn as_root() {
     }
     run.succeeds().says(&[
         "cannot write small/run.html: no space left",
-        "cannot write small/page.html: Read-only file system",
+        "cannot write small/page.html: read-only file system",
     ]);
     assert_eq!(String::from_utf8_lossy(&run.stdout), "run.json\n", "no half page, no temporary file");
 }

@@ -47,7 +47,7 @@ pub fn run(demo: &Demo) -> anyhow::Result<u8> {
             Ok(Outcome::Shown) => {}
             Ok(Outcome::Skipped(why)) => show.say(&format!("skipped: {why}"))?,
             Err(error) => {
-                show.say(&format!("failed: {error:#}"))?;
+                show.say(&format!("failed: {}", voice::words(&error)))?;
                 code = 1;
             }
         }

@@ -29,7 +29,7 @@ pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
     ))?;
     let disk = match SlowDisk::make(show.whole_folder(), &format!("disk/{MOUNT}"), &DISK) {
         Ok(disk) => disk,
-        Err(error) => return Ok(Outcome::Skipped(format!("{:#}", anyhow::Error::from(error)))),
+        Err(error) => return Ok(Outcome::Skipped(voice::words(&anyhow::Error::from(error)))),
     };
     let server = show.serve(vec![(NAME.to_owned(), SIZE)], Some(LINK))?;
     let url = format!("{}{NAME}", server.url());

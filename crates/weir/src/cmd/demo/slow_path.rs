@@ -28,7 +28,7 @@ pub fn play(show: &mut Show) -> anyhow::Result<Outcome> {
     let ran = match lab.run(&scenario::shipped(SCENARIO)?) {
         Ok(ran) => ran,
         Err(error) if error.is_refusal() => {
-            return Ok(Outcome::Skipped(format!("{:#}", anyhow::Error::from(error))));
+            return Ok(Outcome::Skipped(voice::words(&anyhow::Error::from(error))));
         }
         Err(error) => return Err(error.into()),
     };

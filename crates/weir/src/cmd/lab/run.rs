@@ -70,7 +70,7 @@ fn row(ran: Result<Outcome, WorkError>) -> Row {
         Ok(outcome) => Row::Ran(Box::new(outcome)),
         Err(error) => {
             let skipped = error.is_refusal();
-            let why = format!("{:#}", anyhow::Error::from(error));
+            let why = voice::words(&anyhow::Error::from(error));
             if skipped { Row::Skipped(why) } else { Row::Failed(why) }
         }
     }

@@ -11,7 +11,9 @@ pub fn find(name: &str) -> Result<Scenario, Usage> {
     let is_file = name.contains('/') || name.ends_with(".toml");
     let found = if is_file { Scenario::read(Path::new(name)) } else { scenario::shipped(name) };
     found.map_err(|error| match error {
-        ScenarioError::Unreadable { ref cause, .. } => Usage(format!("{error}: {cause}")),
+        ScenarioError::Unreadable { ref cause, .. } => {
+            Usage(format!("{error}: {}", weir_observe::plain(cause)))
+        }
         _ => Usage(error.to_string()),
     })
 }
