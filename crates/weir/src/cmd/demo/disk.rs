@@ -1,6 +1,7 @@
 //! Scene: the network is fast, the disk is slow; the page cache hides it at first.
 
 use super::show::{Got, Outcome, Show, limit, weir};
+use crate::voice;
 use weir_lab::slow_disk::{SlowDisk, SlowDiskConfig};
 use weir_model::limit::Limit;
 use weir_units::{Bytes, Rate};
