@@ -20,7 +20,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The address is in use, not of this host, or a port below 1024 without the privilege.
-    #[error("cannot listen on {address}{}", way_out(source))]
+    #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -60,13 +60,5 @@ impl Error {
     /// For `map_err` on the few system calls at start.
     pub(crate) fn start(what: &'static str) -> impl Fn(io::Error) -> Error {
         move |source| Error::Start { what, source }
-    }
-}
-
-fn way_out(source: &std::io::Error) -> &'static str {
-    match source.kind() {
-        std::io::ErrorKind::AddrInUse => ", which another program uses; choose another port (--listen)",
-        std::io::ErrorKind::PermissionDenied => "; ports below 1024 need root",
-        _ => "",
     }
 }

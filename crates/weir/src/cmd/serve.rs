@@ -18,7 +18,7 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
     if serve.voice.report.is_some() {
         return Err(voice::Usage("serve has no run to report; weir get and weir why have".to_owned()).into());
     }
-    let server = Server::bind(config(serve))?;
+    let server = Server::bind(config(serve)).map_err(with_way_out)?;
     let stop = Arc::new(AtomicBool::new(false));
     let bench = match serve.bench {
         Some(listen) => Some(bench::net::server::beside(listen, serve.voice.quiet, Arc::clone(&stop))?),
@@ -70,4 +70,19 @@ fn config(serve: &Serve) -> Config {
         connections_at_once: serve.at_once,
         ..Config::new(Content::Dir(serve.root.clone()))
     }
+}
+
+/// What may help, behind what went wrong.
+fn with_way_out(error: weir_serve::Error) -> anyhow::Error {
+    use std::io::ErrorKind::{AddrInUse, PermissionDenied};
+    let way_out = match &error {
+        weir_serve::Error::Listen { source, .. } if source.kind() == AddrInUse => {
+            "choose another port (--listen)"
+        }
+        weir_serve::Error::Listen { source, .. } if source.kind() == PermissionDenied => {
+            "ports below 1024 need root"
+        }
+        _ => return error.into(),
+    };
+    anyhow::anyhow!("{}; {way_out}", voice::words(&error.into()))
 }
