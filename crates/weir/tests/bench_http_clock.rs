@@ -140,6 +140,9 @@ fn what_comes_while_it_warms_up_is_not_counted() {
 const FREEZE: f64 = 0.2;
 const EVERY: f64 = 2.0;
 
+/// When a server was asked, and when it had answered: seconds.
+type Log = Vec<(f64, f64)>;
+
 /// The known answer, from when the server was asked first and when it had answered (seconds): requests that were planned evenly
 /// from the first on, each as late as its answer. Sorted.
 fn known(log: &[(f64, f64)], rate: f64) -> Vec<f64> {
@@ -157,9 +160,9 @@ fn a_server_that_stands_still_is_charged_with_all_it_kept_waiting() {
     let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
     // In the middle of each period, counted from a run's first request, so that what waits is served before the run ends.
     let starts = [OnceLock::new(), OnceLock::new()];
-    let logs = Arc::new([Mutex::default(), Mutex::default()]);
+    let logs: Arc<[Mutex<Log>; 2]> = Arc::default();
     let server = Server::start({
-        let logs: Arc<[Mutex<Vec<(f64, f64)>>; 2]> = logs.clone();
+        let logs = Arc::clone(&logs);
         move |request, wire| {
             let open = usize::from(request.path() == "/open");
             let start = starts[open].get_or_init(Instant::now);
