@@ -240,6 +240,22 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn what_came_before_it_was_asked_for_is_no_answer() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let asked = Asked { kind: Kind::Exchange, request: 1, response: 1 };
+        let mut line = Line::new(listener.accept().unwrap().0, &asked).unwrap();
+        let patience = Duration::from_secs(60);
+        far.write_all(b"a").unwrap();
+        assert!(line.read(1, patience, || false).is_ok());
+        far.write_all(b"ab").unwrap();
+        let Err(Broken::Failed(cause)) = line.read(1, patience, || false) else {
+            panic!("one answer was asked for")
+        };
+        assert_eq!(cause.to_string(), TOO_MUCH);
+    }
+
+    #[test]
     fn what_is_asked_has_bounds() {
         let asked = Asked { kind: Kind::Connect, request: 200, response: 30_000 };
         assert_eq!(Asked::parse(&asked.to_json()), Ok(Some(asked)));
