@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use weir_observe::dirty::{DirtyReader, VmstatReader};
 use weir_observe::disk::{Device, DiskReader, block_device, device_number};
-use weir_observe::plain;
+use weir_units::plain;
 
 use forecast::Limits;
 use knee::Knee;

@@ -26,7 +26,8 @@ use kernel::Width;
 use sample::Timing;
 pub use table::Level;
 pub use threads::ThreadsRow;
-use weir_observe::{cache, memory, plain};
+use weir_observe::{cache, memory};
+use weir_units::plain;
 
 /// Without so much nothing but caches would be seen, if those.
 const LEAST: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use weir_model::ability::{Ability, Finding};
 use weir_observe::host::Probe;
-use weir_observe::plain;
+use weir_units::plain;
 
 use crate::bed::INTERFACE;
 use crate::error::Error;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use weir_observe::plain;
+use weir_units::plain;
 
 /// Why the lab could not do something.
 #[derive(Debug, thiserror::Error)]

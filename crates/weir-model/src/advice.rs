@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::{Clocks, Evidence, Window};
 use crate::knee::Knee;
 use crate::limit::Limit;
+use crate::path::MOST_BUFFER;
 use crate::rule::spent::{active, min_rtt, spent};
 use crate::rule::{Context, cpu_core, rate_limit, sender_or_path};
-use crate::survey::MOST_BUFFER;
 use crate::words::{bytes, count, rate, seconds};
 
 /// One thing to do.

@@ -12,6 +12,13 @@ pub const SEGMENT: u64 = 1448;
 /// What a sender has in flight in the first round trip: ten segments (RFC 6928; Linux TCP_INIT_CWND).
 pub const INITIAL_WINDOW: u64 = 10 * SEGMENT;
 
+/// What the kernel takes as the maximum of a socket's buffer (an `int`, net/ipv4/sysctl_net_ipv4.c).
+pub const MOST_BUFFER: u64 = i32::MAX as u64;
+
+/// What one connection can have in flight at most: a window ends at 2^30 bytes (RFC 7323, section 2.3), and about half of a
+/// buffer is the kernel's own overhead (tcp(7): tcp_adv_win_scale).
+pub const MOST_WINDOW: u64 = if MOST_BUFFER / 2 < 1 << 30 { MOST_BUFFER / 2 } else { 1 << 30 };
+
 /// Bytes in flight that keep a path of this rate and round trip busy: the buffer a connection needs.
 pub fn bdp(rate: Rate, rtt: Duration) -> Bytes {
     Bytes((rate.0 * rtt.as_secs_f64()).max(0.0) as u64)

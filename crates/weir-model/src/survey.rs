@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_units::{Bytes, Rate};
 
-use crate::path::window_rate;
+use crate::path::{MOST_BUFFER, window_rate};
 use crate::pipeline::{Cost, Figure, Path, SSH_CIPHER, Work};
 use crate::plan::{Inputs, Means};
 
@@ -286,9 +286,6 @@ pub enum Setting {
     /// `net.ipv4.tcp_wmem` at the sender.
     Send,
 }
-
-/// What the kernel takes as the maximum of a buffer (an `int`, net/ipv4/sysctl_net_ipv4.c).
-pub const MOST_BUFFER: u64 = i32::MAX as u64;
 
 /// The settings that end below the product of this rate and round trip: about half of a buffer is the kernel's own overhead
 /// (tcp(7): tcp_adv_win_scale), so a window takes twice its size.

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use weir_observe::plain;
+use weir_units::plain;
 
 use crate::code;
 use crate::frame::Malformed;

@@ -3,6 +3,7 @@
 use std::{fmt, io};
 
 use weir_model::evidence::Reading;
+use weir_units::plain;
 
 /// A reading that could not be taken.
 #[derive(Debug)]
@@ -61,20 +62,6 @@ pub fn reading<T>(result: Result<T, impl fmt::Display>) -> Reading<T> {
     match result {
         Ok(value) => Reading::Value(value),
         Err(why) => Reading::Missing(why.to_string()),
-    }
-}
-
-/// `permission denied` for the standard library's `Permission denied (os error 13)`.
-pub fn plain(cause: &io::Error) -> String {
-    let text = cause.to_string();
-    let text = text.split(" (os error ").next().unwrap_or_default();
-    let mut letters = text.chars();
-    // Only a capital before a small letter: "RPC version wrong" keeps its own.
-    match (letters.next(), letters.next()) {
-        (Some(first), Some(second)) if second.is_lowercase() => {
-            first.to_lowercase().chain(text.chars().skip(1)).collect()
-        }
-        _ => text.to_owned(),
     }
 }
 

@@ -7,10 +7,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use weir_model::evidence::{Reading, TcpWindow, ThreadWindow};
 
-use crate::error::{Error, plain, reading};
+use crate::error::{Error, reading};
 use crate::mean::Mean;
 use crate::tcp_info::{self, TcpInfo};
 use crate::thread::{ThreadClock, ThreadTimes, Tid, WaitChannel, wait_channel};
+use weir_units::plain;
 
 /// The start of the kernel function's name in which a writer sleeps when its writes are paced to the disk.
 const DIRTY_THROTTLE: &str = "balance_dirty_pages";

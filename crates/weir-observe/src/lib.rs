@@ -62,6 +62,6 @@ pub mod thread;
 pub mod thread_probe;
 pub mod waiting;
 
-pub use error::{Error, Malformed, plain, reading};
+pub use error::{Error, Malformed, reading};
 pub use lane_probe::LaneProbe;
 pub use snapshot::{HostWindow, Sampler};

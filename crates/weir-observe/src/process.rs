@@ -221,7 +221,7 @@ pub fn enter_network(pid: Pid) -> Result<(), Error> {
     let refused = |cause: io::Error| {
         Error::Absent(format!(
             "process {pid} lives in another network namespace ({}): run weir why as root, or inside it (nsenter -t {pid} -n)",
-            crate::error::plain(&cause)
+            weir_units::plain(&cause)
         ))
     };
     let namespace = std::fs::File::open(path).map_err(refused)?;

@@ -172,7 +172,7 @@ impl Between {
             if let Err(error) = carry(&from, &to)
                 && between.relayed().contains_key(&id)
             {
-                let why = weir_observe::plain(&error);
+                let why = weir_units::plain(&error);
                 for side in [&between.sender, &between.receiver] {
                     side.control.send(&Message::LaneLost(id, why.clone()));
                 }

@@ -302,7 +302,7 @@ pub fn lost(events: &Events, error: &std::io::Error) -> Error {
     }
     match error.get_ref().and_then(|inner| inner.downcast_ref::<frame::Malformed>()) {
         Some(what) => Error::Frame { host, what: *what },
-        None => Error::Lost { host, why: Some(weir_observe::plain(error)) },
+        None => Error::Lost { host, why: Some(weir_units::plain(error)) },
     }
 }
 

@@ -12,7 +12,7 @@ pub enum Error {
     #[error("cannot draw a secret: the system gives no random numbers")]
     Random,
     /// ssh could not be started.
-    #[error("cannot start {program}: {}{}", weir_observe::plain(.source), install(.source))]
+    #[error("cannot start {program}: {}{}", weir_units::plain(.source), install(.source))]
     Ssh {
         /// The program.
         program: String,
@@ -99,7 +99,7 @@ pub enum LaneError {
     #[error(transparent)]
     Malformed(#[from] record::Malformed),
     /// Its connection broke.
-    #[error("{}", weir_observe::plain(.0))]
+    #[error("{}", weir_units::plain(.0))]
     Io(#[from] io::Error),
     /// Who is there is not who should be.
     #[error("the lane's first record is not of this session")]

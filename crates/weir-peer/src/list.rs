@@ -42,7 +42,7 @@ impl List {
                     false => Ok(file),
                 });
                 let file = file.map_err(|error| {
-                    let why = weir_observe::plain(&error);
+                    let why = weir_units::plain(&error);
                     Error::Refused(Failure::local(format_args!("cannot read {}: {why}", path.display())))
                 })?;
                 Box::new(BufReader::new(file))

@@ -281,7 +281,7 @@ impl LaneMaker {
             match Listener::start(ports, self.context.keyring.clone(), self.context.role, up) {
                 Ok(listener) => self.listener = Some(listener),
                 Err(error) => {
-                    let why = format!("cannot listen here: {}", weir_observe::plain(&error));
+                    let why = format!("cannot listen here: {}", weir_units::plain(&error));
                     return self.context.events.send(Event::Dialled(id, Some(why)));
                 }
             }

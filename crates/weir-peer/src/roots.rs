@@ -37,7 +37,7 @@ pub fn look(paths: &[Vec<u8>]) -> Result<(Vec<WalkRoot>, Vec<Root>), Failure> {
     for path in paths {
         let path = expand(path);
         let failed = |error: std::io::Error| {
-            let why = weir_observe::plain(&error);
+            let why = weir_units::plain(&error);
             Failure::local(format_args!("cannot read {}: {why}", path.display()))
         };
         let there = fs::metadata(&path).map_err(failed)?;

@@ -220,7 +220,7 @@ impl Far {
             Err(error) if crate::patience::ended(&error) == Some(Ended::Interrupted) => {
                 return Err(Error::Interrupted);
             }
-            Err(error) => weir_observe::plain(&error),
+            Err(error) => weir_units::plain(&error),
         };
         Err(host.unreachable(ended))
     }
@@ -327,7 +327,7 @@ impl Program {
         }
         // If it broke off, the far side has said why.
         match far.greeting(host)? {
-            Greeting::Ready => sent.map_err(|error| host.unreachable(weir_observe::plain(&error))),
+            Greeting::Ready => sent.map_err(|error| host.unreachable(weir_units::plain(&error))),
             Greeting::Absent(_) => Err(host.unreachable("weir could not be copied there".into())),
         }
     }

@@ -177,7 +177,7 @@ pub(crate) fn judge(error: &io::Error, span: Duration) -> Outcome {
         io::ErrorKind::ConnectionRefused => Outcome::Refused(span),
         io::ErrorKind::ConnectionReset => Outcome::Reset(span),
         io::ErrorKind::TimedOut => Outcome::TimedOut,
-        _ => Outcome::Failed(weir_observe::plain(error)),
+        _ => Outcome::Failed(weir_units::plain(error)),
     }
 }
 

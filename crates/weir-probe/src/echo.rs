@@ -84,7 +84,7 @@ impl Pinger {
             (Ok(socket), _) => (socket, false),
             (Err(_), Ok(socket)) => (socket, true),
             (Err(ping), Err(raw)) => {
-                let (ping, raw) = (weir_observe::plain(&ping), weir_observe::plain(&raw));
+                let (ping, raw) = (weir_units::plain(&ping), weir_units::plain(&raw));
                 return Err(format!(
                     "no socket for ICMP echo: ping socket: {ping} (net.ipv4.ping_group_range); raw socket: {raw} (CAP_NET_RAW)"
                 ));
@@ -92,7 +92,7 @@ impl Pinger {
         };
         let ready =
             socket.set_nonblocking(true).and_then(|()| socket.connect(&SocketAddr::new(peer, 0).into()));
-        ready.map_err(|error| format!("no route for ICMP echo: {}", weir_observe::plain(&error)))?;
+        ready.map_err(|error| format!("no route for ICMP echo: {}", weir_units::plain(&error)))?;
         Ok(Pinger {
             socket,
             family,
@@ -168,7 +168,7 @@ impl Pinger {
 pub fn run(peer: IpAddr, plan: &Plan, stop: &AtomicBool) -> Result<Echoes, String> {
     let mut pinger = Pinger::open(peer)?;
     let mut book = Book { sent_at: Vec::new(), answered: Vec::new(), duplicates: 0 };
-    let words = |error: io::Error| format!("ICMP echo failed: {}", weir_observe::plain(&error));
+    let words = |error: io::Error| format!("ICMP echo failed: {}", weir_units::plain(&error));
     for sequence in 0..plan.count {
         let now = Instant::now();
         pinger.send(sequence, wire::USUAL).map_err(words)?;

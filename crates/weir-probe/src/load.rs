@@ -134,7 +134,7 @@ pub fn run(address: SocketAddr, load: &dyn Load, plan: &Plan, stop: &AtomicBool)
         let worker = match std::thread::Builder::new().spawn_scoped(scope, work) {
             Ok(worker) => worker,
             Err(error) => {
-                let why = format!("cannot start a thread: {}", weir_observe::plain(&error));
+                let why = format!("cannot start a thread: {}", weir_units::plain(&error));
                 return (Vec::new(), 0, Err(why), Duration::ZERO);
             }
         };

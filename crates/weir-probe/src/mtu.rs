@@ -105,7 +105,7 @@ pub fn run(peer: IpAddr, rtt: Duration, stop: &AtomicBool) -> Result<Found, Stri
         Answer::Passed => {}
         _ => return Err("the host answers no ICMP echo".to_owned()),
     }
-    let first_hop = prober.known_mtu().map_err(|error| weir_observe::plain(&error))?;
+    let first_hop = prober.known_mtu().map_err(|error| weir_units::plain(&error))?;
     let search = Search::new(low, first_hop.min(LARGEST));
     let (search, probes) = walk(search, &mut prober, stop)?;
     let black_hole = search.vanished;

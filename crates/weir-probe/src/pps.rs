@@ -65,7 +65,7 @@ pub enum Error {
 
 impl Error {
     fn socket(what: &'static str) -> impl Fn(std::io::Error) -> Error {
-        move |error| Error::Socket { what, cause: weir_observe::plain(&error) }
+        move |error| Error::Socket { what, cause: weir_units::plain(&error) }
     }
 }
 

@@ -115,7 +115,7 @@ pub fn resolve(host: &str, stop: &AtomicBool) -> Result<Resolved, ResolveError> 
         let _ = sender.send(found.map(|found| found.map(|address| address.ip()).collect::<Vec<_>>()));
     };
     if let Err(error) = std::thread::Builder::new().spawn(ask) {
-        return Err(failed(format!("cannot start a thread: {}", weir_observe::plain(&error))));
+        return Err(failed(format!("cannot start a thread: {}", weir_units::plain(&error))));
     }
     loop {
         match receiver.recv_timeout(Duration::from_millis(20)) {
@@ -137,9 +137,9 @@ pub fn resolve(host: &str, stop: &AtomicBool) -> Result<Resolved, ResolveError> 
 
 /// `failed to lookup address information: Name or service not known` says half of it twice.
 fn resolver_words(error: &std::io::Error) -> String {
-    let text = weir_observe::plain(error);
+    let text = weir_units::plain(error);
     let bare = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
-    weir_observe::plain(&std::io::Error::other(bare.to_owned()))
+    weir_units::plain(&std::io::Error::other(bare.to_owned()))
 }
 
 /// With its port.

@@ -134,7 +134,7 @@ impl Dial<'_> {
         if self.stop.load(Relaxed) {
             return Err(Error::Interrupted);
         }
-        let words = |error: &io::Error| Error::Connect(weir_observe::plain(error));
+        let words = |error: &io::Error| Error::Connect(weir_units::plain(error));
         let mut stream = TcpStream::connect_timeout(&self.address, self.timeout).map_err(|e| words(&e))?;
         let ready = stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(self.timeout)));
         ready.map_err(|error| words(&error))?;
@@ -191,7 +191,7 @@ fn flush(tls: &mut ClientConnection, stream: &mut TcpStream, timeout: Duration) 
 fn broken(error: &io::Error, timeout: Duration) -> Error {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Silent(timeout),
-        _ => Error::NotTls(weir_observe::plain(error)),
+        _ => Error::NotTls(weir_units::plain(error)),
     }
 }
 

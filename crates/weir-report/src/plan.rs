@@ -18,18 +18,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_model::limit::Limit;
+use weir_model::path::{MOST_BUFFER, MOST_WINDOW};
 use weir_model::pipeline::Figure;
 use weir_model::plan::{Cell, Column, Inputs, Plan};
-use weir_model::survey::MOST_BUFFER;
 use weir_units::{Bytes, Rate, human_duration};
 
 use crate::escape::escape;
 
 /// Where Linux lets buffers end unless someone set another end: the third number of net.ipv4.tcp_wmem, the smaller of the two.
 const USUAL: u64 = 4 << 20;
-
-/// The largest window of a connection (RFC 7323, section 2.3).
-const MOST_WINDOW: u64 = 1 << 30;
 
 /// The member `plan` of a record. Rates are bytes per second, sizes bytes, times seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -294,8 +291,7 @@ fn needs(plan: &PlanRecord, link: f64) -> Vec<String> {
     let how = if buffer <= USUAL {
         "the kernel's usual buffers suffice for one connection".to_owned()
     } else if bdp > MOST_WINDOW || buffer > MOST_BUFFER {
-        let most = Bytes(MOST_WINDOW.min(MOST_BUFFER / 2));
-        let connections = bdp.div_ceil(most.0);
+        let (most, connections) = (Bytes(MOST_WINDOW), bdp.div_ceil(MOST_WINDOW));
         format!(
             "no buffer lets one connection have more than {most}: it takes {connections} (-c {connections})"
         )

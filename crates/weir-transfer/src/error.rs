@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use url::Url;
-use weir_observe::plain;
 use weir_units::Bytes;
+use weir_units::plain;
 
 /// A failed step. Whoever talked to the remote decides here whether trying again can help.
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
+use weir_units::plain;
 
 use crate::name::{Invalid, Name};
 
@@ -129,17 +130,12 @@ impl Error {
     }
 }
 
-/// An error's text without the number that the standard library adds, in lower case.
+/// An error's text, and the way out where a name is at fault.
 fn reason(error: &io::Error) -> String {
-    let text = match error.raw_os_error() {
+    match error.raw_os_error() {
         Some(number) if number == Errno::NAMETOOLONG.raw_os_error() => {
-            return "this file system does not take a name that long; shorten it".to_owned();
+            "this file system does not take a name that long; shorten it".to_owned()
         }
-        Some(number) => {
-            let text = error.to_string();
-            text.strip_suffix(&format!(" (os error {number})")).map(str::to_owned).unwrap_or(text)
-        }
-        None => error.to_string(),
-    };
-    text.to_lowercase()
+        _ => plain(error),
+    }
 }

@@ -1,4 +1,4 @@
-//! Quantities that people write and read: bytes and rates.
+//! What people write and read in all of weir: bytes and rates, and the system's word for a failure.
 //!
 //! Answers: what does `100Mbit` mean, and how is 1 953 125 000 bytes a second printed?
 //! Decimal prefixes (k, M, G, T) are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` powers of 1024; `bit` divides by 8.
@@ -12,11 +12,15 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod cause;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use cause::plain;
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

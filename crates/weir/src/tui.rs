@@ -26,7 +26,8 @@ use signal_hook::iterator::Signals;
 use weir_report::tui::state::{News, State};
 use weir_report::tui::{Look, draw};
 
-use crate::voice::{self, ONE_WISH};
+use crate::interrupt::{INTERRUPTED, Says, Wishes};
+use crate::voice;
 
 /// Ten pictures a second at most: eyes do not follow faster, and all of them together cost a hundredth of one processor.
 const BETWEEN: Duration = Duration::from_millis(100);
@@ -152,17 +153,16 @@ pub fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     }
     let mut signals = Signals::new(SIGNALS)?;
     std::thread::Builder::new().name("signals".to_owned()).stack_size(256 << 10).spawn(move || {
-        let mut first = None;
+        let wishes = Wishes::new();
         for _ in signals.forever() {
-            match first {
-                None => {
-                    first = Some(Instant::now());
+            match wishes.hear() {
+                Says::End => {
                     take_line("ending; asked once more it ends at once", false);
                 }
-                Some(first) if first.elapsed() < ONE_WISH => {}
-                Some(_) => {
+                Says::Same => {}
+                Says::AtOnce => {
                     restore_in_time();
-                    signal_hook::low_level::exit(130);
+                    signal_hook::low_level::exit(INTERRUPTED.into());
                 }
             }
         }

@@ -2,16 +2,13 @@
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
-use weir_observe::plain;
 use weir_report::escape::escape_lines;
+use weir_units::plain;
 
 use crate::tui;
 
@@ -162,37 +159,6 @@ pub fn words(error: &anyhow::Error) -> String {
 /// What the user should know before the command begins, and its log with it.
 pub fn warn(text: &str) {
     let _ = writeln!(std::io::stderr(), "weir: {}", escape_lines(text));
-}
-
-/// Signals this close to one another are one wish: `timeout` and a shell that ends its jobs send theirs to the process and to its
-/// group, milliseconds apart. Nobody presses Ctrl-C twice in so short a time because once did not help.
-pub const ONE_WISH: Duration = Duration::from_millis(250);
-
-/// SIGINT and SIGTERM set `stop`; one that comes [`ONE_WISH`] later ends the program at once.
-#[allow(unsafe_code, reason = "a signal handler that looks at the clock")]
-pub fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
-    let first = Arc::new(AtomicU64::new(u64::MAX));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        let (stop, first) = (Arc::clone(stop), Arc::clone(&first));
-        let asked = move || {
-            stop.store(true, Relaxed);
-            let now = monotonic();
-            // The earliest of all: of two handlers at once either may be first.
-            let first = first.fetch_min(now, Relaxed);
-            if now.saturating_sub(first) >= ONE_WISH.as_millis() as u64 {
-                signal_hook::low_level::exit(130);
-            }
-        };
-        // SAFETY: atomics, clock_gettime and _exit are all that it uses, and each may be used in a handler (signal-safety(7)).
-        unsafe { signal_hook::low_level::register(signal, asked)? };
-    }
-    Ok(())
-}
-
-/// Milliseconds of a clock that only goes forward.
-fn monotonic() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
 #[cfg(test)]

@@ -133,14 +133,7 @@ fn bad_files_are_named() {
     sandbox.write("empty", "");
     sandbox.write("good", "x");
     fs::create_dir(sandbox.path("folder")).unwrap();
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        sandbox.path("pipe"),
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
+    sandbox.pipe("pipe");
     let fails = |name: &str, text: &str| {
         bench(&sandbox, &["good", name]).run().fails(1, &[text]);
     };

@@ -214,9 +214,8 @@ fn a_file_that_cannot_be_read_is_an_error_and_one_that_is_absent_is_not() {
     sandbox.write(".config/weir/config.toml", b"[get]\n# caf\xe9\n");
     weir(&sandbox, &get).fails(2, &["line 2 is not UTF-8"]);
     // A pipe that nobody writes into.
-    let fifo = sandbox.path("fifo");
-    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();
-    sandbox.weir(WEIR, get).env("WEIR_CONFIG", &fifo).run().fails(2, &["no regular file"]);
+    sandbox.pipe("fifo");
+    sandbox.weir(WEIR, get).env("WEIR_CONFIG", sandbox.path("fifo")).run().fails(2, &["no regular file"]);
     sandbox.weir(WEIR, get).env("WEIR_CONFIG", "/dev/null").run().succeeds();
     sandbox.weir(WEIR, get).env("WEIR_CONFIG", "/dev/zero").run().fails(2, &["larger than 64 KiB"]);
     let missing = sandbox.weir(WEIR, get).env("WEIR_CONFIG", "absent").run();

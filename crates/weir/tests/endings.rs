@@ -6,7 +6,6 @@ mod support;
 use std::fs::{File, OpenOptions};
 use std::process::Stdio;
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use support::{MIB, Object, Sandbox, Server, WEIR, pattern};
 
@@ -15,10 +14,6 @@ fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     writer.into()
-}
-
-fn fifo(sandbox: &Sandbox, name: &str) {
-    mknodat(CWD, sandbox.path(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
 
 #[test]
@@ -62,7 +57,7 @@ fn a_signal_that_comes_twice_is_one() {
 #[test]
 fn a_list_that_never_comes_can_be_interrupted() {
     let sandbox = Sandbox::new();
-    fifo(&sandbox, "list");
+    sandbox.pipe("list");
     let mut get = sandbox.get(["-i", "list"]);
     let mut child = get.command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).unwrap();
@@ -73,7 +68,7 @@ fn a_list_that_never_comes_can_be_interrupted() {
 fn a_pipe_that_is_named_as_a_source_has_failed() {
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path("folder")).unwrap();
-    fifo(&sandbox, "folder/pipe");
+    sandbox.pipe("folder/pipe");
     sandbox.weir(WEIR, ["cp", "folder", "copy"]).run().succeeds().says(&["copy/pipe is a named pipe"]);
     sandbox
         .weir(WEIR, ["cp", "folder/pipe", "there"])
@@ -85,7 +80,7 @@ fn a_pipe_that_is_named_as_a_source_has_failed() {
 fn a_netrc_without_end_is_not_read() {
     let server = Server::start(|request, wire| Object::new(5).serve(request, wire));
     let sandbox = Sandbox::new();
-    fifo(&sandbox, "pipe");
+    sandbox.pipe("pipe");
     let huge = File::create(sandbox.path("huge")).unwrap();
     huge.set_len(3 << 20).unwrap();
     for (netrc, says) in

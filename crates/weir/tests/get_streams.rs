@@ -18,10 +18,6 @@ fn serve(object: Object) -> Server {
     Server::start(move |request, wire| object.serve(request, wire))
 }
 
-fn make_pipe(path: &Path) {
-    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-}
-
 /// What comes out of the pipe at `path`, up to `most` bytes.
 fn reading(path: &Path, most: u64) -> Receiver<Vec<u8>> {
     let (path, (done, out)) = (path.to_owned(), channel());
@@ -38,7 +34,7 @@ fn a_pipe_gets_the_bytes_in_order_from_several_lanes() {
     for size in [1000, 5 * MIB + 7] {
         let server = serve(Object::new(size));
         let sandbox = Sandbox::new();
-        make_pipe(&sandbox.path("pipe"));
+        sandbox.pipe("pipe");
         let came = reading(&sandbox.path("pipe"), u64::MAX);
         let run = sandbox.get([&server.url("x.bin"), "-o", "pipe", "-c", "3", "--json"]).run();
         assert_eq!(run.succeeds().json()["files"][0]["path"], "pipe");
@@ -52,7 +48,7 @@ fn a_pipe_gets_the_bytes_in_order_from_several_lanes() {
 fn a_pipe_behind_a_link() {
     let server = serve(Object::new(MIB));
     let sandbox = Sandbox::new();
-    make_pipe(&sandbox.path("pipe"));
+    sandbox.pipe("pipe");
     std::os::unix::fs::symlink("pipe", sandbox.path("link")).unwrap();
     let came = reading(&sandbox.path("pipe"), u64::MAX);
     sandbox.get([&server.url("x.bin"), "-o", "link"]).run().succeeds();
@@ -64,7 +60,7 @@ fn a_pipe_behind_a_link() {
 fn a_pipe_without_a_reader_is_waited_for_and_can_be_left() {
     let server = serve(Object::new(MIB));
     let sandbox = Sandbox::new();
-    make_pipe(&sandbox.path("pipe"));
+    sandbox.pipe("pipe");
     let running = sandbox.get([&server.url("x.bin"), "-o", "pipe"]).spawn();
     server.wait("the request", |_, requests| !requests.is_empty());
     running.signal(Signal::INT);
@@ -75,7 +71,7 @@ fn a_pipe_without_a_reader_is_waited_for_and_can_be_left() {
 fn a_pipe_that_its_reader_closes() {
     let server = serve(Object::new(32 * MIB));
     let sandbox = Sandbox::new();
-    make_pipe(&sandbox.path("pipe"));
+    sandbox.pipe("pipe");
     let came = reading(&sandbox.path("pipe"), 10);
     let run = sandbox.get([&server.url("x.bin"), "-o", "pipe"]).run();
     run.fails(1, &["pipe was closed by its reader"]);

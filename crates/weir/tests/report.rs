@@ -5,7 +5,6 @@ mod support;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use support::{Run, Sandbox, WEIR, skip};
 
@@ -132,8 +131,7 @@ fn gigabytes_are_not_held_in_memory() {
 fn a_record_that_never_comes_can_be_interrupted() {
     let sandbox = Sandbox::new();
     // Nobody writes to it: to open it takes for ever.
-    let pipe = sandbox.path("pipe");
-    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    sandbox.pipe("pipe");
     for signal in [Signal::INT, Signal::TERM] {
         let running = sandbox.weir(WEIR, ["report", "pipe", "-o", "page.html"]).spawn();
         while !catches(running.id(), signal) {

@@ -11,8 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use support::net::NetServer;
 use support::{MIB, PATIENCE, Sandbox, Serving, Sshd, WEIR, pattern, skip};
 
-/// Slow enough to be looked at, fast enough for a journal with something in it.
-/// A minute for the whole file: no view ends before it is looked at.
+/// A minute for the whole file, so that no view ends before it is looked at; a journal has something in it long before.
 const SLOW: &str = "--limit-rate 1M";
 
 /// A shell in a terminal of its own.
@@ -135,7 +134,7 @@ fn colours(text: &str) -> Vec<u32> {
     numbers.filter(|number| matches!(number, 30..=38 | 90..=97)).collect()
 }
 
-/// A server with a file that takes a quarter of a minute.
+/// A server with a file that takes a minute at that rate.
 fn serve(sandbox: &Sandbox) -> Serving {
     std::fs::create_dir(sandbox.path("www")).unwrap();
     sandbox.write("www/big.bin", pattern(60 * MIB, 7));

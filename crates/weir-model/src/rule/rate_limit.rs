@@ -33,15 +33,25 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     })
 }
 
-/// A limiter near its cap shows in short sleeps: 2 % are enough when the rate is there. Away from the cap (the bucket's
-/// burst, a window cut in two) a quarter is asked for, the share from which a verdict counts a limit.
+/// The share of a window that a limiter near its cap sleeps at least.
+const ASLEEP: f64 = 0.02;
+
+/// Away from the cap (the bucket's burst, a window cut in two) more is asked for: the share from which a verdict counts a limit.
+const LONG_ASLEEP: f64 = 0.25;
+
+/// Whether a rate is that of a limit that its user set, both in bytes per second. A bucket is refilled in steps and a window ends
+/// between two of them: a tenth is left to that.
+pub fn reaches(rate: f64, cap: f64) -> bool {
+    rate >= 0.9 * cap
+}
+
 pub(super) fn own_limiter(window: &Window, context: &Context<'_>) -> Option<Judgement> {
     let spent = spent(window);
     let seconds = window.span.as_secs_f64();
     let got = if seconds > 0.0 { window.received as f64 / seconds } else { 0.0 };
-    let at_cap = context.facts.rate_cap.is_some_and(|cap| cap > 0.0 && got >= 0.9 * cap);
+    let at_cap = context.facts.rate_cap.is_some_and(|cap| cap > 0.0 && reaches(got, cap));
     let asleep = spent.limited;
-    if asleep < 0.02 || (!at_cap && asleep < 0.25) {
+    if asleep < ASLEEP || (!at_cap && asleep < LONG_ASLEEP) {
         return None;
     }
     let cap = context.facts.rate_cap.map(|cap| format!(" of {}", rate(cap))).unwrap_or_default();
@@ -52,7 +62,7 @@ pub(super) fn own_limiter(window: &Window, context: &Context<'_>) -> Option<Judg
 /// Whether a transfer is at a limit that its user set, bytes per second: what lanes carry then says nothing of what more would.
 pub fn at_own_limit(window: &Window, cap: f64) -> bool {
     let seconds = window.span.as_secs_f64();
-    spent(window).limited >= 0.02 || window.received as f64 >= 0.9 * cap * seconds
+    spent(window).limited >= ASLEEP || reaches(window.received as f64, cap * seconds)
 }
 
 fn server_said_wait(window: &Window) -> Option<Judgement> {

@@ -9,7 +9,7 @@ use weir_model::ability::Finding;
 
 use super::listed;
 use crate::disk::file_system;
-use crate::error::plain;
+use weir_units::plain;
 
 /// Behind which bytes are written, so that a hole is in front of them: a multiple of every common block size.
 const BEYOND: u64 = 1 << 20;

@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use weir_model::ability::Finding;
 
 use super::read;
-use crate::error::plain;
+use weir_units::plain;
 
 /// Bytes of `struct io_uring_params` (include/uapi/linux/io_uring.h).
 const PARAMS: usize = 120;

@@ -23,7 +23,7 @@ pub(super) fn sys() -> Finding {
     match statfs("/sys") {
         Ok(stat) if stat.f_type as u64 == SYSFS => Finding::ok("mounted", "/sys"),
         Ok(_) => Finding::missing("something else lies there, or nothing", "/sys"),
-        Err(cause) => Finding::missing(crate::error::plain(&cause.into()), "/sys"),
+        Err(cause) => Finding::missing(weir_units::plain(&cause.into()), "/sys"),
     }
 }
 

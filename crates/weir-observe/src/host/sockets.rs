@@ -6,7 +6,7 @@ use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto, soc
 use weir_model::ability::Finding;
 
 use super::read;
-use crate::error::plain;
+use weir_units::plain;
 
 pub(super) fn packet() -> Finding {
     let origin = "socket(AF_PACKET, SOCK_RAW)";

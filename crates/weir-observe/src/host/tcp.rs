@@ -7,9 +7,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use weir_model::ability::Finding;
 
 use super::listed;
-use crate::error::plain;
 use crate::sock_diag::{Destroyed, Filter, SockDiag};
 use crate::tcp_info;
+use weir_units::plain;
 
 /// A notice of a socket's end comes from a kernel worker, some microseconds later; on a machine with work for every
 /// processor it has come within tens of milliseconds. Below the second that all probes have together.

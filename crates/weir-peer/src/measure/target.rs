@@ -176,7 +176,7 @@ fn noise(length: usize) -> Vec<u8> {
 }
 
 fn cannot_write(folder: &Path, error: &std::io::Error) -> Failure {
-    let why = weir_observe::plain(error);
+    let why = weir_units::plain(error);
     Failure::local(format_args!("cannot write in {}: {why}", folder.display()))
 }
 

@@ -33,6 +33,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_model::evidence::Reading;
+use weir_model::rule::rate_limit;
 use weir_observe::tcp_info;
 use weir_observe::thread::current_tid;
 use weir_transfer::limiter::Limiter;
@@ -375,7 +376,7 @@ impl Sender {
             let acked = closed.acked.unwrap_or(handed);
             self.packer.link(span, acked, &closed);
             // Held by a rate that the user set, lanes say nothing of the path.
-            if self.options.rate_cap.is_none_or(|cap| acked < 0.9 * cap as f64) {
+            if self.options.rate_cap.is_none_or(|cap| !rate_limit::reaches(acked, cap as f64)) {
                 congestion.observe(&closed.sample.window, acked, &sockets);
             }
             self.open_gate(sockets.len() as u32, closed.backlog);

@@ -129,7 +129,7 @@ impl Sender {
             Ok(()) => self.lanes.give_back(lane),
             Err(error) => {
                 lane.close();
-                self.lane_lost(lane.id, &weir_observe::plain(&error));
+                self.lane_lost(lane.id, &weir_units::plain(&error));
             }
         }
         true

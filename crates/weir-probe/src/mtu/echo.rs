@@ -28,7 +28,7 @@ impl Prober {
             false => sockopt::set_ip_mtu_discover(pinger.socket(), Ipv4PathMtuDiscovery::DO),
             true => sockopt::set_ipv6_mtu_discover(pinger.socket(), Ipv6PathMtuDiscovery::DO),
         };
-        fixed.map_err(|error| format!("cannot forbid fragments: {}", weir_observe::plain(&error.into())))?;
+        fixed.map_err(|error| format!("cannot forbid fragments: {}", weir_units::plain(&error.into())))?;
         // Four round trips, since a large packet takes longer on a slow link (1500 bytes at 1 Mbit/s: 24 ms there and back).
         let timeout = (rtt * 4).clamp(Duration::from_millis(150), Duration::from_secs(1));
         Ok(Prober { pinger, sequence: 0, timeout, v6 })
@@ -72,7 +72,7 @@ impl Probe for Prober {
                 }
                 // Somebody's word about an earlier packet; the next one tells.
                 Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(format!("ICMP echo failed: {}", weir_observe::plain(&error))),
+                Err(error) => return Err(format!("ICMP echo failed: {}", weir_units::plain(&error))),
             }
         }
         Ok(Answer::Silent)

@@ -37,7 +37,7 @@ pub(super) struct Prober {
 
 impl Prober {
     pub(super) fn open(peer: IpAddr, rtt: Duration) -> Result<Prober, String> {
-        let words = |error: io::Error| format!("cannot send UDP datagrams: {}", weir_observe::plain(&error));
+        let words = |error: io::Error| format!("cannot send UDP datagrams: {}", weir_units::plain(&error));
         let any: IpAddr = if peer.is_ipv6() { [0_u16; 8].into() } else { [0_u8; 4].into() };
         let socket = UdpSocket::bind((any, 0)).map_err(words)?;
         let fixed = match peer {
@@ -78,7 +78,7 @@ impl Prober {
     }
 
     fn once(&mut self, size: u32, stop: &AtomicBool) -> Result<Answer, String> {
-        let words = |error: io::Error| format!("UDP datagrams failed: {}", weir_observe::plain(&error));
+        let words = |error: io::Error| format!("UDP datagrams failed: {}", weir_units::plain(&error));
         let until = Instant::now() + self.timeout;
         self.sequence += 1;
         self.drain();
@@ -127,7 +127,7 @@ impl Prober {
             }
             (errno, Origin::Network { kind, code }) => {
                 let by = notice.by.map_or("a router".to_owned(), |by| by.to_string());
-                let said = weir_observe::plain(&io::Error::from_raw_os_error(errno));
+                let said = weir_units::plain(&io::Error::from_raw_os_error(errno));
                 let words =
                     format!("{by} answers {size} bytes of UDP with: {said} (ICMP type {kind} code {code})");
                 return Err(words);

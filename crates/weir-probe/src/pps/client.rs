@@ -109,7 +109,7 @@ impl Client {
         let stream =
             TcpStream::connect_timeout(&server, opening.timeout).map_err(|error| Error::Control {
                 what: format!("cannot connect to {server} (weir bench pps -s there?)"),
-                cause: weir_observe::plain(&error),
+                cause: weir_units::plain(&error),
             })?;
         Client::agree(server, Channel::greet(stream, PATIENCE, stop)?, opening, stop)
     }

@@ -344,7 +344,7 @@ impl Channel {
     fn broken(&self, error: &io::Error) -> Error {
         let cause = match error.kind() {
             io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
-            _ => weir_observe::plain(error),
+            _ => weir_units::plain(error),
         };
         Error::Control { what: format!("lost {}", self.peer), cause }
     }

@@ -65,8 +65,8 @@ pub struct Sent {
 
 /// Whether the kernel segments UDP; the error is the reason in words.
 pub fn can_join(payload: usize) -> Result<(), String> {
-    let socket = UdpSocket::bind(("127.0.0.1", 0)).map_err(|error| weir_observe::plain(&error))?;
-    set_segment(&socket, payload).map_err(|error| format!("no UDP_SEGMENT: {}", weir_observe::plain(&error)))
+    let socket = UdpSocket::bind(("127.0.0.1", 0)).map_err(|error| weir_units::plain(&error))?;
+    set_segment(&socket, payload).map_err(|error| format!("no UDP_SEGMENT: {}", weir_units::plain(&error)))
 }
 
 /// Sends until the time is over or `stop` is set.
@@ -228,5 +228,5 @@ fn explain(job: &Job, error: &io::Error) -> Error {
         _ if job.how == How::Joined => "cannot send packets for the kernel to cut",
         _ => "cannot send packets",
     };
-    Error::Socket { what, cause: weir_observe::plain(error) }
+    Error::Socket { what, cause: weir_units::plain(error) }
 }

@@ -61,7 +61,7 @@ impl Server {
     pub fn bind(listen: SocketAddr, bounds: Bounds) -> Result<Server, Error> {
         let failed = |error: io::Error| Error::Control {
             what: format!("cannot listen at {listen}"),
-            cause: weir_observe::plain(&error),
+            cause: weir_units::plain(&error),
         };
         let listener = TcpListener::bind(listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -109,7 +109,7 @@ impl Server {
                 }
                 if let Err(error) = Builder::new().spawn_scoped(scope, session) {
                     there.fetch_sub(1, Relaxed);
-                    away(&spare, &format!("cannot start a thread: {}", weir_observe::plain(&error)));
+                    away(&spare, &format!("cannot start a thread: {}", weir_units::plain(&error)));
                 }
             }
         });
@@ -153,7 +153,7 @@ fn session(
 ) -> Result<Option<Message>, Error> {
     let local = match channel.local() {
         Ok(local) => canonical(local.ip()),
-        Err(error) => return refuse(channel, &weir_observe::plain(&error), stop),
+        Err(error) => return refuse(channel, &weir_units::plain(&error), stop),
     };
     let open = |_| Stream::open(local, joined, buffer);
     let streams = match (0..threads).map(open).collect::<Result<Vec<_>, _>>() {
@@ -169,8 +169,7 @@ fn session(
         let next = match streams.iter().try_for_each(begin) {
             Ok(()) => converse(channel, &streams, token, bounds, stop),
             Err(error) => {
-                let why =
-                    format!("cannot start {threads} receiving threads: {}", weir_observe::plain(&error));
+                let why = format!("cannot start {threads} receiving threads: {}", weir_units::plain(&error));
                 refuse(channel, &why, stop)
             }
         };

@@ -42,7 +42,7 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
 fn plain(error: io::Error) -> io::Error {
     let text = error.to_string();
     match text.strip_prefix("failed to lookup address information: ") {
-        Some(rest) => io::Error::new(error.kind(), weir_observe::plain(&io::Error::other(rest.to_owned()))),
+        Some(rest) => io::Error::new(error.kind(), weir_units::plain(&io::Error::other(rest.to_owned()))),
         None => error,
     }
 }

@@ -75,7 +75,7 @@ fn cannot_read(path: &Path, cause: &str) -> Error {
 
 fn pem_cause(error: rustls::pki_types::pem::Error) -> String {
     match error {
-        rustls::pki_types::pem::Error::Io(error) => weir_observe::plain(&error),
+        rustls::pki_types::pem::Error::Io(error) => weir_units::plain(&error),
         other => other.to_string(),
     }
 }

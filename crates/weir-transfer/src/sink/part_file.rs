@@ -120,7 +120,7 @@ impl PartFile {
         let Some(room) = room else { return error };
         // What an ordinary user may take; the rest is root's reserve.
         let free = Bytes(room.f_bavail.saturating_mul(room.f_frsize));
-        let text = format!("{}: {} needed, {free} free", weir_observe::plain(&error), Bytes(needed));
+        let text = format!("{}: {} needed, {free} free", weir_units::plain(&error), Bytes(needed));
         io::Error::new(error.kind(), text)
     }
 

@@ -21,12 +21,10 @@ use weir_report::schema::{Outcome, Record};
 use weir_report::{json, progress};
 
 use crate::args::{Bench, BenchCommand, Voice};
+use crate::interrupt::{self, INTERRUPTED};
 use crate::live;
 use crate::page;
-use crate::voice::{self, Printed};
-
-/// SIGINT or SIGTERM came.
-const INTERRUPTED: u8 = 130;
+use crate::voice::Printed;
 
 /// What the record says of a run that ends with this exit code.
 fn outcome_of(code: u8) -> Outcome {
@@ -66,8 +64,7 @@ struct Progress {
 
 impl Progress {
     fn new(voice: &Voice) -> anyhow::Result<Progress> {
-        let stop = Arc::new(AtomicBool::new(false));
-        voice::on_interrupt(&stop)?;
+        let stop = interrupt::stop()?;
         Ok(Progress { shown: !voice.quiet && std::io::stderr().is_terminal(), stop, start: Instant::now() })
     }
 

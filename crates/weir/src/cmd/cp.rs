@@ -5,8 +5,6 @@ mod foretold;
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -33,6 +31,7 @@ use self::foretold::Foretold;
 use crate::args::{Cp, VERSION};
 use crate::calibration;
 use crate::cmd::route::{self, Route};
+use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
@@ -49,12 +48,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     if let Some(date) = goes_by(&job) {
         tracing::info!("speeds of ciphers and codecs: {}", calibration::origin(&date));
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    if view {
-        tui::on_interrupt(&stop)?
-    } else {
-        voice::on_interrupt(&stop)?
-    }
+    let stop = interrupt::stop_beside(view)?;
     let mut live = Live::new(!cp.voice.quiet && std::io::stderr().is_terminal(), 0);
     let mut pace = Pace::default();
     let mut report = session::run(&job, &stop, &mut |now| match &now.would {
@@ -205,7 +199,7 @@ fn goes_by(job: &Job) -> Option<String> {
 fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
     let outcome = match exit_code(report) {
         0 => Outcome::Complete,
-        4 | 130 => Outcome::Partial,
+        4 | INTERRUPTED => Outcome::Partial,
         _ => Outcome::Failed,
     };
     let mut record = Record::new("cp", outcome, report.totals.bytes, report.moving.as_secs_f64());
@@ -351,14 +345,14 @@ fn say(cp: &Cp, record: &Record) -> anyhow::Result<()> {
 fn exit_code(report: &Report) -> u8 {
     let failed = |kind: FailureKind| match kind {
         FailureKind::Verification => 3,
-        FailureKind::Interrupted => 130,
+        FailureKind::Interrupted => INTERRUPTED,
         FailureKind::Local | FailureKind::Changed | FailureKind::Session => 1,
     };
     let problems = report.problems.iter().filter(|problem| !problem.harmless);
     let of_files = problems.map(|problem| failed(problem.failure.kind)).max().unwrap_or(0);
     match &report.outcome {
         Ok(()) => of_files,
-        Err(Error::Interrupted) => 130,
+        Err(Error::Interrupted) => INTERRUPTED,
         Err(Error::Lost { .. } | Error::NoLane { .. }) if report.totals.bytes > 0 => 4,
         Err(Error::Far(failure) | Error::Refused(failure)) => failed(failure.kind),
         Err(_) => 1,

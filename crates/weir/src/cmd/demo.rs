@@ -13,15 +13,10 @@ mod show;
 mod slow_path;
 mod small;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use crate::args::{Demo, Scene};
+use crate::interrupt::{self, INTERRUPTED};
 use crate::voice;
 use show::{Outcome, Show};
-
-/// SIGINT or SIGTERM came.
-const INTERRUPTED: u8 = 130;
 
 /// In the order they are shown.
 const ALL: [Scene; 6] =
@@ -33,8 +28,7 @@ pub fn run(demo: &Demo) -> anyhow::Result<u8> {
     let scenes = if demo.scenes.is_empty() { &ALL[..] } else { &demo.scenes };
     // Before anything else starts a thread: a process with several cannot change its user namespace.
     let no_lab = scenes.contains(&Scene::SlowPath).then(|| weir_lab::privilege::enter().err()).flatten();
-    let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
+    let stop = interrupt::stop()?;
     let mut show = Show::open(stop, no_lab)?;
     let mut code = 0;
     for scene in scenes {

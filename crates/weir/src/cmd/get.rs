@@ -1,8 +1,6 @@
 //! `weir get`: from arguments to files, a verdict and an exit code.
 
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use weir_model::verdict;
@@ -19,6 +17,7 @@ use weir_transfer::object;
 use crate::args::{Get, Jobs};
 use crate::calibration;
 use crate::cmd::get_jobs;
+use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
@@ -32,12 +31,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let options = options(get);
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
     let wanted = get_jobs::wanted(get)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    if view {
-        tui::on_interrupt(&stop)?
-    } else {
-        voice::on_interrupt(&stop)?
-    }
+    let stop = interrupt::stop_beside(view)?;
     let jobs = get_jobs::resolve(get, &wanted, &http, &options, &stop)?;
     let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), jobs.len());
     if view {
@@ -185,12 +179,12 @@ fn exit_code(report: &RunReport) -> u8 {
     for file in &report.files {
         let own = match &file.outcome {
             Outcome::Complete | Outcome::Skipped => 0,
-            _ if report.interrupted => 130,
+            _ if report.interrupted => INTERRUPTED,
             Outcome::Failed(error) if error.is_verification() => 3,
             Outcome::Failed(_) => 1,
             Outcome::Partial(_) => 4,
         };
-        let rank = |code: u8| [0, 4, 1, 3, 130].iter().position(|known| *known == code);
+        let rank = |code: u8| [0, 4, 1, 3, INTERRUPTED].iter().position(|known| *known == code);
         if rank(own) > rank(code) {
             code = own;
         }

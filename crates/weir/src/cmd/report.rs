@@ -3,30 +3,23 @@
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use weir_report::escape::escape;
 use weir_report::html::{self, Run};
 use weir_report::records;
 
 use crate::args::Report;
+use crate::interrupt::{self, INTERRUPTED};
 use crate::page;
 use crate::voice::{self, Printed, Usage};
-
-/// SIGINT or SIGTERM came.
-const INTERRUPTED: u8 = 130;
 
 /// Reads records, writes the page. Returns the exit code.
 pub fn run(report: &Report) -> anyhow::Result<u8> {
     voice::start_log(report.quiet, 0);
     // Until the page is being written there is nothing to leave in order, and a pipe that nobody writes to is read for ever.
-    let reading = Arc::new(AtomicBool::new(true));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&reading))?;
-    }
+    let reading = interrupt::at_once_while_set()?;
     let target = target(report)?;
     let mut runs = Vec::new();
     for record in &report.records {
@@ -43,8 +36,7 @@ pub fn run(report: &Report) -> anyhow::Result<u8> {
         tracing::warn!("{}: {}", escape(note.0), note.1);
     }
     let text = html::render(&runs);
-    let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
+    let stop = interrupt::stop()?;
     // What is written to a pipe leaves nothing that wants order either, and may be waited for.
     let stream = target.as_ref().is_none_or(|path| path.exists() && !path.is_file());
     reading.store(stream, Relaxed);

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,6 +10,7 @@ use weir_serve::{Config, Content, Server, TlsSource};
 
 use super::bench;
 use crate::args::Serve;
+use crate::interrupt;
 use crate::voice;
 
 /// Serves until SIGINT or SIGTERM.
@@ -19,7 +20,7 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
         return Err(voice::Usage("serve has no run to report; weir get and weir why have".to_owned()).into());
     }
     let server = Server::bind(config(serve)).map_err(with_way_out)?;
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = interrupt::stop()?;
     let bench = match serve.bench {
         Some(listen) => Some(bench::net::server::beside(listen, serve.voice.quiet, Arc::clone(&stop))?),
         None => None,
@@ -38,7 +39,6 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
         }
         stdout.flush()?;
     }
-    voice::on_interrupt(&stop)?;
     let answers = bench.map(|(_, answer)| std::thread::spawn(answer));
     let shutdown = server.shutdown();
     std::thread::spawn(move || {

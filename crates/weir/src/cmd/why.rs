@@ -18,8 +18,7 @@ mod watch;
 
 use std::io::{IsTerminal, Write};
 use std::net::{IpAddr, ToSocketAddrs};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -29,6 +28,7 @@ use weir_observe::sock_diag::Filter;
 use weir_report::{json, terminal};
 
 use crate::args::Why;
+use crate::interrupt;
 use crate::page;
 use crate::tui;
 use crate::voice::{self, Printed as _, Usage};
@@ -87,12 +87,7 @@ fn look_at_running(why: &Why, filter: Filter, mut live: Live, view: bool) -> any
     };
     let subject = root.map_or(Subject::Sockets, Subject::Tree);
     let scout = Scout::new(subject, filter, &mut notes)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    if view {
-        tui::on_interrupt(&stop)?
-    } else {
-        voice::on_interrupt(&stop)?
-    }
+    let stop = interrupt::stop_beside(view)?;
     let mut watch = Watch::new(scout, notes, Some(scope.clone()), false);
     if view {
         live.open(&scope, "q ends the looking", why.span);

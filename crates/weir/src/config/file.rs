@@ -7,8 +7,8 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use weir_observe::plain;
 use weir_report::escape::escape;
+use weir_units::plain;
 
 use crate::base_folder;
 use crate::voice::Usage;

@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::PATIENCE;
@@ -62,6 +63,11 @@ impl Sandbox {
         let path = self.path(name);
         std::fs::write(&path, bytes).expect("a file can be written");
         path
+    }
+
+    /// Makes a named pipe there. Without a writer, who opens it to read waits for ever.
+    pub(crate) fn pipe(&self, name: &str) {
+        mkfifoat(CWD, self.path(name), Mode::RUSR | Mode::WUSR).expect("a pipe can be made");
     }
 
     /// Every file and folder below it, sorted, with `/` after folders.

@@ -9,8 +9,9 @@ use weir_measure::ssh::{Bed, Unavailable};
 use weir_report::ciphers::{self, CipherRow, CiphersRecord, SshRow};
 use weir_report::schema::{Outcome, Record};
 
-use super::{INTERRUPTED, Progress, WRONG_DATA, speed, tell};
+use super::{Progress, WRONG_DATA, speed, tell};
 use crate::args::BenchCipher;
+use crate::interrupt::INTERRUPTED;
 use crate::voice;
 
 /// Measures and reports. Returns the exit code.

@@ -16,8 +16,9 @@ use weir_report::schema::{Outcome, Record};
 use weir_report::{chart, json};
 use weir_units::{Bytes, Rate};
 
-use super::{INTERRUPTED, Progress, WRONG_DATA, speed};
+use super::{Progress, WRONG_DATA, speed};
 use crate::args::{BenchCodec, Generated};
+use crate::interrupt::INTERRUPTED;
 use crate::page;
 use crate::voice::{self, Printed};
 

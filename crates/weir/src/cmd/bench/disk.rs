@@ -11,8 +11,9 @@ use weir_report::storage::{
     TimesRecord,
 };
 
-use super::{INTERRUPTED, Progress, outcome_of, tell};
+use super::{Progress, outcome_of, tell};
 use crate::args::BenchDisk;
+use crate::interrupt::INTERRUPTED;
 use crate::voice;
 
 /// Measures and reports. Returns the exit code.

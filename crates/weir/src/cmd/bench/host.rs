@@ -19,8 +19,9 @@ use weir_report::host::{self as report, FigureRecord, HostRecord};
 use weir_report::schema::Record;
 use weir_transfer::http::trust::{Clients, Trust};
 
-use super::{INTERRUPTED, Progress, outcome_of, tell};
+use super::{Progress, outcome_of, tell};
 use crate::args::{BenchHost, Part};
+use crate::interrupt::INTERRUPTED;
 use crate::voice;
 use carrier::Carrier;
 use http_load::HttpLoad;

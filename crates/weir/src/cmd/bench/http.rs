@@ -5,8 +5,7 @@ mod plan;
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, anyhow};
 use weir_load::run::{self, Outcome};
@@ -15,8 +14,8 @@ use weir_report::load::{LoadRecord, ab, csv, hdr, wrk};
 use weir_report::schema::VerdictRecord;
 use weir_report::{json, load as report};
 
-use super::INTERRUPTED;
 use crate::args::{BenchHttp, LoadFormat};
+use crate::interrupt::{self, INTERRUPTED};
 use crate::page;
 use crate::voice::{self, Printed};
 use plan::Plan;
@@ -25,8 +24,7 @@ use plan::Plan;
 pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
     voice::start_log(bench.voice.quiet, bench.voice.verbose);
     let plan = plan::make(bench)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
+    let stop = interrupt::stop()?;
     let head = head(&plan);
     let mut outcome = match run::run(plan.settings.clone(), &stop, move || print_head(&head)) {
         Ok(outcome) => outcome,

@@ -17,9 +17,10 @@ use weir_report::memory::{self, MemoryRecord};
 use weir_report::schema::{Outcome, Record};
 use weir_report::storage::{self, DiskRecord};
 
-use super::{INTERRUPTED, Progress, WRONG_DATA, cipher, codec, mem as memory_bench, tell};
+use super::{Progress, WRONG_DATA, cipher, codec, mem as memory_bench, tell};
 use crate::args::BenchHost;
 use crate::calibration;
+use crate::interrupt::INTERRUPTED;
 use crate::voice;
 
 /// How long each codec and each of weir's ciphers is measured: a figure is the middle of ten passes and more, but for codecs of

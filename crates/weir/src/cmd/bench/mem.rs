@@ -11,9 +11,10 @@ use weir_report::memory::{
 };
 use weir_report::schema::Record;
 
-use super::{INTERRUPTED, Progress, outcome_of, tell};
+use super::{Progress, outcome_of, tell};
 use crate::args::BenchMem;
 use crate::calibration;
+use crate::interrupt::INTERRUPTED;
 use crate::voice;
 
 /// Measures and reports. Returns the exit code.

@@ -22,8 +22,9 @@ use weir_report::json;
 use weir_report::packets::{self, PacketsRecord, PacketsRow, TrialRecord, ZeroLossRecord};
 use weir_report::schema::Record;
 
-use super::{INTERRUPTED, Progress, outcome_of};
+use super::{Progress, outcome_of};
 use crate::args::{BenchPps, Method, Via};
+use crate::interrupt::INTERRUPTED;
 use crate::page;
 use crate::voice::{self, Printed, Usage};
 

@@ -44,7 +44,7 @@ pub fn run(guard: &LabGuard) -> anyhow::Result<u8> {
         Err(cause) => {
             let why = match cause.kind() {
                 std::io::ErrorKind::NotFound => "no such command".to_owned(),
-                _ => weir_observe::plain(&cause),
+                _ => weir_units::plain(&cause),
             };
             voice::fatal(&anyhow::anyhow!("cannot run {shown}: {why}"));
             return Ok(NO_COMMAND);

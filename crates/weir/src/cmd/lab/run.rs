@@ -3,8 +3,7 @@
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -16,12 +15,10 @@ use weir_report::{json, progress};
 use super::scenarios;
 use super::table::{self, Row};
 use crate::args::LabRun;
+use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
 use crate::voice::{self, Printed};
-
-/// SIGINT or SIGTERM came.
-const INTERRUPTED: u8 = 130;
 
 /// Runs them one after another. Returns the exit code: 1 when one was wrong or failed, or none could be run.
 pub fn run(run: &LabRun) -> anyhow::Result<u8> {
@@ -30,8 +27,7 @@ pub fn run(run: &LabRun) -> anyhow::Result<u8> {
         if run.all { scenario::names().collect() } else { run.names.iter().map(String::as_str).collect() };
     // All files are read before anything is set up.
     let scenarios = names.into_iter().map(scenarios::find).collect::<Result<Vec<_>, _>>()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
+    let stop = interrupt::stop()?;
     let weir = std::env::current_exe().context("cannot find this program's own file")?;
     let lab = Lab { weir, stop };
     let start = Instant::now();

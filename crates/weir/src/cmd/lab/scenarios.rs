@@ -12,7 +12,7 @@ pub fn find(name: &str) -> Result<Scenario, Usage> {
     let found = if is_file { Scenario::read(Path::new(name)) } else { scenario::shipped(name) };
     found.map_err(|error| match error {
         ScenarioError::Unreadable { ref cause, .. } => {
-            Usage(format!("{error}: {}", weir_observe::plain(cause)))
+            Usage(format!("{error}: {}", weir_units::plain(cause)))
         }
         _ => Usage(error.to_string()),
     })

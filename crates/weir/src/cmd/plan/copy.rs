@@ -4,8 +4,6 @@ use std::ffi::OsStr;
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use weir_model::plan::Plan;
 use weir_model::survey::Survey;
@@ -25,18 +23,15 @@ use crate::args::{self, By, VERSION};
 use crate::calibration;
 use crate::cmd::forecast::{self, Forecast};
 use crate::cmd::route::{self, Route};
+use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
-use crate::voice::{self, Printed, Usage};
-
-/// SIGINT or SIGTERM came.
-const INTERRUPTED: u8 = 130;
+use crate::voice::{Printed, Usage};
 
 /// Measures, predicts and tells. Returns the exit code.
 pub fn run(args: &args::Plan) -> anyhow::Result<u8> {
     let job = job(args)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
+    let stop = interrupt::stop()?;
     if !args.voice.quiet {
         let host = job.host.shown();
         writeln!(

@@ -13,7 +13,7 @@ use anyhow::Context;
 use weir_lab::child::Running;
 use weir_model::ability::{Ability, Finding};
 use weir_observe::host::Probe;
-use weir_observe::plain;
+use weir_units::plain;
 
 /// A finding is some lines; more than this is another program's output.
 const ANSWER: u64 = 64 << 10;

@@ -8,7 +8,6 @@ use weir_load::script::Spectrum;
 use weir_load::settings::Ask;
 use weir_load::target::Target;
 use weir_model::load::{Holder, LoadVerdict};
-use weir_observe::plain;
 use weir_report::load::ab::{AbReport, AbRow, Failed};
 use weir_report::load::hdr::{Foot, Step};
 use weir_report::load::wrk::{Figures, WrkReport};
@@ -16,6 +15,7 @@ use weir_report::load::{ErrorsRecord, LatencyRecord, LoadRecord, ServerRecord};
 use weir_report::schema::{self, Record, Sample, VerdictRecord};
 use weir_transfer::http::tls;
 use weir_transfer::object;
+use weir_units::plain;
 
 use super::plan::Plan;
 

@@ -1,8 +1,6 @@
 //! The client: what the arguments ask for, lines while it runs, and the report.
 
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use weir_model::evidence::Evidence;
@@ -18,9 +16,9 @@ use weir_report::schema::Record;
 use weir_report::{json, terminal};
 use weir_units::Rate;
 
-use super::super::INTERRUPTED;
 use super::{Form, copies, form, iperf3_json, login, record, transactions, units};
 use crate::args::{BenchNet, Test};
+use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
@@ -38,13 +36,8 @@ pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
         }
         return transactions::run(bench, &options, kind);
     }
-    let stop = Arc::new(AtomicBool::new(false));
     let view = tui::is_possible(bench.tui);
-    if view {
-        tui::on_interrupt(&stop)?
-    } else {
-        voice::on_interrupt(&stop)?
-    }
+    let stop = interrupt::stop_beside(view)?;
     let mut lines = Lines::new(bench, view);
     let outcome = weir_net::client::run(&options, &mut lines, &stop);
     lines.end();

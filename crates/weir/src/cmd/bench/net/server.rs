@@ -16,12 +16,12 @@ use weir_report::net::{self, Units};
 
 use super::{Form, client, copies, form, iperf3_json, login, record, transactions, units};
 use crate::args::BenchNet;
-use crate::voice::{self, Printed};
+use crate::interrupt;
+use crate::voice::Printed;
 
 /// Serves until SIGINT or SIGTERM, or until one test is over. Returns the exit code: of one test its own.
 pub(super) fn run(bench: &BenchNet) -> anyhow::Result<u8> {
-    let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
+    let stop = interrupt::stop()?;
     let (form, units) = (form(bench), units(bench));
     let code = Arc::new(AtomicU8::new(0));
     let kept = Arc::clone(&code);

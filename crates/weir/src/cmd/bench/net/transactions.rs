@@ -1,8 +1,6 @@
 //! `--rr` and `--crr`: transactions with another weir, and how sure their rate is.
 
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use hdrhistogram::Histogram;
 use weir_net::client::Options;
@@ -14,19 +12,18 @@ use weir_report::json;
 use weir_report::schema::{Outcome as Ended, Record};
 use weir_report::transactions::{self, ConfidenceRecord, LatencyRecord, RunRecord, TransactionsRecord};
 
-use super::super::INTERRUPTED;
 use super::{Form, client, form};
 use crate::args::BenchNet;
+use crate::interrupt::{self, INTERRUPTED};
 use crate::page;
-use crate::voice::{self, Printed, Usage};
+use crate::voice::{Printed, Usage};
 
 /// Makes the transactions and reports. Returns the exit code.
 pub(super) fn run(bench: &BenchNet, options: &Options, kind: Kind) -> anyhow::Result<u8> {
     if options.parameters.time == 0 {
         return Err(Usage("-t: a run of transactions takes at least a second".to_owned()).into());
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
+    let stop = interrupt::stop()?;
     let wanted = &bench.transactions;
     let asked = Asked { kind, request: wanted.sizes.request, response: wanted.sizes.response };
     let (least, most) = match (wanted.repeats, wanted.ci) {

@@ -2,23 +2,20 @@
 
 use std::io::Write;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use weir_probe::pps::PORT;
 use weir_probe::pps::server::{Bounds, Event, Server};
 use weir_report::escape::escape;
 
 use crate::args::BenchPps;
-use crate::cmd::bench::INTERRUPTED;
-use crate::voice;
+use crate::interrupt::{self, INTERRUPTED};
 
 /// Serves until SIGINT or SIGTERM, or until one client is done.
 pub fn run(bench: &BenchPps) -> anyhow::Result<u8> {
     let listen = bench.listen.unwrap_or((Ipv4Addr::LOCALHOST, PORT).into());
     let server = Server::bind(listen, Bounds::default())?;
-    let stop = Arc::new(AtomicBool::new(false));
-    voice::on_interrupt(&stop)?;
+    let stop = interrupt::stop()?;
     if !bench.voice.quiet {
         let mut out = std::io::stdout().lock();
         writeln!(out, "counting packets at {}", server.address()?)?;

@@ -1,0 +1,113 @@
+//! Ctrl-C and its kin: the first asks a command to come to its end, a second ends it at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::{flag, low_level};
+
+use crate::tui;
+
+/// The exit code of a command that a signal ended: 128 and SIGINT, as a shell has it.
+pub const INTERRUPTED: u8 = 128 + SIGINT as u8;
+
+/// Signals this close to one another, in milliseconds, are one wish: `timeout` and a shell that ends its jobs send theirs to the
+/// process and to its group, milliseconds apart. Nobody presses Ctrl-C twice in so short a time because once did not help.
+const ONE_WISH: u64 = 250;
+
+/// What a signal says after those that came before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Says {
+    /// The first of all.
+    End,
+    /// The same wish once more.
+    Same,
+    /// Another one: it shall end at once.
+    AtOnce,
+}
+
+/// When the first signal came.
+#[derive(Debug)]
+pub struct Wishes {
+    first: AtomicU64,
+}
+
+impl Wishes {
+    /// None yet.
+    pub fn new() -> Wishes {
+        Wishes { first: AtomicU64::new(u64::MAX) }
+    }
+
+    /// A signal comes now. May be asked in a handler (signal-safety(7)): an atomic and clock_gettime are all that it uses.
+    pub fn hear(&self) -> Says {
+        self.hear_at(monotonic())
+    }
+
+    fn hear_at(&self, now: u64) -> Says {
+        // The earliest of all: of two handlers at once either may be first.
+        match self.first.fetch_min(now, Relaxed) {
+            u64::MAX => Says::End,
+            first if now.saturating_sub(first) < ONE_WISH => Says::Same,
+            _ => Says::AtOnce,
+        }
+    }
+}
+
+/// What SIGINT and SIGTERM set from now on.
+pub fn stop() -> anyhow::Result<Arc<AtomicBool>> {
+    stop_beside(false)
+}
+
+/// The same for a command that may have a live view: then SIGHUP counts too, and the terminal is given back first.
+pub fn stop_beside(view: bool) -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    match view {
+        true => tui::on_interrupt(&stop)?,
+        false => on_interrupt(&stop)?,
+    }
+    Ok(stop)
+}
+
+#[allow(unsafe_code, reason = "a signal handler that looks at the clock")]
+fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    let wishes = Arc::new(Wishes::new());
+    for signal in [SIGINT, SIGTERM] {
+        let (stop, wishes) = (Arc::clone(stop), Arc::clone(&wishes));
+        let asked = move || {
+            stop.store(true, Relaxed);
+            if wishes.hear() == Says::AtOnce {
+                low_level::exit(INTERRUPTED.into());
+            }
+        };
+        // SAFETY: it stores to an atomic, hears (see there) and calls _exit: each may be done in a handler (signal-safety(7)).
+        unsafe { low_level::register(signal, asked)? };
+    }
+    Ok(())
+}
+
+/// While the flag is set SIGINT and SIGTERM end the program at once: for as long as there is nothing to leave in order.
+pub fn at_once_while_set() -> anyhow::Result<Arc<AtomicBool>> {
+    let nothing_to_lose = Arc::new(AtomicBool::new(true));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&nothing_to_lose))?;
+    }
+    Ok(nothing_to_lose)
+}
+
+/// Milliseconds of a clock that only goes forward.
+fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_signal_of_its_own_ends_at_once() {
+        let wishes = Wishes::new();
+        let heard = [5000, 5003, 5249, 5250, 9000].map(|at| wishes.hear_at(at));
+        assert_eq!(heard, [Says::End, Says::Same, Says::Same, Says::AtOnce, Says::AtOnce]);
+    }
+}
