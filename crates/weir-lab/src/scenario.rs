@@ -13,12 +13,12 @@ mod text;
 mod workload;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path as FilePath;
 
 use serde::Deserialize;
 use toml::Spanned;
 use weir_model::limit::Limit;
+use weir_units::Bytes;
 
 use crate::path::Path;
 pub use error::ScenarioError;
@@ -32,6 +32,9 @@ use error::Place;
 use figure::FigureText;
 use host::HostText;
 use path::PathText;
+
+/// A scenario is a page of text; more than this is another file.
+pub const LONGEST: Bytes = Bytes(1_000_000);
 
 /// Who judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -152,7 +155,7 @@ struct ThenText {
 impl Scenario {
     /// The scenario in a file.
     pub fn read(path: &FilePath) -> Result<Scenario, ScenarioError> {
-        let text = fs::read_to_string(path)
+        let text = weir_units::read_text(path, LONGEST)
             .map_err(|cause| ScenarioError::Unreadable { file: path.display().to_string(), cause })?;
         Scenario::parse(&path.display().to_string(), &text)
     }

@@ -4,10 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::clock::Moment;
+use weir_units::Bytes;
+
 use crate::error::Error;
 
 /// What one opportunity carries.
 pub const OPPORTUNITY: u32 = 1500;
+
+/// A minute of 10 Gbit/s.
+const LONGEST: Bytes = Bytes(400_000_000);
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -21,7 +26,7 @@ pub struct Trace {
 impl Trace {
     /// Reads and parses a file.
     pub fn read(path: &Path) -> Result<Trace, Error> {
-        let text = std::fs::read_to_string(path)
+        let text = weir_units::read_text(path, LONGEST)
             .map_err(Error::system(format!("cannot read {}", path.display())))?;
         Trace::parse(&text)
     }

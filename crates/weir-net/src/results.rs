@@ -68,6 +68,23 @@ pub struct StreamResults {
     pub end: Option<f64>,
 }
 
+impl StreamResults {
+    /// Datagrams that count and losses among them, of an end that tells what it omitted.
+    pub fn datagrams_without(&self, omitted: Omitted) -> (u64, u64) {
+        (self.packets.saturating_sub(omitted.packets), self.errors.saturating_sub(omitted.errors))
+    }
+
+    /// The same of an end that does not (iperf3 3.12): its bytes leave out what was omitted, its datagrams do not. All are of
+    /// `block` bytes, so the bytes tell how many came. Where that end received, this one sent `before` in the omitted time: what
+    /// is missing of the others was lost.
+    pub fn datagrams_by_bytes(&self, block: u32, before: Option<u64>) -> (u64, u64) {
+        let came = self.bytes.div_ceil(block.max(1).into());
+        let missing = |before: u64| self.packets.saturating_sub(before).saturating_sub(came);
+        let lost = before.map_or(0, |before| missing(before).min(self.errors));
+        (came + lost, lost)
+    }
+}
+
 /// What did not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Omitted {
@@ -204,6 +221,19 @@ impl StreamResults {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn datagrams_that_do_not_count_are_taken_off() {
+        // Of 60 the first 20 are omitted, and of the 40 others three were lost, of the first 20 one.
+        let told = StreamResults { bytes: 37_000, packets: 60, errors: 4, ..StreamResults::default() };
+        assert_eq!(told.datagrams_without(Omitted { packets: 20, errors: 1 }), (40, 3));
+        assert_eq!(told.datagrams_by_bytes(1000, Some(20)), (40, 3));
+        // A sender knows of no losses.
+        let sent = StreamResults { bytes: 40_000, packets: 60, ..StreamResults::default() };
+        assert_eq!(sent.datagrams_by_bytes(1000, None), (40, 0));
+        // Those that were under way when the omitted time ended came in what counts.
+        assert_eq!(told.datagrams_by_bytes(1000, Some(25)), (37, 0));
+    }
 
     #[test]
     fn ids_leave_out_two() {

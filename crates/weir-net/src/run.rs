@@ -436,14 +436,20 @@ impl Run {
         let stream = &self.streams[at];
         let own = Some(self.own_sum(at));
         let theirs = remote.and_then(|remote| remote.stream(stream.connection.id)).map(|theirs| {
-            let omitted = theirs.omitted.unwrap_or_default();
+            let (packets, lost) = match (theirs.omitted, self.parameters().omit) {
+                (None, 1..) => {
+                    let before = stream.connection.sends.then_some(self.baselines[at].packets);
+                    theirs.datagrams_by_bytes(self.parameters().block, before)
+                }
+                (omitted, _) => theirs.datagrams_without(omitted.unwrap_or_default()),
+            };
             Sum {
                 bytes: theirs.bytes,
                 seconds: (theirs.end.unwrap_or_default() - theirs.start.unwrap_or_default()).max(0.0),
                 retransmits: theirs.retransmits,
                 udp: stream.is_udp().then(|| UdpFigures {
-                    packets: theirs.packets.saturating_sub(omitted.packets),
-                    lost: theirs.errors.saturating_sub(omitted.errors),
+                    packets,
+                    lost,
                     out_of_order: 0,
                     jitter: theirs.jitter,
                 }),

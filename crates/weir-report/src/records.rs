@@ -13,8 +13,12 @@ use crate::json::ParseError;
 use crate::schema::{Record, SCHEMA};
 
 /// The longest record that is read: a thousand samples are 100 KB, and a hundred thousand files 20 MB. As values in memory a
-/// text takes several times its length.
+/// text takes several times its length: see [`weight`].
 pub const LONGEST: u64 = 32 << 20;
+
+/// What the values of one record may take in memory, bytes, by the estimate of [`weight`]: three times the largest of weir's own,
+/// a hundred thousand files.
+const HEAVIEST: u64 = 512 << 20;
 
 /// Bytes of one file that are read, at most: of more lines than that nobody wants the last one to be searched for.
 pub const LARGEST: u64 = 1 << 30;
@@ -180,7 +184,15 @@ fn pass_over(from: &mut impl BufRead, most: u64) -> io::Result<u64> {
 fn is_opening(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     line.first() == Some(&b'{')
+        && weight(line) <= HEAVIEST
         && serde_json::from_slice::<serde_json::Value>(line).is_err_and(|error| error.is_eof())
+}
+
+/// What a text's values take in memory at most, bytes: an object of one member is a node of a tree with room for eleven names and
+/// values, 665 bytes measured; any other value is 32. Each is there twice while it is read (serde's flatten).
+fn weight(text: &[u8]) -> u64 {
+    let marks = |marks: &[u8]| text.iter().filter(|byte| marks.contains(byte)).count() as u64;
+    2 * (665 * marks(b"{") + 32 * marks(b",["))
 }
 
 fn parse(line: &[u8]) -> Result<Record, String> {
@@ -188,6 +200,9 @@ fn parse(line: &[u8]) -> Result<Record, String> {
     #[derive(Deserialize)]
     struct Envelope {
         schema: String,
+    }
+    if weight(line) > HEAVIEST {
+        return Err("it has more values than any record of weir's".to_owned());
     }
     let said = |error: &serde_json::Error| escape(&error.to_string()).into_owned();
     let envelope: Envelope = match serde_json::from_slice(line) {
@@ -295,6 +310,10 @@ mod tests {
             told(r#"{"schema":"weir.run/1","command":"get"}"#)
                 .starts_with("line 1: a broken record: missing field")
         );
+        for many in ["{\"\":0},".repeat(500_000), "[],".repeat(5_000_000)] {
+            let text = line("a", 1).replacen('{', &format!("{{\"x\":[{many}0],"), 1);
+            assert_eq!(told(&text), "line 1: it has more values than any record of weir's");
+        }
         let deep = "[".repeat(100_000);
         assert!(told(&format!("{{\"schema\":{deep}")).starts_with("line 1: "), "no deep recursion");
         let runs: Vec<String> = (0..=RUNS).map(|index| line(&index.to_string(), 1)).collect();

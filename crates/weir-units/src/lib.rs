@@ -1,4 +1,4 @@
-//! What people write and read in all of weir: bytes and rates, and the system's word for a failure.
+//! What people write and read in all of weir: bytes and rates, the system's word for a failure, files of a bounded size.
 //!
 //! Answers: what does `100Mbit` mean, and how is 1 953 125 000 bytes a second printed?
 //! Decimal prefixes (k, M, G, T) are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` powers of 1024; `bit` divides by 8.
@@ -12,6 +12,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bounded;
 mod cause;
 
 use std::fmt;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use bounded::{read_file, read_text, read_up_to};
 pub use cause::plain;
 
 /// A number of bytes.

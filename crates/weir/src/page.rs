@@ -89,7 +89,7 @@ impl Place {
             // A link stays one; what it points to is replaced.
             Ok(_) => Ok(Place { path: path.canonicalize().with_context(cannot)?, straight: false }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(Place { path: path.to_owned(), straight: false })
+                Ok(Place { path: end_of_links(path), straight: false })
             }
             Err(error) => Err(error).with_context(cannot),
         }
@@ -111,4 +111,15 @@ impl Place {
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary).with_context(cannot)?;
         Ok((temporary, file))
     }
+}
+
+/// Where a link leads that leads to nothing yet; the path itself where it is none.
+fn end_of_links(path: &Path) -> PathBuf {
+    let mut end = path.to_owned();
+    // As many as the kernel follows (MAXSYMLINKS, include/linux/namei.h).
+    for _ in 0..40 {
+        let Ok(to) = fs::read_link(&end) else { break };
+        end = end.parent().unwrap_or(Path::new("")).join(to);
+    }
+    end
 }

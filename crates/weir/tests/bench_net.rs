@@ -27,10 +27,11 @@ fn list() -> Vec<Vec<&'static str>> {
     if soak {
         for way in ["-R", "--bidir"] {
             list.push(vec!["-t", "1", "-O", "1", "-b", "50M", "-P", "2", way]);
-            list.push(vec!["-u", "-t", "1", "-O", "1", "-b", "5M", way]);
         }
+        list.push(vec!["-u", "-t", "1", "-O", "1", "-b", "5M", "-R"]);
     }
     list.push(vec!["-t", "1", "-O", "1", "-b", "50M", "-i", "0.5"]);
+    list.push(vec!["-u", "-t", "1", "-O", "1", "-b", "5M", "--bidir"]);
     list
 }
 

@@ -91,3 +91,23 @@ fn a_netrc_without_end_is_not_read() {
         std::fs::remove_file(sandbox.path("out")).unwrap();
     }
 }
+
+#[test]
+fn a_file_without_end_is_refused() {
+    let sandbox = Sandbox::new();
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["lab", "run", "/dev/zero"], 2, "larger than 1.00 MB"),
+        (&["lab", "show", "/dev/zero", "--file"], 2, "larger than 1.00 MB"),
+        (&["bench", "http", "-s", "/dev/zero", "http://127.0.0.1:9/"], 1, "larger than 16.0 MB"),
+        (
+            &["bench", "net", "-c", "127.0.0.1", "--username", "u", "--rsa-public-key-path", "/dev/zero"],
+            1,
+            "larger than 1.00 MB",
+        ),
+        (&["plan", "--codec-table", "/dev/zero", "--link", "1Gbit"], 2, "larger than 1.00 MB"),
+        (&["get", "-i", "/dev/zero"], 1, "larger than 256 MB"),
+    ];
+    for (args, code, says) in cases {
+        sandbox.weir(WEIR, args).run().fails(code, &["/dev/zero", says]);
+    }
+}

@@ -84,6 +84,11 @@ fn the_page_goes_where_it_is_told() {
     std::os::unix::fs::symlink("folder/run.html", sandbox.path("link.html")).expect("a link");
     report(&sandbox, &["run.json", "-o", "link.html"]).succeeds();
     assert!(sandbox.path("link.html").is_symlink());
+    // Also one that leads to nothing yet.
+    std::os::unix::fs::symlink("other.html", sandbox.path("folder/link.html")).expect("a link");
+    report(&sandbox, &["run.json", "-o", "folder/link.html"]).succeeds();
+    assert!(sandbox.path("folder/link.html").is_symlink());
+    assert!(text(&sandbox, "folder/other.html").starts_with("<!doctype html>"));
 }
 
 #[test]

@@ -16,15 +16,19 @@ use super::values;
 use crate::error::Error;
 use crate::settings::ScriptSettings;
 use crate::target::{self, Address, Target};
+use weir_units::Bytes;
 
 const PRELUDE: &str = include_str!("prelude.lua");
+
+/// What no script comes near.
+const LONGEST: Bytes = Bytes(16_000_000);
 
 /// How long `wrk.connect` waits for an address.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// Makes a state and executes the script in it.
 pub(super) fn create(settings: &ScriptSettings, target: &Target) -> Result<Lua, Error> {
-    let text = std::fs::read(&settings.path)
+    let text = weir_units::read_file(&settings.path, LONGEST)
         .map_err(|cause| Error::ScriptFile { path: settings.path.clone(), cause })?;
     let lua = with_all_libraries();
     let build = || {

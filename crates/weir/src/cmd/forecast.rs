@@ -3,7 +3,6 @@
 //! A file of a few lines in the cache folder, under the digest of host and paths: it says nothing to others. A copy without a
 //! plan is foretold from its own first moments (weir-model's `forecast`).
 
-use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,11 +11,15 @@ use serde::{Deserialize, Serialize};
 use weir_codec::digest::Algorithm;
 use weir_peer::ssh::Host;
 use weir_report::survey::PredictedRecord;
+use weir_units::Bytes;
 
 use crate::cache;
 
 /// A plan that is older foretells another day's path.
 const FRESH: Duration = Duration::from_secs(24 * 3600);
+
+/// It has a few hundred bytes.
+const LONGEST: Bytes = Bytes(64_000);
 
 /// What was foretold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,7 +57,7 @@ pub fn keep(host: &Host, sources: &[Vec<u8>], target: &[u8], forecast: &Forecast
 
 /// The one for this copy, if it is of late.
 pub fn find(host: &Host, sources: &[Vec<u8>], target: &[u8]) -> Option<Forecast> {
-    let text = fs::read(path_of(host, sources, target)?).ok()?;
+    let text = weir_units::read_file(&path_of(host, sources, target)?, LONGEST).ok()?;
     let forecast: Forecast = serde_json::from_slice(&text).ok()?;
     (forecast.age() < FRESH && forecast.rate.is_finite() && forecast.rate > 0.0).then_some(forecast)
 }

@@ -1,7 +1,6 @@
 //! What `weir get` is asked to fetch: URLs, lists and `-o` become jobs.
 
 use std::collections::HashMap;
-use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -14,15 +13,16 @@ use weir_transfer::http::exchange::Http;
 use weir_transfer::job::{Job, Options, Outcome, Output};
 use weir_transfer::object;
 use weir_transfer::verify::Expectation;
+use weir_units::Bytes;
 
 use crate::args::Get;
 use crate::voice::Usage;
 
 /// A list of a million URLs is about 100 MB.
-const MAX_LIST: u64 = 256 << 20;
+const MAX_LIST: Bytes = Bytes(256_000_000);
 
-/// A file of checksums may have this many bytes.
-const MAX_CHECKSUMS: usize = 16 << 20;
+/// Two hundred thousand names with their digests.
+const MAX_CHECKSUMS: Bytes = Bytes(16_000_000);
 
 /// A URL and, from a list, the name to save it under.
 pub struct Wanted {
@@ -79,12 +79,12 @@ fn parse_url(text: &str) -> Result<Url, Usage> {
 }
 
 fn read_list(list: &str) -> anyhow::Result<Vec<Wanted>> {
-    let mut text = String::new();
     let read = match list {
-        "-" => std::io::stdin().lock().take(MAX_LIST).read_to_string(&mut text),
-        path => std::fs::File::open(path).and_then(|file| file.take(MAX_LIST).read_to_string(&mut text)),
+        "-" => weir_units::read_up_to(std::io::stdin().lock(), MAX_LIST),
+        path => weir_units::read_file(Path::new(path), MAX_LIST),
     };
-    read.with_context(|| format!("cannot read the list {list}"))?;
+    let text = read.with_context(|| format!("cannot read the list {list}"))?;
+    let text = String::from_utf8(text).with_context(|| format!("cannot read the list {list}"))?;
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim_end()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     lines.map(|(number, line)| parse_line(line).with_context(|| format!("{list}, line {number}"))).collect()
@@ -244,12 +244,8 @@ fn read_checksums(list: &str) -> anyhow::Result<Option<Vec<u8>>> {
     if list.contains("://") || !Path::new(list).is_file() {
         return Ok(None);
     }
-    let mut text = Vec::new();
-    std::fs::File::open(list)
-        .and_then(|file| file.take(MAX_CHECKSUMS as u64 + 1).read_to_end(&mut text))
-        .with_context(|| format!("cannot read the checksums {list}"))?;
-    anyhow::ensure!(text.len() <= MAX_CHECKSUMS, "the checksums {list} are larger than 16 MiB");
-    Ok(Some(text))
+    let text = weir_units::read_file(Path::new(list), MAX_CHECKSUMS);
+    Ok(Some(text.with_context(|| format!("cannot read the checksums {list}"))?))
 }
 
 fn fetch_checksums(
@@ -269,7 +265,7 @@ fn fetch_checksums(
     // -u and -H were given for the files; a list that lies elsewhere gets them only if it has a user of its own.
     let own_user = !url.username().is_empty() || url.password().is_some();
     let home = of.filter(|_| !own_user).cloned();
-    let job = Job { url, home, output: Output::Memory(MAX_CHECKSUMS), expectations: Vec::new() };
+    let job = Job { url, home, output: Output::Memory(MAX_CHECKSUMS.0 as usize), expectations: Vec::new() };
     let options = Options { rate_cap: None, ..options.clone() };
     let mut report = engine::run(std::slice::from_ref(&job), &options, http, stop, &mut ());
     let file = report.files.swap_remove(0);

@@ -6,7 +6,7 @@ mod copy;
 mod known;
 mod sample;
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write};
 use std::path::Path as FilePath;
 
 use anyhow::Context;
@@ -27,7 +27,7 @@ use crate::voice::{self, Printed, Usage};
 const SIZE: Bytes = Bytes(1_000_000_000);
 
 /// A table of codecs is a few lines; more than this is another file.
-const TABLE: u64 = 1 << 20;
+const TABLE: Bytes = Bytes(1_000_000);
 
 /// Predicts and tells. Returns the exit code.
 pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
@@ -129,17 +129,16 @@ fn processors() -> f64 {
 
 fn figures_of(table: &FilePath) -> anyhow::Result<Vec<Figure>> {
     let shown = table.display();
-    let mut text = Vec::new();
-    let read = |text: &mut Vec<u8>| match table.as_os_str() == "-" {
-        true => std::io::stdin().lock().take(TABLE + 1).read_to_end(text),
-        false => std::fs::File::open(table)?.take(TABLE + 1).read_to_end(text),
+    let read = match table.as_os_str() == "-" {
+        true => weir_units::read_up_to(std::io::stdin().lock(), TABLE),
+        false => weir_units::read_file(table, TABLE),
     };
-    read(&mut text).with_context(|| format!("cannot read {shown}"))?;
-    if text.len() as u64 > TABLE {
-        return Err(
-            Usage(format!("{shown} is no table of codecs: it is longer than {}", Bytes(TABLE))).into()
-        );
-    }
+    let text = match read {
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            return Err(Usage(format!("{shown} is no table of codecs: {error}")).into());
+        }
+        read => read.with_context(|| format!("cannot read {shown}"))?,
+    };
     let text = String::from_utf8(text)
         .map_err(|_| Usage(format!("{shown} is no table of codecs: it is not text")))?;
     pipeline::table::parse(&text).map_err(|error| Usage(format!("{shown}: {error}")).into())

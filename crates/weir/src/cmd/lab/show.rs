@@ -1,6 +1,7 @@
 //! `weir lab show`: what does a scenario set up, and what must come out?
 
 use std::io::Write;
+use std::path::Path as FilePath;
 
 use anyhow::Context;
 use weir_lab::path::{Direction, Loss, Path, QueueLimit};
@@ -33,7 +34,8 @@ pub fn run(show: &LabShow) -> anyhow::Result<u8> {
 fn file(name: &str) -> anyhow::Result<String> {
     match scenario::text(name) {
         Some(text) => Ok(text.to_owned()),
-        None => std::fs::read_to_string(name).with_context(|| format!("cannot read {name}")),
+        None => weir_units::read_text(FilePath::new(name), scenario::LONGEST)
+            .with_context(|| format!("cannot read {name}")),
     }
 }
 

@@ -10,12 +10,16 @@ use weir_load::settings::{Ask, Http2Settings, ScriptSettings, Settings};
 use weir_load::target::{Address, Target};
 use weir_load::wire::Tls;
 use weir_transfer::http::trust::{Clients, Trust};
+use weir_units::Bytes;
 
 use crate::args::{AbFlags, BenchHttp, LoadFormat};
 use crate::voice::Usage;
 
 /// Rows that a loop keeps for `--format ab` where no number of requests bounds them: 64 MiB of them.
 const ROWS: usize = 1 << 20;
+
+/// A body is kept in memory, once for all requests; more than this is another file.
+const LARGEST_BODY: Bytes = Bytes(1_000_000_000);
 
 /// The most requests under way over HTTP/2: each has a task and buffers of a few KiB.
 const STREAMS: u64 = 1 << 20;
@@ -144,7 +148,8 @@ fn body(text: &str) -> anyhow::Result<Vec<u8>> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read the body {}", path.display()))
+    weir_units::read_file(path, LARGEST_BODY)
+        .with_context(|| format!("cannot read the body {}", path.display()))
 }
 
 fn tls(target: &Target, trust: &Trust, http2: bool) -> anyhow::Result<Option<Tls>> {

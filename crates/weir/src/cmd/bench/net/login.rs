@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use weir_net::auth::{Guard, Login, Padding};
+use weir_units::Bytes;
 
 use crate::args::NetLogin;
 
@@ -15,6 +16,9 @@ const PASSWORD: &str = "IPERF3_PASSWORD";
 
 /// A password is no longer than what fits the largest key (8192 bits).
 const MOST: u64 = 1024;
+
+/// A thousand users, or any key.
+const LONGEST: Bytes = Bytes(1_000_000);
 
 /// The client's user, its password and the server's key.
 pub(super) fn of_client(login: &NetLogin) -> anyhow::Result<Option<(Login, String, Padding)>> {
@@ -41,7 +45,7 @@ fn padding(login: &NetLogin) -> Padding {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    weir_units::read_text(path, LONGEST).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Asks on the terminal, without showing what is typed.
