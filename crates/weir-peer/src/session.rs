@@ -346,7 +346,10 @@ impl<'a> Session<'a> {
             error => error,
         });
         self.part(outcome.as_ref().err());
-        report.totals = self.end.totals();
+        // A receiver's are of what is in its place; of a copy that was cut off this end's are all there are.
+        if outcome.is_err() {
+            report.totals = self.end.totals();
+        }
         report.tried = self.maker.tried().to_vec();
         if let End::Sender(sender) = &self.end {
             report.codecs = sender.codecs();
@@ -393,7 +396,10 @@ impl<'a> Session<'a> {
             event.iter().for_each(|event| self.maker.events().taken(event));
             match event {
                 Ok(Event::Say(message)) => self.control.send(&message),
-                Ok(Event::Finished(_)) => return Ok(()),
+                Ok(Event::Finished(totals)) => {
+                    report.totals = totals;
+                    return Ok(());
+                }
                 Ok(Event::Failed(error)) => return Err(error),
                 Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => {
                     return Err(Error::Lost { host: self.job.host.shown().to_owned(), why: None });

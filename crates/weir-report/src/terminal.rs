@@ -106,12 +106,15 @@ fn left_alone(files: &[FileRecord]) -> Option<String> {
 }
 
 fn rate_line(record: &Record) -> String {
+    if record.extra.get("cp").and_then(|cp| cp.get("dry_run")?.as_bool()) == Some(true) {
+        return "nothing was copied or deleted (-n)".to_owned();
+    }
     let failed = record.files.iter().filter(|file| file.error.is_some()).count();
     let skipped = record.files.iter().filter(|file| file.skipped).count();
     let here = record.files.len() - failed - skipped;
     let mut files = match (record.files.len(), failed + skipped) {
         // A copy lists only those that failed.
-        _ if record.command == "cp" => String::new(),
+        _ if record.command == "cp" => copied(record),
         (0 | 1, _) => String::new(),
         (all, 0) => format!("{all} files, "),
         (all, _) => format!("{here} of {all} files, "),
@@ -142,6 +145,23 @@ fn rate_line(record: &Record) -> String {
         Rate(record.rate),
         destination(&record.files)
     )
+}
+
+/// `100000 files, `, `3 of 100000 files (the others are there), `; nothing of a single file that was copied.
+fn copied(record: &Record) -> String {
+    let count = |name: &str| record.extra.get("cp").and_then(|cp| cp.get(name)?.as_u64()).unwrap_or(0);
+    let (files, unchanged) = (count("files"), count("unchanged"));
+    let deleted = match count("deleted") {
+        0 => String::new(),
+        deleted => format!("{deleted} deleted, "),
+    };
+    match (files, unchanged.min(files)) {
+        (0 | 1, 0) => deleted,
+        (files, 0) => format!("{files} files, {deleted}"),
+        (1, _) => format!("0 of 1 file (it is there), {deleted}"),
+        (files, same) if same == files => format!("0 of {files} files (all are there), {deleted}"),
+        (files, same) => format!("{} of {files} files (the others are there), {deleted}", files - same),
+    }
 }
 
 /// `1.08 s`: two digits where a run is short enough for them to matter.

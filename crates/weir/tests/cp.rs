@@ -123,6 +123,12 @@ fn update_leaves_what_is_the_same() {
     let record = sshd.copies(&sandbox, &["-u", "--json", "tree/", &far(&sandbox, "copy")]).succeeds().json();
     assert_eq!(record["cp"]["unchanged"].as_u64(), record["cp"]["files"].as_u64().map(|files| files - 1));
     assert_eq!(before, (inode("copy/small0"), inode("copy/large")), "untouched");
+    sandbox.write("tree/small2", "a third text");
+    let files = record["cp"]["files"].as_u64().unwrap();
+    let said = format!("copied 1 of {files} files (the others are there), 12 B in ");
+    sshd.copies(&sandbox, &["-u", "tree/", &far(&sandbox, "copy")]).succeeds().says(&[&said]);
+    let said = format!("copied 0 of {files} files (all are there), 0 B in ");
+    sshd.copies(&sandbox, &["-u", "tree/", &far(&sandbox, "copy")]).succeeds().says(&[&said]);
     same_trees(&sandbox.path("tree"), &sandbox.path("copy"));
 }
 
@@ -136,12 +142,15 @@ fn what_the_source_does_not_have_goes_if_asked() {
     std::fs::create_dir(sandbox.path("copy/sub/more")).unwrap();
     sandbox.write("copy/sub/more/file", "extra");
     sandbox.write("copy/extra", "extra");
-    let dry = sshd.copies(&sandbox, &["-q", "-u", "--delete", "-n", "tree/", &to]);
+    let dry = sshd.copies(&sandbox, &["-u", "--delete", "-n", "tree/", &to]);
+    dry.says(&["nothing was copied or deleted (-n)"]);
     let mut lines: Vec<&str> = std::str::from_utf8(&dry.succeeds().stdout).unwrap().lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["delete extra", "delete sub/more"]);
     assert!(sandbox.path("copy/extra").exists(), "a dry run does nothing");
-    sshd.copies(&sandbox, &["-u", "--delete", "--exclude", "*.none", "tree/", &to]).succeeds();
+    let run = sshd.copies(&sandbox, &["-u", "--delete", "--exclude", "*.none", "tree/", &to]);
+    // The two, and what was in one.
+    run.succeeds().says(&["files (all are there), 3 deleted, 0 B in "]);
     same_trees(&sandbox.path("tree"), &sandbox.path("copy"));
 }
 

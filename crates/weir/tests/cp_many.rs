@@ -8,7 +8,7 @@ mod support;
 use std::fs::{self, File};
 use std::path::Path;
 
-use support::{Sandbox, Sshd};
+use support::{Sandbox, Sshd, WEIR};
 
 /// Below this a tree is all under way at one time.
 const FEW: u64 = 1000;
@@ -63,4 +63,22 @@ fn found(root: &Path) -> u64 {
         false => 1,
     };
     entries.map(of).sum()
+}
+
+#[test]
+fn folders_beside_and_within_one_another_are_not_waited_for() {
+    let sandbox = Sandbox::new();
+    let mut deep = sandbox.path("a/deep");
+    for index in 0..200 {
+        let beside = sandbox.path(&format!("a/beside{index}"));
+        deep.push("in");
+        for folder in [&beside, &deep] {
+            fs::create_dir_all(folder).unwrap();
+            ["x", "y"].iter().for_each(|name| fs::write(folder.join(name), name).unwrap());
+        }
+    }
+    // Of 300 descriptors 75 are for folders that wait to be read.
+    let run = sandbox.weir("sh", ["-c", &format!("ulimit -n 300 && exec {WEIR} cp --json a/ b/")]).run();
+    assert_eq!(run.succeeds().json()["cp"]["files"], 800);
+    assert_eq!(support::count(&sandbox.path("a")), support::count(&sandbox.path("b")));
 }

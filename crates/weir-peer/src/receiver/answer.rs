@@ -74,6 +74,7 @@ impl Receiver {
         if let Some(there) = &there
             && self.is_same(place, &entry, there, digest)
         {
+            self.counts.files.fetch_add(1, Relaxed);
             self.counts.unchanged.fetch_add(1, Relaxed);
             return Some(Answer::Nothing);
         }

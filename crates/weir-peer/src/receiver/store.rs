@@ -79,7 +79,9 @@ impl Receiver {
         let before = thread_cpu_now();
         let progress = file.write(footer.offset, raw, &footer.digest);
         clock.add_write_cpu(thread_cpu_now().saturating_sub(before));
-        self.counts.bytes.fetch_add(raw.len() as u64, Relaxed);
+        if progress.is_ok() {
+            self.counts.bytes.fetch_add(raw.len() as u64, Relaxed);
+        }
         clock.enter(Stage::Other);
         self.advance(footer.file, &file, progress);
     }

@@ -1,6 +1,6 @@
 //! The walk: from entries of a tree to batches and offers.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -35,8 +35,9 @@ struct Gathered {
     offers: Vec<Offered>,
     /// With `--delete`: the folders on the way down, each with the names in it.
     folders: Vec<(Name, Vec<Vec<u8>>)>,
-    /// The folders of what was found, as far as files that wait to be read keep them open.
-    open: VecDeque<Weak<OwnedFd>>,
+    /// The folders of what was found, as far as files that wait to be read keep them open; each once, however often the walk comes
+    /// back to it. Whose allocation a `Weak` holds has an address that no other has.
+    open: HashMap<*const OwnedFd, Weak<OwnedFd>>,
     /// What sources are called that were named themselves: one that cannot be copied has failed, in a folder it is passed over.
     named: Vec<Name>,
     /// Something could not be read: nothing is deleted then, since it may only be hidden.
@@ -56,7 +57,7 @@ impl Sender {
         while let Some(step) = walk.next() {
             let Some(number) = self.queue.number_or(|| self.offer(&mut gathered.offers)) else { return };
             match step {
-                Step::Found(entry, source) if !self.may_hold(&source, folders, &mut gathered) => {
+                Step::Found(entry, source) if !self.may_hold(number, &source, folders, &mut gathered) => {
                     return drop(entry);
                 }
                 Step::Found(entry, source) => match twice.check(&entry, walk.roots_left()) {
@@ -89,20 +90,21 @@ impl Sender {
         }
     }
 
-    /// Waits while files that are not read yet keep too many folders open; false when it is over.
-    fn may_hold(&self, source: &Source, folders: usize, gathered: &mut Gathered) -> bool {
+    /// Waits while files that are not read yet keep too many folders open; false when it is over. Those that the walk itself
+    /// is in are not waited for: nothing but `number` is under way then.
+    fn may_hold(&self, number: u64, source: &Source, folders: usize, gathered: &mut Gathered) -> bool {
         let folder = source.folder();
-        if gathered.open.back().is_some_and(|last| last.ptr_eq(&folder)) {
+        if gathered.open.contains_key(&folder.as_ptr()) {
             return true;
         }
         if gathered.open.len() >= folders {
             self.offer(&mut gathered.offers);
-            gathered.open.retain(|open| open.strong_count() > 0);
-            while gathered.open.len() >= folders && self.queue.rest() {
-                gathered.open.retain(|open| open.strong_count() > 0);
+            gathered.open.retain(|_, open| open.strong_count() > 0);
+            while gathered.open.len() >= folders && self.queue.rest_beside(number) {
+                gathered.open.retain(|_, open| open.strong_count() > 0);
             }
         }
-        gathered.open.push_back(folder);
+        gathered.open.insert(folder.as_ptr(), folder);
         !self.over.load(Relaxed)
     }
 

@@ -155,10 +155,14 @@ impl Queue {
         Some(number)
     }
 
-    /// Waits until something was claimed or settled, or for a while; false when it is over.
-    pub(crate) fn rest(&self) -> bool {
-        let waited = self.room.wait_timeout(self.lock(), REST);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.over
+    /// Waits until something was claimed or settled, or for a while; false when it is over, or nothing but `number` is unsettled.
+    pub(crate) fn rest_beside(&self, number: u64) -> bool {
+        let more = |state: &State| !state.over && state.unsettled.iter().any(|other| *other != number);
+        let state = self.lock();
+        if !more(&state) {
+            return false;
+        }
+        more(&self.room.wait_timeout(state, REST).unwrap_or_else(PoisonError::into_inner).0)
     }
 
     /// An entry for a batch.

@@ -225,6 +225,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
         "from": job.from.as_ref().map(Host::shown),
         "sources": job.sources.iter().map(|path| shown(path)).collect::<Vec<_>>(),
         "target": shown(&job.target),
+        "dry_run": job.options.dry_run,
         "files": report.totals.files,
         "unchanged": report.totals.unchanged,
         "others": report.totals.others,
