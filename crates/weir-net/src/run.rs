@@ -447,7 +447,7 @@ impl Run {
                 bytes: theirs.bytes,
                 seconds: (theirs.end.unwrap_or_default() - theirs.start.unwrap_or_default()).max(0.0),
                 retransmits: theirs.retransmits,
-                udp: stream.is_udp().then(|| UdpFigures {
+                udp: stream.is_udp().then_some(UdpFigures {
                     packets,
                     lost,
                     out_of_order: 0,

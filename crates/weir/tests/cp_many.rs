@@ -70,7 +70,7 @@ fn folders_beside_and_within_one_another_are_not_waited_for() {
     let sandbox = Sandbox::new();
     let mut deep = sandbox.path("a/deep");
     for index in 0..200 {
-        let beside = sandbox.path(&format!("a/beside{index}"));
+        let beside = sandbox.path(format!("a/beside{index}"));
         deep.push("in");
         for folder in [&beside, &deep] {
             fs::create_dir_all(folder).unwrap();

@@ -2,11 +2,12 @@
 
 mod support;
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use support::net::free_port;
 use support::{MIB, PATIENCE, Sandbox, pattern, skip};
 
 /// nginx over the folder `www` of a sandbox, with a certificate of its own.
@@ -55,11 +56,6 @@ impl Drop for Nginx {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("its address").port()
 }
 
 fn sandbox_with_www() -> Sandbox {

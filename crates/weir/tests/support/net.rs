@@ -1,8 +1,9 @@
 //! Servers of the iperf3 protocol: weir's own, iperf3's, and their clients.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,7 +23,7 @@ impl NetServer {
     /// `weir bench net -s` on a free port.
     pub(crate) fn weir(args: &[&str]) -> NetServer {
         let mut command = Command::new(WEIR);
-        command.args(["bench", "net", "-s", "-p", "0"]).args(args);
+        command.args(["bench", "net", "-s", "-p", &free_port().to_string()]).args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("weir to start");
         let stdout = child.stdout.take().expect("its output");
@@ -120,10 +121,20 @@ pub(crate) fn has_iperf3() -> bool {
     found.is_ok_and(|status| status.success())
 }
 
-/// A port that nobody listens on.
+/// A port that nobody listens on, below those that the kernel gives away by itself (net.ipv4.ip_local_port_range): of two hundred
+/// UDP streams beside this test one may have got any of those. Each is handed out once.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+    const PORTS: std::ops::Range<u32> = 15_000..32_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let is_free = |port: &u16| {
+        let any = (Ipv4Addr::UNSPECIFIED, *port);
+        TcpListener::bind(any).is_ok() && UdpSocket::bind(any).is_ok()
+    };
+    let next = || {
+        let index = std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Relaxed));
+        (PORTS.start + index % (PORTS.end - PORTS.start)) as u16
+    };
+    std::iter::repeat_with(next).take(PORTS.len()).find(is_free).expect("a free port")
 }
 
 fn wait_for_listener(port: u16) {

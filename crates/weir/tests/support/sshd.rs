@@ -1,6 +1,6 @@
 //! A real sshd on a free port of this machine, with keys and a configuration of its own.
 
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use weir_lab::netns::Namespace;
 
+use super::net::free_port;
 use super::runner::{Run, Sandbox, WEIR, Weir};
 use super::{PATIENCE, skip};
 
@@ -193,9 +194,4 @@ impl Drop for Sshd {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("an address").port()
 }
