@@ -46,7 +46,7 @@ soak: ## 1000 downloads killed at random points and resumed (test runs 20)
 	@scripts/need build
 	WEIR_SOAK=1000 cargo test --release $(LOCKED) -p weir --test kill -- --nocapture
 
-soak-cp: ## cp: 10,000 bits flipped, 200 kills, ends that fall silent, 20 GB and 200,000 files in bounded memory (about an hour)
+soak-cp: ## cp: 10,000 bits flipped, 200 kills, ends that fall silent, 20 GB and 200,000 files in bounded memory (20 minutes)
 	@scripts/need test
 	WEIR_SOAK=10000 cargo test --release $(LOCKED) -p weir-peer --test pair -- --nocapture flipped
 	WEIR_SOAK=200 cargo test --release $(LOCKED) -p weir --test cp_kill -- --nocapture

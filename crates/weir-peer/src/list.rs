@@ -2,9 +2,10 @@
 //! piece, so that neither holds more than a piece.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -36,17 +37,10 @@ impl List {
     pub(crate) fn open(&self, events: &Events) -> Result<Names, Error> {
         let from: Box<dyn BufRead + Send> = match &self.path {
             None => Box::new(BufReader::new(io::stdin())),
-            Some(path) => {
-                let file = File::open(path).and_then(|file| match file.metadata()?.is_dir() {
-                    true => Err(io::ErrorKind::IsADirectory.into()),
-                    false => Ok(file),
-                });
-                let file = file.map_err(|error| {
-                    let why = weir_units::plain(&error);
-                    Error::Refused(Failure::local(format_args!("cannot read {}: {why}", path.display())))
-                })?;
-                Box::new(BufReader::new(file))
-            }
+            Some(path) => open(path).map_err(|error| {
+                let why = weir_units::plain(&error);
+                Error::Refused(Failure::local(format_args!("cannot read {}: {why}", path.display())))
+            })?,
         };
         let shown = self.path.clone().unwrap_or_else(|| "standard input".into());
         let (mut names, events) = (filter::names(from, shown, self.nul), events.clone());
@@ -65,6 +59,33 @@ impl List {
             }
             None
         }))))
+    }
+}
+
+fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
+    let kind = fs::metadata(path)?.file_type();
+    if kind.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if kind.is_fifo() {
+        return Ok(Box::new(BufReader::new(Pipe { path: path.to_owned(), file: None })));
+    }
+    Ok(Box::new(BufReader::new(File::open(path)?)))
+}
+
+/// A named pipe, opened by whoever reads it: to open it waits for a writer, and there may be none.
+struct Pipe {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Read for Pipe {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => File::open(&self.path)?,
+        };
+        self.file.insert(file).read(buffer)
     }
 }
 

@@ -65,6 +65,27 @@ fn a_list_that_never_comes_can_be_interrupted() {
 }
 
 #[test]
+fn a_list_of_names_that_never_comes_can_be_interrupted() {
+    let sandbox = Sandbox::new();
+    sandbox.pipe("list");
+    std::fs::create_dir(sandbox.path("from")).unwrap();
+    sandbox.write("from/x", "text");
+    let copy = sandbox.weir(WEIR, ["cp", "--files-from", "list", "from", "copy"]).spawn();
+    while !copy.catches(Signal::INT) {
+        std::thread::yield_now();
+    }
+    copy.signal(Signal::INT);
+    copy.wait().fails(130, &["interrupted"]);
+    // One that comes late is read.
+    let copy = sandbox.weir(WEIR, ["cp", "--files-from", "list", "from", "copy"]).spawn();
+    let list = sandbox.path("list");
+    // Waits for whoever reads it.
+    std::thread::spawn(move || std::fs::write(list, "x\n"));
+    copy.wait().succeeds();
+    assert_eq!(sandbox.read("copy/x"), b"text");
+}
+
+#[test]
 fn a_pipe_that_is_named_as_a_source_has_failed() {
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path("folder")).unwrap();

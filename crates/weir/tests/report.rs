@@ -139,21 +139,13 @@ fn a_record_that_never_comes_can_be_interrupted() {
     sandbox.pipe("pipe");
     for signal in [Signal::INT, Signal::TERM] {
         let running = sandbox.weir(WEIR, ["report", "pipe", "-o", "page.html"]).spawn();
-        while !catches(running.id(), signal) {
+        while !running.catches(signal) {
             std::thread::yield_now();
         }
         running.signal(signal);
         running.wait().exits(130);
     }
     assert_eq!(sandbox.names(), ["pipe"]);
-}
-
-/// It has a handler for the signal by now (`SigCgt` of proc_pid_status(5)).
-fn catches(id: u32, signal: Signal) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("a process");
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a line of it");
-    let caught = u64::from_str_radix(caught.trim(), 16).expect("hexadecimal digits");
-    caught & 1 << (signal.as_raw() - 1) != 0
 }
 
 #[test]

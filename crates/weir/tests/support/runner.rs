@@ -187,6 +187,14 @@ impl Running {
         self.child.id()
     }
 
+    /// It has a handler for the signal by now (`SigCgt` of proc_pid_status(5)).
+    pub(crate) fn catches(&self, signal: Signal) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("a process");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a line of it");
+        let caught = u64::from_str_radix(caught.trim(), 16).expect("hexadecimal digits");
+        caught & 1 << (signal.as_raw() - 1) != 0
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("a process to signal");
