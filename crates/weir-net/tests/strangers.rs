@@ -342,7 +342,9 @@ fn mutate(words: &mut Vec<u8>, dice: &mut fastrand::Rng) {
             0 => words[at] = dice.u8(..),
             1 => words.truncate(at.max(1)),
             2 => words.insert(at, dice.u8(..)),
-            _ => drop(words.remove(at)),
+            // Something is left, to be changed again.
+            _ if words.len() > 1 => drop(words.remove(at)),
+            _ => {}
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::Bytes;
 /// ```
 /// use weir_units::{Bytes, read_up_to};
 /// assert_eq!(read_up_to(&b"four"[..], Bytes(4)).unwrap(), b"four");
-/// assert_eq!(read_up_to(std::io::repeat(0), Bytes(1000)).unwrap_err().to_string(), "it is larger than 1 kB");
+/// assert_eq!(read_up_to(std::io::repeat(0), Bytes(1000)).unwrap_err().to_string(), "it is larger than 1.00 KB");
 /// ```
 pub fn read_up_to(from: impl Read, most: Bytes) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
