@@ -117,6 +117,7 @@ impl Joiner {
                 Role::Receiver => {
                     facts.tcp_rmem_max = told.tcp_rmem_max;
                     facts.disk = told.disk;
+                    facts.memory = told.memory;
                     facts.cpus = told.cpus;
                 }
                 Role::Sender => {

@@ -23,6 +23,7 @@ pub mod evidence;
 pub mod hello;
 pub mod lane;
 pub mod list;
+mod lost;
 pub mod maker;
 pub mod measure;
 pub mod opening;

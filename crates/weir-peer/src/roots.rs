@@ -110,10 +110,11 @@ fn into(
 
 fn open(folder: &Path, create: bool, options: &Options) -> Result<Target, Failure> {
     let keep = Keep { owners: options.archive, xattrs: options.archive, ..target::Options::default().keep };
-    Target::open(folder, target::Options { keep, create: create && !options.dry_run }).map_err(Failure::local)
+    Target::open(folder, target::Options { keep, create: create && !options.dry_run, sync: options.sync })
+        .map_err(Failure::local)
 }
 
-/// What must not be: two sources of one name, a source onto itself.
+/// What must not be: two sources of one name, a source onto itself, sources that delete what others bring.
 fn finish(
     placement: Placement,
     folder: &Path,
@@ -128,6 +129,14 @@ fn finish(
                 "two sources would both become {name}; copy them into different folders"
             )));
         }
+    }
+    // Each source tells what is to stay in its folders; with several in one folder none of them tells all.
+    if options.delete && roots.len() > 1 && placement.names.iter().any(Name::is_root) {
+        return Err(refused(
+            "several sources go into one folder, and --delete would remove what the others bring: copy DIR/ by itself, or \
+             name the folders without / at their ends"
+                .to_owned(),
+        ));
     }
     if same_machine {
         let above = around(folder);

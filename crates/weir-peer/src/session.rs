@@ -99,7 +99,7 @@ pub struct Progress<'a> {
 /// What became of it.
 #[derive(Debug)]
 pub struct Report {
-    /// What was done, as this end counts it.
+    /// What was done: as the receiver counts it, of a copy that was cut off as this end does.
     pub totals: Totals,
     /// How it ended.
     pub outcome: Result<(), Error>,

@@ -39,6 +39,8 @@ struct Liar {
     events: Mailbox<Event>,
     lane: LaneSender,
     receiver: End,
+    /// Sent so far.
+    batches: u64,
     _listener: Listener,
 }
 
@@ -71,6 +73,7 @@ impl Liar {
             events,
             lane,
             receiver: end,
+            batches: 0,
             _listener: listener,
         };
         // The name that it says does not count.
@@ -104,8 +107,15 @@ impl Liar {
 
     fn batch(&mut self, raw: &[u8]) {
         let digest = *blake3::hash(raw).as_bytes();
-        let footer =
-            Footer { kind: Kind::Batch, codec: 0, raw: raw.len() as u32, file: 0, offset: 0, digest };
+        let footer = Footer {
+            kind: Kind::Batch,
+            codec: 0,
+            raw: raw.len() as u32,
+            file: self.batches,
+            offset: 0,
+            digest,
+        };
+        self.batches += 1;
         self.send(raw, footer);
     }
 

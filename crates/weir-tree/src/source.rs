@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
-use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Statx, StatxFlags, openat, seek, statx};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, ResolveFlags, SeekFrom, Statx, StatxFlags, openat, openat2, seek, statx,
+};
 use rustix::io::{Errno, read};
 
 use crate::entry::{self, Entry, Name, Time};
@@ -133,6 +135,18 @@ fn next_data(file: &File, at: u64, size: u64) -> Result<Option<Range<u64>>, Errn
     let end = seek(file, SeekFrom::Hole(start))?;
     // Another process may cut the file between the two calls.
     Ok(Some(start..end.clamp(start + 1, size)))
+}
+
+/// The directory at `path` below `root`, by no link and by nothing that leads out.
+pub(crate) fn open_beneath(root: impl AsFd, path: &[u8], access: OFlags) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match openat2(root.as_fd(), path, DIRECTORY | access, Mode::empty(), resolve) {
+            // openat2(2): a rename somewhere on the machine made it unsure; to be tried again.
+            Err(Errno::AGAIN) => {}
+            other => return other,
+        }
+    }
 }
 
 /// statx(2) of `base` in an open directory, or of what is open itself where `base` is empty; links are not followed.

@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::source;
 use crate::walk::Identity;
 use crate::xattr;
-use directories::Directories;
+use directories::{Directories, Directory};
 use folds::Folds;
 pub use kept::Kept;
 pub use pending::Pending;
@@ -56,6 +56,8 @@ pub struct Options {
     pub keep: Keep,
     /// Make the root where it is missing (its parent has to be there).
     pub create: bool,
+    /// The bytes of a file are on the disk before it gets its name.
+    pub sync: bool,
 }
 
 impl Keep {
@@ -64,9 +66,9 @@ impl Keep {
 }
 
 impl Default for Options {
-    /// Modes and times; the root is made.
+    /// Modes and times; the root is made; the disk takes its time.
     fn default() -> Options {
-        Options { keep: Keep { owners: false, xattrs: false, ..Keep::ALL }, create: true }
+        Options { keep: Keep { owners: false, xattrs: false, ..Keep::ALL }, create: true, sync: false }
     }
 }
 
@@ -82,6 +84,7 @@ pub struct Target {
 #[derive(Debug)]
 struct Shared {
     keep: Keep,
+    sync: bool,
     umask: u32,
     words: Words,
     /// This file system has no unnamed files.
@@ -105,12 +108,12 @@ impl Target {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(CWD, root, flags, Mode::empty()).map_err(failed("open"))?;
         let identity = Identity::of(&directory).map_err(failed("open"))?;
-        let keep = options.keep;
+        let Options { keep, sync, .. } = options;
         let (umask, words, no_unnamed) = (attributes::umask(), Words::default(), AtomicBool::new(false));
         let directories = Mutex::new(Directories::new(directory));
         directories::check_kernel(&directories)?;
         Ok(Target {
-            shared: Arc::new(Shared { keep, umask, words, no_unnamed, folds: Folds::default() }),
+            shared: Arc::new(Shared { keep, sync, umask, words, no_unnamed, folds: Folds::default() }),
             directories,
             identity,
         })
@@ -165,10 +168,14 @@ impl Target {
         pending::discard_part(&directory, name)
     }
 
-    /// A whole small file at once, attributes and all.
+    /// A whole small file at once, attributes and all; one that is sparse gets holes for pages of zeros.
     pub fn small(&self, entry: &Entry, content: &[u8]) -> Result<(), Error> {
         let (directory, _) = self.place_of(&entry.name)?;
         let pending = Pending::temporary(&self.shared, directory, entry)?;
+        if let Kind::File { sparse: true, .. } = entry.kind {
+            pending.write_around_holes(0, content)?;
+            return pending.finish(entry);
+        }
         pending.write_at(0, content)?;
         pending.publish(entry)
     }
@@ -246,7 +253,7 @@ impl Target {
     }
 
     /// The open directory that `name` is in, made where it is missing, and its last component: for what is no directory.
-    fn place_of<'n>(&self, name: &'n Name) -> Result<(Arc<OwnedFd>, &'n [u8]), Error> {
+    fn place_of<'n>(&self, name: &'n Name) -> Result<(Arc<Directory>, &'n [u8]), Error> {
         let (around, last) = name.split_bytes().ok_or_else(|| Error::of("replace", name, Errno::ISDIR))?;
         if pending::is_part_name(last) {
             return Err(Error::Reserved { name: name.clone() });
@@ -256,7 +263,7 @@ impl Target {
     }
 
     /// The open directory that `name` is in, if it is there; of the root, the root.
-    fn directory_of(&self, name: &Name) -> Result<Option<Arc<OwnedFd>>, Error> {
+    fn directory_of(&self, name: &Name) -> Result<Option<Arc<Directory>>, Error> {
         let around = name.split_bytes().map_or(&b""[..], |(around, _)| around);
         match self.lock().get(around) {
             Ok(directory) => Ok(Some(directory)),

@@ -82,7 +82,8 @@ fn a_file_that_grows_all_the_time() {
             }
         });
         let to = format!("far:{}", sandbox.path("b").display());
-        let run = sshd.copies(&sandbox, &["--limit-rate", "40Mi", "a", &to]);
+        // Each try takes a second: long enough that the writer gets a processor meanwhile, however busy they are.
+        let run = sshd.copies(&sandbox, &["--limit-rate", "5Mi", "a", &to]);
         over.store(true, Relaxed);
         run.fails(1, &["changed while it was read; copy it when it rests; its source is a"]);
     });

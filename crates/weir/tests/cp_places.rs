@@ -88,8 +88,26 @@ fn two_sources_do_not_become_one() {
     sandbox.write("two/sub/w", "w");
     std::fs::remove_file(sandbox.path("two/x")).unwrap();
     sshd.copies(&sandbox, &[&far("one/"), &far("two/"), "both/"]).succeeds();
+    // Each tells what it has, none of them all that is to stay.
+    for (sources, to) in [(["one/", "two/"], far("both")), (["two", "one/"], far("both"))] {
+        sshd.copies(&sandbox, &["--delete", sources[0], sources[1], &to])
+            .fails(1, &["--delete would remove what the others bring", "copy DIR/ by itself"]);
+    }
+    assert!(["both/x", "both/sub/w"].iter().all(|name| sandbox.path(name).exists()));
     let both: Vec<String> = sandbox.names().into_iter().filter(|name| name.starts_with("both/")).collect();
     assert_eq!(both, ["both/", "both/sub/", "both/sub/w", "both/sub/y", "both/x"]);
+}
+
+#[test]
+fn a_second_name_does_not_lead_to_what_another_source_brought() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = sandbox();
+    std::fs::hard_link(sandbox.path("two/x"), sandbox.path("two/z")).unwrap();
+    let to = format!("far:{}", sandbox.path("to").display());
+    let run = sshd.copies(&sandbox, &["-a", "one/", "two/", &to]);
+    run.fails(1, &["x is in one/ and in two/", "z is a second name of x, which was not copied"]);
+    assert_eq!(sandbox.read("to/x"), b"one/x");
+    assert!(!sandbox.path("to/z").exists());
 }
 
 #[test]

@@ -34,8 +34,10 @@ fn plant(root: &Path, dice: &mut Dice) {
             4 => std::fs::write(&path, pattern(dice.roll(200_000..6_000_000) as usize, index)).unwrap(),
             5 => {
                 let file = std::fs::File::create(&path).unwrap();
-                file.set_len(dice.roll(1..8 * MIB as u64)).unwrap();
-                file.write_all_at(b"data", dice.roll(0..4 * MIB as u64)).unwrap();
+                // Some that travel with other small files, and some that go block by block.
+                let most = [96 << 10, 4 * MIB as u64][dice.roll(0..2) as usize];
+                file.set_len(dice.roll(1..2 * most)).unwrap();
+                file.write_all_at(b"data", dice.roll(0..most)).unwrap();
             }
             6 | 7 => {
                 std::fs::create_dir(&path).unwrap();
@@ -149,7 +151,7 @@ fn a_tree_comes_out_as_rsync_has_it() {
         let sandbox = Sandbox::new();
         plant(&sandbox.path("tree"), &mut dice);
         let far = |name: &str| format!("far:{}", sandbox.path(name).display());
-        sshd.copies(&sandbox, &["-a", "tree", &far("ours")]).succeeds();
+        sshd.copies(&sandbox, &["-aHXt", "tree", &far("ours")]).succeeds();
         let ssh = format!("ssh -F {}", sshd.path("ssh_config").display());
         let rsync = sandbox.weir("rsync", ["-aHX", "--sparse", "-e", &ssh, "tree/", &far("theirs")]).run();
         rsync.succeeds();

@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, fallocate};
 use weir_tree::{Entry, Kind, Pending, Target};
 
 use super::desk::Permit;
@@ -31,6 +31,8 @@ pub(crate) struct Incoming {
     pending: RwLock<Option<Pending>>,
     journal: Option<Journal>,
     state: Mutex<State>,
+    /// The disk failed to take what was written. The kernel says so once, to whoever syncs next (fsync(2)).
+    spoiled: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -73,7 +75,16 @@ impl Incoming {
             });
         }
         let state = Mutex::new(State { there, expected: None });
-        Ok(Incoming { entry, old: None, permit: None, pending: RwLock::new(Some(pending)), journal, state })
+        let pending = RwLock::new(Some(pending));
+        Ok(Incoming {
+            entry,
+            old: None,
+            permit: None,
+            pending,
+            journal,
+            state,
+            spoiled: AtomicBool::new(false),
+        })
     }
 
     /// The subtrees that are there.
@@ -95,7 +106,8 @@ impl Incoming {
         let index = offset / BLOCK;
         let extent = extent(index, self.entry.size());
         let fits = extent.end - extent.start == block.len() as u64 && extent.start == offset;
-        fits && digest_of(block, index, self.entry.size()) == *digest
+        // Beyond its end every file has an empty block.
+        !block.is_empty() && fits && digest_of(block, index, self.entry.size()) == *digest
     }
 
     /// Builds a block out of the old version and literals.
@@ -120,17 +132,22 @@ impl Incoming {
         Ok(())
     }
 
-    /// Writes a verified block in its place.
-    pub(crate) fn write(&self, offset: u64, block: &[u8], digest: &Digest) -> Result<Progress, Failure> {
+    /// Writes a verified block in its place; also whether it was not there before.
+    pub(crate) fn write(
+        &self,
+        offset: u64,
+        block: &[u8],
+        digest: &Digest,
+    ) -> Result<(Progress, bool), Failure> {
         let index = offset / BLOCK;
         if self.state().there.contains(index) {
-            return self.progress();
+            return Ok((self.progress()?, false));
         }
         let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
         // Finished or given up meanwhile: the block was there before.
-        let Some(pending) = &*pending else { return Ok(Progress::More) };
+        let Some(pending) = &*pending else { return Ok((Progress::More, false)) };
         match self.entry.kind {
-            Kind::File { sparse: true, .. } => write_around_holes(pending, offset, block),
+            Kind::File { sparse: true, .. } => pending.write_around_holes(offset, block),
             _ => pending.write_at(offset, block),
         }
         .map_err(Failure::local)?;
@@ -138,8 +155,8 @@ impl Incoming {
             let failed = |error| Failure::local(format_args!("cannot journal {}: {error}", self.entry.name));
             journal.add(pending.file(), index, digest).map_err(failed)?;
         }
-        self.state().there.insert(index, *digest);
-        self.progress()
+        let is_new = self.state().there.insert(index, *digest);
+        Ok((self.progress()?, is_new))
     }
 
     /// The sender has sent all; its digest.
@@ -149,13 +166,13 @@ impl Incoming {
     }
 
     /// Gives the complete file its name. False where that was done or given up before.
-    pub(crate) fn finish(&self, sync: bool) -> Result<bool, Failure> {
+    pub(crate) fn finish(&self) -> Result<bool, Failure> {
+        if self.is_spoiled() {
+            let words = format_args!("cannot write {}: the disk failed to take all of it", self.entry.name);
+            return Err(Failure::local(words));
+        }
         let pending = self.pending.write().unwrap_or_else(PoisonError::into_inner).take();
         let Some(pending) = pending else { return Ok(false) };
-        if sync {
-            let failed = |error| Failure::local(format_args!("cannot sync {}: {error}", self.entry.name));
-            pending.file().sync_all().map_err(failed)?;
-        }
         pending.finish(&self.entry).map_err(Failure::local)?;
         Ok(true)
     }
@@ -175,10 +192,17 @@ impl Incoming {
     pub(crate) fn sync(&self) {
         let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
         if let (Some(pending), Some(journal)) = (&*pending, &self.journal)
+            && !self.is_spoiled()
             && let Err(error) = journal.sync(pending.file())
         {
-            tracing::warn!("cannot sync {}: {error}", self.entry.name);
+            self.spoiled.store(true, Relaxed);
+            tracing::warn!("cannot sync {}: {}", self.entry.name, weir_units::plain(&error));
         }
+    }
+
+    /// What is there cannot be trusted.
+    pub(crate) fn is_spoiled(&self) -> bool {
+        self.spoiled.load(Relaxed)
     }
 
     fn progress(&self) -> Result<Progress, Failure> {
@@ -226,22 +250,40 @@ const RELEASE: Duration = SILENCE.saturating_add(Duration::from_secs(5));
 /// When the wait is worth a word.
 const WORD: Duration = Duration::from_secs(2);
 
-/// Pages of zeros become holes: of the file as it is, which may have other bytes there from an earlier run.
-fn write_around_holes(pending: &Pending, offset: u64, block: &[u8]) -> Result<(), weir_tree::Error> {
-    let is_zero = |page: &[u8]| page.iter().all(|byte| *byte == 0);
-    let mut at = 0;
-    for run in block.chunks(PAGE).collect::<Vec<_>>().chunk_by(|a, b| is_zero(a) == is_zero(b)) {
-        let len: usize = run.iter().map(|page| page.len()).sum();
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let hole =
-            is_zero(run[0]) && fallocate(pending.file(), flags, offset + at as u64, len as u64).is_ok();
-        if !hole {
-            pending.write_at(offset + at as u64, &block[at..at + len])?;
-        }
-        at += len;
-    }
-    Ok(())
-}
+#[cfg(test)]
+mod tests {
+    use weir_tree::entry::Time;
 
-/// The smallest hole of the usual file systems.
-const PAGE: usize = 4096;
+    use super::*;
+
+    fn begin(size: u64) -> (tempfile::TempDir, Target, Incoming) {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Target::open(folder.path(), weir_tree::target::Options::default()).unwrap();
+        let (name, mtime) = ("x".parse().unwrap(), Time::new(0, 0).unwrap());
+        let kind = Kind::File { size, sparse: false };
+        let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
+        let file = Incoming::begin(&target, entry).unwrap();
+        (folder, target, file)
+    }
+
+    #[test]
+    fn a_block_beyond_the_end_is_none() {
+        let (_folder, _target, file) = begin(2 * BLOCK);
+        for offset in [0, BLOCK, 2 * BLOCK, 3 * BLOCK, u64::MAX - 1] {
+            assert!(!file.verify(offset, &[], &[0; 32]), "{offset}");
+        }
+    }
+
+    #[test]
+    fn what_the_disk_did_not_take_is_not_kept() {
+        let (folder, target, file) = begin(WORTH_A_JOURNAL);
+        let block = vec![7; BLOCK as usize];
+        let digest = digest_of(&block, 0, WORTH_A_JOURNAL);
+        assert!(matches!(file.write(0, &block, &digest), Ok((Progress::More, true))));
+        assert!(matches!(file.write(0, &block, &digest), Ok((Progress::More, false))), "it was there");
+        file.spoiled.store(true, Relaxed);
+        assert!(file.finish().is_err_and(|failure| failure.words.contains("the disk failed")));
+        file.give_up(&target, file.is_spoiled());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

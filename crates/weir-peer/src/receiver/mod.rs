@@ -3,6 +3,7 @@
 //! Two threads take turns on a lane: while one opens and writes its record the other reads the next.
 
 mod answer;
+mod batches;
 mod desk;
 mod incoming;
 pub mod journal;
@@ -26,12 +27,14 @@ use crate::counts::Counts;
 use crate::end::{Event, Events};
 use crate::error::{Error, LaneError};
 use crate::lane::{Lane, LaneReceiver};
+use crate::lost::Lost;
 use crate::roots::{self, Placement};
 use crate::sender::spawn;
 use crate::subtrees::Digest;
 use crate::watch::{LOOK, Watch, Worker};
 use crate::wire::message::{Failure, FailureKind, Found, Message, Options, Problem, Role, Root, Totals};
-use crate::wire::record::{HEADER, Header};
+use crate::wire::record::{HEADER, Header, Malformed};
+use batches::Batches;
 use desk::Desk;
 use incoming::{Incoming, Progress};
 use landing::Landing;
@@ -62,6 +65,8 @@ pub struct Receiver {
     landing: Landing,
     desk: Desk,
     counts: Counts,
+    batches: Batches,
+    lost: Lost,
     /// What the sender's walk has found, as it told it last.
     found: Mutex<Found>,
     workers: Mutex<Vec<Arc<Worker>>>,
@@ -104,6 +109,8 @@ impl Receiver {
             landing: Landing::default(),
             desk: Desk::default(),
             counts: Counts::default(),
+            batches: Batches::default(),
+            lost: Lost::default(),
             found: Mutex::default(),
             workers: Mutex::default(),
             keeps: Mutex::default(),
@@ -166,7 +173,8 @@ impl Receiver {
     pub fn add_ssh_lane(self: &Arc<Self>, id: u32) {
         let (sender, mailbox) = sync_channel(TURNS);
         *self.ssh.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
-        let mailbox = Arc::new(Mutex::new(mailbox));
+        // With the number that the next record has to have.
+        let mailbox = Arc::new(Mutex::new((mailbox, 0)));
         for _ in 0..TURNS {
             let (end, mailbox) = (Arc::clone(self), Arc::clone(&mailbox));
             spawn("receive", move || end.receive_over_ssh(id, &mailbox));
@@ -273,14 +281,22 @@ impl Receiver {
         }
     }
 
-    fn receive_over_ssh(&self, id: u32, mailbox: &Mutex<Mailbox<Vec<u8>>>) {
+    fn receive_over_ssh(&self, id: u32, mailbox: &Mutex<(Mailbox<Vec<u8>>, u64)>) {
         let clock = self.clock(id);
         let mut buffers = store::Buffers::default();
         loop {
             clock.enter(Stage::Receive);
-            let frame = mailbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(frame) = frame else { return };
+            let (frame, due) = {
+                let mut inside = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+                let Ok(frame) = inside.0.recv() else { return };
+                inside.1 += 1;
+                (frame, inside.1 - 1)
+            };
             let stored = parse_frame(&frame).and_then(|(header, plain)| {
+                if header.sequence != due {
+                    return Err(Malformed::Footer);
+                }
+                self.counts.packed.fetch_add(plain.len() as u64, Relaxed);
                 self.store(id, header.sequence, plain, &mut buffers, &clock)?;
                 Ok(header.sequence)
             });
@@ -315,7 +331,7 @@ impl Receiver {
     fn advance(&self, id: u64, file: &Arc<Incoming>, progress: Result<Progress, Failure>) {
         let stored = match progress {
             Ok(Progress::More) => return,
-            Ok(Progress::Complete(digest)) => match file.finish(self.options.sync) {
+            Ok(Progress::Complete(digest)) => match file.finish() {
                 Ok(true) => Ok(digest),
                 Ok(false) => return,
                 Err(failure) => Err(failure),
@@ -329,7 +345,8 @@ impl Receiver {
             Ok(_) => drop(self.counts.files.fetch_add(1, Relaxed)),
             Err(failure) => {
                 if let Some(place) = self.place.get() {
-                    file.give_up(&place.target, failure.kind == FailureKind::Verification);
+                    let worthless = failure.kind == FailureKind::Verification || file.is_spoiled();
+                    file.give_up(&place.target, worthless);
                 }
             }
         }
@@ -420,13 +437,12 @@ impl Place {
     }
 }
 
-fn parse_frame(frame: &[u8]) -> Result<(Header, &[u8]), crate::wire::record::Malformed> {
-    let (header, plain) =
-        frame.split_first_chunk::<HEADER>().ok_or(crate::wire::record::Malformed::Footer)?;
+fn parse_frame(frame: &[u8]) -> Result<(Header, &[u8]), Malformed> {
+    let (header, plain) = frame.split_first_chunk::<HEADER>().ok_or(Malformed::Footer)?;
     let header = Header::parse(header)?;
     if header.length == plain.len() {
         Ok((header, plain))
     } else {
-        Err(crate::wire::record::Malformed::Length(plain.len() as u64))
+        Err(Malformed::Length(plain.len() as u64))
     }
 }

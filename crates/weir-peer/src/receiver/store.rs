@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_codec::codec::Codec;
 use weir_observe::thread::thread_cpu_now;
 use weir_transfer::stage_clock::{Stage, StageClock};
+use weir_tree::target::Kept;
 use weir_tree::{Kind, Name};
 
 use super::{Place, Receiver};
@@ -20,6 +21,9 @@ pub(super) struct Buffers {
     raw: Vec<u8>,
     built: Vec<u8>,
 }
+
+/// Names of folders that are told part by part, in all: 8 bytes each, and more than a folder of any file system is of use with.
+const MAX_KEPT: usize = 1 << 24;
 
 /// What a hole reads as. Of the program's zeroed memory: takes none of its own until it is read.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
@@ -79,11 +83,11 @@ impl Receiver {
         let before = thread_cpu_now();
         let progress = file.write(footer.offset, raw, &footer.digest);
         clock.add_write_cpu(thread_cpu_now().saturating_sub(before));
-        if progress.is_ok() {
+        if let Ok((_, true)) = progress {
             self.counts.bytes.fetch_add(raw.len() as u64, Relaxed);
         }
         clock.enter(Stage::Other);
-        self.advance(footer.file, &file, progress);
+        self.advance(footer.file, &file, progress.map(|(progress, _)| progress));
     }
 
     fn store_patch(
@@ -119,12 +123,14 @@ impl Receiver {
         }
         let place = self.place.get().ok_or(Malformed::Footer)?;
         let (members, mut contents) = batch::parse(raw).map_err(|_| Malformed::Footer)?;
+        let Some(_turn) = self.batches.turn(footer.file)? else { return Ok(()) };
         clock.enter(Stage::Write);
         for member in &members {
             // batch::parse has checked that the sizes add up.
             let (content, rest) = contents.split_at(member.entry.size() as usize);
             contents = rest;
             if let Err(failure) = self.place_member(place, member, content) {
+                self.lost.note(&member.entry.name, 0);
                 self.problem(member.entry.name.clone(), failure, false);
             }
         }
@@ -148,6 +154,7 @@ impl Receiver {
             Kind::Symlink { .. } => target.symlink(entry),
             Kind::HardLink { to } => {
                 place.admits(to)?;
+                self.lost.check(&entry.name, to, u64::MAX)?;
                 target.hard_link(entry)
             }
             Kind::Special(special) => {
@@ -178,6 +185,11 @@ impl Receiver {
             ));
         }
         let mut keeps = self.keeps.lock().unwrap_or_else(PoisonError::into_inner);
+        let names: usize = keeps.values().map(Kept::len).sum();
+        if names + keep.names.len() > MAX_KEPT {
+            let words = "the other end names more files of folders than can be: it lies, or is broken";
+            return Err(Failure::new(FailureKind::Session, words));
+        }
         keeps.entry(folder.clone()).or_default().extend(keep.names.iter().map(Vec::as_slice));
         if keep.more {
             return Ok(());

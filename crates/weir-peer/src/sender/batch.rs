@@ -7,6 +7,7 @@ use weir_tree::{Entry, Kind};
 
 use super::queue::{Batch, Item};
 use super::source::refresh;
+use crate::lost::Lost;
 use crate::subtrees::BLOCK;
 use crate::wire::batch::{self, Member};
 use crate::wire::message::{Failure, FailureKind};
@@ -14,11 +15,13 @@ use crate::wire::message::{Failure, FailureKind};
 /// How often a file that changes under the reader is read again.
 const ATTEMPTS: u32 = 3;
 
-/// Fills `raw` with the batch; `content` is for the contents meanwhile. Entries that cannot be read are told to `failed`.
+/// Fills `raw` with the batch; `content` is for the contents meanwhile. Entries that cannot be read, and second
+/// names of what was `lost`, are told to `failed`.
 pub(super) fn fill(
     batch: &Batch,
     raw: &mut Vec<u8>,
     content: &mut Vec<u8>,
+    lost: &Lost,
     mut failed: impl FnMut(&Item, Failure),
 ) {
     content.clear();
@@ -26,7 +29,11 @@ pub(super) fn fill(
     let mut members = Vec::with_capacity(batch.items.len());
     for item in &batch.items {
         let start = content.len();
-        match member(item, content, &mut room) {
+        let allowed = match &item.entry.kind {
+            Kind::HardLink { to } => lost.check(&item.entry.name, to, item.number),
+            _ => Ok(()),
+        };
+        match allowed.and_then(|()| member(item, content, &mut room)) {
             Ok(entry) => members.push(Member { entry, last: item.last, keep: item.keep.clone() }),
             Err(failure) => {
                 content.truncate(start);

@@ -17,6 +17,10 @@ use crate::wire::message::{Answer, Failure, FailureKind, Message, Offered};
 /// Signatures that are being received: of one file at most 16 MiB.
 const MAX_SIGNATURES: usize = 16 << 20;
 
+/// With those of files whose recipe is not made yet. The other end keeps to 16 MiB as well, by what it expects of a size; cuts at
+/// their shortest (2 KiB of 2.5 KB in the mean) make a quarter more of it.
+const MAX_HELD: usize = 2 * MAX_SIGNATURES;
+
 /// Files that the other end knows by number.
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -52,13 +56,16 @@ impl Sender {
                 let Waiting { number, entry, source, .. } = waiting;
                 self.queue.push_item(Item { number, entry, source: Some(source), last: false, keep: None });
             }
+            Answer::Rest(_) | Answer::Differing if waiting.entry.size() <= SMALL => {
+                return Err(self.events.out_of_turn("a small file's parts"));
+            }
             Answer::All => self.send_file(id, waiting, &[], None),
             Answer::Rest(nodes) => self.send_file(id, waiting, &nodes, None),
             Answer::Differing => {
                 let signature = self.files().signatures.remove(&id).unwrap_or_default();
                 // One that cannot be read is as good as none.
-                let signature = postcard::from_bytes::<Signature>(&signature).ok();
-                self.send_file(id, waiting, &[], signature);
+                let old = postcard::from_bytes::<Signature>(&signature).ok();
+                self.send_file(id, waiting, &[], old.map(|old| (old, signature.len())));
             }
             Answer::Nothing => {
                 self.counts.unchanged.fetch_add(1, Relaxed);
@@ -69,6 +76,7 @@ impl Sender {
             }
             Answer::Refused(failure) => {
                 self.free(&waiting.entry);
+                self.lose(&waiting.entry, waiting.number);
                 self.problem(waiting.entry.name, failure);
                 return Ok(Some(waiting.number));
             }
@@ -79,8 +87,9 @@ impl Sender {
     /// The next piece of a signature: of a file that was offered, within bounds.
     pub(super) fn take_signature(&self, id: u64, piece: &[u8]) -> Result<(), Error> {
         let mut files = self.files();
-        let others: usize = files.signatures.values().map(Vec::len).sum();
-        if !files.offered.contains_key(&id) || others + piece.len() > MAX_SIGNATURES {
+        let coming: usize = files.signatures.values().map(Vec::len).sum::<usize>() + piece.len();
+        let held: usize = files.under_way.values().map(|file| file.signature_held()).sum();
+        if !files.offered.contains_key(&id) || coming > MAX_SIGNATURES || coming + held > MAX_HELD {
             return Err(self.events.out_of_turn("a signature of no file"));
         }
         files.signatures.entry(id).or_default().extend_from_slice(piece);
@@ -93,7 +102,7 @@ impl Sender {
         id: u64,
         offered: Waiting,
         there: &[(u8, u64, Digest)],
-        old: Option<Signature>,
+        old: Option<(Signature, usize)>,
     ) {
         let file = Arc::new(SourceFile::new(id, offered, old));
         if !file.adopt(there) {
@@ -120,11 +129,12 @@ impl Sender {
 
     /// A file cannot be sent to its end.
     pub(super) fn give_up(&self, file: &Arc<SourceFile>, failure: Failure) {
-        if file.end() {
+        file.end();
+        // Once: also after its digest was told, when a block has to go again and cannot any more.
+        if self.files().under_way.remove(&file.id).is_none() {
             return;
         }
         self.control.send(&Message::End(file.id, Err(failure.clone())));
-        self.files().under_way.remove(&file.id);
         match file.again().filter(|_| failure.kind == FailureKind::Changed) {
             Some(next) => {
                 if next.entry.size() <= SMALL {
@@ -137,9 +147,17 @@ impl Sender {
             }
             None => {
                 self.free(&file.entry);
+                self.lose(&file.entry, file.number);
                 self.unread(file.entry.name.clone(), failure);
                 self.queue.settle(&[file.number]);
             }
+        }
+    }
+
+    /// What has this entry's name at the target is not what is here: second names of it are not to be made.
+    pub(super) fn lose(&self, entry: &Entry, number: u64) {
+        if self.options.archive && entry.is_file() {
+            self.lost.note(&entry.name, number);
         }
     }
 
@@ -163,7 +181,10 @@ impl Sender {
         });
         match outcome {
             Ok(()) => self.count_file(&file.entry),
-            Err(failure) => self.problem(file.entry.name.clone(), failure),
+            Err(failure) => {
+                self.lose(&file.entry, file.number);
+                self.problem(file.entry.name.clone(), failure);
+            }
         }
         self.queue.settle(&[file.number]);
     }

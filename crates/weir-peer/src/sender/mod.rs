@@ -48,6 +48,7 @@ use crate::end::{Event, Events};
 use crate::error::Error;
 use crate::lane::{Lane, LaneSender};
 use crate::list::Names;
+use crate::lost::Lost;
 use crate::secure::Keyring;
 use crate::speeds::Speeds;
 use crate::tuning;
@@ -104,6 +105,7 @@ pub struct Sender {
     limiter: Option<Limiter>,
     packer: Packer,
     counts: Counts,
+    lost: Lost,
     workers: Mutex<Vec<Arc<Worker>>>,
     /// How many were begun.
     hired: AtomicU32,
@@ -162,6 +164,7 @@ impl Sender {
             limiter,
             packer,
             counts: Counts::default(),
+            lost: Lost::default(),
             workers: Mutex::default(),
             hired: AtomicU32::new(0),
             found: AtomicU64::new(0),

@@ -63,6 +63,7 @@ impl Sender {
                 Step::Found(entry, source) => match twice.check(&entry, walk.roots_left()) {
                     Ok(()) => self.found(number, entry, source, &mut gathered),
                     Err(failure) => {
+                        self.lose(&entry, number);
                         self.problem(entry.name, failure);
                         self.queue.settle(&[number]);
                     }
@@ -185,7 +186,11 @@ impl Sender {
         let mut number = Some(number);
         while let Some(names) = parts.next() {
             let more = parts.peek().is_some();
-            let Some(this) = number.take().or_else(|| self.queue.number_or(|| {})) else { return };
+            let Some(this) =
+                number.take().or_else(|| self.queue.number_or(|| self.offer(&mut gathered.offers)))
+            else {
+                return;
+            };
             let keep = Some(Keep { names, more });
             self.queue.defer(Item { number: this, entry: entry.clone(), source: None, last: true, keep });
         }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use weir_tree::{Entry, Kind, Source};
@@ -54,7 +55,10 @@ pub(crate) enum Job {
 impl Job {
     /// Not to be compressed.
     pub(crate) fn is_plain(&self) -> bool {
-        matches!(self, Job::Block { plain: true, .. })
+        match self {
+            Job::Block { plain, .. } => *plain,
+            Job::Batch(batch) => batch.plain.load(Relaxed),
+        }
     }
 }
 
@@ -67,6 +71,8 @@ pub(crate) struct Batch {
     pub(crate) items: Vec<Item>,
     /// Bytes of content, and about as many as the entries take.
     pub(super) size: usize,
+    /// Not compressed: the other end could not use it otherwise.
+    plain: AtomicBool,
     /// The numbers of those that could not be read.
     failed: Mutex<Vec<u64>>,
 }
@@ -256,7 +262,10 @@ impl Queue {
         let job = flight.zip(at).and_then(|(flight, at)| flight.remove(at)).map(|(_, job)| job);
         state.extend_again(job.map(|job| match job {
             Job::Block { file, index, .. } => Job::Block { file, index, plain: true },
-            batch => batch,
+            Job::Batch(batch) => {
+                batch.plain.store(true, Relaxed);
+                Job::Batch(batch)
+            }
         }));
         self.wake(state);
     }
@@ -377,10 +386,12 @@ impl State {
         let sizes = due.map(|(_, (_, item))| item.size()).take(BATCH);
         let due = sizes
             .scan(0, |sum, size| {
+                let before = *sum;
                 *sum += size;
-                Some(*sum)
+                Some((before, *sum))
             })
-            .take_while(|sum| *sum < BLOCK as usize)
+            // The first whatever is thought of its size: there is no smaller batch.
+            .take_while(|(before, sum)| *before == 0 || *sum < BLOCK as usize)
             .count();
         let mut batch = Batch::default();
         for (_, item) in self.deferred.drain(..due) {
@@ -478,6 +489,21 @@ mod tests {
         assert_eq!(numbers(queue.lock().claim()).map(|numbers| numbers.len()), Some(WORTHWHILE));
     }
 
+    #[test]
+    fn one_that_is_larger_than_a_batch_goes_alone() {
+        let queue = Queue::new();
+        let number = queue.number_or(|| {}).unwrap();
+        let keep = Some(Keep { names: vec![vec![b'x'; 255]; 5000], more: false });
+        queue.defer(Item { keep, ..item(number, true) });
+        push(&queue, true);
+        queue.exhausted();
+        let first = queue.lock().claim();
+        queue.sent(1, 1, first.clone().unwrap());
+        assert_eq!(numbers(first), Some(vec![0]));
+        queue.landed(1, 1);
+        assert_eq!(numbers(queue.lock().claim()), Some(vec![1]));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20))]
         /// However lanes land or break: each entry settles once, a deferred one after all before it, and what is held
@@ -495,7 +521,8 @@ mod tests {
             });
             let mut dice = dice.into_iter().cycle().map(u64::from);
             let mut settled = vec![false; count];
-            let (mut below, mut sent) = (0, [0; 3]);
+            // Dice of few faces may break the one lane that is used each time, for ever.
+            let (mut below, mut sent, mut breaks) = (0, [0; 3], 0);
             while !queue.lock().is_settled() {
                 let job = queue.lock().claim();
                 let is_idle = job.is_none();
@@ -504,7 +531,8 @@ mod tests {
                     sent[lane] += 1;
                     queue.sent(lane as u32, sent[lane], job);
                 }
-                if dice.next().unwrap().is_multiple_of(16) {
+                if dice.next().unwrap().is_multiple_of(16) && breaks < 1000 {
+                    breaks += 1;
                     queue.lane_lost(lane as u32);
                 }
                 for (lane, sent) in sent.iter().enumerate() {

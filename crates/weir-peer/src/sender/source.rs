@@ -32,8 +32,8 @@ pub(crate) struct SourceFile {
     source: Source,
     file: OnceLock<File>,
     subtrees: Mutex<Subtrees>,
-    /// What the other end has in its place: up to 16 MiB, until the recipe is made of it.
-    old: Mutex<Option<Signature>>,
+    /// What the other end has in its place, until the recipe is made of it; and the bytes that it came in, up to 16 MiB.
+    old: Mutex<Option<(Signature, usize)>>,
     /// How the file comes from that; found out when the first block is wanted.
     recipe: OnceLock<Option<Recipe>>,
     /// Where there are data, of a file with holes.
@@ -44,7 +44,7 @@ pub(crate) struct SourceFile {
 
 impl SourceFile {
     /// As it was offered.
-    pub(crate) fn new(id: u64, offered: Waiting, old: Option<Signature>) -> SourceFile {
+    pub(crate) fn new(id: u64, offered: Waiting, old: Option<(Signature, usize)>) -> SourceFile {
         let subtrees = Mutex::new(Subtrees::new(offered.entry.size()));
         SourceFile {
             id,
@@ -112,10 +112,15 @@ impl SourceFile {
         data.get(next).is_none_or(|range| range.start >= end)
     }
 
+    /// Bytes of a signature that is held.
+    pub(crate) fn signature_held(&self) -> usize {
+        self.old.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |(_, bytes)| *bytes)
+    }
+
     /// How a block comes from what the other end has, if that saves a tenth or more.
     pub(crate) fn instructions(&self, index: u64) -> Option<Vec<Step>> {
         let recipe = self.recipe.get_or_init(|| {
-            let old = self.old.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+            let (old, _) = self.old.lock().unwrap_or_else(PoisonError::into_inner).take()?;
             let file = self.source.open(&self.entry).ok()?;
             delta::missing(&file, &self.entry.name, &old).ok()
         });

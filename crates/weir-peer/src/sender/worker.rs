@@ -84,8 +84,9 @@ impl Sender {
                 footer
             }
             Job::Batch(batch) => {
-                batch::fill(batch, raw, packed, |item, failure| {
+                batch::fill(batch, raw, packed, &self.lost, |item, failure| {
                     batch.failed().push(item.number);
+                    self.lose(&item.entry, item.number);
                     self.unread(item.entry.name.clone(), failure)
                 });
                 clock.enter(Stage::Verify);

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use weir_tree::Entry;
+use weir_tree::entry::MAX_COMPONENT;
 
 /// Entries in a batch, at most.
 pub const MAX_MEMBERS: usize = 4096;
@@ -51,6 +52,11 @@ pub fn parse(raw: &[u8]) -> Result<(Vec<Member>, &[u8]), Malformed> {
     let mut sizes: u64 = 0;
     for member in &members {
         sizes = sizes.checked_add(member.entry.size()).ok_or(Malformed)?;
+        let names = member.keep.iter().flat_map(|keep| &keep.names);
+        // Of nothing there would be any number in a few bytes.
+        if names.into_iter().any(|name| !(1..=MAX_COMPONENT).contains(&name.len())) {
+            return Err(Malformed);
+        }
     }
     let sound = left.is_empty() && members.len() <= MAX_MEMBERS && sizes == contents.len() as u64;
     if sound { Ok((members, contents)) } else { Err(Malformed) }

@@ -1,17 +1,18 @@
 //! Directories of a target: opened beneath its root, kept open while they are used, made where they are missing.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, fchmod, mkdirat, openat2};
+use rustix::fs::{Mode, OFlags, fchmod, mkdirat};
 use rustix::io::Errno;
 
 use super::attributes::{self, Was};
 use super::{Shared, Target};
 use crate::entry::{self, Entry, Name};
 use crate::error::Error;
-use crate::source::{self, DIRECTORY};
+use crate::source;
 
 /// Directories held open: enough for the files under way at a time, and far from the usual limit of 1024 descriptors.
 const OPEN: usize = 128;
@@ -19,9 +20,39 @@ const OPEN: usize = 128;
 /// Mode of a directory that is being filled: nobody else looks in before it has its own mode.
 const FILLING: u32 = 0o700;
 
+/// A directory of the target, open; and what was found out about it, so that not every file in it asks again.
+#[derive(Debug)]
+pub(super) struct Directory {
+    open: OwnedFd,
+    /// It has the flag by which a directory compares names without case. Only an empty one can get or lose that (ext4's manual).
+    pub flagged: OnceLock<bool>,
+    /// Names are folded in it, by that flag or by its file system.
+    pub folds: OnceLock<bool>,
+}
+
+impl From<OwnedFd> for Directory {
+    fn from(open: OwnedFd) -> Directory {
+        Directory { open, flagged: OnceLock::new(), folds: OnceLock::new() }
+    }
+}
+
+impl Deref for Directory {
+    type Target = OwnedFd;
+
+    fn deref(&self) -> &OwnedFd {
+        &self.open
+    }
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.open.as_fd()
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Directories {
-    root: Arc<OwnedFd>,
+    root: Arc<Directory>,
     open: HashMap<Box<[u8]>, Slot>,
     /// Counts uses; says which slot was not used for longest.
     clock: u64,
@@ -31,7 +62,7 @@ pub(super) struct Directories {
 
 #[derive(Debug)]
 struct Slot {
-    directory: Arc<OwnedFd>,
+    directory: Arc<Directory>,
     used: u64,
 }
 
@@ -47,28 +78,20 @@ pub(super) fn check_kernel(directories: &Mutex<Directories>) -> Result<(), Error
 }
 
 fn open_beneath(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let open = |access| loop {
-        match openat2(root, path, DIRECTORY | access, Mode::empty(), resolve) {
-            // openat2(2): a rename somewhere on the machine made it unsure; to be tried again.
-            Err(Errno::AGAIN) => {}
-            other => return other,
-        }
-    };
-    match open(OFlags::RDONLY) {
+    match source::open_beneath(root, path, OFlags::RDONLY) {
         // Writable but not readable: enough to put something into it.
-        Err(Errno::ACCESS) => open(OFlags::PATH),
+        Err(Errno::ACCESS) => source::open_beneath(root, path, OFlags::PATH),
         other => other,
     }
 }
 
 impl Directories {
     pub fn new(root: OwnedFd) -> Directories {
-        Directories { root: Arc::new(root), open: HashMap::new(), clock: 0, borrowed: HashMap::new() }
+        Directories { root: Arc::new(root.into()), open: HashMap::new(), clock: 0, borrowed: HashMap::new() }
     }
 
     /// The directory at `path`, open.
-    pub fn get(&mut self, path: &[u8]) -> Result<Arc<OwnedFd>, Errno> {
+    pub fn get(&mut self, path: &[u8]) -> Result<Arc<Directory>, Errno> {
         if path.is_empty() {
             return Ok(Arc::clone(&self.root));
         }
@@ -77,7 +100,7 @@ impl Directories {
             slot.used = self.clock;
             return Ok(Arc::clone(&slot.directory));
         }
-        let directory = Arc::new(open_beneath(&self.root, path)?);
+        let directory = Arc::new(Directory::from(open_beneath(&self.root, path)?));
         if self.open.len() >= OPEN {
             let oldest = self.open.iter().min_by_key(|(_, slot)| slot.used).map(|(path, _)| path.clone());
             oldest.map(|path| self.open.remove(&path));
@@ -87,7 +110,7 @@ impl Directories {
     }
 
     /// The directory at `path`, made with those on the way to it where they are missing. `name` is for errors.
-    pub fn make(&mut self, path: &[u8], name: &Name, shared: &Shared) -> Result<Arc<OwnedFd>, Error> {
+    pub fn make(&mut self, path: &[u8], name: &Name, shared: &Shared) -> Result<Arc<Directory>, Error> {
         // Up to what is there, ...
         let mut there = path.len();
         let mut directory = loop {
@@ -164,7 +187,7 @@ impl Target {
         let mode = u32::from(mode) & 0o7777;
         if mode & FILLING != FILLING {
             // Of another owner: it stays as it is, and what cannot be put into it says so itself.
-            if fchmod(&*directory, Mode::from_raw_mode(mode | FILLING)).is_ok() {
+            if fchmod(&directory, Mode::from_raw_mode(mode | FILLING)).is_ok() {
                 directories.borrowed.entry(name.clone()).or_insert(Some(mode));
                 // Perhaps it was opened only to pass through.
                 directories.forget(name);

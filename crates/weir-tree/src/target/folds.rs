@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, fstatfs, ioctl_getflags, openat, unlinkat};
 
+use super::directories::Directory;
 use super::place;
 use crate::entry::{self, Name};
 use crate::error::Error;
@@ -53,7 +54,7 @@ impl Folds {
     /// Does `place`, which puts `name` into `directory`, unless that would take the place of another name of this run.
     pub fn place<T>(
         &self,
-        directory: &OwnedFd,
+        directory: &Directory,
         name: &Name,
         place: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -81,7 +82,7 @@ impl Folds {
     }
 
     /// What is open, in `directory`, is or will be `name`: not if it is another name of this run.
-    pub fn claim(&self, directory: &OwnedFd, file: impl AsFd, name: &Name) -> Result<(), Error> {
+    pub fn claim(&self, directory: &Directory, file: impl AsFd, name: &Name) -> Result<(), Error> {
         if !self.folding(directory) {
             return Ok(());
         }
@@ -92,7 +93,7 @@ impl Folds {
     }
 
     /// The same of what was seen at `name`, where that costs nothing worth mentioning and writes nothing.
-    pub fn claim_seen(&self, directory: &OwnedFd, stat: &Statx, name: &Name) -> Result<(), Error> {
+    pub fn claim_seen(&self, directory: &Directory, stat: &Statx, name: &Name) -> Result<(), Error> {
         match name.split_bytes().filter(|_| self.any() || flagged(directory)) {
             Some((around, last)) => self.lock().claim(around, last, stat, name),
             None => Ok(()),
@@ -100,7 +101,7 @@ impl Folds {
     }
 
     /// Finds out about the file system of `directory`.
-    pub fn learn(&self, directory: &OwnedFd) {
+    pub fn learn(&self, directory: &Directory) {
         self.folding(directory);
     }
 
@@ -118,15 +119,17 @@ impl Folds {
     }
 
     /// Whether names are folded there: by the directory's flag, or by trying it once on each file system.
-    fn folding(&self, directory: &OwnedFd) -> bool {
-        let folding = flagged(directory)
-            || Identity::of(directory).is_ok_and(|identity| {
-                *self.lock().devices.entry(identity.device).or_insert_with(|| try_names(directory))
-            });
-        if folding {
+    fn folding(&self, directory: &Directory) -> bool {
+        let folding = directory.folds.get_or_init(|| {
+            flagged(directory)
+                || Identity::of(directory).is_ok_and(|identity| {
+                    *self.lock().devices.entry(identity.device).or_insert_with(|| try_names(directory))
+                })
+        });
+        if *folding {
             self.any.store(true, Relaxed);
         }
-        folding
+        *folding
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -167,13 +170,15 @@ impl Known {
     }
 }
 
-fn flagged(directory: &OwnedFd) -> bool {
-    ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0)
+fn flagged(directory: &Directory) -> bool {
+    *directory
+        .flagged
+        .get_or_init(|| ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0))
 }
 
 /// Whether a file in `directory` is found under another case, or another spelling of an accent. One that cannot be written
 /// there proves nothing.
-fn try_names(directory: &OwnedFd) -> bool {
+fn try_names(directory: &Directory) -> bool {
     // ext2 to ext4, btrfs, tmpfs, f2fs (include/uapi/linux/magic.h) compare bytes wherever that flag is not set.
     let exact = [0xef53, 0x9123_683e, 0x0102_1994, 0xf2f5_2010];
     if fstatfs(directory).is_ok_and(|there| exact.contains(&there.f_type)) {
@@ -201,13 +206,15 @@ fn try_names(directory: &OwnedFd) -> bool {
 mod tests {
     use std::fs;
 
+    use std::os::fd::OwnedFd;
+
     use super::*;
 
     /// A folder that is held to fold names, and what a file system that does so would answer: a rename on the disk stands for
     /// a second name that leads to the same file.
-    fn folding() -> (tempfile::TempDir, OwnedFd, Folds) {
+    fn folding() -> (tempfile::TempDir, Directory, Folds) {
         let folder = tempfile::tempdir().unwrap();
-        let directory = OwnedFd::from(fs::File::open(folder.path()).unwrap());
+        let directory = Directory::from(OwnedFd::from(fs::File::open(folder.path()).unwrap()));
         let folds = Folds::default();
         let device = Identity::of(&directory).unwrap().device;
         folds.lock().devices.insert(device, true);
@@ -266,7 +273,7 @@ mod tests {
     #[test]
     fn where_case_counts_nothing_folds() {
         let folder = tempfile::tempdir().unwrap();
-        let directory = OwnedFd::from(fs::File::open(folder.path()).unwrap());
+        let directory = Directory::from(OwnedFd::from(fs::File::open(folder.path()).unwrap()));
         assert!(!Folds::default().folding(&directory));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left of the trial");
     }

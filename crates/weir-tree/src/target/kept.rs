@@ -17,6 +17,16 @@ impl Kept {
         self.sorted = false;
     }
 
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.digests.len()
+    }
+
+    /// None.
+    pub fn is_empty(&self) -> bool {
+        self.digests.is_empty()
+    }
+
     /// Whether it is one of them.
     pub fn contains(&mut self, last: &[u8]) -> bool {
         self.has(of(last))

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::attributes::{self, Was};
+use super::directories::Directory;
 use super::{Shared, place};
 use crate::entry::{self, Entry, Kind, MAX_COMPONENT, Name};
 use crate::error::Error;
@@ -27,6 +28,9 @@ const RESERVED: u64 = 1 << 20;
 /// Until a file that has a name has its own mode, only its owner reads it.
 const WRITING: Mode = Mode::from_raw_mode(0o600);
 
+/// The smallest hole of the usual file systems.
+const PAGE: usize = 4096;
+
 /// Bytes copied at a time, so that a kill is heard.
 const COPIED: usize = 1 << 20;
 
@@ -36,7 +40,7 @@ pub(super) const PART: &[u8] = b".weir-part";
 #[derive(Debug)]
 pub struct Pending {
     shared: Arc<Shared>,
-    directory: Arc<OwnedFd>,
+    directory: Arc<Directory>,
     file: File,
     name: Name,
     standing: Standing,
@@ -89,7 +93,7 @@ impl Pending {
     /// lately (`recently_deleted` in fs/ext4/ialloc.c).
     pub(super) fn temporary(
         shared: &Arc<Shared>,
-        directory: Arc<OwnedFd>,
+        directory: Arc<Directory>,
         entry: &Entry,
     ) -> Result<Pending, Error> {
         let name = &entry.name;
@@ -111,7 +115,11 @@ impl Pending {
     }
 
     /// The part of a file, perhaps of an earlier run; locked against other weirs.
-    pub(super) fn part(shared: &Arc<Shared>, directory: Arc<OwnedFd>, name: &Name) -> Result<Pending, Error> {
+    pub(super) fn part(
+        shared: &Arc<Shared>,
+        directory: Arc<Directory>,
+        name: &Name,
+    ) -> Result<Pending, Error> {
         let failed = |errno| Error::of("open the part of", name, errno);
         let mut tried = part_names(name.last()).map(|part| (create(&directory, &part), part));
         let first = tried.find(|(made, _)| !matches!(made, Err(Errno::NAMETOOLONG)));
@@ -170,6 +178,24 @@ impl Pending {
         written.map_err(|source| Error::Entry { action: "write", name: self.name.clone(), source })
     }
 
+    /// Writes all of `bytes` at `offset`, with pages of zeros as holes: of the file as it is, which may have other bytes there
+    /// from an earlier run.
+    pub fn write_around_holes(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let is_zero = |page: &[u8]| page.iter().all(|byte| *byte == 0);
+        let mut at = 0;
+        for run in bytes.chunks(PAGE).collect::<Vec<_>>().chunk_by(|a, b| is_zero(a) == is_zero(b)) {
+            let len: usize = run.iter().map(|page| page.len()).sum();
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let hole =
+                is_zero(run[0]) && fallocate(&self.file, flags, offset + at as u64, len as u64).is_ok();
+            if !hole {
+                self.write_at(offset + at as u64, &bytes[at..at + len])?;
+            }
+            at += len;
+        }
+        Ok(())
+    }
+
     /// Copies `length` bytes at `from` in `old` to `at`, within the kernel where the file systems can.
     pub fn copy_from(&self, old: &File, mut from: u64, mut at: u64, length: u64) -> Result<(), Error> {
         let end = at + length;
@@ -221,6 +247,10 @@ impl Pending {
             }
         };
         attributes::of_file(&self.shared, self.file.as_fd(), entry, was)?;
+        if self.shared.sync {
+            let failed = |source| Error::Entry { action: "sync", name: self.name.clone(), source };
+            self.file.sync_all().map_err(failed)?;
+        }
         let place = || match &self.standing {
             Standing::Unnamed => place::link(self.file.as_fd(), &self.directory, last, &self.name),
             Standing::Passing(passing) | Standing::Part { part: passing, .. } => {

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{FileType, Mode, OFlags, RawDir, ResolveFlags, SeekFrom, openat2, seek};
+use rustix::fs::{FileType, OFlags, RawDir, SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::Identity;
@@ -81,8 +81,7 @@ impl Level {
     pub fn reopen(&mut self, root: &OwnedFd, path: &[u8]) -> Result<(), Error> {
         self.closed = false;
         let name = &self.entry.name;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let directory = openat2(root, path, source::DIRECTORY | OFlags::RDONLY, Mode::empty(), resolve)
+        let directory = source::open_beneath(root, path, OFlags::RDONLY)
             .map_err(|errno| Error::on_the_way(name, errno))?;
         if Identity::of(&directory).map_err(|errno| Error::of("open", name, errno))? != self.identity {
             return Err(Error::Replaced { name: name.clone() });
