@@ -205,7 +205,7 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
             )];
         };
         let action = format!(
-            "ask for more at once (-j {}, or leave -j out): round trips then pass side by side",
+            "ask for more at once (-j {} without -c, or leave both out): round trips then pass side by side",
             fixed.saturating_mul(2)
         );
         // On one machine the server's work takes the place of ours, so no rate follows from ours.
@@ -224,8 +224,11 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
 fn for_dirty_throttle(held: &Held<'_>) -> Vec<Advice> {
     let mut advice = Vec::new();
     let Some(knee) = held.knee else { return advice };
-    // Memory is worth advising where it was clearly faster than the disk, and its rate was seen for a while.
-    if let Some(before) = knee.before.filter(|before| *before > 1.2 * knee.after && knee.bytes >= 4 << 20) {
+    // Memory is worth advising where it was clearly faster than the disk, its rate was seen for a while, and it is there: half of
+    // what is free, since other programs go on.
+    let fits = held.evidence.facts.memory.is_none_or(|memory| held.written <= memory / 2);
+    let faster = knee.before.filter(|before| fits && *before > 1.2 * knee.after && knee.bytes >= 4 << 20);
+    if let Some(before) = faster {
         let limit = held.together.dirty.value().and_then(|dirty| dirty.device_limit);
         let knob = match limit {
             Some(_) => "the device's own limit (/sys/class/bdi/MAJ:MIN/max_bytes)",

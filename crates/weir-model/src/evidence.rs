@@ -74,6 +74,9 @@ pub struct Facts {
     pub codec_fixed: bool,
     /// The SO_RCVBUF the user asked for (`--recv-buffer`), bytes; `None` leaves the kernel's autotuning on.
     pub receive_buffer: Option<u64>,
+    /// Memory that programs of this machine could have when it began, bytes; `None` where that was not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
     /// `net.ipv4.tcp_rmem`'s third number, bytes.
     pub tcp_rmem_max: Option<u64>,
     /// Why the connection that carries the data cannot be seen, where it is another program's: then nothing of the path is known.

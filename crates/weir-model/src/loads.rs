@@ -118,7 +118,10 @@ impl List {
 
     /// Connections whose sender was watched.
     fn senders(&mut self, whole: &Window) {
-        for sender in whole.lanes.iter().filter_map(|lane| lane.sender.value()) {
+        // Of several connections those that carry: one that is kept open beside them rests all the time.
+        let most = whole.lanes.iter().map(|lane| lane.received).max().unwrap_or_default();
+        let carrying = whole.lanes.iter().filter(|lane| lane.received >= most / 2);
+        for sender in carrying.filter_map(|lane| lane.sender.value()) {
             let looks = f64::from(sender.looks.max(1));
             let share = |count: u32| f64::from(count) / looks;
             self.timed(Limit::Application, share(sender.nothing_in_flight), "the connection rested");

@@ -378,7 +378,8 @@ impl<'a> Run<'a> {
         if self.evidence.facts.to_stdout {
             return None;
         }
-        let whole = merged(&self.evidence.windows);
+        // Of the same windows as the time: a watch may have begun long before the transfer.
+        let whole = merged(self.judged().map(|(window, _)| window));
         let disk = whole.disk.value().filter(|_| whole.written > 0)?;
         let name = self.evidence.facts.disk.as_deref().unwrap_or("the device");
         Some(format!(

@@ -37,7 +37,8 @@ pub fn parse(text: &str) -> Result<Throttled, Malformed> {
     Ok(Throttled { periods: field("nr_throttled")?.unwrap_or_default(), time })
 }
 
-/// The folders of a process's group for `controller` (`cpu`, `memory`) and of all above it, the root excepted, which can have no limit.
+/// The folders of a process's group for `controller` (`cpu`, `memory`) and of all above it. The uppermost that is mounted is one of
+/// them: on the host it is the root, which can have no limit, but a container finds its own group there, limits and all.
 ///
 /// `/proc/PID/cgroup` has a line for each hierarchy: number, controllers, path; version 2 is number 0 without any.
 pub fn parse_membership(text: &str, controller: &str) -> Vec<PathBuf> {
@@ -57,6 +58,7 @@ pub fn parse_membership(text: &str, controller: &str) -> Vec<PathBuf> {
             folders.push(hierarchy.join(path));
             path = path.rsplit_once('/').map_or("", |(above, _)| above);
         }
+        folders.push(hierarchy);
     }
     folders
 }
@@ -64,30 +66,28 @@ pub fn parse_membership(text: &str, controller: &str) -> Vec<PathBuf> {
 /// A process's groups, their files kept open.
 #[derive(Debug)]
 pub struct Quota {
-    files: Vec<ProcFile>,
-    before: Duration,
+    groups: Vec<(ProcFile, Duration)>,
 }
 
 impl Quota {
-    /// Fails when the process has ended. A process in no group below the root has a quota that never holds.
+    /// Fails when the process has ended. A process in the host's root group has a quota that never holds.
     pub fn open(pid: Pid) -> Result<Quota, Error> {
         let folders = read_once(&format!("/proc/{pid}/cgroup"), |text| Ok(parse_membership(text, "cpu")))?;
-        let open = |folder: &PathBuf| ProcFile::open(folder.join("cpu.stat").to_string_lossy()).ok();
-        let mut quota = Quota { files: folders.iter().filter_map(open).collect(), before: Duration::ZERO };
-        quota.before = quota.total();
-        Ok(quota)
+        let open = |folder: &PathBuf| {
+            let mut file = ProcFile::open(folder.join("cpu.stat").to_string_lossy()).ok()?;
+            let before = file.read(parse).ok()?.time;
+            Some((file, before))
+        };
+        Ok(Quota { groups: folders.iter().filter_map(open).collect() })
     }
 
-    /// Time held back since the last call.
+    /// Time held back since the last call. A thread is held back by one group at a time, the tightest: the largest counts.
     pub fn window(&mut self) -> Duration {
-        let now = self.total();
-        now.saturating_sub(std::mem::replace(&mut self.before, now))
-    }
-
-    /// A thread is held back by one group at a time, the tightest: the largest counts.
-    fn total(&mut self) -> Duration {
-        let read = |file: &mut ProcFile| file.read(parse).unwrap_or_default().time;
-        self.files.iter_mut().map(read).max().unwrap_or_default()
+        let since = |(file, before): &mut (ProcFile, Duration)| match file.read(parse) {
+            Ok(now) => now.time.saturating_sub(std::mem::replace(before, now.time)),
+            Err(_) => Duration::ZERO,
+        };
+        self.groups.iter_mut().map(since).max().unwrap_or_default()
     }
 }
 
@@ -114,11 +114,15 @@ mod tests {
         let expected = [
             &format!("{cpu}/a/b"),
             &format!("{cpu}/a"),
+            cpu,
             "/sys/fs/cgroup/user.slice/x.scope",
             "/sys/fs/cgroup/user.slice",
+            "/sys/fs/cgroup",
         ];
         assert_eq!(paths, expected);
-        assert_eq!(parse_membership("1:cpu:/\n0::/\nodd\n", "cpu"), Vec::<PathBuf>::new());
+        let container = parse_membership("1:cpu:/\n0::/\nodd\n", "cpu");
+        assert_eq!(container, ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"].map(PathBuf::from));
+        assert_eq!(parse_membership("1:memory:/\nodd\n", "cpu"), Vec::<PathBuf>::new());
     }
 
     #[test]

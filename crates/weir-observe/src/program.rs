@@ -33,7 +33,7 @@ pub fn stage_by(name: &str, arguments: &[&str]) -> Option<Limit> {
         return None;
     }
     // zlib is ten times slower than any of ssh's ciphers on processors with AES instructions.
-    let packs = arguments.iter().any(|word| ssh_packs(word));
+    let packs = ssh_options(arguments).any(ssh_packs);
     Some(if packs { Limit::Compress } else { Limit::Encrypt })
 }
 
@@ -43,6 +43,18 @@ fn unpacks(word: &str) -> bool {
         Some(long) => ["decompress", "uncompress", "decode", "test", "list"].contains(&long),
         None => word.strip_prefix('-').is_some_and(|letters| letters.contains(['d', 't', 'l'])),
     }
+}
+
+/// Those of ssh's arguments that come before the host: what follows is the far command's.
+fn ssh_options<'a>(arguments: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    let mut is_value = false;
+    arguments.iter().copied().take_while(move |word| {
+        let goes_on = is_value || word.starts_with('-') && *word != "--";
+        // An option with a value (ssh(1)), which is the next word where the option's letter is the last of this one.
+        let option = word.find(|letter| "BbcDEeFIiJLlmOoPpQRSWw".contains(letter));
+        is_value = !is_value && word.starts_with('-') && option == Some(word.len() - 1);
+        goes_on
+    })
 }
 
 /// `-C`, alone or among other letters without a value, or the option by its name.
@@ -70,6 +82,12 @@ mod tests {
             ("ssh", &["-x", "-oForwardAgent=no", "-C", "far"], Some(Limit::Compress)),
             ("ssh", &["-oCompression=yes", "far"], Some(Limit::Compress)),
             ("ssh", &["-qC", "far"], Some(Limit::Compress)),
+            (
+                "ssh",
+                &["-vp", "22", "-oForwardAgent=no", "-o", "Compression yes", "far", "true"],
+                Some(Limit::Compress),
+            ),
+            ("ssh", &["-i", "key", "far", "tar", "-C", "/to", "-xf", "-"], Some(Limit::Encrypt)),
             ("ssh", &["-oControlPath=C", "far"], Some(Limit::Encrypt)),
             ("sshd", &[], Some(Limit::Encrypt)),
             ("wget", &["-C"], None),

@@ -3,6 +3,7 @@
 use super::{Advice, Held};
 use crate::congestion::is_bbr;
 use crate::limit::Limit;
+use crate::path::{MOST_BUFFER, MOST_WINDOW};
 use crate::sender::SenderWindow;
 use crate::words::{bytes, rate, seconds};
 
@@ -95,9 +96,11 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
     let rtt = sender(held).and_then(|seen| seen.rtt).map(|rtt| rtt.as_secs_f64()).or(held.rtt());
     let each = held.each();
     let target = link(held).unwrap_or(2.0 * held.rate());
+    let most = rtt.map_or(f64::INFINITY, |rtt| MOST_WINDOW as f64 / rtt * f64::from(held.lanes()));
+    let target = target.min(most.max(held.rate()));
     // The kernel keeps about half of a buffer for overhead (tcp_adv_win_scale), so a window needs twice its size.
     let buffer = rtt.map(|rtt| (2.0 * each * rtt * target / held.rate().max(1.0)).min(1e12));
-    let size = buffer.map(|buffer| (buffer as u64).next_power_of_two().max(131_072));
+    let size = buffer.map(|buffer| (buffer as u64).next_power_of_two().clamp(131_072, MOST_BUFFER));
     let action = match size {
         Some(size) => format!(
             "allow the receiver a larger receive buffer: drop its SO_RCVBUF call, or sysctl -w \

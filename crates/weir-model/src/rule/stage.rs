@@ -22,7 +22,7 @@ use super::sender::program;
 use crate::evidence::Window;
 use crate::limit::Limit;
 use crate::stages::Stages;
-use crate::words::percent;
+use crate::words::{count, percent};
 
 /// A stage's share from which it can be the limit.
 const LARGE: f64 = 0.4;
@@ -150,6 +150,20 @@ pub(crate) fn source_disk(window: &Window) -> Option<Judgement> {
     End::sender(window).map(|end| end.judge(end.stages.read, "reading the source"))
 }
 
+/// Of a copy whose sender's threads had something to do at this time, how much: then what holds it is told stage by stage, and
+/// a connection that rests says no more. From half of one thread's time, below which the threads wait for files to be found.
+pub(crate) fn at_work(window: &Window) -> Option<String> {
+    let stages = window.sending.value()?;
+    let span = window.span.as_secs_f64();
+    let threads = stages.working(window.span) / span;
+    (threads.is_finite() && threads >= 0.5).then(|| {
+        format!(
+            "{threads:.1} of the sender's {} were at work: see its stages",
+            count(u64::from(stages.threads), "thread")
+        )
+    })
+}
+
 /// `cpu-core`, of a copy: `None` where its processors were not full or not watched.
 pub(crate) fn processors(window: &Window, context: &super::Context<'_>) -> Option<Judgement> {
     let ends = [End::sender(window), End::receiver(window)];
@@ -192,6 +206,15 @@ mod tests {
         let judged = |own| processors(&waiting(own), &Context::alone(&evidence));
         assert_eq!(judged(0.2), None);
         assert!(judged(1.6).is_some_and(|judged| judged.convicts()));
+    }
+
+    #[test]
+    fn a_sender_that_works_is_not_an_application_without_data() {
+        let mut window = waiting(0.2);
+        assert!(at_work(&window).is_some_and(|words| words.contains("3.0 of the sender's 3 threads")));
+        let idle = Stages { threads: 3, idle: Duration::from_millis(260), ..Stages::default() };
+        window.sending = Reading::Value(idle);
+        assert_eq!(at_work(&window), None);
     }
 
     #[test]

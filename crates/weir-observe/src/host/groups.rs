@@ -43,7 +43,7 @@ pub(super) fn find() -> Finding {
     if trees.io.is_none() {
         lacking.push(if trees.version == 2 { "no io controller" } else { "no blkio controller" });
     }
-    let quota = trees.cpu.as_deref().map_or_else(|| "not read".to_owned(), quota);
+    let quota = if trees.cpu.is_some() { quota() } else { "not read".to_owned() };
     let makes = |tree: &PathBuf| access(tree, Access::WRITE_OK).is_ok();
     if ![&trees.cpu, &trees.io].into_iter().flatten().all(makes) {
         lacking.push("this user may make none");
@@ -57,10 +57,8 @@ pub(super) fn find() -> Finding {
 }
 
 /// The tightest quota of this process's groups, and whether it ever held.
-fn quota(tree: &Path) -> String {
-    let groups = read("/proc/self/cgroup").map(|text| parse_membership(&text, "cpu")).unwrap_or_default();
-    // A container sees its own group as the root.
-    let folders: Vec<PathBuf> = groups.into_iter().chain([tree.to_owned()]).collect();
+fn quota() -> String {
+    let folders = read("/proc/self/cgroup").map(|text| parse_membership(&text, "cpu")).unwrap_or_default();
     let cores = folders.iter().filter_map(|folder| cores(folder)).min_by(f64::total_cmp);
     let held = |folder: &PathBuf| -> Option<Throttled> {
         parse(&std::fs::read_to_string(folder.join("cpu.stat")).ok()?).ok()

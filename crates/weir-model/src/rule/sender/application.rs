@@ -9,7 +9,7 @@
 //!    (`tcp_rate_check_app_limited` asks sk_wmem_alloc), so a slow driver hides it. A connection over a long path is busy all
 //!    the time with whatever little it is given: an application of 10 Mbit/s over 40 ms showed 100 % busy.
 //!
-//! Acquits: data wait unsent.
+//! Acquits: data wait unsent; or the sender is one of weir's own and its threads were at work: [`stage`] knows at what.
 //!
 //! Can be wrong: an application that keeps to a limit of its own (so many bytes a second for each connection) looks just
 //! so; if it sleeps for it, that is said.
@@ -18,13 +18,16 @@ use super::flow::{Flow, by_flow};
 use super::latency;
 use crate::evidence::{ThreadWindow, Window};
 use crate::rule::found::doing;
-use crate::rule::{Context, Judgement};
+use crate::rule::{Context, Judgement, stage};
 use crate::words::percent;
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if let Some((_, why)) = latency::exchanges(window, context) {
         return Judgement::acquit(why);
+    }
+    if let Some(words) = stage::at_work(window) {
+        return Judgement::acquit(words);
     }
     by_flow(window, context, judge_flow)
 }

@@ -137,7 +137,8 @@ impl Lane {
         let span = now.saturating_duration_since(opened);
         let looks = std::mem::take(&mut self.looks);
         let connecting = share(std::mem::take(&mut self.connecting), looks);
-        let thread = threads.serving(self.owner, self.inode);
+        // A thread's times are those of the whole window: of a connection that lived for a part of it, its part.
+        let thread = part_of(threads.serving(self.owner, self.inode), lived, span);
         self.total.received += flow.received;
         self.total.acked += flow.acked;
         self.total.seconds += lived.as_secs_f64();
@@ -252,6 +253,21 @@ impl Brief {
             ..LaneWindow::default()
         };
         Closed { lane: Some(lane), received: self.received, acked: self.acked }
+    }
+}
+
+/// The times of a thread that a connection which lived so long of a window has a part in: as much of each as of the window. Looks
+/// count as they are, since they are told as shares.
+fn part_of(thread: Reading<ThreadWindow>, lived: Duration, span: Duration) -> Reading<ThreadWindow> {
+    let part = lived.as_secs_f64() / span.as_secs_f64();
+    match thread {
+        Reading::Value(mut thread) if part.is_finite() && part < 1.0 => {
+            for time in [&mut thread.cpu, &mut thread.runqueue, &mut thread.throttled] {
+                *time = time.mul_f64(part);
+            }
+            Reading::Value(thread)
+        }
+        other => other,
     }
 }
 

@@ -12,7 +12,7 @@ use weir_model::merge::merged;
 use weir_observe::cgroup::Quota;
 use weir_observe::process::{self, Pid};
 use weir_observe::sock_diag::{SocketId, TcpSocket};
-use weir_observe::{Sampler, cpu, reading, sysctl};
+use weir_observe::{Sampler, cpu, memory, reading, sysctl};
 
 use super::lanes::{Brief, Closed, Lane, Others};
 use super::link::Link;
@@ -93,6 +93,7 @@ impl Watch {
     pub(super) fn new(scout: Scout, notes: Notes, scope: Option<String>, from_start: bool) -> Watch {
         let now = Instant::now();
         let facts = Facts {
+            memory: memory::memory().ok().map(|memory| memory.available),
             tcp_rmem_max: sysctl::tcp_rmem().ok().map(|rmem| rmem.max),
             wmem_max: sysctl::wmem_max().ok(),
             tcp_wmem_max: sysctl::tcp_wmem_max().ok(),
@@ -282,6 +283,9 @@ impl Watch {
             self.notes.add("more than 32 threads: each is looked at only now and then");
         }
         self.outputs.refresh(&self.scout.pids, &self.scout.descriptors, !began_before);
+        // What has ended gives its files back.
+        let alive: HashSet<Pid> = self.scout.pids.iter().copied().collect();
+        self.quotas.retain(|pid, _| alive.contains(pid));
         for &pid in &self.scout.pids {
             if let std::collections::hash_map::Entry::Vacant(entry) = self.quotas.entry(pid)
                 && let Ok(quota) = Quota::open(pid)
@@ -388,8 +392,8 @@ impl Watch {
         let at = opened.duration_since(self.start).as_secs_f64();
         closed.extend(self.settle(at, span));
         let written = self.outputs.window();
-        self.follow_output();
         let host = self.host.host_window();
+        self.follow_output();
         let (mut received, mut acked) = std::mem::take(&mut self.rest);
         for lane in &closed {
             received += lane.received;
