@@ -8,6 +8,9 @@ use crate::fields::Fields;
 /// What weir appends to a name while the file is incomplete. A name leaves room for it.
 pub const PART_SUFFIX: &str = ".part.weir";
 
+/// What stands behind a file's name while it grows: its bytes, its journal, and the journal while it is written.
+pub const KEPT: [&str; 3] = [".part", ".weir", ".weir~"];
+
 /// The longest name in bytes: `NAME_MAX` of Linux less [`PART_SUFFIX`].
 pub const MAX_NAME: usize = 255 - PART_SUFFIX.len();
 
@@ -36,13 +39,18 @@ pub fn plain_name(remote: &str) -> Option<String> {
 }
 
 /// The name in `Content-Disposition`. A leading dot becomes `_`: a server must not be able to place `.bashrc`
-/// (CVE-2010-2252).
+/// (CVE-2010-2252). So does a last letter by which it would be what is kept of another file, to take that one's place.
 pub fn from_header(fields: &Fields) -> Option<String> {
     let name = plain_name(&content_disposition::filename(fields.header("content-disposition")?)?)?;
-    Some(match name.strip_prefix('.') {
+    let mut name = match name.strip_prefix('.') {
         Some(rest) => format!("_{rest}"),
         None => name,
-    })
+    };
+    if KEPT.iter().any(|ending| name.ends_with(ending)) {
+        name.pop();
+        name.push('_');
+    }
+    Some(name)
 }
 
 /// The name in the last segment of a URL's path, percent-decoded; `None` where the path ends with `/`.

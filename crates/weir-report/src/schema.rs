@@ -328,7 +328,9 @@ fn sample(windows: &[Window], limits: &[Limit]) -> Sample {
     let codecs = joined.sending.value().map(|stages| &stages.codecs);
     let most = codecs.and_then(|codecs| codecs.iter().max_by_key(|(_, shrunk)| shrunk.raw));
     let sums = codecs.map(|codecs| {
-        codecs.values().fold((0, 0), |(raw, packed), shrunk| (raw + shrunk.raw, packed + shrunk.packed))
+        codecs.values().fold((0_u64, 0_u64), |(raw, packed), shrunk| {
+            (raw.saturating_add(shrunk.raw), packed.saturating_add(shrunk.packed))
+        })
     });
     Sample {
         t: tidy(joined.at),

@@ -22,6 +22,7 @@ use crate::lane::{self, LaneState};
 use crate::limiter::Limiter;
 use crate::object;
 use crate::pool::{self, Pool};
+use crate::sink::part_file;
 use crate::transfer::Transfer;
 
 /// Between two journals: what a kill can cost is this much of the transfer.
@@ -69,17 +70,31 @@ impl Run<'_> {
         self.fresh_folder.is_some() && target.parent() == self.fresh_folder.as_deref()
     }
 
-    /// Two jobs of a run must not become one file, even when only the server's names show it.
+    /// Two jobs of a run must not become one file, even when only the server's names show it, nor one the part or the journal of
+    /// another.
     pub fn take_name(&self, target: &Path, job: usize) -> Result<(), Error> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        match *names.entry(target.to_owned()).or_insert(job) {
-            owner if owner == job => Ok(()),
-            owner => Err(Error::Refused(format!(
+        let taken = |name: &Path| names.get(name).copied().filter(|owner| *owner != job);
+        if let Some(owner) = taken(target) {
+            return Err(Error::Refused(format!(
                 "{} is already taken by {}; name it in a list, URL<TAB>NAME a line",
                 target.display(),
                 object::shown(&self.jobs[owner].url)
-            ))),
+            )));
         }
+        let is_taken = |name: &Path| taken(name).is_some();
+        let whole = part_file::whole_of(target).filter(|whole| is_taken(whole));
+        let part = part_file::all_names(target).into_iter().find(|name| is_taken(name));
+        let pair = whole.map(|whole| (target, whole)).or(part.as_deref().map(|part| (part, target)));
+        if let Some((part, whole)) = pair {
+            return Err(Error::Refused(format!(
+                "{} is what {} is called while it grows; name one of them in a list, URL<TAB>NAME a line",
+                part.display(),
+                whole.display()
+            )));
+        }
+        names.insert(target.to_owned(), job);
+        Ok(())
     }
 
     /// Counts that `job` begins again; returns how often it has.

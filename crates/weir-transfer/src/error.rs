@@ -38,7 +38,7 @@ pub enum Error {
         permanent: bool,
     },
     /// The server speaks only HTTP/2; the caller changes over.
-    #[error("{host} speaks only HTTP/2")]
+    #[error("{host} speaks only HTTP/2; leave out --http1.1")]
     OnlyHttp2 {
         /// The server's name.
         host: String,

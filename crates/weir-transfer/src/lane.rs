@@ -21,7 +21,7 @@ use crate::http::connection::Dial;
 use crate::http::exchange::{Answer, Client};
 use crate::job::Job;
 use crate::ledger::LaneId;
-use crate::object;
+use crate::object::{self, Object};
 use crate::pool::Work;
 use crate::stage_clock::{Stage, StageClock};
 use crate::transfer::Transfer;
@@ -175,6 +175,19 @@ fn refuse_foreign_coding(transfer: &Transfer, answer: &Answer) -> Result<(), Err
         Some(coding) => Err(Error::Coded { host: host_of(&answer.url), coding }),
         None => Ok(()),
     }
+}
+
+/// An answer that is not the object of this transfer any more, or not as it is.
+fn refuse_another(transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
+    refuse_foreign_coding(transfer, answer)?;
+    let changed = |detail: &str| Error::Changed { host: host_of(&answer.url), detail: detail.to_owned() };
+    if object.size != transfer.size {
+        return Err(changed("its size is another"));
+    }
+    if differs(transfer.validator.as_ref(), answer) {
+        return Err(changed("its validator (ETag or Last-Modified) is another"));
+    }
+    Ok(())
 }
 
 /// A part that names another version. One that names none came by `If-Range`, which is the server's word.

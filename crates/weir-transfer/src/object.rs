@@ -144,7 +144,9 @@ pub fn shown(url: &Url) -> String {
     let mut bare = credentials::without(url);
     let secret = |name: &str| {
         let name = name.to_ascii_lowercase();
-        ["sig", "token", "secret", "password", "credential", "key"].iter().any(|word| name.contains(word))
+        ["sig", "token", "secret", "pass", "pwd", "credential", "key", "auth", "jwt", "session"]
+            .iter()
+            .any(|word| name.contains(word))
     };
     if bare.query_pairs().any(|(name, _)| secret(&name)) {
         let pairs: Vec<(String, String)> = bare

@@ -50,6 +50,17 @@ pub enum Work {
     Quit,
 }
 
+/// How the wait for a place among the bulk lanes ended. But for `NotYet` the lane counts as one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The lane may begin.
+    Taken,
+    /// Others have them all.
+    NotYet,
+    /// The run ends.
+    Stopped,
+}
+
 /// The pool.
 pub struct Pool {
     state: Mutex<State>,
@@ -61,7 +72,6 @@ pub struct Pool {
 
 struct State {
     queue: VecDeque<Waiting>,
-    opening: u32,
     active: Vec<Arc<Transfer>>,
     reports: Vec<Option<FileReport>>,
     finished: usize,
@@ -108,7 +118,6 @@ impl Pool {
         Pool {
             state: Mutex::new(State {
                 queue,
-                opening: 0,
                 active: Vec::new(),
                 reports: (0..jobs).map(|_| None).collect(),
                 finished: 0,
@@ -197,14 +206,18 @@ impl Pool {
         }
     }
 
-    /// The opened job is a bulk object: waits for a place among the bulk lanes. False when stopped.
-    pub fn begin_bulk(&self) -> bool {
+    /// The opened job is a bulk object: waits for a place among the bulk lanes, for ever or for `patience`.
+    pub fn begin_bulk(&self, patience: Option<Duration>) -> Place {
+        let end = patience.map(|patience| Instant::now() + patience);
         let mut state = self.lock();
         while state.bulk_lanes >= state.bulk_wanted && !state.stopped {
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Place::NotYet;
+            }
             state = self.sleep(state, Duration::from_millis(100));
         }
         state.bulk_lanes += 1;
-        !state.stopped
+        if state.stopped { Place::Stopped } else { Place::Taken }
     }
 
     /// Other lanes may join `transfer`.
@@ -218,13 +231,6 @@ impl Pool {
     pub fn end_bulk(&self) {
         let mut state = self.lock();
         state.bulk_lanes -= 1;
-        self.announce(&state);
-    }
-
-    /// An opened job has become a transfer or has ended: it is no longer being opened.
-    pub fn opened(&self) {
-        let mut state = self.lock();
-        state.opening -= 1;
         self.announce(&state);
     }
 
@@ -364,11 +370,10 @@ impl State {
         self.small_wanted.max(self.bulk_wanted)
     }
 
-    /// The next job whose time has come. One lane opens at a time beyond those that small objects need.
+    /// The next job whose time has come.
     fn open(&mut self, now: Instant) -> Option<Work> {
         let ready = self.queue.iter().position(|job| job.not_before.is_none_or(|time| time <= now))?;
         let job = self.queue.remove(ready)?;
-        self.opening += 1;
         Some(Work::Open(job))
     }
 
@@ -407,5 +412,23 @@ impl State {
     fn next_ready(&self, now: Instant) -> Option<Duration> {
         let times = self.queue.iter().filter_map(|job| job.not_before);
         times.min().map(|time| time.saturating_duration_since(now).max(Duration::from_millis(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_waited_for_no_longer_than_asked() {
+        let pool = Pool::new(2, 2, true, 1);
+        let patience = Some(Duration::from_millis(1));
+        assert_eq!(pool.begin_bulk(patience), Place::Taken);
+        assert_eq!(pool.begin_bulk(patience), Place::NotYet);
+        // One that did not get a place has none to give back.
+        pool.end_bulk();
+        assert_eq!(pool.begin_bulk(None), Place::Taken);
+        pool.stop();
+        assert_eq!(pool.begin_bulk(None), Place::Stopped);
     }
 }

@@ -19,6 +19,7 @@ use crate::object;
 use crate::ranges::RangeSet;
 use crate::sink::part_file::journal_of;
 use crate::sink::{PartFile, Sink};
+use crate::stage_clock::{Stage, StageClock};
 use crate::verify::{self, Expectation, Follower};
 
 /// A bulk object at work.
@@ -179,24 +180,27 @@ impl Transfer {
     /// Stores what is done, unless the transfer is over. `durable` first waits for the disk.
     pub fn journal(&self, durable: bool) -> Result<(), Error> {
         let Some(part) = self.sink.part().filter(|_| self.is_resumable()) else { return Ok(()) };
-        let written = self.ledger().done().clone();
-        if durable {
-            part.sync()?;
-        }
+        let mut written = self.ledger().done().clone();
+        let synced = if durable { part.sync() } else { part.sync_error() };
         let mut confirmed = self.journalling();
-        if durable {
+        if synced.is_err() {
+            // What a failed sync lost is not known, so nothing is claimed that the disk did not have before.
+            written.clone_from(&confirmed);
+        } else if durable {
             confirmed.clone_from(&written);
         }
-        // What a failed sync lost is not known, so nothing newer is claimed.
-        part.sync_error()?;
-        if self.over.load(Relaxed) { Ok(()) } else { self.store(part, &written, &confirmed, durable) }
+        if !self.over.load(Relaxed) {
+            self.store(part, &written, &confirmed, durable)?;
+        }
+        synced
     }
 
     /// The last journal of a transfer that ends incomplete.
     pub fn journal_at_end(&self) -> Result<(), Error> {
         let Some(part) = self.sink.part().filter(|_| self.is_resumable()) else { return Ok(()) };
         let confirmed = self.journalling();
-        let written = self.ledger().done().clone();
+        // The kernel tells of lost bytes once: the next run would take them for good.
+        let written = part.sync_error().map_or_else(|_| confirmed.clone(), |()| self.ledger().done().clone());
         self.store(part, &written, &confirmed, false)
     }
 
@@ -217,10 +221,12 @@ impl Transfer {
         self.durable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All bytes are here: checks the digests and gives the file its name.
-    pub fn finish(&self, sync: bool) -> Result<Vec<Expected>, Error> {
+    /// All bytes are here: checks the digests and gives the file its name. `clock` is the calling thread's.
+    pub fn finish(&self, sync: bool, clock: &StageClock) -> Result<Vec<Expected>, Error> {
         let size = self.ledger().size().unwrap_or_default();
         let name = self.name();
+        // The digest's thread has a clock of its own; this one has nothing to do until it is through.
+        clock.enter(Stage::Idle);
         let found = match (&self.follower, &self.sink) {
             (Some(follower), Sink::Part(part)) => {
                 follower.finish(size).map_err(|source| part.failed("read back", source, None))?
@@ -229,6 +235,8 @@ impl Transfer {
             _ => Vec::new(),
         };
         verify::check(&name, &self.expectations, &found, self.sink.part().is_none())?;
+        // Renaming and syncing are the disk's work.
+        clock.enter(Stage::Write);
         if let Some(part) = self.sink.part() {
             if self.size.is_none() {
                 part.set_size(size)?;

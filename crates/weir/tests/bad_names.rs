@@ -227,6 +227,24 @@ fn two_urls_with_secrets_and_one_name() {
 }
 
 #[test]
+fn a_file_called_as_the_part_of_another() {
+    let server = Server::start(|request, wire| {
+        let field = format!("attachment; filename=\"{}\"", request.path().trim_matches('/'));
+        wire.answer("200 OK", &[("Content-Disposition", &field)], BODY)
+    });
+    for other in ["x.part", "x.weir"] {
+        let sandbox = Sandbox::new();
+        sandbox.write("list", format!("{}\tx\n{}\t{other}\n", server.url("a"), server.url("b")));
+        let run = sandbox.get(["-i", "list", "-o", "in/"]).run();
+        run.fails(
+            1,
+            &[&format!("in/{other} is what in/x is called while it grows; name one of them in a list")],
+        );
+        assert_eq!(std::fs::read_dir(sandbox.path("in")).unwrap().count(), 1, "the one that came first");
+    }
+}
+
+#[test]
 fn secrets_are_not_in_the_journal() {
     let object = Object::new(8 * MIB).rate(8 << 20);
     let server = Server::start(move |request, wire| object.serve(request, wire));

@@ -292,6 +292,20 @@ fn a_server_without_ranges() {
 }
 
 #[test]
+fn another_object_to_a_second_try_without_ranges() {
+    let [short, long] = [4, 6].map(|size| Object::new(size * MIB).whole_only().etag(None));
+    let bytes = long.bytes.clone();
+    let server = Server::start(move |request, wire| match request.number {
+        0 => {
+            short.serve_up_to(request, wire, 0)?;
+            wire.close()
+        }
+        _ => long.serve(request, wire),
+    });
+    brings(&server, &[], &bytes);
+}
+
+#[test]
 fn a_server_that_gives_ranges_only_once() {
     let object = Object::new(6 * MIB).rate(8 << 20);
     let bytes = object.bytes.clone();

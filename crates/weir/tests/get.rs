@@ -278,6 +278,27 @@ fn checksums_from_a_list() {
     assert_eq!(sandbox.names(), ["1000.bin", "2097152.bin"], "what cannot be verified is not kept");
 }
 
+/// A server that gives a part of what it is asked for at a time must not make a list shorter than it is.
+#[test]
+fn checksums_from_a_list_that_would_come_in_parts() {
+    let sums = [sum_line("20.bin", 21), sum_line("1000.bin", 1000)].concat();
+    let files = serve_lengths();
+    let lists = Server::start(move |request, wire| {
+        let first = sums.find('\n').unwrap();
+        let range = format!("bytes 0-{first}/{}", sums.len());
+        match request.range() {
+            Some(_) => {
+                let fields = [("Content-Range", &*range), ("ETag", "\"e\"")];
+                wire.answer("206 Partial Content", &fields, &sums.as_bytes()[..=first])
+            }
+            None => wire.answer("200 OK", &[], sums.as_bytes()),
+        }
+    });
+    let sandbox = Sandbox::new();
+    sandbox.get([&files.url("1000.bin"), "--checksum-from", &lists.url("SHA256SUMS")]).run().succeeds();
+    assert_eq!(sandbox.names(), ["1000.bin"]);
+}
+
 #[test]
 fn checksums_from_a_list_that_is_not_there() {
     let files = serve_lengths();

@@ -5,6 +5,7 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use support::{MIB, Object, Sandbox, Server, pattern};
 
@@ -34,6 +35,27 @@ fn four_lanes_split_a_file_into_ranges_that_cover_it_once() {
     // A part that was split after it was asked for breaks off: what is then on its way is lost.
     let lost = server.sent() - size as u64;
     assert!(lost < parts.len() as u64 * (MIB as u64), "{lost} bytes sent more than once");
+}
+
+/// More large files than are received at once: servers do not wait for ever for those that were asked for and not read. What one
+/// cuts off passes for whole where it told no length.
+#[test]
+fn an_answer_that_waits_for_its_turn_is_asked_for_anew() {
+    // The first two take 12 s; what waits meanwhile is more than the client's kernel takes in its stead (tcp_rmem).
+    let size = |path: &str| if matches!(path, "/0" | "/1") { 56 * MIB } else { 10 * MIB };
+    let server = Server::start(move |request, wire| {
+        wire.gives_up_after(Duration::from_secs(7))?;
+        wire.raw(b"HTTP/1.0 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n")?;
+        wire.body(&pattern(size(request.path()), 1))?;
+        wire.close()
+    });
+    let sandbox = Sandbox::new();
+    let urls: Vec<String> = (0..8).map(|number| server.url(&number.to_string())).collect();
+    sandbox.get(&urls).args(&["-o", "in/", "--limit-rate", "10M"]).run().succeeds();
+    for number in 0..8 {
+        let length = size(&format!("/{number}"));
+        assert!(sandbox.read(&format!("in/{number}")) == pattern(length, 1), "{number}");
+    }
 }
 
 #[test]

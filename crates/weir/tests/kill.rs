@@ -63,12 +63,12 @@ fn kill_and_resume(run: u64, lanes: &[&str], dice: &mut Dice, tally: &mut Tally)
         let running = get().spawn();
         server.wait_sent(kill_at);
         running.signal(Signal::KILL);
-        if running.wait().status.code() == Some(0) {
-            assert!(sandbox.read("out") == *bytes, "{context}");
+        // A kill may come between the rename and the end of the process: then the name is there, and what it names is whole.
+        if running.wait().status.code() == Some(0) || sandbox.path("out").exists() {
+            assert!(sandbox.read("out") == *bytes, "{context}: the final name before the end");
             return;
         }
         asks_for_nothing_twice(&server.requests_from(before), &covered, size, &context);
-        assert!(!sandbox.path("out").exists(), "{context}: the final name before the end");
         covered = journalled(&sandbox, &bytes, &context);
     }
     let before = server.requests().len();

@@ -247,7 +247,7 @@ impl<'a> Client<'a> {
 
     fn ask(&mut self, url: &Url, ask: &Ask<'_>, many: bool) -> Result<(ResponseHead, Exchange), Error> {
         let origin = Origin::of(url).ok_or_else(|| {
-            Error::Refused(format!("cannot fetch {}: weir speaks http and https", credentials::without(url)))
+            Error::Refused(format!("cannot fetch {}: weir speaks http and https", object::shown(url)))
         })?;
         self.requests += 1;
         let wants_http2 = match self.http.version {
@@ -255,17 +255,23 @@ impl<'a> Client<'a> {
             Version::Http1 => false,
             Version::Http2 => true,
         };
-        if wants_http2 && let Some((head, stream)) = self.ask_http2(url, &origin, ask)? {
-            return Ok((head, Exchange::Http2(stream)));
+        let auto = self.http.version == Version::Auto;
+        let mut answer = Ok(None);
+        if wants_http2 {
+            answer = self.ask_http2(url, &origin, ask, auto);
         }
-        match self.ask_http1(url, &origin, ask) {
-            Err(Error::OnlyHttp2 { .. }) if self.http.version == Version::Auto => {
-                let answer = self.ask_http2(url, &origin, ask)?;
-                let (head, stream) = answer.ok_or(Error::OnlyHttp2 { host: origin.host })?;
-                Ok((head, Exchange::Http2(stream)))
+        if let Ok(None) = answer {
+            match self.ask_http1(url, &origin, ask) {
+                Err(error @ Error::OnlyHttp2 { .. }) => answer = Err(error),
+                other => return other,
             }
-            other => other,
         }
+        // Whether or not HTTP/2 pays, there is nothing else here.
+        if auto && matches!(answer, Err(Error::OnlyHttp2 { .. })) {
+            answer = self.ask_http2(url, &origin, ask, false);
+        }
+        let (head, stream) = answer?.ok_or(Error::OnlyHttp2 { host: origin.host })?;
+        Ok((head, Exchange::Http2(stream)))
     }
 
     fn ask_http1(
@@ -299,16 +305,17 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// `None`: the server chose HTTP/1.1.
+    /// `None`: the server chose HTTP/1.1, or, where it `may_choose`, it is so near that HTTP/1.1 is better.
     fn ask_http2(
         &mut self,
         url: &Url,
         origin: &Origin,
         ask: &Ask<'_>,
+        may_choose: bool,
     ) -> Result<Option<(ResponseHead, H2Stream)>, Error> {
-        match self.try_http2(url, origin, ask) {
+        match self.try_http2(url, origin, ask, may_choose) {
             // A server ends a session after so many requests (nginx: 1000), and refuses those it had not begun.
-            Err(Error::Broken { .. }) => self.try_http2(url, origin, ask),
+            Err(Error::Broken { .. }) => self.try_http2(url, origin, ask, may_choose),
             other => other,
         }
     }
@@ -318,6 +325,7 @@ impl<'a> Client<'a> {
         url: &Url,
         origin: &Origin,
         ask: &Ask<'_>,
+        may_choose: bool,
     ) -> Result<Option<(ResponseHead, H2Stream)>, Error> {
         let known = self.http.known(origin);
         let request = {
@@ -327,12 +335,15 @@ impl<'a> Client<'a> {
             {
                 *known = Known::Unknown;
             }
+            if matches!(*known, Known::No) && !may_choose {
+                *known = Known::Unknown;
+            }
             if matches!(*known, Known::Unknown) {
                 self.clock.enter(Stage::Connecting);
                 self.connects += 1;
                 let began = Instant::now();
                 let socket = self.dial_through(origin, self.http.proxies.for_url(url))?;
-                if self.http.version == Version::Auto && began.elapsed() < NEAR {
+                if may_choose && began.elapsed() < NEAR {
                     *known = Known::No;
                     self.kept = Some((origin.clone(), Box::new(self.secure(origin, socket)?)));
                     return Ok(None);

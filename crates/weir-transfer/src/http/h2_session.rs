@@ -29,6 +29,7 @@ use crate::error::Error;
 use crate::http::connection::{Dial, explain};
 use crate::http::credentials;
 use crate::http::request::{Ask, Origin};
+use crate::object;
 use crate::stage_clock::{Stage, StageClock};
 
 /// Per stream: more than the small objects that HTTP/2 is used for.
@@ -121,8 +122,9 @@ impl H2Session {
         for (name, value) in ask.fields() {
             request = request.header(name, value);
         }
-        let request =
-            request.body(()).map_err(|error| Error::Refused(format!("cannot ask for {bare}: {error}")))?;
+        let request = request
+            .body(())
+            .map_err(|error| Error::Refused(format!("cannot ask for {}: {error}", object::shown(url))))?;
         let (sender, events) = mpsc::channel();
         let retired = Arc::clone(&self.retired);
         self.calls

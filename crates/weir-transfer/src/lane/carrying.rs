@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_observe::thread::thread_cpu_now;
 use weir_units::Bytes;
 
-use super::{Lane, differs, home_of, host_of, refuse_foreign_coding};
+use super::{Lane, home_of, host_of, refuse_another};
 use crate::error::Error;
 use crate::http::connection::{BLOCK, DripWatch};
 use crate::http::exchange::Answer;
@@ -24,7 +24,7 @@ impl Lane<'_> {
     }
 
     /// Asks for this lane's claim and carries the answer.
-    fn try_part(&mut self, transfer: &Arc<Transfer>) -> Result<(), Error> {
+    pub(super) fn try_part(&mut self, transfer: &Arc<Transfer>) -> Result<(), Error> {
         let Some(claim) = transfer.ledger().claim(self.state.id) else { return Ok(()) };
         self.state.started.store(false, Relaxed);
         self.state.bulk.store(true, Relaxed);
@@ -48,18 +48,13 @@ impl Lane<'_> {
         )?;
         match answer.judge(range.map(|range| range.0)) {
             Ok(Part::Asked(object)) => {
-                refuse_foreign_coding(transfer, &answer)?;
-                let changed =
-                    |detail: &str| Error::Changed { host: host_of(&answer.url), detail: detail.to_owned() };
-                if object.size != transfer.size {
-                    return Err(changed("its size is another"));
-                }
-                if differs(transfer.validator.as_ref(), &answer) {
-                    return Err(changed("its validator (ETag or Last-Modified) is another"));
-                }
+                refuse_another(transfer, &answer, &object)?;
                 self.follow(transfer, answer, object.holds_to)
             }
-            Ok(Part::Whole(_)) if !ranged => self.follow(transfer, answer, None),
+            Ok(Part::Whole(object)) if !ranged => {
+                refuse_another(transfer, &answer, &object)?;
+                self.follow(transfer, answer, None)
+            }
             Ok(Part::Whole(object)) => self.whole_instead(transfer, &answer, &object),
             Ok(_) => {
                 Err(Error::Changed { host: host_of(&answer.url), detail: "it is shorter now".to_owned() })

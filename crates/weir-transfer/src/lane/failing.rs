@@ -141,9 +141,7 @@ impl Lane<'_> {
         if transfer.over.swap(true, Relaxed) {
             return;
         }
-        // Renaming and syncing are the disk's work.
-        self.state.clock.enter(Stage::Write);
-        let report = match transfer.finish(self.run.options.sync) {
+        let report = match transfer.finish(self.run.options.sync, &self.state.clock) {
             Ok(found) => transfer.report(Outcome::Complete, &found),
             Err(error) => {
                 if !error.is_verification() {

@@ -19,7 +19,7 @@ use crate::http::exchange::{Answer, Exchange};
 use crate::job::{FileReport, Job, Outcome, Output};
 use crate::journal::Journal;
 use crate::object::{self, Object, Part};
-use crate::pool::Waiting;
+use crate::pool::{Place, Waiting};
 use crate::ranges::RangeSet;
 use crate::sink::{self, PartFile, Sink, Stream, small_file, stream};
 use crate::stage_clock::Stage;
@@ -31,6 +31,10 @@ const SMALL: u64 = 1 << 20;
 
 /// Larger objects than this leave a shared HTTP/2 connection for one of their own.
 const HTTP2_MAX: u64 = 4 << 20;
+
+/// How long an answer is left unread while other lanes have all places. A server gives up after a minute (nginx's `send_timeout`,
+/// Apache's `Timeout`), some after ten seconds, and of a body without a length what it then cut off would pass for the whole.
+const HELD: Duration = Duration::from_secs(5);
 
 /// How opening a job went on.
 enum Opened {
@@ -49,14 +53,12 @@ impl Lane<'_> {
             Ok(Opened::Done(report)) => {
                 self.state.objects.fetch_add(1, Relaxed);
                 self.run.pool.report(waiting.job, *report);
-                self.run.pool.opened();
                 self.run.pool.on_small_object(Instant::now());
             }
             Ok(Opened::Bulk(transfer, result)) => self.after_part(&transfer, result),
             Err(error) => {
                 self.state.kick.store(false, Relaxed);
                 self.open_failed(waiting, job, error);
-                self.run.pool.opened();
             }
         }
     }
@@ -88,7 +90,8 @@ impl Lane<'_> {
         let mut target = target_before(job);
         let mut checked = false;
         let mut use_saved = !self.run.options.fresh && waiting.restarts == 0;
-        let mut ranged = true;
+        // A list that comes in parts would be taken for whole.
+        let mut ranged = !matches!(job.output, Output::Memory(_));
         loop {
             if let Some(target) = &target
                 && !checked
@@ -213,11 +216,10 @@ impl Lane<'_> {
         let if_range = pinned.as_ref().and_then(Validator::if_range_value).map(str::to_owned);
         let Some(gap) = done.gap_after(0, journal.size) else {
             let transfer = Arc::new(Transfer::new(opening(job.url.clone(), pinned, done, part))?);
-            if !self.run.pool.begin_bulk() {
+            if self.run.pool.begin_bulk(None) != Place::Taken {
                 return Err(Error::Interrupted);
             }
             self.run.pool.activate(&transfer);
-            self.run.pool.opened();
             return Ok(Some(Opened::Bulk(transfer, Ok(()))));
         };
         // Bounded by the gap, so that nothing that is here already is sent again.
@@ -419,10 +421,17 @@ impl Lane<'_> {
         Ok(())
     }
 
-    /// Makes the transfer known and carries the first answer.
+    /// Makes the transfer known and carries the first answer, or one asked for anew where a place for it was long in coming.
     fn begin(&mut self, transfer: Arc<Transfer>, answer: Answer, holds_to: Option<u64>) -> Opened {
         self.state.clock.enter(Stage::Idle);
-        let placed = self.run.pool.begin_bulk();
+        let (place, answer) = match self.run.pool.begin_bulk(Some(HELD)) {
+            Place::NotYet => {
+                drop(answer);
+                self.client.close();
+                (self.run.pool.begin_bulk(None), None)
+            }
+            place => (place, Some(answer)),
+        };
         {
             let mut ledger = transfer.ledger();
             match transfer.sink {
@@ -433,8 +442,11 @@ impl Lane<'_> {
             };
         }
         self.run.pool.activate(&transfer);
-        self.run.pool.opened();
-        let result = if placed { self.follow(&transfer, answer, holds_to) } else { Err(Error::Interrupted) };
+        let result = match (place, answer) {
+            (Place::Taken, Some(answer)) => self.follow(&transfer, answer, holds_to),
+            (Place::Taken, None) => self.try_part(&transfer),
+            _ => Err(Error::Interrupted),
+        };
         Opened::Bulk(transfer, result)
     }
 }

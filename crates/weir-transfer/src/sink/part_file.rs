@@ -1,12 +1,15 @@
 //! `NAME.part`, the file while it grows, and `NAME.weir`, its journal. `NAME` itself appears only by rename.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, IoSlice};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatvfs};
+use weir_http::filename::KEPT;
 use weir_http::validator::Validator;
 use weir_units::Bytes;
 
@@ -28,14 +31,25 @@ pub struct PartFile {
     sync_error: AtomicI32,
 }
 
-/// The names beside `target`.
+/// The names beside `target`: of its part and of its journal.
 pub fn names(target: &Path) -> (PathBuf, PathBuf) {
-    let with = |suffix: &str| {
+    let [part, journal, _] = all_names(target);
+    (part, journal)
+}
+
+/// All that there may be beside `target` while it grows.
+pub fn all_names(target: &Path) -> [PathBuf; 3] {
+    KEPT.map(|suffix| {
         let mut name = target.as_os_str().to_owned();
         name.push(suffix);
         PathBuf::from(name)
-    };
-    (with(".part"), with(".weir"))
+    })
+}
+
+/// The file beside which something called `name` would be kept.
+pub fn whole_of(name: &Path) -> Option<&Path> {
+    let bytes = name.as_os_str().as_bytes();
+    KEPT.iter().find_map(|suffix| Some(Path::new(OsStr::from_bytes(bytes.strip_suffix(suffix.as_bytes())?))))
 }
 
 impl PartFile {
@@ -58,8 +72,7 @@ impl PartFile {
                 Err(_) => return Ok(PartFile::new(file, target, part, journal)),
             }
             // The one who held the lock may have renamed the file meanwhile: then ours is no longer the part file.
-            let ours = file.metadata().map_err(failed)?;
-            if fs::metadata(&part).is_ok_and(|there| there.ino() == ours.ino() && there.dev() == ours.dev()) {
+            if is_at(&file, &part).map_err(failed)? {
                 return Ok(PartFile::new(file, target, part, journal));
             }
         }
@@ -176,9 +189,15 @@ impl PartFile {
 
     /// The complete file gets its name; the journal goes.
     pub fn publish(&self) -> Result<(), Error> {
-        super::may_replace(&self.target).and_then(|()| fs::rename(&self.part, &self.target)).map_err(
-            |source| Error::Local { action: "rename to", path: self.target.clone(), source, kept: None },
-        )?;
+        let rename = || {
+            super::may_replace(&self.target)?;
+            if !is_at(&self.file, &self.part)? {
+                let text = format!("another file was put in the place of {}", self.part.display());
+                return Err(io::Error::other(text));
+            }
+            fs::rename(&self.part, &self.target)
+        };
+        rename().map_err(|source| self.failed("rename to", source, None))?;
         Journal::remove(&self.journal);
         Ok(())
     }
@@ -205,7 +224,13 @@ impl PartFile {
     }
 }
 
-/// A journal for what `done` holds now.
+/// Whether `path` still leads to `file`.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let ours = file.metadata()?;
+    Ok(fs::metadata(path).is_ok_and(|there| there.ino() == ours.ino() && there.dev() == ours.dev()))
+}
+
+/// A journal of what the kernel took (`written`) and what is on the disk (`durable`).
 pub fn journal_of(
     url: &str,
     validator: Option<&Validator>,
@@ -248,6 +273,21 @@ mod tests {
         fs::create_dir(names(&target).1).unwrap();
         let error = PartFile::open(&target).unwrap().saved("http://h/x").unwrap_err();
         assert!(matches!(error, Error::Local { action: "read", .. }), "{error}");
+    }
+
+    #[test]
+    fn another_file_does_not_get_the_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let part = PartFile::open(&target).unwrap();
+        let beside = names(&target).0;
+        fs::remove_file(&beside).unwrap();
+        fs::write(&beside, "another's").unwrap();
+        let error = part.publish().unwrap_err().to_string();
+        let place = target.display();
+        let expected = format!("cannot rename to {place}: another file was put in the place of {place}.part");
+        assert_eq!(error, expected);
+        assert!(!target.exists());
     }
 
     #[test]

@@ -72,7 +72,8 @@ fn by_rename(target: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
 
 fn beside(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
-    name.push(format!(".{:08x}.part", fastrand::u32(..)));
+    // As long as what names leave room for (`filename::PART_SUFFIX`).
+    name.push(format!(".{:04x}.part", fastrand::u16(..)));
     PathBuf::from(name)
 }
 

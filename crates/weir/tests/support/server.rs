@@ -173,6 +173,13 @@ impl Wire {
         super::over()
     }
 
+    /// Ends the connection where the client takes nothing for so long.
+    pub(crate) fn gives_up_after(&mut self, patience: Duration) -> io::Result<()> {
+        // What the kernel takes in the client's stead is to be little beside what is sent.
+        rustix::net::sockopt::set_socket_send_buffer_size(&self.socket, 64 << 10)?;
+        self.socket.set_write_timeout(Some(patience))
+    }
+
     /// Waits until the client has closed its end.
     pub(crate) fn wait_for_close(&mut self) -> io::Result<()> {
         while self.stream.read(&mut [0; 4096])? > 0 {}

@@ -1,0 +1,101 @@
+//! Servers that speak HTTP/2 and nothing else, as some gateways do.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use support::Sandbox;
+
+const BODY: &[u8] = b"by HTTP/2 alone";
+
+/// Frame types and flags (RFC 9113 section 6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// `:status: 200`, the eighth entry of the static table (RFC 7541 appendix A).
+const STATUS_200: [u8; 1] = [0x88];
+
+fn config() -> Arc<ServerConfig> {
+    let key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let private = PrivatePkcs8KeyDer::from(key.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let mut config =
+        config.with_no_client_auth().with_single_cert(vec![key.cert.der().clone()], private.into()).unwrap();
+    // A client that offers only http/1.1 gets the alert no_application_protocol (RFC 7301 section 3.2).
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Arc::new(config)
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// Answers every request with `BODY`, until the client leaves.
+fn serve(mut wire: impl Read + Write) -> std::io::Result<()> {
+    let mut preface = [0; 24];
+    wire.read_exact(&mut preface)?;
+    wire.write_all(&frame(SETTINGS, 0, 0, &[]))?;
+    loop {
+        let mut head = [0; 9];
+        wire.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        let mut payload = vec![0; length as usize];
+        wire.read_exact(&mut payload)?;
+        match (head[3], head[4]) {
+            (SETTINGS, 0) => wire.write_all(&frame(SETTINGS, ACK, 0, &[]))?,
+            (HEADERS, _) => {
+                wire.write_all(&frame(HEADERS, END_HEADERS, stream, &STATUS_200))?;
+                wire.write_all(&frame(DATA, END_STREAM, stream, BODY))?;
+            }
+            _ => {}
+        }
+        wire.flush()?;
+    }
+}
+
+/// Ends with the test's process.
+fn start() -> SocketAddr {
+    let (listener, config) = (TcpListener::bind("127.0.0.1:0").unwrap(), config());
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let config = Arc::clone(&config);
+            std::thread::spawn(move || {
+                serve(StreamOwned::new(ServerConnection::new(config).unwrap(), stream))
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn one_object_and_many() {
+    let server = start();
+    let url = |name: &str| format!("https://{server}/{name}");
+    let sandbox = Sandbox::new();
+    for args in [&[][..], &["--http2"]] {
+        sandbox.get([&url("x")]).args(&["-k", "-o", "out"]).args(args).run().succeeds();
+        assert_eq!(sandbox.read("out"), BODY);
+        // Many are asked for by HTTP/2, unless the server is as near as this one.
+        let urls: Vec<String> = (0..20).map(|number| url(&number.to_string())).collect();
+        sandbox.get(&urls).args(&["-k", "-o", "in/"]).args(args).run().succeeds();
+        for number in 0..20 {
+            assert_eq!(sandbox.read(&format!("in/{number}")), BODY, "{args:?}");
+        }
+        std::fs::remove_dir_all(sandbox.path("in")).unwrap();
+    }
+    let run = sandbox.get([&url("x")]).args(&["-k", "--http1.1", "-o", "out"]).run();
+    run.fails(1, &["127.0.0.1 speaks only HTTP/2"]);
+}
