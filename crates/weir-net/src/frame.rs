@@ -9,6 +9,9 @@ pub const PARAMETERS: usize = 8192;
 /// line for each stream and tenth of a second) fills the rest.
 pub const RESULTS: usize = 8 << 20;
 
+/// A client's are no longer than this: it has no output of a server to tell. Values of JSON take a hundred times their text.
+pub const RESULTS_OF_CLIENT: usize = 256 << 10;
+
 /// A frame that cannot be one.
 #[derive(Debug, thiserror::Error)]
 pub enum Malformed {

@@ -173,6 +173,10 @@ impl Line {
                 Err(cause) if is_pause(&cause) => clock.pause(&stopped)?,
                 Err(cause) => return Err(Broken::Failed(cause)),
             }
+            // A peer that takes a little at a time never makes it pause.
+            if left > 0 && stopped() {
+                return Err(Broken::Stopped);
+            }
         }
         Ok(())
     }
@@ -196,6 +200,10 @@ impl Line {
                 Ok(count) => left -= count,
                 Err(cause) if is_pause(&cause) => clock.pause(&stopped)?,
                 Err(cause) => return Err(Broken::Failed(cause)),
+            }
+            // Nor one that gives a little at a time.
+            if left > 0 && stopped() {
+                return Err(Broken::Stopped);
             }
         }
         Ok(())

@@ -327,6 +327,12 @@ fn bounds_hold_for_transactions_too() {
     let served = Served::with(|options| options.most_bytes = Some(1000));
     let outcome = once(served.port, Kind::Exchange).unwrap();
     assert!(broken(&outcome).contains("error 101"), "{:?}", outcome.ending);
+    // And for a client that would go on asking.
+    let mut long = options(served.port, 1);
+    long.parameters.time = 60;
+    let asked = Asked { kind: Kind::Exchange, request: 3, response: 5 };
+    let outcome = ask(&long, asked, Repeats { least: 1, most: 1, goal: None }).unwrap();
+    assert!(broken(&outcome).contains("error 101"), "{:?}", outcome.ending);
     let served = Served::with(|options| options.most_time = Duration::from_secs(2));
     let asked = Asked { kind: Kind::Exchange, request: 1, response: 1 };
     let goal = Some(Goal { level: 0.9, width: 0.1 });

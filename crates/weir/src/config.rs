@@ -14,7 +14,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use weir_report::escape::escape;
 
-use crate::args::Cli;
+use crate::args::{self, Cli};
 use crate::voice::{self, Usage};
 use document::{Document, Setting};
 use file::ConfigFile;
@@ -36,11 +36,21 @@ pub fn command_line(words: Vec<OsString>) -> anyhow::Result<Cli> {
         Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => as_far_as_given(&words),
         Err(_) => None,
     };
-    let mut matches = match given.map(|given| with_file(command, words, &given)).transpose()?.flatten() {
-        Some(matches) => matches,
-        None => plain.unwrap_or_else(|error| error.exit()),
-    };
+    let mut matches =
+        match given.map(|given| with_file(command, words.clone(), &given)).transpose()?.flatten() {
+            Some(matches) => matches,
+            None => plain.or_else(|error| refused(&error, &words))?,
+        };
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()).exit())
+}
+
+/// Ends the program as clap would, unless there is something better to say.
+fn refused(error: &clap::Error, words: &[OsString]) -> anyhow::Result<ArgMatches> {
+    let command = as_far_as_given(words).map(|given| innermost(&given).0.join(" "));
+    match command.and_then(|command| args::answer(&command, error)) {
+        Some(answer) => Err(Usage(answer).into()),
+        None => error.exit(),
+    }
 }
 
 /// What can be told of a command line that lacks something.

@@ -247,6 +247,9 @@ fn nobody_there_is_said() {
     ] {
         bench(&sandbox, args).run().fails(2, &[why]);
     }
+    // A colon that was forgotten must not bring a credential into a log.
+    let forgotten = ["http://h/", "-H", "Authorization Bearer hush"];
+    bench(&sandbox, &forgotten).run().fails(2, &["expected a field"]).hides("hush");
 }
 
 #[test]

@@ -33,6 +33,29 @@ fn what_means_two_things_is_asked_back() {
 }
 
 #[test]
+fn flags_of_other_programs_are_answered() {
+    let sandbox = Sandbox::new();
+    for (words, way) in [
+        (&["get", "-O-", "http://h/x"][..], "weir get has no -: wget's -O - is -o -"),
+        (
+            &["http://h/x", "-x", "4"],
+            "weir get has no -x: curl's -x URL is --proxy URL, aria2c's -x N is -c N",
+        ),
+        (&["get", "--retry=3", "http://h/x"], "it is --retries N"),
+        (&["cp", "-av", "-e", "ssh -p 2222", "a", "h:b"], "-P PORT"),
+        (
+            &["--no-config", "bench", "net", "-s", "-D"],
+            "weir bench net has no -D: weir stays in the foreground",
+        ),
+    ] {
+        let weir = sandbox.weir(env!("CARGO_BIN_EXE_weir"), words).run();
+        weir.exits(2).says(&[way]);
+    }
+    let unknown = sandbox.weir(env!("CARGO_BIN_EXE_weir"), ["cp", "--nonsense", "a", "b"]).run();
+    unknown.exits(2).says(&["unexpected argument '--nonsense'", "Usage"]);
+}
+
+#[test]
 fn lists_that_name_nothing_or_have_no_tab() {
     let sandbox = Sandbox::new();
     sandbox.write("list", "# nothing\n\n");

@@ -175,13 +175,14 @@ impl Work {
     /// Requests over one connection, until the client closes it.
     fn answer_all(&self, line: &mut Line) -> io::Result<()> {
         // Between two runs a client may think as long as it likes: the test as a whole is bounded.
-        loop {
+        while !self.over.load(Relaxed) {
             match self.answer(line, Duration::MAX) {
                 Ok(()) => {}
-                Err(Broken::Closed | Broken::Stopped) => return Ok(()),
+                Err(Broken::Closed | Broken::Stopped) => break,
                 Err(Broken::Failed(cause)) => return Err(cause),
             }
         }
+        Ok(())
     }
 
     /// One request of each connection.

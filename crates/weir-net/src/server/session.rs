@@ -367,7 +367,7 @@ fn finish(
     run.stop_sending();
     run.drain(stop, tell);
     control.say(State::ExchangeResults)?;
-    let value = control.hear(frame::RESULTS, "its results", shared.options.patience)?;
+    let value = control.hear(frame::RESULTS_OF_CLIENT, "its results", shared.options.patience)?;
     let peer = control.peer();
     let theirs = Results::parse(&value).map_err(|cause| Error::Results { peer, cause })?;
     let mut results = run.results();

@@ -49,8 +49,8 @@ pub struct BenchHttp {
     pub timeout: Duration,
 
     /// Send this field, as in "Name: value".
-    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = parse_field)]
-    pub headers: Vec<(String, String)>,
+    #[arg(short = 'H', long = "header", value_name = "FIELD")]
+    pub headers: Vec<String>,
     /// The method [default: GET, or POST with a body].
     #[arg(short, long, value_name = "METHOD", value_parser = parse_method)]
     pub method: Option<String>,
@@ -161,9 +161,9 @@ fn parse_rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A field that cannot become two, nor end the head.
-fn parse_field(text: &str) -> Result<(String, String), String> {
-    let wrong = || "expected a field such as \"Accept: text/html\"".to_owned();
+/// A field that cannot become two, nor end the head. What is wrong is told without the text, which may be a credential.
+pub fn parse_field(text: &str) -> Result<(String, String), String> {
+    let wrong = || "invalid -H: expected a field such as \"Accept: text/html\"".to_owned();
     let (name, value) = text.split_once(':').ok_or_else(wrong)?;
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let value = value.trim();

@@ -113,8 +113,14 @@ pub struct Cp {
 #[derive(Debug, Args)]
 pub struct Always {
     /// Keep modes and times (scp, rsync).
-    #[arg(short = 'p', long = "times", alias = "perms", hide = true)]
+    #[arg(short = 'p', short_alias = 't', long = "times", alias = "perms", hide = true)]
     pub preserve: bool,
+    /// Keep hard links (rsync): a part of -a.
+    #[arg(short = 'H', long, hide = true, requires = "archive")]
+    pub hard_links: bool,
+    /// Keep extended attributes (rsync): a part of -a.
+    #[arg(short = 'X', long, hide = true, requires = "archive")]
+    pub xattrs: bool,
     /// Compress (rsync).
     #[arg(short = 'z', long, hide = true)]
     pub compress: bool,

@@ -12,7 +12,7 @@ use weir_load::wire::Tls;
 use weir_transfer::http::trust::{Clients, Trust};
 use weir_units::Bytes;
 
-use crate::args::{AbFlags, BenchHttp, LoadFormat};
+use crate::args::{AbFlags, BenchHttp, LoadFormat, parse_field};
 use crate::voice::Usage;
 
 /// Rows that a loop keeps for `--format ab` where no number of requests bounds them: 64 MiB of them.
@@ -50,7 +50,9 @@ fn of_weir(bench: &BenchHttp) -> anyhow::Result<Plan> {
         (None, Some(_)) => "POST".to_owned(),
         (None, None) => "GET".to_owned(),
     };
-    let request = Request { method, fields: bench.headers.clone(), body, close: bench.no_keep_alive };
+    let fields =
+        bench.headers.iter().map(|field| parse_field(field)).collect::<Result<_, _>>().map_err(Usage)?;
+    let request = Request { method, fields, body, close: bench.no_keep_alive };
     let bodyless = request.method == "HEAD";
     let ask = match &bench.script {
         Some(path) => Ask::Script(ScriptSettings { path: path.clone(), args: bench.args.clone(), request }),

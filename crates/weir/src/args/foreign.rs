@@ -1,0 +1,238 @@
+//! Flags of other programs that weir does not have: what does the same here. Those that it takes are in [`super::habits`].
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// A command, flags that it does not have, and what is to be done instead.
+type Row = (&'static str, &'static [&'static str], &'static str);
+
+/// One row for what has one answer. A command is named by its words below `weir`.
+const TABLE: &[Row] = &[
+    // curl, wget, aria2c
+    ("get", &["--"], "wget's -O - is -o -, which is standard output"),
+    ("get", &["-x"], "curl's -x URL is --proxy URL, aria2c's -x N is -c N"),
+    ("get", &["--split", "--max-connection-per-server"], "-c N sets how many connections a file gets"),
+    (
+        "get",
+        &["-Z", "--parallel", "--parallel-max", "--max-concurrent-downloads", "--max-threads"],
+        "files are fetched beside one another by themselves, -j N sets how many",
+    ),
+    (
+        "get",
+        &["--retry", "--tries", "-t", "--max-tries", "--waitretry", "--retry-delay"],
+        "it is --retries N",
+    ),
+    (
+        "get",
+        &["--retry-all-errors", "--retry-connrefused"],
+        "what may pass is tried again anyway; leave it out",
+    ),
+    (
+        "get",
+        &["-m", "--max-time"],
+        "timeout SECONDS weir get ... ends it, and the same command goes on from there",
+    ),
+    (
+        "get",
+        &["-T", "--connect-timeout", "--read-timeout"],
+        "it is --timeout SECONDS; weir uploads nothing (curl's -T)",
+    ),
+    ("get", &["--output-document", "--out"], "it is -o FILE"),
+    (
+        "get",
+        &["--output-dir", "--dir", "-d"],
+        "-o DIR/ names a folder (aria2c's -d); weir sends no data (curl's -d)",
+    ),
+    (
+        "get",
+        &["-J", "--remote-name", "--remote-name-all", "--remote-header-name", "--content-disposition"],
+        "the server's name is what a file is called without -o; leave it out",
+    ),
+    ("get", &["--input-file"], "it is -i LIST"),
+    (
+        "get",
+        &["-n", "--no-verbose", "--netrc"],
+        "wget's -nc is --no-clobber, its -nv -q; ~/.netrc (curl's -n) is always read",
+    ),
+    (
+        "get",
+        &["-X", "--request", "--method", "--data", "--post-data", "-F", "--form", "--upload-file"],
+        "weir get only fetches; curl sends",
+    ),
+    (
+        "get",
+        &["-I", "--head", "--spider"],
+        "weir get fetches whole files; curl -I shows what a server says of one",
+    ),
+    (
+        "get",
+        &["-r", "--range", "--recursive", "--mirror", "--page-requisites"],
+        "weir get fetches whole files, those that it is given: several URLs, or a list by -i",
+    ),
+    ("get", &["-b", "--cookie"], "-H 'Cookie: NAME=VALUE' sends one"),
+    ("get", &["-e", "--referer"], "-H 'Referer: URL' sends it"),
+    ("get", &["--compressed"], "files come as they are, none is unpacked on the way; leave it out"),
+    (
+        "get",
+        &["-#", "--progress-bar", "--show-progress", "--progress"],
+        "progress is shown on every terminal; leave it out",
+    ),
+    ("get", &["-w", "--write-out"], "--json prints a record of what happened"),
+    ("get", &["--ca-certificate"], "it is --cacert FILE"),
+    ("get", &["--check-certificate"], "it is always checked; --check-certificate=false is -k"),
+    ("get", &["-E", "--cert", "--certificate"], "weir shows no certificate of its own; curl does"),
+    ("get", &["--socks5", "--socks5-hostname", "--preproxy"], "only http proxies are known: --proxy URL"),
+    // scp, rsync
+    (
+        "cp",
+        &["-e", "--rsh"],
+        "ssh's flags are given as scp has them: -P PORT, -i KEY, -J HOST, -o OPTION=VALUE, -F FILE; -S PROGRAM takes its place",
+    ),
+    (
+        "cp",
+        &["-l", "--bwlimit"],
+        "--limit-rate RATE is the limit (such as 10MB/s or 8Mbit); links are always copied (rsync's -l)",
+    ),
+    (
+        "cp",
+        &["-A", "--acls"],
+        "weir copies no access control lists, rsync -A does; -a keeps owners, extended attributes and hard links",
+    ),
+    (
+        "cp",
+        &["-g", "-D", "--owner", "--group", "--numeric-ids"],
+        "-a keeps owners and groups, by their numbers",
+    ),
+    (
+        "cp",
+        &["-W", "--whole-file", "--no-whole-file"],
+        "of a file that has an old version there, only what differs is sent; leave it out",
+    ),
+    (
+        "cp",
+        &["--inplace", "--append", "--append-verify", "--partial-dir"],
+        "a file gets its name when it is whole, and an interrupted one is gone on with; leave it out",
+    ),
+    ("cp", &["--sparse"], "holes stay holes; leave it out"),
+    (
+        "cp",
+        &["-I", "--size-only", "--ignore-times"],
+        "-u goes by size and time, --checksum by the content; without either all is copied",
+    ),
+    (
+        "cp",
+        &["-L", "-k", "--copy-links", "--copy-unsafe-links", "--keep-dirlinks"],
+        "symbolic links are copied as links; what they lead to is given as a source of its own",
+    ),
+    ("cp", &["-R", "--relative"], "the paths that the list of --files-from names are kept"),
+    (
+        "cp",
+        &["-b", "--backup", "--suffix", "--link-dest", "--compare-dest", "--copy-dest"],
+        "weir keeps no older versions; rsync does",
+    ),
+    (
+        "cp",
+        &["--remove-source-files"],
+        "weir leaves its sources alone; remove them when it has ended with code 0",
+    ),
+    (
+        "cp",
+        &["--del", "--delete-before", "--delete-during", "--delete-after", "--delete-delay"],
+        "it is --delete",
+    ),
+    (
+        "cp",
+        &["--info", "--out-format", "--itemize-changes"],
+        "progress is shown on every terminal; -n lists what would be done, --json what was",
+    ),
+    (
+        "cp",
+        &["-O", "-B", "-s"],
+        "weir speaks a protocol of its own behind ssh; leave it out (scp's -B is -o BatchMode=yes)",
+    ),
+    ("cp", &["--transfers", "--checkers"], "files travel beside one another by themselves; leave it out"),
+    ("cp", &["--rsync-path"], "weir finds or brings its own program there; leave it out"),
+    // iperf3
+    ("bench net", &["-V"], "all of that is printed anyway; leave it out"),
+    (
+        "bench net",
+        &["-D", "--daemon", "-I", "--pidfile"],
+        "weir stays in the foreground; systemd-run weir bench net -s puts it behind",
+    ),
+    ("bench net", &["--logfile"], "> FILE is that"),
+    ("bench net", &["-A", "--affinity"], "taskset -c CPU weir bench net ... binds it to a processor"),
+    ("bench net", &["-F", "--file"], "weir bench disk measures a disk, weir cp a whole copy"),
+    ("bench net", &["-X", "--xbind", "--sctp", "--nstreams"], "TCP and UDP are what is measured"),
+    ("bench net", &["-d", "--debug"], "-v and -vv say more"),
+    ("bench net", &["--forceflush"], "each line is written when it is there; leave it out"),
+    ("bench net", &["--dscp"], "-S N sets the whole octet, four times that number"),
+    // wrk2, hey, oha
+    ("bench http", &["-R"], "wrk2's -R N is --rate N"),
+    ("bench http", &["-z"], "it is -d TIME"),
+];
+
+/// What there is to say of the error of a command line with a flag that `command` does not have; `None` where nothing better
+/// is known than what the error says by itself.
+pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
+    let flag = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => flag,
+        _ => return None,
+    };
+    let (_, _, way) = TABLE.iter().find(|(of, flags, _)| *of == command && flags.contains(&flag.as_str()))?;
+    let shown = if flag == "--" { "-" } else { flag };
+    Some(format!("weir {command} has no {shown}: {way}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::args::Cli;
+
+    /// A row for a flag that the command has would never be read.
+    #[test]
+    fn every_row_is_of_a_flag_that_there_is_not() {
+        let mut whole = Cli::command();
+        whole.build();
+        for (command, flags, way) in TABLE {
+            let leaf =
+                command.split(' ').try_fold(&whole, |above, word| above.find_subcommand(word)).unwrap();
+            for flag in *flags {
+                let taken = leaf.get_arguments().any(|arg| match flag.strip_prefix("--") {
+                    Some(long) => {
+                        let aliases = arg.get_all_aliases().unwrap_or_default();
+                        arg.get_long() == Some(long) && !long.is_empty() || aliases.contains(&long)
+                    }
+                    None => {
+                        let aliases = arg.get_all_short_aliases().unwrap_or_default();
+                        let short = flag.chars().nth(1).unwrap();
+                        arg.get_short() == Some(short) || aliases.contains(&short)
+                    }
+                });
+                assert!(!taken, "weir {command} has {flag}");
+                let before = TABLE.iter().take_while(|(of, _, other)| (of, other) != (command, way));
+                let twice = before.filter(|(of, flags, _)| of == command && flags.contains(flag)).count();
+                assert_eq!(twice, 0, "weir {command} {flag} has two rows");
+            }
+        }
+    }
+
+    /// What weir is said to have instead it has.
+    #[test]
+    fn every_way_is_there() {
+        let mut whole = Cli::command();
+        whole.build();
+        for (command, flags, way) in TABLE {
+            let leaf =
+                command.split(' ').try_fold(&whole, |above, word| above.find_subcommand(word)).unwrap();
+            let own = |long: &str| leaf.get_arguments().any(|arg| arg.get_long() == Some(long));
+            let words = way.split([' ', ',', ';', ':', '(', ')']);
+            for long in words.filter_map(|word| word.strip_prefix("--")) {
+                assert!(
+                    own(long) || flags.iter().any(|flag| flag.strip_prefix("--") == long.split('=').next()),
+                    "{command}: --{long}"
+                );
+            }
+        }
+    }
+}
