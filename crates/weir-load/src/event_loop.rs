@@ -115,6 +115,11 @@ impl Shared {
         self.start.elapsed().as_nanos() as u64
     }
 
+    /// All of the requests that are to be made (`-n`) have been taken: the plan of a rate has no more of them.
+    pub(crate) fn all_granted(&self) -> bool {
+        self.settings.requests.is_some_and(|most| self.granted.load(Relaxed) >= most)
+    }
+
     /// Takes one of the requests that are to be made (`-n`), while there are any.
     pub(crate) fn grant(&self) -> bool {
         self.settings.requests.is_none_or(|most| self.granted.fetch_add(1, Relaxed) < most)
@@ -320,7 +325,9 @@ impl<'a> EventLoop<'a> {
         if matches!(self.source, Source::Scripted(..))
             && let Ok(mut published) = self.shared.published[self.index].lock()
         {
-            *published = Some(self.meter.tally.clone());
+            published
+                .get_or_insert_with(|| Tally::new(self.schedule.is_some()))
+                .follow(&mut self.meter.tally);
         }
         self.shared.beat(self.index);
     }
@@ -331,7 +338,13 @@ impl<'a> EventLoop<'a> {
         let paths =
             wires.filter(|_| matches!(self.address, Address::Tcp(_))).take(PATHS).filter_map(path_seen);
         let paths = paths.collect();
-        let unsent = self.schedule.as_ref().map_or(0, |schedule| schedule.behind(now.min(self.meter.to)));
+        let behind = self.schedule.as_ref().map_or(0, |schedule| schedule.behind(now.min(self.meter.to)));
+        let unsent = match self.shared.all_granted() {
+            true => {
+                behind.min(self.connections.iter().filter(|connection| connection.granted).count() as u64)
+            }
+            false => behind,
+        };
         let script = match self.source {
             Source::Scripted(script, _) | Source::Kept(_, _, script) => Some(script),
             Source::Same(..) => None,

@@ -161,7 +161,8 @@ impl Hub {
     fn report(&self, paths: Vec<PathSeen>) -> LoopReport {
         let now = self.now();
         let meter = self.meter.replace(self.shared.meter());
-        let unsent = self.pacer.as_ref().map_or(0, |pacer| pacer.behind(now.min(meter.to)));
+        let pacer = self.pacer.as_ref().filter(|_| !self.shared.all_granted());
+        let unsent = pacer.map_or(0, |pacer| pacer.behind(now.min(meter.to)));
         let failed = self.failed.take();
         LoopReport { measured: meter.end(now, unsent), paths, script: None, failed }
     }

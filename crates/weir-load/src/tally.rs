@@ -131,6 +131,18 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Becomes a copy of `other`, whose rows only grow, unless it began anew: of them those are copied that are new.
+    pub(crate) fn follow(&mut self, other: &mut Tally) {
+        let rows = std::mem::take(&mut other.rows);
+        let mut mine = std::mem::take(&mut self.rows);
+        if mine.first() != rows.first() {
+            mine.clear();
+        }
+        mine.extend_from_slice(rows.get(mine.len()..).unwrap_or_default());
+        *self = Tally { rows: mine, ..other.clone() };
+        other.rows = rows;
+    }
+
     /// Nothing yet. `planned`: requests have a time they are planned for.
     pub fn new(planned: bool) -> Tally {
         Tally {

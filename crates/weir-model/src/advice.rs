@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::{Clocks, Evidence, Window};
 use crate::knee::Knee;
 use crate::limit::Limit;
-use crate::path::MOST_BUFFER;
+use crate::path::buffer_for;
 use crate::rule::spent::{active, min_rtt, spent};
 use crate::rule::{Context, cpu_core, rate_limit, sender_or_path};
 use crate::words::{bytes, count, rate, seconds};
@@ -291,15 +291,14 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
         .map(|trial| trial.rate_after)
         .filter(|rate| *rate > held.rate());
     let target = tried.or(held.doubled());
-    // The kernel keeps about half of a buffer for overhead (tcp_adv_win_scale), so a window needs twice its size.
-    let buffer = target.zip(held.rtt()).map(|(target, rtt)| 2.0 * target / f64::from(lanes) * rtt);
-    let at_least = buffer.map(|buffer| format!(" of {} or more", bytes(buffer))).unwrap_or_default();
+    let window = target.zip(held.rtt()).map(|(target, rtt)| target / f64::from(lanes) * rtt);
+    // With as much again for the kernel's overhead (tcp(7)).
+    let at_least = window.map(|window| format!(" of {} or more", bytes(2.0 * window))).unwrap_or_default();
     let grow = match facts.receive_buffer {
         Some(_) => format!("drop --recv-buffer, so that the kernel sizes it, or give one{at_least}"),
-        None => match buffer {
-            Some(buffer) => {
-                let line =
-                    buffers::receive_sysctl((buffer.min(1e12) as u64).next_power_of_two().min(MOST_BUFFER));
+        None => match window {
+            Some(window) => {
+                let line = buffers::receive_sysctl(buffer_for(window as u64));
                 format!("allow a larger receive buffer: {line}")
             }
             None => "allow a larger receive buffer (net.ipv4.tcp_rmem)".to_owned(),

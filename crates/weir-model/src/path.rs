@@ -19,6 +19,12 @@ pub const MOST_BUFFER: u64 = i32::MAX as u64;
 /// buffer is the kernel's own overhead (tcp(7): tcp_adv_win_scale).
 pub const MOST_WINDOW: u64 = if MOST_BUFFER / 2 < 1 << 30 { MOST_BUFFER / 2 } else { 1 << 30 };
 
+/// The buffer that lets a connection have `window` bytes in flight, as far as the kernel takes one: about half of it is overhead
+/// (tcp(7): tcp_adv_win_scale). A power of two, since a setting is written to be read.
+pub(crate) fn buffer_for(window: u64) -> u64 {
+    window.saturating_mul(2).checked_next_power_of_two().unwrap_or(u64::MAX).min(MOST_BUFFER)
+}
+
 /// Bytes in flight that keep a path of this rate and round trip busy: the buffer a connection needs.
 pub fn bdp(rate: Rate, rtt: Duration) -> Bytes {
     Bytes((rate.0 * rtt.as_secs_f64()).max(0.0) as u64)

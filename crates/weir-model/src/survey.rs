@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_units::{Bytes, Rate};
 
-use crate::path::{MOST_BUFFER, window_rate};
+use crate::path::{buffer_for, window_rate};
 use crate::pipeline::{Cost, Figure, Path, SSH_CIPHER, Work};
 use crate::plan::{Inputs, Means};
 
@@ -287,11 +287,10 @@ pub enum Setting {
     Send,
 }
 
-/// The settings that end below the product of this rate and round trip: about half of a buffer is the kernel's own overhead
-/// (tcp(7): tcp_adv_win_scale), so a window takes twice its size.
+/// The settings that end below the product of this rate and round trip.
 pub fn narrow(rate: Rate, rtt: Duration, rmem_max: Option<u64>, wmem_max: Option<u64>) -> Vec<Narrow> {
     let product = crate::path::bdp(rate, rtt).0;
-    let needed = product.saturating_mul(2).checked_next_power_of_two().unwrap_or(u64::MAX).min(MOST_BUFFER);
+    let needed = buffer_for(product);
     let known = [(Setting::Receive, rmem_max), (Setting::Send, wmem_max)];
     let below = known.into_iter().filter_map(|(setting, allowed)| {
         let allowed = allowed.filter(|allowed| allowed / 2 < product)?;

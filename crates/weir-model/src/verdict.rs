@@ -305,6 +305,11 @@ impl<'a> Run<'a> {
         self.judged().filter(move |(_, verdict)| verdict.limit == limit)
     }
 
+    /// All time that counts, as one window: a watch may have begun long before the transfer.
+    fn whole(&self) -> Window {
+        merged(self.judged().map(|(window, _)| window))
+    }
+
     /// All time under one limit, as one window.
     fn together(&self, limit: Limit) -> Window {
         merged(self.windows_of(limit).map(|(window, _)| window))
@@ -378,8 +383,7 @@ impl<'a> Run<'a> {
         if self.evidence.facts.to_stdout {
             return None;
         }
-        // Of the same windows as the time: a watch may have begun long before the transfer.
-        let whole = merged(self.judged().map(|(window, _)| window));
+        let whole = self.whole();
         let disk = whole.disk.value().filter(|_| whole.written > 0)?;
         let name = self.evidence.facts.disk.as_deref().unwrap_or("the device");
         Some(format!(
@@ -393,7 +397,7 @@ impl<'a> Run<'a> {
 
     /// Limits that never convicted and that nearly all of the time acquitted, with the numbers of the whole run.
     fn innocent(&self) -> Vec<String> {
-        let whole = merged(self.judged().map(|(window, _)| window));
+        let whole = self.whole();
         let context = Context::alone(self.evidence);
         let view = View::of(&whole, &context);
         let mut innocent: Vec<(Limit, String)> = Vec::new();

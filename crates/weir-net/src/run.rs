@@ -25,7 +25,7 @@ use crate::{arrivals::Arrivals, socket, tcp};
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Between the end of a data stream and the word that the test is over, on another connection: a retransmission timeout.
-const FAREWELL: Duration = Duration::from_secs(1);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Intervals that are kept for the report: a day of minutes, an hour of tenths of seconds would be more.
 const MOST_INTERVALS: usize = 40_000;
@@ -215,8 +215,12 @@ impl Run {
             }
             self.watch.look();
             self.mark(tell);
-            if let Some(error) = self.failure() {
-                return Stopped::Failed(error);
+            if let Some(failure) = self.failure() {
+                return match control.poll(FAREWELL) {
+                    Ok(Some(state)) => Stopped::Told(state),
+                    Ok(None) | Err(Error::Closed { .. }) => Stopped::Failed(failure),
+                    Err(error) => Stopped::Failed(error),
+                };
             }
             if let Some(stopped) = over(self, self.began.elapsed()) {
                 return stopped;
@@ -258,6 +262,9 @@ impl Run {
         }
         self.streams.iter_mut().for_each(Stream::join);
         let ended = self.ended.unwrap_or_default();
+        // What was still on its way counts here, with its time.
+        let receiving = self.streams.iter().filter(|stream| !stream.connection.sends);
+        let ended = receiving.map(|stream| stream.counts.last()).fold(ended, Duration::max);
         // A sliver at the end belongs to what is before it only if there is something.
         if ended > self.opened + 2 * LOOK || self.intervals.is_empty() {
             self.close_interval(ended, tell);

@@ -37,6 +37,17 @@ pub fn parse_meminfo(text: &str) -> Result<Memory, Malformed> {
     Ok(Memory { total: bytes("MemTotal")?, available: bytes("MemAvailable")? })
 }
 
+/// The page cache of a group and of those below it, out of its `memory.stat`, bytes: what lies on the lists of files. Version 1 tells
+/// the group's own beside both together, which have `total_` before their names (Documentation/admin-guide/cgroup-v1/memory.rst).
+fn page_cache(text: &str) -> u64 {
+    let count = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        lines.next().and_then(|value| value.trim().parse::<u64>().ok())
+    };
+    let both = |list: &str| count(&format!("total_{list}")).or_else(|| count(list)).unwrap_or(0);
+    both("inactive_file").saturating_add(both("active_file"))
+}
+
 /// What this process may have: the machine's, or less where one of its memory groups has a limit.
 pub fn memory() -> Result<Memory, Error> {
     let machine = read_once("/proc/meminfo", parse_meminfo)?;
@@ -49,10 +60,17 @@ pub fn memory() -> Result<Memory, Error> {
         let limit = count("memory.max").or_else(|| count("memory.limit_in_bytes"));
         let used = count("memory.current").or_else(|| count("memory.usage_in_bytes"));
         let Some(limit) = limit else { return seen };
-        // What a group uses includes page cache, which it can have back; there is no telling how much of it.
-        let free = limit.saturating_sub(used.unwrap_or(0));
+        // What a group uses includes its page cache, which the kernel takes back where memory is wanted.
+        let stat = folder.join("memory.stat");
+        let cache = read_once(&stat.to_string_lossy(), |text| Ok(page_cache(text))).unwrap_or(0);
+        let free = limit.saturating_sub(used.unwrap_or(0).saturating_sub(cache));
         Memory { total: seen.total.min(limit), available: seen.available.min(free) }
     }))
+}
+
+/// Of [`memory`], what programs could have, bytes; `None` where that cannot be read.
+pub fn available() -> Option<u64> {
+    memory().ok().map(|memory| memory.available)
 }
 
 #[cfg(test)]
@@ -74,6 +92,14 @@ mod tests {
         let folders = parse_membership("4:memory:/a/b\n1:cpu:/c\n0::/s.slice\nodd\n", "memory");
         let expected = ["memory/a/b", "memory/a", "memory", "s.slice", ""];
         assert_eq!(folders, expected.map(|group| std::path::Path::new("/sys/fs/cgroup").join(group)));
+    }
+
+    #[test]
+    fn the_page_cache_of_groups_of_both_versions() {
+        let first = "cache 70\ninactive_file 1\nactive_file 2\ntotal_inactive_file 30\ntotal_active_file 4\n";
+        assert_eq!(page_cache(first), 34);
+        assert_eq!(page_cache("anon 5\nfile 9\ninactive_anon 1\ninactive_file 4\nactive_file 3\n"), 7);
+        assert_eq!((page_cache(""), page_cache("inactive_file lots\n")), (0, 0));
     }
 
     #[test]

@@ -229,7 +229,7 @@ impl Watch {
 
     fn facts(&self, rate_cap: Option<u64>) -> Facts {
         Facts {
-            memory: weir_observe::memory::memory().ok().map(|memory| memory.available),
+            memory: weir_observe::memory::available(),
             rate_cap: rate_cap.map(|rate| rate as f64),
             tcp_rmem_max: sysctl::tcp_rmem().ok().map(|rmem| rmem.max),
             tcp_wmem_max: sysctl::tcp_wmem_max().ok(),

@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::time::Duration;
 
-use support::{Client, pattern, serve, serve_dir};
+use support::{Client, pattern, serve, serve_dir, wait_for};
 use weir_serve::{Config, Content};
 use weir_units::{Bytes, Rate};
 
@@ -157,9 +157,7 @@ fn a_client_that_hangs_up_in_the_middle_disturbs_nobody() {
     rude.send("GET /data.bin HTTP/1.1\r\nHost: test\r\n\r\n");
     drop(rude);
     assert_eq!(Client::new(&server).get("/data.bin", &["Range: bytes=0-9"]).body, pattern(0, 10));
-    while server.stats().connections > 0 {
-        std::thread::yield_now();
-    }
+    wait_for("the end of both", || server.stats().connections == 0);
 }
 
 #[test]
@@ -169,9 +167,7 @@ fn stopping_ends_idle_and_busy_connections() {
     assert_eq!(idle.get("/data.bin", &["Range: bytes=0-9"]).status, 206);
     let mut busy = Client::new(&server);
     busy.send("GET /data.bin HTTP/1.1\r\nHost: test\r\n\r\n");
-    while server.stats().requests < 2 {
-        std::thread::yield_now();
-    }
+    wait_for("both requests", || server.stats().requests >= 2);
     assert_eq!(server.stop().connections, 0);
     assert_eq!(idle.read_rest(), b"");
 }

@@ -6,7 +6,7 @@ mod support;
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use support::{Client, serve_dir};
+use support::{Client, serve_dir, wait_for};
 
 /// A file of `0123456789` that was last changed at a round time long ago.
 fn digits() -> (tempfile::TempDir, weir_serve::Handle) {
@@ -165,9 +165,7 @@ fn a_file_that_shrinks_ends_the_connection_and_is_not_padded() {
     let server = serve_dir(root.path());
     let mut client = Client::new(&server);
     client.send("GET /big HTTP/1.1\r\nHost: test\r\n\r\n");
-    while server.stats().bytes_sent == 0 && server.stats().requests == 0 {
-        std::thread::yield_now();
-    }
+    wait_for("an answer", || server.stats().bytes_sent > 0 || server.stats().requests > 0);
     fs::File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
     assert!(client.read_rest().len() < 1 << 30);
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{MIB, Sandbox, WEIR, Weir, skip};
+use support::{MIB, Sandbox, WEIR, Weir, skip, wait_for};
 use weir_lab::leftovers::Folder;
 use weir_lab::slow_disk::{SlowDisk, SlowDiskConfig};
 use weir_units::{Bytes, Rate};
@@ -115,9 +115,7 @@ fn nothing_is_left_behind() {
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
         let running = on(&disk, &sandbox, &["--json", "--size", "200MiB"]).spawn();
         // It has written.
-        while before - free() < 2 * MIB as u64 / 4096 {
-            std::thread::yield_now();
-        }
+        wait_for("something written", || before - free() >= 2 * MIB as u64 / 4096);
         running.signal(signal);
         let run = running.wait();
         assert!(is_empty(disk.path()), "after {signal:?}");
@@ -127,9 +125,7 @@ fn nothing_is_left_behind() {
             assert!(record["disk"]["missing"].to_string().contains("interrupted"), "{record}");
         }
         // The blocks of a file without a name go back with it.
-        while free() + 256 < before {
-            std::thread::yield_now();
-        }
+        wait_for("free blocks", || free() + 256 >= before);
     }
 }
 

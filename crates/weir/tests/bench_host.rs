@@ -373,14 +373,15 @@ fn a_host_that_says_nothing_is_given_up_and_said() {
 #[test]
 fn a_queue_that_is_too_long_is_seen_under_load() {
     let sandbox = Sandbox::new();
-    // 250 KB in front of 20 Mbit/s: a tenth of a second.
-    let flags = ["--rate", "20Mbit", "--delay", "5ms", "--queue", "250k"];
+    // 250 KB in front of 20 Mbit/s: a tenth of a second, which cubic fills and bbr would not.
+    let flags = ["--rate", "20Mbit", "--delay", "5ms", "--queue", "250k", "--cc", "cubic"];
     let script = "$WEIR bench host ${WEIR_LAB_URL#http://} --only rtt,load --tries 3 --echoes 3 --load $WEIR_LAB_URL/100M --json";
     let Some(record) = in_lab(&sandbox, &flags, script) else { return };
     // Never less than the path's delay, and under load the queue on top of it.
     assert!(value(&record, "rtt-idle") >= 0.010, "{record}");
     assert!(value(&record, "rtt-loaded") > value(&record, "rtt-idle") + 0.020, "{record}");
-    assert!(value(&record, "load-rate") <= 2.6e6, "{record}");
+    // 2.5 MB/s, and what an emulator that was kept from running catches up with.
+    assert!(value(&record, "load-rate") <= 3e6, "{record}");
 }
 
 #[test]

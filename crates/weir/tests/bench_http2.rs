@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{PATIENCE, Run, Sandbox, Server, WEIR, Weir, Wire, skip, undisturbed};
+use support::{PATIENCE, Run, Sandbox, Server, WEIR, Weir, Wire, skip, undisturbed, wait_for};
 
 fn bench(sandbox: &Sandbox, args: &[&str]) -> Weir {
     sandbox.weir(WEIR, ["bench", "http", "--http2", "--json"]).args(args)
@@ -213,9 +213,7 @@ fn an_answer_without_end_ends_with_the_time_or_an_interrupt() {
     let port = url.rsplit(':').next().unwrap().split('/').next().unwrap().to_owned();
     let process = format!("/proc/{}/net/tcp", running.id());
     let seen = format!(":{:04X} 01 ", port.parse::<u16>().unwrap());
-    while !std::fs::read_to_string(&process).is_ok_and(|text| text.contains(&seen)) {
-        std::thread::yield_now();
-    }
+    wait_for("a connection", || std::fs::read_to_string(&process).is_ok_and(|text| text.contains(&seen)));
     running.signal(Signal::INT);
     running.wait().exits(130);
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
-use support::{PATIENCE, Run, Sandbox, WEIR, skip};
+use support::{PATIENCE, Run, Sandbox, WEIR, skip, wait_for};
 
 /// Requests that a connection gets answers to; the next is recorded and left waiting, so that a run over time is still a
 /// run of a known number of requests.
@@ -260,10 +260,7 @@ fn an_endless_end_can_be_interrupted() {
     sandbox.write("own.lua", "function done()\n  io.open('there', 'w'):close()\n  while true do end\nend\n");
     let args = ["bench", "http", "-c", "1", "-n", "5", "-s", "own.lua", &recorder.url()];
     let running = sandbox.weir(WEIR, args).spawn();
-    let there = sandbox.path("there");
-    while !there.exists() {
-        std::thread::yield_now();
-    }
+    wait_for("the script", || sandbox.path("there").exists());
     running.signal(Signal::INT);
     let run = running.wait();
     run.fails(130, &["own.lua did not return from done()"]);
@@ -277,10 +274,7 @@ fn an_endless_first_line_can_be_interrupted() {
     // It says when it is there.
     sandbox.write("own.lua", "io.open('there', 'w'):close()\nwhile true do end\n");
     let running = sandbox.weir(WEIR, ["bench", "http", "-s", "own.lua", &recorder.url()]).spawn();
-    let there = sandbox.path("there");
-    while !there.exists() {
-        std::thread::yield_now();
-    }
+    wait_for("the script", || sandbox.path("there").exists());
     running.signal(Signal::INT);
     running.wait().fails(130, &["did not return"]);
 }

@@ -5,7 +5,7 @@ mod support;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Run, Sandbox, WEIR, Weir, skip};
+use support::{Run, Sandbox, WEIR, Weir, skip, wait_for};
 
 /// `weir bench mem --quick ARGS`, on little memory.
 fn mem(sandbox: &Sandbox, args: &[&str]) -> Weir {
@@ -69,15 +69,7 @@ fn an_interrupt_ends_it_with_what_there_is() {
     // Rounds enough that it cannot have ended before the signal comes: its line of progress is not shown here, so the signal
     // waits for the memory that it maps.
     let running = sandbox.weir(WEIR, ["bench", "mem", "--up-to", "256MiB", "--json"]).spawn();
-    let status = format!("/proc/{}/status", running.id());
-    let resident = || {
-        let status = std::fs::read_to_string(&status).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB").to_owned();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
-    };
-    while resident() < 200 << 10 {
-        std::thread::yield_now();
-    }
+    wait_for("its memory", || running.resident() > 200 << 20);
     running.signal(Signal::INT);
     let record = running.wait().exits(130).json();
     assert_eq!(record["outcome"], "partial");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use support::{MIB, Run, Sandbox, Server, Sshd, WEIR, pattern, skip};
+use support::{MIB, Run, Sandbox, Server, Sshd, WEIR, pattern, skip, wait_for};
 use weir_observe::cpuinfo;
 use weir_observe::disk::{DiskReader, block_device};
 
@@ -160,16 +160,8 @@ fn all_of_a_host_is_measured_and_kept() {
 fn an_interrupt_keeps_nothing() {
     let sandbox = Sandbox::new();
     let running = sandbox.weir(WEIR, ["bench", "host", "--local", "--json"]).spawn();
-    let status = format!("/proc/{}/status", running.id());
-    let resident = || {
-        let status = fs::read_to_string(&status).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB").to_owned();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
-    };
     // Memory is measured first, and has mapped most of what it wants.
-    while resident() < 150 << 10 {
-        std::thread::yield_now();
-    }
+    wait_for("its memory", || running.resident() > 150 << 20);
     running.signal(Signal::INT);
     let record = running.wait().exits(130).json();
     assert_eq!(record["outcome"], "partial");

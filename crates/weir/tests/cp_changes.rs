@@ -7,21 +7,12 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
 
-use support::{MIB, PATIENCE, Run, Running, Sandbox, Sshd, pattern};
+use support::{MIB, Run, Running, Sandbox, Sshd, pattern, wait_for};
 
 /// Takes half a second at this rate.
 const SIZE: usize = 12 * MIB;
 const RATE: &str = "24Mi";
-
-fn wait_for(what: &str, done: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
-        std::thread::yield_now();
-    }
-}
 
 /// A copy of `a` that has begun, both ways; `change` happens while it goes on.
 fn while_copied(change: impl Fn(&Path, &Running), check: impl Fn(&Sandbox, &Run)) {

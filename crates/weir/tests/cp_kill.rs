@@ -5,10 +5,10 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Dice, MIB, PATIENCE, Sandbox, Sshd, pattern};
+use support::{Dice, MIB, Sandbox, Sshd, pattern, wait_for};
 
 /// The size of the file, and how fast the first attempt moves: it would take half a second.
 const SIZE: usize = 24 * MIB;
@@ -40,7 +40,7 @@ fn kill_and_resume(sshd: &Sshd, bytes: &[u8], run: u64, dice: &mut Dice) -> u64 
     let context = format!("run {run}: there {there}, kills the far end {kills_far}");
     let running = sshd.cp(&sandbox, &["-q", "--limit-rate", RATE]).args(&paths).spawn();
     let part = sandbox.path(".b.weir-part");
-    wait_for(&context, || part.exists());
+    wait_for(&format!("a part: {context}"), || part.exists());
     // Not a wait for something: a random moment is the point.
     std::thread::sleep(Duration::from_millis(dice.roll(0..400)));
     if kills_far {
@@ -57,16 +57,8 @@ fn kill_and_resume(sshd: &Sshd, bytes: &[u8], run: u64, dice: &mut Dice) -> u64 
     second.succeeds();
     assert!(sandbox.read("b") == bytes, "{context}: the bytes differ");
     assert_eq!(sandbox.names(), ["a", "b"], "{context}");
-    wait_for(&format!("{context}, no far end is left behind"), || peers(sshd).is_empty());
+    wait_for(&format!("no far end: {context}"), || peers(sshd).is_empty());
     if whole { 0 } else { second.json()["resumed"].as_u64().unwrap_or(0) }
-}
-
-fn wait_for(context: &str, done: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain: {context}");
-        std::thread::yield_now();
-    }
 }
 
 /// The far ends that this sshd has started.

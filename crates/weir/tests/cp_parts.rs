@@ -7,10 +7,10 @@ mod support;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
-use support::{MIB, PATIENCE, Sandbox, Sshd, pattern};
+use support::{MIB, Sandbox, Sshd, pattern, wait_for};
 
 const SIZE: usize = 16 * MIB;
 
@@ -24,12 +24,9 @@ fn journalled(part: &Path) -> Vec<u64> {
 /// A copy of `a` that was killed when some of it had come, its first block too.
 fn interrupted(sshd: &Sshd, sandbox: &Sandbox, to: &str) {
     let running = sshd.cp(sandbox, &["-q", "--limit-rate", "16Mi", "a", to]).spawn();
-    let (start, part) = (Instant::now(), sandbox.path(".b.weir-part"));
+    let part = sandbox.path(".b.weir-part");
     let enough = |blocks: Vec<u64>| blocks.len() >= 4 && blocks.contains(&0);
-    while !enough(journalled(&part)) {
-        assert!(start.elapsed() < PATIENCE, "no part grows");
-        std::thread::yield_now();
-    }
+    wait_for("a part that grows", || enough(journalled(&part)));
     running.signal(Signal::KILL);
     running.wait();
 }

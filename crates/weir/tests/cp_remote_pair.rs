@@ -4,10 +4,8 @@
 
 mod support;
 
-use std::time::Instant;
-
 use rustix::process::Signal;
-use support::{MIB, PATIENCE, Sandbox, Sshd, pattern};
+use support::{MIB, Sandbox, Sshd, pattern, wait_for};
 
 fn on(host: &str, sandbox: &Sandbox, name: &str) -> String {
     format!("{host}:{}", sandbox.path(name).display())
@@ -95,13 +93,11 @@ fn an_interrupted_copy_goes_on() {
         sandbox.write("a", pattern(24 * MIB, 1));
         let (from, to) = (on("one", &sandbox, "a"), on("two", &sandbox, "b"));
         let running = sshd.cp(&sandbox, how).args(&["-q", "--limit-rate", "24Mi", &from, &to]).spawn();
-        let start = Instant::now();
         let part = sandbox.path(".b.weir-part");
         // Space is reserved at once; what was written shows as the journal behind it grows.
-        while part.metadata().map_or(0, |part| part.len()) < 24 * MIB as u64 + 512 {
-            assert!(start.elapsed() < PATIENCE, "no part grows");
-            std::thread::yield_now();
-        }
+        wait_for("a part that grows", || {
+            part.metadata().is_ok_and(|part| part.len() >= 24 * MIB as u64 + 512)
+        });
         running.signal(Signal::INT);
         running.wait().exits(130);
         let record = sshd.cp(&sandbox, how).args(&["--json", &from, &to]).run().succeeds().json();

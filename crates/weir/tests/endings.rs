@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::process::Stdio;
 
 use rustix::process::Signal;
-use support::{MIB, Object, Sandbox, Server, WEIR, pattern};
+use support::{MIB, Object, Sandbox, Server, WEIR, pattern, wait_for};
 
 /// Its reader is gone.
 fn closed_pipe() -> Stdio {
@@ -71,9 +71,7 @@ fn a_list_of_names_that_never_comes_can_be_interrupted() {
     std::fs::create_dir(sandbox.path("from")).unwrap();
     sandbox.write("from/x", "text");
     let copy = sandbox.weir(WEIR, ["cp", "--files-from", "list", "from", "copy"]).spawn();
-    while !copy.catches(Signal::INT) {
-        std::thread::yield_now();
-    }
+    wait_for("a handler", || copy.catches(Signal::INT));
     copy.signal(Signal::INT);
     copy.wait().fails(130, &["interrupted"]);
     // One that comes late is read.

@@ -240,6 +240,9 @@ fn own_fields_replace_those_of_weir() {
     for bad in ["no colon", "a b: c", ": x", "a: b\r\nX-Evil: 1"] {
         Sandbox::new().get(["http://h/x", "-H", bad]).run().fails(2, &["invalid header"]);
     }
+    // It may be a credential, with the colon forgotten.
+    let forgotten = ["http://h/x", "-H", "Authorization Bearer geheim"];
+    Sandbox::new().get(forgotten).run().fails(2, &["invalid header"]).hides("geheim");
 }
 
 #[test]

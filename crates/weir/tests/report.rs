@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
-use support::{Run, Sandbox, WEIR, skip};
+use support::{Run, Sandbox, WEIR, skip, wait_for};
 
 /// A record as `--json` prints it.
 fn record(name: &str) -> String {
@@ -139,9 +139,7 @@ fn a_record_that_never_comes_can_be_interrupted() {
     sandbox.pipe("pipe");
     for signal in [Signal::INT, Signal::TERM] {
         let running = sandbox.weir(WEIR, ["report", "pipe", "-o", "page.html"]).spawn();
-        while !running.catches(signal) {
-            std::thread::yield_now();
-        }
+        wait_for("a handler", || running.catches(signal));
         running.signal(signal);
         running.wait().exits(130);
     }

@@ -73,7 +73,7 @@ const WARM: u64 = 512 << 20;
 /// Touches as much memory as the page cache will want, and gives it back: a virtual machine's memory may be slow at its first
 /// touch, slower than a disk.
 fn warm(bytes: u64) {
-    let available = weir_observe::memory::memory().map_or(0, |memory| memory.available / 4);
+    let available = weir_observe::memory::available().unwrap_or(0) / 4;
     let bytes = bytes.min(WARM).min(available);
     // What cannot be had is not missed.
     drop(Arena::new(bytes as usize, Pages::Small));

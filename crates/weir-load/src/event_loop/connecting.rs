@@ -107,7 +107,7 @@ impl EventLoop<'_> {
     pub(super) fn ended(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         if connection.due == 0 {
-            return self.reopen(index);
+            return self.left(index);
         }
         match connection.answer.end() {
             Some(complete) => {
@@ -129,11 +129,24 @@ impl EventLoop<'_> {
             Failure::Write => errors.write += 1,
             Failure::Timeout => errors.timeout += 1,
         }
-        let connection = &mut self.connections[index];
-        connection.failures += 1;
-        connection.granted = false;
+        self.connections[index].granted = false;
+        self.rest(index);
+    }
+
+    /// The peer has closed a connection on which nothing was asked. One that never had an answer is made again after a pause: a
+    /// server that takes connections and closes them at once would otherwise be flooded with them.
+    pub(super) fn left(&mut self, index: usize) {
+        match self.connections[index].connect_begun {
+            Some(_) => self.rest(index),
+            None => self.reopen(index),
+        }
+    }
+
+    /// Closes the connection until some time has passed.
+    fn rest(&mut self, index: usize) {
         self.close(index);
         let connection = &mut self.connections[index];
+        connection.failures += 1;
         // Never from within: a server that refuses at once would make this a recursion.
         connection.wake_at = self.now + backoff(connection.failures);
         self.wakes.push(Reverse((connection.wake_at, index)));

@@ -40,8 +40,8 @@ impl EventLoop<'_> {
             }
         }
         match self.schedule.as_mut().map(|schedule| schedule.take(self.now)) {
-            None => self.begin(index, self.now),
-            Some(Some(planned)) => self.begin(index, planned),
+            None => self.begin(index, None),
+            Some(Some(planned)) => self.begin(index, Some(planned)),
             Some(None) => {
                 self.connections[index].phase = Phase::Ready;
                 self.idle.push_back(index);
@@ -49,8 +49,8 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Sends the next request, which was planned for `planned`.
-    pub(super) fn begin(&mut self, index: usize, planned: u64) {
+    /// Sends the next request; a closed loop's is planned for when it is ready.
+    pub(super) fn begin(&mut self, index: usize, planned: Option<u64>) {
         let connection = &mut self.connections[index];
         connection.due = match &self.source {
             Source::Same(_, depth) | Source::Kept(_, depth, _) => *depth,
@@ -59,11 +59,13 @@ impl EventLoop<'_> {
                     return self.failed = Some(error);
                 }
                 self.shared.beat(self.index);
+                // What the script takes is no latency of the server's.
+                self.now = self.shared.now();
                 *depth
             }
         };
         connection.granted = false;
-        (connection.planned, connection.begun) = (planned, self.now);
+        (connection.planned, connection.begun) = (planned.unwrap_or(self.now), self.now);
         (connection.sent, connection.sent_all, connection.first_byte) = (0, false, None);
         connection.phase = Phase::Sending;
         self.send(index);
@@ -143,7 +145,7 @@ impl EventLoop<'_> {
         self.buffer = buffer;
         // A peer that closed after its answer takes no other request.
         if ended && matches!(self.connections[index].phase, Phase::Ready | Phase::Delayed) {
-            self.reopen(index);
+            self.left(index);
         }
     }
 
@@ -155,7 +157,7 @@ impl EventLoop<'_> {
                 Ok(0) => return self.ended(index),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) if connection.due == 0 => return self.reopen(index),
+                Err(_) if connection.due == 0 => return self.left(index),
                 Err(_) => return self.fail(index, Failure::Read),
             };
             let drained = !ended && count < buffer.len() && wire.short_read_means_empty();

@@ -23,8 +23,8 @@ impl EventLoop<'_> {
             match connection.phase {
                 Phase::Closed => self.open(index),
                 Phase::Delayed => match self.schedule.as_mut().map(|schedule| schedule.take(self.now)) {
-                    None => self.begin(index, self.now),
-                    Some(Some(planned)) => self.begin(index, planned),
+                    None => self.begin(index, None),
+                    Some(Some(planned)) => self.begin(index, Some(planned)),
                     Some(None) => {
                         self.connections[index].phase = Phase::Ready;
                         self.idle.push_back(index);
@@ -44,7 +44,7 @@ impl EventLoop<'_> {
                 return self.arm(next);
             };
             self.idle.pop_front();
-            self.begin(index, planned);
+            self.begin(index, Some(planned));
         }
     }
 

@@ -1,9 +1,9 @@
 //! Advice for another program's transfer, and for its sender: sysctls and calls instead of our own flags.
 
-use super::{Advice, Held};
+use super::{Advice, Held, buffers};
 use crate::congestion::is_bbr;
 use crate::limit::Limit;
-use crate::path::{MOST_BUFFER, MOST_WINDOW};
+use crate::path::{MOST_WINDOW, buffer_for};
 use crate::sender::SenderWindow;
 use crate::words::{bytes, rate, seconds};
 
@@ -98,13 +98,12 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
     let target = link(held).unwrap_or(2.0 * held.rate());
     let most = rtt.map_or(f64::INFINITY, |rtt| MOST_WINDOW as f64 / rtt * f64::from(held.lanes()));
     let target = target.min(most.max(held.rate()));
-    // The kernel keeps about half of a buffer for overhead (tcp_adv_win_scale), so a window needs twice its size.
-    let buffer = rtt.map(|rtt| (2.0 * each * rtt * target / held.rate().max(1.0)).min(1e12));
-    let size = buffer.map(|buffer| (buffer as u64).next_power_of_two().clamp(131_072, MOST_BUFFER));
-    let action = match size {
-        Some(size) => format!(
-            "allow the receiver a larger receive buffer: drop its SO_RCVBUF call, or sysctl -w \
-             net.ipv4.tcp_rmem=\"4096 131072 {size}\" there"
+    let window = rtt.map(|rtt| each * rtt * target / held.rate().max(1.0));
+    let action = match window {
+        // No less than every socket begins with (tcp_rmem's second number).
+        Some(window) => format!(
+            "allow the receiver a larger receive buffer: drop its SO_RCVBUF call, or {} there",
+            buffers::receive_sysctl(buffer_for(window as u64).max(131_072))
         ),
         None => "allow the receiver a larger receive buffer (net.ipv4.tcp_rmem, or drop its SO_RCVBUF call)"
             .to_owned(),

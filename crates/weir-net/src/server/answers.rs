@@ -68,7 +68,9 @@ pub(super) fn hold(
         }
         Kind::Connect => {
             // A port of its own, so that telling a connection's purpose by a cookie and a thread costs no transaction anything.
-            let door = socket::listen(SocketAddr::new(local.ip(), 0))?;
+            let mut at = local;
+            at.set_port(0);
+            let door = socket::listen(at)?;
             socket::set_options(socket2::SockRef::from(&door), parameters)?;
             let port = door.local_addr().map_err(lost)?.port();
             for _ in 0..parameters.parallel {

@@ -17,6 +17,7 @@ use crate::frame;
 use crate::outcome::Ending;
 use crate::parameters::Parameters;
 use crate::results::stream_id;
+use crate::run::FAREWELL;
 use crate::socket;
 use crate::state::State;
 use crate::watch::LOOK;
@@ -125,11 +126,14 @@ pub fn run(
     }
     control.expect(State::TestStart, "the start of the test", options.patience)?;
     control.expect(State::TestRunning, "the start of the test", options.patience)?;
+    // The rest of the address stays, such as the interface that a link-local one belongs to.
+    let mut door = to;
+    door.set_port(port.unwrap_or(to.port()));
     let shared = Test {
         options,
         asked,
         parameters: &parameters,
-        to: SocketAddr::new(to.ip(), port.unwrap_or(to.port())),
+        to: door,
         over: AtomicBool::new(false),
     };
     let congestion = congestion_control(std::os::fd::AsFd::as_fd(control.stream())).ok();
@@ -314,9 +318,14 @@ impl Test<'_> {
             });
             let _ = outcome.latency.add(&latency);
         }
-        // What the server says explains what failed.
+        // What the server says explains what failed, also where its connections ended a moment before its word came.
         heard?;
-        failure.map_or(Ok(()), Err)
+        let Some(failure) = failure else { return Ok(()) };
+        Err(match control.poll(FAREWELL) {
+            Ok(Some(state)) => control.unexpected(state, "transactions"),
+            Ok(None) | Err(Error::Closed { .. }) => failure,
+            Err(error) => error,
+        })
     }
 
     /// Transactions over one connection, or over one after another, until the run's time is over.

@@ -4,12 +4,21 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_serve::{Config, Content, Handle, Server};
 
 /// A test that waits this long for anything has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits for something that comes by itself.
+pub fn wait_for(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::yield_now();
+    }
+}
 
 /// Serves a directory on a free port of the loopback.
 pub(crate) fn serve_dir(root: &Path) -> Handle {

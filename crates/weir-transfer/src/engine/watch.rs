@@ -71,7 +71,7 @@ impl<'a> Watch<'a> {
         let facts = Facts {
             rate_cap: options.rate_cap.map(|rate| rate.0),
             lanes_fixed: options.lanes.or(options.files_at_once),
-            memory: weir_observe::memory::memory().ok().map(|memory| memory.available),
+            memory: weir_observe::memory::available(),
             receive_buffer: options.receive_buffer.map(|bytes| bytes as u64),
             tcp_rmem_max: weir_observe::sysctl::tcp_rmem().ok().map(|rmem| rmem.max),
             cpus: weir_observe::cpu::available_cpus(),

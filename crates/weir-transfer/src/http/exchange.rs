@@ -56,6 +56,9 @@ pub struct Http {
 enum Known {
     #[default]
     Unknown,
+    /// So near that HTTP/1.1 is better, whether or not it speaks HTTP/2.
+    Near,
+    /// It chose HTTP/1.1.
     No,
     Session(H2Session),
 }
@@ -256,22 +259,20 @@ impl<'a> Client<'a> {
             Version::Http2 => true,
         };
         let auto = self.http.version == Version::Auto;
-        let mut answer = Ok(None);
-        if wants_http2 {
-            answer = self.ask_http2(url, &origin, ask, auto);
-        }
-        if let Ok(None) = answer {
-            match self.ask_http1(url, &origin, ask) {
-                Err(error @ Error::OnlyHttp2 { .. }) => answer = Err(error),
-                other => return other,
+        let over2 = |(head, stream)| (head, Exchange::Http2(stream));
+        let first = if wants_http2 { self.ask_http2(url, &origin, ask, auto) } else { Ok(None) };
+        let answer = match first {
+            Ok(Some(answer)) => return Ok(over2(answer)),
+            Ok(None) => self.ask_http1(url, &origin, ask),
+            Err(error) => Err(error),
+        };
+        match answer {
+            // Whether or not HTTP/2 pays, there is nothing else here.
+            Err(only @ Error::OnlyHttp2 { .. }) if auto => {
+                self.ask_http2(url, &origin, ask, false)?.map(over2).ok_or(only)
             }
+            other => other,
         }
-        // Whether or not HTTP/2 pays, there is nothing else here.
-        if auto && matches!(answer, Err(Error::OnlyHttp2 { .. })) {
-            answer = self.ask_http2(url, &origin, ask, false);
-        }
-        let (head, stream) = answer?.ok_or(Error::OnlyHttp2 { host: origin.host })?;
-        Ok((head, Exchange::Http2(stream)))
     }
 
     fn ask_http1(
@@ -335,7 +336,7 @@ impl<'a> Client<'a> {
             {
                 *known = Known::Unknown;
             }
-            if matches!(*known, Known::No) && !may_choose {
+            if matches!(*known, Known::Near) && !may_choose {
                 *known = Known::Unknown;
             }
             if matches!(*known, Known::Unknown) {
@@ -344,7 +345,7 @@ impl<'a> Client<'a> {
                 let began = Instant::now();
                 let socket = self.dial_through(origin, self.http.proxies.for_url(url))?;
                 if may_choose && began.elapsed() < NEAR {
-                    *known = Known::No;
+                    *known = Known::Near;
                     self.kept = Some((origin.clone(), Box::new(self.secure(origin, socket)?)));
                     return Ok(None);
                 }

@@ -163,10 +163,10 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 
 /// A field that cannot become two, nor end the head. What is wrong is told without the text, which may be a credential.
 pub fn parse_field(text: &str) -> Result<(String, String), String> {
-    let wrong = || "invalid -H: expected a field such as \"Accept: text/html\"".to_owned();
+    let wrong = || "invalid header (-H): expected a field such as \"Accept: text/html\"".to_owned();
     let (name, value) = text.split_once(':').ok_or_else(wrong)?;
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    let value = value.trim();
+    let (name, value) = (name.trim(), value.trim());
     if name.is_empty() || !name.bytes().all(token) || value.contains(['\r', '\n', '\0']) {
         return Err(wrong());
     }

@@ -14,7 +14,7 @@ use weir_transfer::http::trust::Trust;
 use weir_transfer::job::{FileReport, Job, Options, Outcome, Output, RunReport};
 use weir_transfer::object;
 
-use crate::args::{Get, Jobs};
+use crate::args::{Get, Jobs, parse_field};
 use crate::calibration;
 use crate::cmd::get_jobs;
 use crate::interrupt::{self, INTERRUPTED};
@@ -62,7 +62,8 @@ fn title(jobs: &[Job]) -> String {
 }
 
 fn http(get: &Get) -> anyhow::Result<Http> {
-    let headers = get.headers.iter().map(|line| header(line)).collect::<Result<Vec<_>, _>>()?;
+    let headers =
+        get.headers.iter().map(|line| parse_field(line)).collect::<Result<Vec<_>, _>>().map_err(Usage)?;
     let authorities = get.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
     let trust = Trust { authorities, insecure: get.insecure };
     let proxies = Proxies::new(get.proxy.as_deref(), |name| std::env::var(name).ok())?;
@@ -72,16 +73,6 @@ fn http(get: &Get) -> anyhow::Result<Http> {
         _ => Version::Auto,
     };
     Ok(Http::new(trust, proxies, version, headers, get.user.as_deref()))
-}
-
-fn header(line: &str) -> Result<(String, String), Usage> {
-    let bad =
-        || Usage(format!("invalid header '{}': expected NAME: VALUE", line.split(':').next().unwrap_or("")));
-    let (name, value) = line.split_once(':').ok_or_else(bad)?;
-    let (name, value) = (name.trim(), value.trim());
-    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    let legal = !name.is_empty() && name.chars().all(is_token) && !value.contains(['\r', '\n', '\0']);
-    if legal { Ok((name.to_owned(), value.to_owned())) } else { Err(bad()) }
 }
 
 fn options(get: &Get) -> Options {

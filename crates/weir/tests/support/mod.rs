@@ -16,7 +16,7 @@ mod sshd;
 pub(crate) mod strange;
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) use dice::Dice;
 pub(crate) use expect::{brings, never_brings_another, refuses};
@@ -30,6 +30,15 @@ pub(crate) use sshd::{Special, Sshd};
 
 /// A test that waits this long for anything has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for something that comes by itself.
+pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::yield_now();
+    }
+}
 
 /// Bytes in a MiB.
 pub(crate) const MIB: usize = 1 << 20;

@@ -195,6 +195,14 @@ impl Running {
         caught & 1 << (signal.as_raw() - 1) != 0
     }
 
+    /// Its resident memory, bytes.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.expect("a process that has not ended").trim().trim_end_matches(" kB");
+        kib.parse::<u64>().expect("a number") << 10
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("a process to signal");

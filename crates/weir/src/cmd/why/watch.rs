@@ -34,6 +34,9 @@ const MANY: usize = 1000;
 /// Windows kept, by joining neighbours: half an hour at the finest grain costs some 10 MB with a lane.
 const MOST_WINDOWS: usize = 2048;
 
+/// Lanes that are over and kept for the report: a kilobyte or two each.
+const MOST_PAST: usize = 1024;
+
 /// Connections that ended unseen and whose peer is not (yet) known to be the subject's.
 const MOST_PENDING: usize = 4096;
 
@@ -93,7 +96,7 @@ impl Watch {
     pub(super) fn new(scout: Scout, notes: Notes, scope: Option<String>, from_start: bool) -> Watch {
         let now = Instant::now();
         let facts = Facts {
-            memory: memory::memory().ok().map(|memory| memory.available),
+            memory: memory::available(),
             tcp_rmem_max: sysctl::tcp_rmem().ok().map(|rmem| rmem.max),
             wmem_max: sysctl::wmem_max().ok(),
             tcp_wmem_max: sysctl::tcp_wmem_max().ok(),
@@ -372,7 +375,11 @@ impl Watch {
         for (key, socket) in self.scout.ended(&mut self.notes) {
             if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.key() == key) {
                 lane.end(&socket, now);
-            } else if !self.settled.contains(&key) && self.pending.len() < MOST_PENDING {
+            } else if !self.settled.contains(&key) {
+                // The oldest go: whose they were would be known by now.
+                if self.pending.len() >= MOST_PENDING {
+                    self.pending.drain(..MOST_PENDING / 2);
+                }
                 self.pending.push((at, key, socket));
             }
         }
@@ -422,9 +429,16 @@ impl Watch {
         self.evidence.push(window, MOST_WINDOWS);
         self.opened = now;
         self.looks = 0;
-        let (gone, alive) = std::mem::take(&mut self.lanes).into_iter().partition(Lane::is_gone);
+        let (gone, alive): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.lanes).into_iter().partition(Lane::is_gone);
         self.lanes = alive;
-        self.past.extend::<Vec<Lane>>(gone);
+        self.past.extend(gone);
+        // A service has many connections in a day; the report names those that moved most.
+        if self.past.len() > 2 * MOST_PAST {
+            self.past.sort_by_key(|lane| Reverse(lane.total.received + lane.total.acked));
+            self.past.truncate(MOST_PAST);
+            self.past.sort_by_key(|lane| lane.number);
+        }
     }
 
     /// Connections that were over between two looks and are the subject's, as one lane of the window that closes; those of

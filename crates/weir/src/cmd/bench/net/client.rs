@@ -29,7 +29,12 @@ const UDP_RATE: u64 = 1 << 20;
 
 /// Makes the test and reports. Returns the exit code.
 pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
-    let options = options(bench, host)?;
+    let options = match options(bench, host) {
+        Err(error) if matches!(error.downcast_ref(), Some(weir_net::Error::Interrupted)) => {
+            return Ok(INTERRUPTED);
+        }
+        other => other?,
+    };
     if let Some(kind) = bench.transactions.kind() {
         if bench.tui {
             tracing::warn!("no live view: requests and responses have none");

@@ -248,10 +248,11 @@ fn end(outcome: &Outcome) -> Value {
         }
         let name = |name: &str| format!("{name}{suffix}");
         if udp {
-            value[name("sum")] = sum(received.or(sent).as_ref(), true, sends);
+            value[name("sum")] = both(sent, received, sends);
         }
-        value[name("sum_sent")] = sum(sent.as_ref(), udp, sends);
-        value[name("sum_received")] = sum(received.as_ref(), udp, sends);
+        // Of UDP these say whose count it is, of TCP whether this end sent.
+        value[name("sum_sent")] = sum(sent.as_ref(), udp, udp || sends);
+        value[name("sum_received")] = sum(received.as_ref(), udp, !udp && sends);
     }
     let remote = outcome.remote_cpu.unwrap_or_default();
     value["cpu_utilization_percent"] = json!({
@@ -292,11 +293,18 @@ fn of_tcp(stream: &StreamOutcome) -> Value {
 
 fn of_udp(stream: &StreamOutcome) -> Value {
     let sends = stream.connection.sends;
-    let mut value = sum(stream.received.or(stream.sent).as_ref(), true, sends);
+    let mut value = both(stream.sent, stream.received, sends);
     value["socket"] = json!(stream.connection.id);
     let late = stream.received.and_then(|sum| sum.udp).unwrap_or_default().out_of_order;
     value["out_of_order"] = json!(late);
     json!({ "udp": value })
+}
+
+/// Of UDP in one: the bytes that the sender counts, and what the receiver found of them.
+fn both(sent: Option<Sum>, received: Option<Sum>, sends: bool) -> Value {
+    let udp = received.or(sent).and_then(|sum| sum.udp);
+    let found = sent.or(received).map(|sum| Sum { udp, ..sum });
+    sum(found.as_ref(), true, sends)
 }
 
 fn sum(found: Option<&Sum>, udp: bool, sends: bool) -> Value {
@@ -316,6 +324,20 @@ fn sum(found: Option<&Sum>, udp: bool, sends: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn datagrams_are_the_senders_bytes_and_the_receivers_losses() {
+        let udp = |packets, lost| Some(UdpFigures { packets, lost, out_of_order: 0, jitter: 0.001 });
+        let sent = Sum { bytes: 1000, seconds: 1.0, retransmits: None, udp: udp(10, 0) };
+        let received = Sum { bytes: 800, seconds: 1.1, udp: udp(10, 2), ..sent };
+        let value = both(Some(sent), Some(received), true);
+        let told = ["bytes", "packets", "lost_packets"].map(|name| value[name].as_u64());
+        assert_eq!(told, [Some(1000), Some(10), Some(2)]);
+        assert_eq!((&value["lost_percent"], &value["sender"]), (&json!(20.0), &json!(true)));
+        // Where the other end told nothing.
+        assert_eq!(both(Some(sent), None, true)["bytes"], 1000);
+        assert_eq!(both(None, Some(received), false)["bytes"], 800);
+    }
 
     #[test]
     fn dates_are_as_the_calendar_has_them() {

@@ -1,15 +1,19 @@
 //! Keys and passwords: from files, the environment and the terminal, never from the command line.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal, Stdin, Write};
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use weir_net::auth::{Guard, Login, Padding};
 use weir_units::Bytes;
 
 use crate::args::NetLogin;
+use crate::interrupt;
 
 /// iperf3's variable.
 const PASSWORD: &str = "IPERF3_PASSWORD";
@@ -55,12 +59,30 @@ fn ask(user: &str) -> anyhow::Result<String> {
     write!(std::io::stderr(), "password of {user}: ")?;
     let line = {
         let _hidden = Hidden::new()?;
-        let mut line = String::new();
-        std::io::Read::take(stdin.lock(), MOST).read_line(&mut line)?;
-        line
+        typed(&stdin)
     };
     writeln!(std::io::stderr())?;
-    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+    Ok(line?.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// One line; a signal ends it in order, so that the terminal shows again what is typed.
+fn typed(stdin: &Stdin) -> anyhow::Result<String> {
+    let stop = interrupt::stop()?;
+    let glance = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    loop {
+        if stop.load(Relaxed) {
+            return Err(weir_net::Error::Interrupted.into());
+        }
+        match poll(&mut [PollFd::new(stdin, PollFlags::IN)], Some(&glance)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => break,
+            Err(cause) => return Err(cause.into()),
+        }
+    }
+    // A terminal gives whole lines.
+    let mut line = String::new();
+    std::io::Read::take(stdin.lock(), MOST).read_line(&mut line)?;
+    Ok(line)
 }
 
 /// While it lives the terminal shows nothing of what is typed.
