@@ -323,6 +323,37 @@ fn an_open_loop_counts_from_the_planned_time() {
     assert!(latency["max"].as_f64().unwrap() > 5.0 * service["p50"].as_f64().unwrap(), "{record}");
 }
 
+#[test]
+fn what_was_never_to_be_asked_is_not_owed() {
+    // All that were to be asked were, if late: the plan of 1000 a second went on without them.
+    let server = Server::start(|_, wire| {
+        std::thread::sleep(Duration::from_millis(20));
+        hello(wire)
+    });
+    let record = record(&server, &["-n", "10", "--rate", "1000"]);
+    assert_eq!((&record["http"]["requests"], &record["http"]["unsent"]), (&10.into(), &0.into()), "{record}");
+}
+
+#[test]
+fn a_server_that_closes_at_once_is_not_flooded() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let taken = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    std::thread::spawn({
+        let taken = std::sync::Arc::clone(&taken);
+        move || {
+            for _ in listener.incoming() {
+                taken.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    });
+    // One request in a hundred seconds: nothing is asked, and the connection is closed again and again.
+    bench(&Sandbox::new(), &["-c", "1", "-d", "1s", "--rate", "0.01", &url]).run();
+    // One that asks whether somebody is there, then pauses that double: 0, 2, 4, ... 256 ms.
+    let taken = taken.load(std::sync::atomic::Ordering::Relaxed);
+    assert!((3..30).contains(&taken), "{taken} connections");
+}
+
 /// A server in a process of its own, so that the threads of other tests are not taken for its.
 struct Aside {
     child: std::process::Child,

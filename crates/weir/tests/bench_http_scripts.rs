@@ -238,6 +238,15 @@ fn errors_name_file_and_line() {
 }
 
 #[test]
+fn what_a_script_takes_is_no_latency() {
+    let slow = "function request()\n  local t = os.clock()\n  while os.clock() - t < 0.05 do end\n  return wrk.format()\nend\n";
+    let run = run_lines(slow, &["--json"]);
+    let record = run.succeeds().json();
+    assert!(record["http"]["latency"]["min"].as_f64().unwrap() < 0.04, "{record}");
+    assert!(record["seconds"].as_f64().unwrap() > 0.2, "{record}");
+}
+
+#[test]
 fn an_endless_loop_is_left_behind() {
     let endless =
         "local n = 0\nfunction request()\n  n = n + 1\n  while n > 3 do end\n  return wrk.format()\nend\n";

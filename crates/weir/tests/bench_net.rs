@@ -6,9 +6,10 @@
 mod support;
 
 use rustix::process::Signal;
+use rustix::termios::{LocalModes, tcgetattr};
 use serde_json::{Value, json};
 use support::net::{NetServer, has_iperf3, iperf3_client, weir_client};
-use support::{Sandbox, WEIR, skip};
+use support::{Sandbox, WEIR, skip, wait_for};
 
 /// What is tested with what: transport, streams, way, and further options.
 fn list() -> Vec<Vec<&'static str>> {
@@ -472,6 +473,25 @@ fn who_has_no_password_is_not_let_in() {
     let port = server.port.to_string();
     let theirs = sandbox.weir("iperf3", ["-c", "127.0.0.1", "-p", &port]).args(&who);
     theirs.env("IPERF3_PASSWORD", "secret").run().succeeds();
+}
+
+#[test]
+fn an_interrupt_at_the_password_leaves_the_terminal_as_it_was() {
+    let sandbox = Sandbox::new();
+    let key = sandbox.write("public.pem", "not looked at before the password is there");
+    let (_near, terminal) = support::terminal();
+    let shows =
+        |terminal: &std::os::fd::OwnedFd| tcgetattr(terminal).unwrap().local_modes.contains(LocalModes::ECHO);
+    assert!(shows(&terminal));
+    let who = ["--username", "ann", "--rsa-public-key-path", key.to_str().unwrap()];
+    let mut weir = sandbox.weir(WEIR, ["bench", "net", "-c", "127.0.0.1", "-p", "9"]).args(&who);
+    weir.command.stdin(terminal.try_clone().unwrap()).env_remove("IPERF3_PASSWORD");
+    let running = weir.spawn();
+    wait_for("the question", || !shows(&terminal));
+    wait_for("a handler", || running.catches(Signal::INT));
+    running.signal(Signal::INT);
+    running.wait().exits(130);
+    assert!(shows(&terminal));
 }
 
 /// PEM has lines of 64 letters.

@@ -8,8 +8,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use support::{MIB, Run, Sandbox, Special, Sshd, pattern, skip};
 
 /// `weir cp a far:.../b` with these flags.
@@ -82,11 +80,7 @@ fn ssh_may_ask_on_the_terminal() {
     sandbox.write("a", pattern(MIB, 1));
     let to = format!("far:{}", sandbox.path("b").display());
     let config = sshd.path("ssh_config").display().to_string();
-    let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&near).unwrap();
-    unlockpt(&near).unwrap();
-    let name = ptsname(&near, Vec::new()).unwrap();
-    let terminal = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let (near, terminal) = support::terminal();
     // setsid makes its stdin the controlling terminal, on which ssh asks.
     let args = ["-c", "-w", support::WEIR, "cp", "-F", &config, "-o", "BatchMode=no", "-i", &key, "a", &to];
     let mut command = sandbox.weir("setsid", args).command;

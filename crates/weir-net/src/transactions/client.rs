@@ -129,13 +129,7 @@ pub fn run(
     // The rest of the address stays, such as the interface that a link-local one belongs to.
     let mut door = to;
     door.set_port(port.unwrap_or(to.port()));
-    let shared = Test {
-        options,
-        asked,
-        parameters: &parameters,
-        to: door,
-        over: AtomicBool::new(false),
-    };
+    let shared = Test { options, asked, parameters: &parameters, to: door, over: AtomicBool::new(false) };
     let congestion = congestion_control(std::os::fd::AsFd::as_fd(control.stream())).ok();
     let mut outcome = Outcome {
         peer: to,

@@ -14,6 +14,7 @@ mod scenario;
 mod server;
 mod sshd;
 pub(crate) mod strange;
+mod terminal;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir};
 pub(crate) use scenario::QUICK;
 pub(crate) use server::{Fields, Request, Seen, Server, Wire};
 pub(crate) use sshd::{Special, Sshd};
+pub(crate) use terminal::terminal;
 
 /// A test that waits this long for anything has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
