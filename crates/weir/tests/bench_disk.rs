@@ -93,7 +93,13 @@ fn a_slow_disk_has_the_knee_and_the_rates_it_was_given() {
     let taken = number(&found["buffered"]["knee_seconds"]) * RATE / 3.0;
     let expected = 0.75 * limit as f64 + taken;
     let knee = number(&found["buffered"]["knee_bytes"]);
-    assert!((knee / expected - 1.0).abs() < 0.10, "knee after {knee} bytes, expected {expected}: {found:#}");
+    // Between there and the limit they are slowed the more the nearer they come to it; how soon that shows depends on what the
+    // kernel has learned of the device's rate. Three runs on one device: 0.74, 0.99 and 1.0 of the limit.
+    let most = limit as f64 + taken;
+    assert!(
+        (0.9 * expected..1.1 * most).contains(&knee),
+        "knee after {knee} bytes, {expected} to {most}: {found:#}"
+    );
     assert!((number(&found["buffered"]["expected_knee_bytes"]) / expected - 1.0).abs() < 0.10, "{found:#}");
     for name in ["synced", "direct_write"] {
         let rate = number(&found[name]);
