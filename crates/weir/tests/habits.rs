@@ -42,6 +42,8 @@ fn flags_of_other_programs_are_answered() {
             "weir get has no -x: curl's -x URL is --proxy URL, aria2c's -x N is -c N",
         ),
         (&["get", "--retry=3", "http://h/x"], "it is --retries N"),
+        (&["cp", "a"], "weir cp SRC... DST"),
+        (&["why", "curl", "http://h/x"], "weir why -- curl ... starts a command"),
         (&["cp", "-av", "-e", "ssh -p 2222", "a", "h:b"], "-P PORT"),
         (
             &["--no-config", "bench", "net", "-s", "-D"],

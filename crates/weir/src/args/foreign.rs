@@ -175,8 +175,19 @@ const TABLE: &[Row] = &[
 pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
     let flag = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => flag,
+        (ErrorKind::TooFewValues, _) if command == "cp" => {
+            return Some(
+                "what is to be copied, and where to? weir cp SRC... DST, each a path or HOST:PATH".to_owned(),
+            );
+        }
         _ => return None,
     };
+    if command == "why" && !flag.starts_with('-') {
+        return Some(format!(
+            "weir why looks at a process (--pid PID), a port (--port PORT) or a peer (--peer HOST); weir why -- {flag} ... \
+             starts a command"
+        ));
+    }
     let (_, _, way) = TABLE.iter().find(|(of, flags, _)| *of == command && flags.contains(&flag.as_str()))?;
     let shown = if flag == "--" { "-" } else { flag };
     Some(format!("weir {command} has no {shown}: {way}"))
