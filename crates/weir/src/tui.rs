@@ -4,6 +4,8 @@
 //! The view has a thread of its own, so that a terminal which is slow, or stopped, holds no byte. It is drawn on /dev/tty, and
 //! keys are read from there: stdin, which may be data, is left alone.
 
+mod keys;
+
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,15 +30,16 @@ use weir_report::tui::{Look, draw};
 
 use crate::interrupt::{INTERRUPTED, Says, Wishes};
 use crate::voice;
+use keys::Keys;
 
 /// Ten pictures a second at most: eyes do not follow faster, and all of them together cost a hundredth of one processor.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// The alternate screen, without a cursor, empty.
-const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
+/// The alternate screen, pastes between marks, without a cursor, empty.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?2004h\x1b[?25l\x1b[2J";
 
-/// Plain text, the cursor, and the screen as it was before.
-const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+/// Plain text, the cursor, pastes as they are, and the screen as it was before.
+const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?2004l\x1b[?1049l";
 
 /// Lines of the log that are kept to be printed after the view.
 const LINES: usize = 1000;
@@ -266,15 +269,16 @@ fn is_foreground(terminal: &File) -> bool {
 fn show(shared: &Shared, terminal: &File, mut state: State) {
     let start = Instant::now();
     let look = look();
+    let mut pressed = Keys::default();
     let mut paper = None;
     let mut due = start;
     // After a panic anywhere the terminal is no longer ours.
     while !shared.over.load(Relaxed) && lock(&HELD).is_some() {
-        let keys = match wait(shared, terminal, due.saturating_duration_since(Instant::now())) {
-            Ok(keys) => keys,
+        let sent = match wait(shared, terminal, due.saturating_duration_since(Instant::now())) {
+            Ok(sent) => sent,
             Err(_) => return restore(),
         };
-        for key in keys {
+        for key in pressed.of(&sent) {
             match key {
                 b'q' | b'Q' => interrupt(),
                 CTRL_L => paper = None,
@@ -302,7 +306,8 @@ fn show(shared: &Shared, terminal: &File, mut state: State) {
     }
 }
 
-/// Sleeps until a key is pressed, the bell rings, or it is time. An error means that the terminal is gone.
+/// Sleeps until the terminal sends something, which is returned, the bell rings, or it is time. An error means that the
+/// terminal is gone.
 fn wait(shared: &Shared, terminal: &File, patience: Duration) -> io::Result<Vec<u8>> {
     let mut ready =
         [PollFd::new(terminal, PollFlags::IN), PollFd::from_borrowed_fd(shared.bell.as_fd(), PollFlags::IN)];
@@ -323,13 +328,13 @@ fn wait(shared: &Shared, terminal: &File, patience: Duration) -> io::Result<Vec<
         std::thread::sleep(BETWEEN);
         return Ok(Vec::new());
     }
-    let mut keys = [0; 64];
-    let count = rustix::io::read(terminal, &mut keys)?;
+    let mut sent = vec![0; 64];
+    let count = rustix::io::read(terminal, &mut sent)?;
     if count == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    // What comes in one go and is no single key is pasted, or an arrow's name: its letters mean nothing here.
-    Ok(if count == 1 { vec![keys[0]] } else { Vec::new() })
+    sent.truncate(count);
+    Ok(sent)
 }
 
 /// As the terminal does it for Ctrl-C: all of the job in the foreground hears it.

@@ -173,9 +173,12 @@ fn a_get_is_drawn_resized_and_ended_by_a_key() {
         "{rows:#?}"
     );
     assert!(rows[3..8].iter().any(|row| row.starts_with("▶ Source")), "{rows:#?}");
-    screen.press("x");
-    screen.press("Up");
-    screen.press("q");
+    screen.tmux(&["set-buffer", "a q that is pasted"]);
+    screen.tmux(&["paste-buffer", "-p"]);
+    let before = screen.rows();
+    screen.until("picture after the paste", |_| screen.rows() != before);
+    // All of it in one go: a busy machine reads it so.
+    screen.tmux(&["send-keys", "x", "Up", "q"]);
     screen.is_over(130);
     let text = screen.whole();
     assert!(text.contains("are kept, the same command goes on from there"), "{text}");
