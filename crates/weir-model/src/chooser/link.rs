@@ -14,16 +14,22 @@ const LONG: Duration = Duration::from_millis(400);
 const NOISE: f64 = 0.2;
 
 /// How the estimate grows from window to window while lanes wait for blocks: carefully at first, since a queue may run empty
-/// for once; 20-fold within eight windows.
+/// for once; 20-fold within ten windows, two of which are for a look.
 const GROWTH: [f64; 5] = [1.1, 1.15, 1.3, 1.6, 2.0];
 
 /// The wire follows if it carries this much more than before. A full link does not, however light the codecs get; a
 /// compressor that is the limit, or a slow source, puts more on the wire as soon as they do.
 const FOLLOWS: f64 = 1.05;
 
-/// The estimate stops here, as a multiple of what the wire carries, when codecs got lighter and the wire did not follow. That
-/// much the processors may be slower than the law believes.
-const AHEAD_OF_WIRE: f64 = 1.5;
+/// The estimate stops here, as a multiple of what the wire carries, when codecs got lighter and the wire did not follow: the
+/// first time, and from the first refusal on. That much the processors may be slower than the law believes.
+const AHEAD_OF_WIRE: [f64; 2] = [1.25, 1.5];
+
+/// A step that makes codecs this much lighter is looked at before the next, where the link was known: it may be full already.
+const LIGHTER: f64 = 1.02;
+
+/// Windows until such a step shows on the wire: what waited then goes first, a quarter of a second.
+const SHOWS: u32 = 2;
 
 /// Windows there before it counts as refused: blocks on their way were compressed for the link as it was.
 const PATIENCE: u32 = 2;
@@ -71,6 +77,9 @@ struct Hunger {
     ratio: f64,
     /// Windows at the most that is asked for without following.
     waited: u32,
+    /// What was offered before it began, 0 before that; and the windows for which its first step was looked at.
+    before: f64,
+    looked: u32,
     /// Windows of rest left, and how many the next rest has.
     rest: u32,
     next_rest: u32,
@@ -134,7 +143,9 @@ impl LinkView {
         let known = self.rate.unwrap_or(rate).max(rate);
         // Lanes wait because the law prefers so: no news of the link.
         let held = !offered.full && self.exact_at.is_some_and(|at| seen.now < at + self.hold.max(HOLD));
-        self.rate = Some(if held { known } else { self.hunger.ask(rate, known, offered.ratio).min(FASTEST) });
+        let shown = self.exact_at.is_none() || self.hunger.has_shown(offered.ratio);
+        let waits = held || !shown;
+        self.rate = Some(if waits { known } else { self.hunger.ask(rate, known, offered.ratio).min(FASTEST) });
     }
 
     fn exact(&mut self, rate: f64) {
@@ -157,6 +168,18 @@ impl LinkView {
 }
 
 impl Hunger {
+    /// Whether the first step that made codecs lighter, if there was one, has had the time to show on the wire.
+    fn has_shown(&mut self, ratio: f64) -> bool {
+        if self.before == 0.0 {
+            self.before = ratio;
+        }
+        if ratio < LIGHTER * self.before || self.looked >= SHOWS {
+            return true;
+        }
+        self.looked += 1;
+        false
+    }
+
     /// The estimate after a window without backlog in which the wire carried `rate`; it was `known` before.
     fn ask(&mut self, rate: f64, known: f64, ratio: f64) -> f64 {
         if self.rest > 0 {
@@ -166,7 +189,7 @@ impl Hunger {
         if rate > FOLLOWS * self.base {
             (self.base, self.ratio, self.waited) = (rate, ratio, 0);
         }
-        let most = AHEAD_OF_WIRE * self.base;
+        let most = AHEAD_OF_WIRE[usize::from(self.next_rest > 0)] * self.base;
         if known < most || ratio < FOLLOWS * self.ratio {
             let growth = GROWTH[self.step.min(GROWTH.len() - 1)];
             self.step += 1;
@@ -208,7 +231,7 @@ mod tests {
         let mut view = LinkView::default();
         feed(&mut view, 0, &[(6e6, true)]);
         // The wire carries what is asked for.
-        for window in 1..=8 {
+        for window in 1..=10 {
             let rate = view.rate().unwrap();
             feed(&mut view, 100 * window, &[(rate, false)]);
         }
