@@ -145,7 +145,8 @@ impl LinkView {
         let held = !offered.full && self.exact_at.is_some_and(|at| seen.now < at + self.hold.max(HOLD));
         let shown = self.exact_at.is_none() || self.hunger.has_shown(offered.ratio);
         let waits = held || !shown;
-        self.rate = Some(if waits { known } else { self.hunger.ask(rate, known, offered.ratio).min(FASTEST) });
+        self.rate =
+            Some(if waits { known } else { self.hunger.ask(rate, known, offered.ratio).min(FASTEST) });
     }
 
     fn exact(&mut self, rate: f64) {
