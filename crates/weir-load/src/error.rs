@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use weir_units::{plain, unreached, unresolved};
+
 /// What ends a run before it has a result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -23,7 +25,7 @@ pub enum Error {
         number: usize,
     },
     /// The resolver knows no such host.
-    #[error("cannot resolve {host}")]
+    #[error("cannot resolve {host}: {}{}", plain(cause), unresolved(cause))]
     Resolve {
         /// The host and port.
         host: String,
@@ -32,7 +34,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// Nobody accepts a connection there.
-    #[error("cannot connect to {target}")]
+    #[error("cannot connect to {target}: {}{}", plain(cause), unreached(cause))]
     Connect {
         /// Where to.
         target: String,

@@ -87,7 +87,7 @@ impl Gathering {
     /// Takes the rate of a trial's tick; at the trial's end, the decision.
     fn compare(&mut self, tick: usize, rate: f64) {
         let Some(with) = self.trial.get(tick) else { return };
-        if tick % 2 == 0 {
+        if tick.is_multiple_of(2) {
             return self.first = rate;
         }
         let (with, without) = if *with { (rate, self.first) } else { (self.first, rate) };

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use weir_units::plain;
+use weir_units::{plain, unresolved};
 
 use crate::code;
 use crate::frame::Malformed;
@@ -15,7 +15,7 @@ use crate::results::Unusable;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name has no address.
-    #[error("cannot resolve {host}")]
+    #[error("cannot resolve {host}: {}{}", plain(source), unresolved(source))]
     Resolve {
         /// As given.
         host: String,

@@ -124,7 +124,7 @@ pub fn resolve(host: &str, stop: &AtomicBool) -> Result<Resolved, ResolveError> 
                 addresses.dedup();
                 return Ok(Resolved { addresses, span: Some(start.elapsed()) });
             }
-            Ok(Err(error)) => return Err(failed(resolver_words(&error))),
+            Ok(Err(error)) => return Err(failed(weir_units::plain(&error))),
             Err(RecvTimeoutError::Disconnected) => return Err(failed("the resolver broke".to_owned())),
             Err(RecvTimeoutError::Timeout) if stop.load(Relaxed) => return Err(ResolveError::Interrupted),
             Err(RecvTimeoutError::Timeout) if start.elapsed() > PATIENCE => {
@@ -133,13 +133,6 @@ pub fn resolve(host: &str, stop: &AtomicBool) -> Result<Resolved, ResolveError> 
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
-}
-
-/// `failed to lookup address information: Name or service not known` says half of it twice.
-fn resolver_words(error: &std::io::Error) -> String {
-    let text = weir_units::plain(error);
-    let bare = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
-    weir_units::plain(&std::io::Error::other(bare.to_owned()))
 }
 
 /// With its port.

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use url::Url;
 use weir_units::Bytes;
-use weir_units::plain;
+use weir_units::{plain, unreached, unresolved};
 
 /// A failed step. Whoever talked to the remote decides here whether trying again can help.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name has no address.
-    #[error("cannot resolve {host}: {source}")]
+    #[error("cannot resolve {host}: {}{}", plain(.source), unresolved(.source))]
     Resolve {
         /// The name.
         host: String,
@@ -20,7 +20,7 @@ pub enum Error {
         source: io::Error,
     },
     /// No address took the connection.
-    #[error("cannot connect to {to}: {}", plain(.source))]
+    #[error("cannot connect to {to}: {}{}", plain(.source), unreached(.source))]
     Connect {
         /// `host:port`.
         to: String,

@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use bounded::{read_file, read_text, read_up_to};
-pub use cause::plain;
+pub use cause::{plain, unreached, unresolved};
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -28,7 +28,9 @@ fn malformed_urls() {
 #[test]
 fn an_unknown_host() {
     let sandbox = Sandbox::new();
-    get(&sandbox, "http://no-such-host.invalid/x").run().fails(1, &["cannot resolve no-such-host.invalid: "]);
+    get(&sandbox, "http://no-such-host.invalid/x")
+        .run()
+        .fails(1, &["cannot resolve no-such-host.invalid: ", "; check the"]);
     assert_eq!(sandbox.names(), [""; 0]);
 }
 
@@ -36,7 +38,9 @@ fn an_unknown_host() {
 fn a_refused_connection() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let sandbox = Sandbox::new();
-    let cause = format!("cannot connect to 127.0.0.1:{port}: connection refused");
+    let cause = format!(
+        "cannot connect to 127.0.0.1:{port}: connection refused; nothing listens there: check the host"
+    );
     get(&sandbox, &format!("http://127.0.0.1:{port}/x")).run().fails(1, &[&cause]);
     assert_eq!(sandbox.names(), [""; 0]);
 }

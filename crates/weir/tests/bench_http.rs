@@ -229,10 +229,12 @@ fn an_answer_before_the_whole_question_counts() {
 fn nobody_there_is_said() {
     let sandbox = Sandbox::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    bench(&sandbox, &[&format!("http://{free}/")]).run().fails(1, &["cannot connect to", "refused"]);
+    bench(&sandbox, &[&format!("http://{free}/")])
+        .run()
+        .fails(1, &["cannot connect to", "connection refused; nothing listens there: check the host"]);
     bench(&sandbox, &["http://no.such.host.invalid/"])
         .run()
-        .fails(1, &["cannot resolve no.such.host.invalid:80"]);
+        .fails(1, &["cannot resolve no.such.host.invalid:80: ", "; check the"]);
     for (args, why) in [
         (&["ftp://h/"][..], "expected http://"),
         (&["http://h/", "-c", "0"], "1M"),

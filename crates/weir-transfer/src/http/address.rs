@@ -31,20 +31,11 @@ pub fn connect(host: &str, port: u16, dial: &Dial<'_>) -> Result<TcpStream, Erro
 fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let failed = |source| Error::Resolve { host: host.to_owned(), source };
-    let found: Vec<_> = (bare, port).to_socket_addrs().map_err(|source| failed(plain(source)))?.collect();
+    let found: Vec<_> = (bare, port).to_socket_addrs().map_err(failed)?.collect();
     if found.is_empty() {
         return Err(failed(io::Error::new(io::ErrorKind::NotFound, "no address")));
     }
     Ok(interleave(found))
-}
-
-/// `failed to lookup address information: Name or service not known` says half of it twice.
-fn plain(error: io::Error) -> io::Error {
-    let text = error.to_string();
-    match text.strip_prefix("failed to lookup address information: ") {
-        Some(rest) => io::Error::new(error.kind(), weir_units::plain(&io::Error::other(rest.to_owned()))),
-        None => error,
-    }
 }
 
 /// The families by turns, the resolver's first choice first.
