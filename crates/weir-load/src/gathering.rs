@@ -12,21 +12,24 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The ticks of the first trial: whether answers gather in each. Thue and Morse's sequence, in which neither a drift nor
-/// its change favours a side.
-const FIRST: [bool; 8] = [false, true, true, false, true, false, false, true];
+/// Ticks in pairs, and what comes of them.
+#[derive(Debug)]
+struct Trial {
+    /// Whether answers gather in each.
+    with: &'static [bool],
+    /// Ticks after it for which its word holds.
+    hold: usize,
+}
 
-/// The ticks of each later one.
-const AGAIN: [bool; 4] = [false, true, true, false];
+/// The first. Thue and Morse's sequence, in which neither a drift nor its change favours a side; four pairs may err, so its word
+/// holds for a shorter time.
+const FIRST: Trial = Trial { with: &[false, true, true, false, true, false, false, true], hold: 20 };
 
-/// Ticks that a first trial's word holds: four pairs may err.
-const HOLD_FIRST: usize = 20;
-
-/// Ticks until each next one.
-const HOLD: usize = 50;
+/// Each later one.
+const AGAIN: Trial = Trial { with: &[false, true, true, false], hold: 50 };
 
 /// Pairs that are remembered: three trials.
-const PAIRS: usize = FIRST.len() / 2 + AGAIN.len();
+const PAIRS: usize = FIRST.with.len() / 2 + AGAIN.with.len();
 
 /// What it has to bring: more than nothing, by the scatter of a median of pairs.
 const GAIN: f64 = 1.01;
@@ -43,7 +46,7 @@ const LONGEST: Duration = Duration::from_micros(250);
 /// The trial's state.
 #[derive(Debug)]
 pub(crate) struct Gathering {
-    trial: &'static [bool],
+    trial: &'static Trial,
     /// Ticks since the trial began; none before its first.
     ticks: Option<usize>,
     /// The rate of a pair's first tick.
@@ -75,8 +78,7 @@ impl Gathering {
             self.compare(tick, answers as f64 / elapsed.as_secs_f64());
             tick + 1
         }));
-        let hold = if self.trial.len() == FIRST.len() { HOLD_FIRST } else { HOLD };
-        if self.ticks == Some(self.trial.len() + hold) {
+        if self.ticks == Some(self.trial.with.len() + self.trial.hold) {
             (self.trial, self.ticks) = (&AGAIN, Some(0));
         }
         let between = elapsed.as_secs_f64() / answers.max(1) as f64;
@@ -86,7 +88,7 @@ impl Gathering {
 
     /// Takes the rate of a trial's tick; at the trial's end, the decision.
     fn compare(&mut self, tick: usize, rate: f64) {
-        let Some(with) = self.trial.get(tick) else { return };
+        let Some(with) = self.trial.with.get(tick) else { return };
         if tick.is_multiple_of(2) {
             return self.first = rate;
         }
@@ -95,7 +97,7 @@ impl Gathering {
             self.gains.pop_front();
         }
         self.gains.push_back(if without > 0.0 { with / without } else { 1.0 });
-        if tick + 1 == self.trial.len() {
+        if tick + 1 == self.trial.with.len() {
             self.kept = self.median() >= GAIN;
         }
     }
@@ -109,7 +111,7 @@ impl Gathering {
 
     /// How long to let answers gather now, if at all.
     pub(crate) fn moment(&self) -> Option<Duration> {
-        let tried = self.ticks.map_or(Some(&false), |tick| self.trial.get(tick));
+        let tried = self.ticks.map_or(Some(&false), |tick| self.trial.with.get(tick));
         self.moment.filter(|_| *tried.unwrap_or(&self.kept))
     }
 }
@@ -133,15 +135,17 @@ mod tests {
     }
 
     /// A tick that connects, the first trial and what it brings, the second and what that brings.
-    const TICKS: usize = 1 + FIRST.len() + HOLD_FIRST + AGAIN.len() + HOLD;
+    const TICKS: usize = 1 + FIRST.with.len() + FIRST.hold + AGAIN.with.len() + AGAIN.hold;
+
+    /// Those in which it is tried.
+    const TRIED: usize = FIRST.with.len() / 2 + AGAIN.with.len() / 2;
 
     #[test]
     fn it_is_kept_only_where_it_brings_more() {
-        let tried = FIRST.len() / 2 + AGAIN.len() / 2;
         let of = |with, without| played(std::iter::repeat_n((with, without), TICKS), 50);
-        assert_eq!(of(6000, 5500), tried + HOLD_FIRST + HOLD);
-        assert_eq!(of(5500, 5500), tried);
-        assert_eq!(of(4000, 5500), tried);
+        assert_eq!(of(6000, 5500), TRIED + FIRST.hold + AGAIN.hold);
+        assert_eq!(of(5500, 5500), TRIED);
+        assert_eq!(of(4000, 5500), TRIED);
     }
 
     #[test]
@@ -153,9 +157,8 @@ mod tests {
                 (base * gain / 100, base)
             })
         };
-        let tried = FIRST.len() / 2 + AGAIN.len() / 2;
-        assert_eq!(played(drifting(108), 50), tried + HOLD_FIRST + HOLD);
-        assert_eq!(played(drifting(95), 50), tried);
+        assert_eq!(played(drifting(108), 50), TRIED + FIRST.hold + AGAIN.hold);
+        assert_eq!(played(drifting(95), 50), TRIED);
     }
 
     #[test]

@@ -94,12 +94,15 @@ fn verdicts_are_right() {
     let sums = page.sums();
     assert_eq!(failed, 0, "runs failed");
     assert!(sums.all() > 0, "nothing was judged");
-    let void = page.void.len() - page.late;
-    assert!(void as f64 <= VOID * page.runs as f64, "{void} of {} runs are void", page.runs);
     if page.late > 0 {
         println!("in {} of {} runs this machine did not keep the emulator's times", page.late, page.runs);
     }
-    if page.late * 2 > page.runs {
+    let mostly_late = page.late * 2 > page.runs;
+    // Of the few that are left where most are late, a tenth may be no run at all.
+    let runs = if mostly_late { page.runs } else { page.runs - page.late };
+    let void = page.void.len() - page.late;
+    assert!(void as f64 <= VOID * runs as f64, "{void} of {runs} runs are void");
+    if mostly_late {
         // Whoever took the processors from the emulator took them from the rest as well: few runs are left, and none is clean.
         println!("not held against the bounds: this machine was somebody else's");
         return;
