@@ -27,6 +27,11 @@ const IDLE: u32 = 5;
 /// Blocks after which a codec's estimate is its own, and what is off says something of the data.
 const SETTLED: u32 = 6;
 
+/// A block counts as this many times as slow as usual at the most: one at which the machine stood still, for thirty times as long
+/// as it takes, would else double the estimate, and the codec would not be used for seconds. A processor that did become slower
+/// is believed within 17 blocks per doubling.
+const SLOWEST: f64 = 2.0;
+
 /// A block this far off the estimate (a factor of 1.35) is the data changing, once the next one agrees.
 const CHANGE: f64 = 0.3;
 
@@ -128,6 +133,7 @@ impl Estimates {
         let log_ratio = (block.packed.max(1) as f64 / block.raw as f64).ln().min(0.0);
         let known = &self.all[index];
         let (settled, was) = (known.blocks >= SETTLED, known.clone());
+        let cost = if settled { cost.min(SLOWEST * was.cost) } else { cost };
         let off = log_ratio - was.log_ratio;
         let agrees =
             settled && off.abs() > CHANGE && was.off.abs() > CHANGE && off.signum() == was.off.signum();
@@ -206,5 +212,29 @@ impl Estimates {
     /// A block was given to this one; another need not be before its result is there.
     pub(super) fn asked(&mut self, index: usize, now: Duration) {
         self.all[index].at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CANDIDATES;
+    use super::*;
+
+    #[test]
+    fn a_block_at_which_the_machine_stood_still_moves_the_estimate_little() {
+        let mut estimates = Estimates::new(CANDIDATES.to_vec(), &Priors::default());
+        let index = estimates.index_of_prior(Prior::START);
+        let Candidate { codec, level } = Prior::START;
+        let mut block = |milliseconds: u64| {
+            let cpu = Duration::from_millis(milliseconds);
+            let (raw, packed) = (1 << 20, 400_000);
+            estimates.learn(&Packed { codec, level, raw, packed, cpu, now: Duration::ZERO });
+            estimates.points(0.0)[index].cost * f64::from(1 << 20)
+        };
+        (0..40).for_each(|_| assert!((block(4) - 0.004).abs() < 1e-9));
+        assert!(block(120) < 0.0042);
+        // Slower for good.
+        let slower = (0..60).map(|_| block(16)).last().unwrap();
+        assert!(slower > 0.014, "{slower}");
     }
 }

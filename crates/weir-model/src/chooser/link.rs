@@ -25,6 +25,11 @@ const FOLLOWS: f64 = 1.05;
 /// first time, and from the first refusal on. That much the processors may be slower than the law believes.
 const AHEAD_OF_WIRE: [f64; 2] = [1.25, 1.5];
 
+/// And as a multiple of what the link was last found to carry, while the wire does not carry more than that. Where the processors
+/// are the limit codecs do not get lighter however much is asked for; were it asked for without bound, the first stumble of the
+/// machine would have all blocks go as they are.
+const AHEAD_OF_LINK: f64 = 1.5;
+
 /// A step that makes codecs this much lighter is looked at before the next, where the link was known: it may be full already.
 const LIGHTER: f64 = 1.02;
 
@@ -96,8 +101,9 @@ pub(super) struct LinkView {
     emptied: bool,
     /// Asking for more, while lanes wait for blocks.
     hunger: Hunger,
-    /// The last exact reading, and how long the next is believed.
+    /// The last exact reading, the estimate with it, and how long the next is believed.
     exact_at: Option<Duration>,
+    full: f64,
     hold: Duration,
     /// The last window was this much off, and waits for a second one to agree.
     suspect: Option<f64>,
@@ -137,6 +143,7 @@ impl LinkView {
             self.hunger = Hunger::default();
             self.exact_at = Some(seen.now);
             self.exact(rate);
+            self.full = self.rate.unwrap_or_default();
             return;
         }
         self.suspect = None;
@@ -145,8 +152,11 @@ impl LinkView {
         let held = !offered.full && self.exact_at.is_some_and(|at| seen.now < at + self.hold.max(HOLD));
         let shown = self.exact_at.is_none() || self.hunger.has_shown(offered.ratio);
         let waits = held || !shown;
-        self.rate =
-            Some(if waits { known } else { self.hunger.ask(rate, known, offered.ratio).min(FASTEST) });
+        self.rate = Some(if waits {
+            known
+        } else {
+            self.hunger.ask(rate, known, self.full, offered.ratio).min(FASTEST)
+        });
     }
 
     fn exact(&mut self, rate: f64) {
@@ -181,8 +191,9 @@ impl Hunger {
         false
     }
 
-    /// The estimate after a window without backlog in which the wire carried `rate`; it was `known` before.
-    fn ask(&mut self, rate: f64, known: f64, ratio: f64) -> f64 {
+    /// The estimate after a window without backlog in which the wire carried `rate`; it was `known` before, and `full` when blocks
+    /// last waited, 0 if never.
+    fn ask(&mut self, rate: f64, known: f64, full: f64, ratio: f64) -> f64 {
         if self.rest > 0 {
             self.rest -= 1;
             return known;
@@ -194,7 +205,8 @@ impl Hunger {
         if known < most || ratio < FOLLOWS * self.ratio {
             let growth = GROWTH[self.step.min(GROWTH.len() - 1)];
             self.step += 1;
-            return known * growth;
+            let bound = if self.base > FOLLOWS * full { FASTEST } else { AHEAD_OF_LINK * full };
+            return (known * growth).min(bound.max(known));
         }
         self.waited += 1;
         if self.waited <= PATIENCE {
@@ -247,6 +259,27 @@ mod tests {
             feed(&mut view, 100 * window, &[(100e6, false)]);
             assert!(view.rate().unwrap() <= 180e6, "{:?}", view.rate());
         }
+    }
+
+    #[test]
+    fn where_processors_are_the_limit_no_more_is_asked_for_than_the_link_may_carry() {
+        let mut view = LinkView::default();
+        let mut see = |window: u64, rate: f64, backlog: bool| {
+            let now = Duration::from_millis(100 * (window + 1));
+            let offered = Offered { ratio: 0.4, full: true };
+            view.see(&Link { now, rate, backlog, busy: None, own: None }, offered);
+            view.rate().unwrap()
+        };
+        see(0, 119e6, true);
+        for window in 1..60 {
+            let rate = [95e6, 118e6, 30e6, 101e6][window as usize % 4];
+            assert!(see(window, rate, false) <= 1.5 * 119e6);
+        }
+        // A wire that carries more is another link.
+        for window in 60..80 {
+            see(window, 140e6, false);
+        }
+        assert!(see(80, 140e6, false) > 1e9);
     }
 
     #[test]
