@@ -170,7 +170,6 @@ pub struct Chooser {
     dead: f64,
     /// When the next look is due.
     look: Duration,
-    /// Since the last link report.
     window: Window,
     mix: Mix,
     /// The link that the law was asked for when it chose so.
@@ -198,12 +197,15 @@ struct Ramp {
     until: Duration,
 }
 
-/// What was packed since the last link report.
+/// What was packed, what the copy's processors did and what the wire carried since what all else costs was last learned.
 #[derive(Debug, Clone, Copy, Default)]
 struct Window {
-    since: Duration,
     raw: f64,
     cpu: f64,
+    own: f64,
+    wire: f64,
+    /// The last report.
+    at: Duration,
 }
 
 /// What probes may still take.
@@ -373,18 +375,28 @@ impl Chooser {
 
     /// What the machine does beside compressing, per byte of payload.
     fn account(&mut self, link: &Link) {
-        let span = link.now.saturating_sub(self.window.since).as_secs_f64();
-        let window = std::mem::replace(&mut self.window, Window { since: link.now, ..Window::default() });
+        let span = link.now.saturating_sub(self.window.at).as_secs_f64();
+        self.window.at = self.window.at.max(link.now);
         if let Some(busy) = link.busy.filter(|busy| busy.is_finite()) {
             self.probes.idle = if link.backlog { (self.cores - busy).max(0.0) } else { 0.0 };
         }
-        let Some(own) = link.own.filter(|own| own.is_finite() && span > 0.0) else { return };
+        let fresh = Window { at: self.window.at, ..Window::default() };
+        let Some(own) = link.own.filter(|own| own.is_finite() && span > 0.0) else {
+            self.window = fresh;
+            return;
+        };
         self.make_room(own, link);
-        // A block's time is told when it is done, and lies partly before. Beside slow blocks the rest cannot be seen, nor does it
-        // matter there.
-        let all = own * span;
-        if link.now > self.slow_until && window.raw >= 4.0 * BLOCK && window.cpu < 0.75 * all {
-            self.others.learn(window.raw, link.rate.max(0.0) * span, all - window.cpu);
+        self.window.own += own * span;
+        self.window.wire += if link.rate.is_finite() { link.rate.max(0.0) * span } else { 0.0 };
+        // A block's time is told when it is done, and lies partly before: reports are joined until they hold several. Beside slow
+        // blocks the rest cannot be seen, nor does it matter there.
+        if link.now <= self.slow_until {
+            self.window = fresh;
+        } else if self.window.raw >= 4.0 * BLOCK {
+            let Window { raw, cpu, own, wire, .. } = std::mem::replace(&mut self.window, fresh);
+            if cpu < 0.75 * own {
+                self.others.learn(raw, wire, own - cpu);
+            }
         }
     }
 
