@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use super::Packed;
 use super::candidates::{Candidate, Prior, Priors};
 use super::mix::Point;
+use super::{BLOCK, Packed};
 
 /// Blocks whose average an estimate is.
 const BLOCKS: f64 = 24.0;
@@ -25,7 +25,11 @@ const STALE: Duration = Duration::from_secs(5);
 const IDLE: u32 = 5;
 
 /// Blocks after which a codec's estimate is its own, and what is off says something of the data.
-const SETTLED: u32 = 6;
+const SETTLED: f64 = 6.0;
+
+/// Blocks from which on a codec counts as tried. The first batches of a tree hold a few small files: the codec's own start is most
+/// of what they take, they shrink less than a block does, and believed like one they would make it ten times as dear for seconds.
+const TRIED: f64 = 0.25;
 
 /// A block counts as this many times as slow as usual at the most: one at which the machine stood still, for thirty times as long
 /// as it takes, would else double the estimate, and the codec would not be used for seconds. A processor that did become slower
@@ -41,11 +45,18 @@ struct Estimate {
     prior: Prior,
     cost: f64,
     log_ratio: f64,
-    blocks: u32,
+    /// Blocks seen; what is smaller than a block counts in proportion.
+    blocks: f64,
     /// Last block, or last time one was asked for.
     at: Duration,
     /// The last block was off, and which way.
     off: f64,
+}
+
+impl Estimate {
+    fn is_tried(&self) -> bool {
+        self.blocks >= TRIED
+    }
 }
 
 /// See the module's page.
@@ -69,7 +80,7 @@ impl Estimates {
             .map(|candidate| {
                 let prior = priors.prior(candidate);
                 let Prior { cost, log_ratio } = prior;
-                Estimate { candidate, prior, cost, log_ratio, blocks: 0, at: Duration::ZERO, off: 0.0 }
+                Estimate { candidate, prior, cost, log_ratio, blocks: 0.0, at: Duration::ZERO, off: 0.0 }
             })
             .collect();
         let none = all.iter().position(|estimate| estimate.candidate.codec == 0).unwrap_or(0);
@@ -112,7 +123,7 @@ impl Estimates {
         let mut points = self.points(dead);
         for (index, (point, estimate)) in points.iter_mut().zip(&self.all).enumerate() {
             if index != self.none && !used.contains(&index) {
-                let count = (f64::from(estimate.blocks) + PRIOR).min(2.0 * BLOCKS);
+                let count = (estimate.blocks + PRIOR).min(2.0 * BLOCKS);
                 let live = (point.ratio - dead) * (0.25 * (self.spread / count).sqrt()).exp();
                 point.ratio = (dead + live).min(1.0);
             }
@@ -131,6 +142,7 @@ impl Estimates {
         }
         let cost = block.cpu.as_secs_f64() / block.raw as f64;
         let log_ratio = (block.packed.max(1) as f64 / block.raw as f64).ln().min(0.0);
+        let size = (block.raw as f64 / BLOCK).min(1.0);
         let known = &self.all[index];
         let (settled, was) = (known.blocks >= SETTLED, known.clone());
         let cost = if settled { cost.min(SLOWEST * was.cost) } else { cost };
@@ -138,10 +150,10 @@ impl Estimates {
         let agrees =
             settled && off.abs() > CHANGE && was.off.abs() > CHANGE && off.signum() == was.off.signum();
         // The very first block replaces what was assumed; later ones are averaged, the faster the fewer there were.
-        let nothing_known =
-            self.all.iter().enumerate().all(|(other, known)| other == self.none || known.blocks == 0);
-        let count = f64::from(was.blocks) + 1.0;
-        if was.blocks > 2 && index != self.none {
+        let nothing_known = size >= TRIED
+            && (self.all.iter().enumerate()).all(|(other, known)| other == self.none || !known.is_tried());
+        let count = was.blocks + size;
+        if was.blocks > 2.0 && index != self.none {
             self.spread += (off.clamp(-CHANGE, CHANGE).powi(2) - self.spread) / 32.0;
         }
         let weight = if agrees {
@@ -149,12 +161,12 @@ impl Estimates {
         } else if nothing_known {
             1.0
         } else {
-            1.0 / (count + PRIOR).min(BLOCKS)
+            size / (count + PRIOR).min(BLOCKS)
         };
         self.move_ratios(index, weight * off, settled || nothing_known);
-        self.move_cost(index, cost, if agrees { 1.0 / count.min(BLOCKS) } else { weight });
+        self.move_cost(index, cost, if agrees { size / count.min(BLOCKS) } else { weight });
         let known = &mut self.all[index];
-        known.blocks = known.blocks.saturating_add(1);
+        known.blocks += size;
         known.at = known.at.max(block.now);
         known.off = off;
     }
@@ -164,7 +176,7 @@ impl Estimates {
         for (other, estimate) in self.all.iter_mut().enumerate() {
             if other == index {
                 estimate.log_ratio = (estimate.log_ratio + step).min(0.0);
-            } else if estimate.blocks == 0 || news {
+            } else if !estimate.is_tried() || news {
                 // A codec's first blocks say how it differs from the others; they are no news of the data.
                 let share = if strength < 0.0 { estimate.prior.log_ratio / strength } else { 0.0 };
                 estimate.log_ratio = (estimate.log_ratio + step * share).min(0.0);
@@ -178,7 +190,7 @@ impl Estimates {
         known.cost += (cost - known.cost) * weight;
         let none = self.none;
         let tried = |(other, estimate): &(usize, &Estimate)| {
-            *other != none && (estimate.blocks > 0 || *other == index) && estimate.cost > 0.0
+            *other != none && (estimate.is_tried() || *other == index) && estimate.cost > 0.0
         };
         let logs: Vec<f64> = (self.all.iter().enumerate().filter(tried))
             .map(|(_, estimate)| (estimate.cost / estimate.prior.cost).ln())
@@ -188,7 +200,7 @@ impl Estimates {
         }
         let scale = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
         for (other, estimate) in self.all.iter_mut().enumerate() {
-            if estimate.blocks == 0 && other != index && other != none {
+            if !estimate.is_tried() && other != index && other != none {
                 estimate.cost = estimate.prior.cost * scale;
             }
         }
@@ -201,7 +213,7 @@ impl Estimates {
         let near = low.saturating_sub(2)..=(high + 2).min(self.all.len() - 1);
         let due = |index: &usize| {
             let estimate = &self.all[*index];
-            let wait = (AGAIN * (estimate.blocks.min(100) + 1)).min(STALE) / sooner;
+            let wait = AGAIN.mul_f64(estimate.blocks.min(100.0) + 1.0).min(STALE) / sooner;
             *index != self.none && !used.contains(index) && now >= estimate.at + wait
         };
         let mut due: Vec<usize> = near.filter(due).collect();
@@ -236,5 +248,24 @@ mod tests {
         // Slower for good.
         let slower = (0..60).map(|_| block(16)).last().unwrap();
         assert!(slower > 0.014, "{slower}");
+    }
+
+    #[test]
+    fn the_first_small_batches_of_a_tree_decide_nothing() {
+        let mut estimates = Estimates::new(CANDIDATES.to_vec(), &Priors::default());
+        let index = estimates.index_of_prior(Prior::START);
+        let Candidate { codec, level } = Prior::START;
+        let mut learn = |raw: u64, packed: u64, cpu: Duration| {
+            estimates.learn(&Packed { codec, level, raw, packed, cpu, now: Duration::ZERO });
+            estimates.points(0.0)[index]
+        };
+        (0..8).for_each(|_| {
+            learn(10_000, 6_000, Duration::from_millis(2));
+        });
+        let point = (0..4).map(|_| learn(1 << 20, 400_000, Duration::from_millis(4))).last().unwrap();
+        assert!(
+            (point.cost * BLOCK - 0.004).abs() < 0.0002 && (point.ratio - 0.381).abs() < 0.01,
+            "{point:?}"
+        );
     }
 }
