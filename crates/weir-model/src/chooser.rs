@@ -133,7 +133,7 @@ pub struct Link {
     /// Bytes per second that the peer acknowledged, all lanes together. Bytes taken by socket buffers come in bursts on slow
     /// links and mislead.
     pub rate: f64,
-    /// Blocks waited for lanes: the queue before them was empty for less than a tenth of the time.
+    /// Blocks waited for lanes: the queue before them was empty for less than a tenth of the time, or the lanes' sockets never were.
     pub backlog: bool,
     /// Processors of this machine that were busy on average, by whatever program that would not make room for this one; `None`
     /// where that cannot be read.

@@ -79,7 +79,7 @@ pub(crate) struct Closed {
     pub(crate) sample: Sample,
     /// Bytes per second on the wire that the far end acknowledged; `None` without a TCP connection.
     pub(crate) acked: Option<f64>,
-    /// Records waited for lanes nearly all the time.
+    /// Records waited for lanes nearly all the time, or bytes of them in the lanes' sockets all the time.
     pub(crate) backlog: bool,
     /// Processors of this machine that were busy, with programs that would not make room for this one.
     pub(crate) busy: Option<f64>,
