@@ -27,6 +27,7 @@ class Bed:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self.port = 22
         self.folder = WORK / "ssh"
         self.config = self.folder / "ssh_config"
         self.processes = []
@@ -51,6 +52,7 @@ class Bed:
 
     def start_sshd(self, port: int) -> None:
         """With keys and a configuration of its own, made on the spot; for this user alone."""
+        self.port = port
         shutil.rmtree(self.folder, ignore_errors=True)
         (self.folder / "bin").mkdir(parents=True)
         self.folder.chmod(0o700)
@@ -69,7 +71,7 @@ class Bed:
             f"SetEnv XDG_CACHE_HOME={here}/cache PATH={here}/bin:{os.environ['PATH']}\n"
         )
         self.config.write_text(
-            f"Host {self.host}\n HostName {self.address}\n Port {port}\n IdentityFile {here}/key\n IdentitiesOnly yes\n"
+            f"Host {self.host} {self.address}\n HostName {self.address}\n Port {port}\n IdentityFile {here}/key\n IdentitiesOnly yes\n"
             f" UserKnownHostsFile {here}/known\n StrictHostKeyChecking accept-new\n LogLevel ERROR\n BatchMode yes\n"
         )
         # The guard ends sessions too, which outlive their sshd. sshd wants to be called by its whole path.

@@ -204,7 +204,7 @@ impl<'a> EventLoop<'a> {
             round: 0,
             now,
             active: connections,
-            gathering: Gathering::default(),
+            gathering: Gathering::new(now),
             failed: None,
         })
     }
@@ -245,6 +245,10 @@ impl<'a> EventLoop<'a> {
             self.dispatch();
             if self.now >= self.meter.next_tick() {
                 self.look_around();
+            }
+            // An open loop asks when it is time.
+            if self.schedule.is_none() {
+                self.gathering.look(self.now, self.meter.tally.requests, self.connections.len());
             }
             if let Some(moment) = self.gathering.moment().filter(|_| self.unread.is_empty()) {
                 let moment = Timespec { tv_sec: 0, tv_nsec: moment.subsec_nanos().into() };
@@ -316,12 +320,7 @@ impl<'a> EventLoop<'a> {
                 self.fail(index, Failure::Timeout);
             }
         }
-        // An open loop asks when it is time.
-        if let Some((requests, elapsed)) = self.meter.sample(self.now)
-            && self.schedule.is_none()
-        {
-            self.gathering.tick(requests, elapsed, self.connections.len());
-        }
+        self.meter.sample(self.now);
         if matches!(self.source, Source::Scripted(..))
             && let Ok(mut published) = self.shared.published[self.index].lock()
         {

@@ -97,11 +97,11 @@ impl Meter {
         self.runqueue_at = self.runqueue();
     }
 
-    /// Keeps the rates of a tenth of a second that is over: how many answers came in it, and how long it was.
-    pub(crate) fn sample(&mut self, now: u64) -> Option<(u64, Duration)> {
+    /// Keeps the rates of a tenth of a second, when one is over.
+    pub(crate) fn sample(&mut self, now: u64) {
         let elapsed = now.saturating_sub(self.sampled_at);
         if elapsed < SAMPLE {
-            return None;
+            return;
         }
         let requests = self.tally.requests - self.sampled_requests;
         if requests > 0 {
@@ -110,7 +110,6 @@ impl Meter {
         self.tally.byte_samples.push(self.tally.received - self.sampled_bytes);
         (self.sampled_requests, self.sampled_bytes) = (self.tally.requests, self.tally.received);
         self.sampled_at = now;
-        Some((requests, Duration::from_nanos(elapsed)))
     }
 
     /// The end, with the requests that were due and never sent.
