@@ -60,6 +60,8 @@ class Bed:
         for key in ("host_key", "key"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", here / key], check=True)
         (here / "bin" / "weir").symlink_to(WEIR)
+        # What this user's shell reads at its start is no part of a copy, and on some machines takes as long as the login.
+        (here / "home").mkdir()
         # Privilege separation wants this folder; whoever runs as root may make it.
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)
@@ -68,7 +70,7 @@ class Bed:
             f"Port {port}\nListenAddress {self.address}\nHostKey {here}/host_key\nAuthorizedKeysFile {here}/key.pub\n"
             "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
             f"PermitRootLogin yes\nMaxStartups 200\nLogLevel ERROR\nUseDNS no\nSubsystem sftp {sftp}\n"
-            f"SetEnv XDG_CACHE_HOME={here}/cache PATH={here}/bin:{os.environ['PATH']}\n"
+            f"SetEnv HOME={here}/home XDG_CACHE_HOME={here}/cache PATH={here}/bin:{os.environ['PATH']}\n"
         )
         self.config.write_text(
             f"Host {self.host} {self.address}\n HostName {self.address}\n Port {port}\n IdentityFile {here}/key\n IdentitiesOnly yes\n"
