@@ -9,7 +9,7 @@ use crate::control::is_pause;
 use crate::datagram::{Head, WELCOME, is_hello};
 use crate::pace::{Pace, nap};
 use crate::stream::{Counts, Orders};
-use crate::sys::{BATCH, Inbox, send_many, set_bundles, set_segment};
+use crate::sys::{BATCH, Inbox, send_many, set_bundles, set_no_path_mtu, set_segment};
 
 /// Datagrams of a bundle: UDP_MAX_SEGMENTS of Linux before 6.9 (later kernels take 128).
 const BUNDLE: usize = 64;
@@ -37,6 +37,9 @@ const RATE: Duration = Duration::from_millis(10);
 
 /// Without room in the device's queue a sender tries again after this long: some packets of a slow link.
 const CROWDED: Duration = Duration::from_micros(200);
+
+/// A payload that every path carries: IP's 576 bytes that each host takes whole (RFC 791), less IPv6's and UDP's heads.
+const ANY_PATH: usize = 576 - 40 - 8;
 
 /// Bytes that a stream keeps to send: sixteen of the largest datagrams, so that a client who asks for many streams of them costs a server
 /// 1 MiB each.
@@ -80,6 +83,11 @@ impl Load {
 pub(crate) fn send(socket: &UdpSocket, orders: &Orders, counts: &Counts) -> io::Result<()> {
     let size = orders.block as usize;
     let mut load = Load::new(size, bundle(socket, size, orders.bundles), orders.wide);
+    if load.size <= ANY_PATH {
+        // Without it datagrams go too.
+        let v6 = socket.local_addr().is_ok_and(|at| at.is_ipv6());
+        let _ = set_no_path_mtu(socket.as_fd(), v6);
+    }
     let pace = Pace::of_bits(orders.rate, orders.start);
     let (mut number, mut sent) = (0_u64, 0_u64);
     while orders.is_running() {
