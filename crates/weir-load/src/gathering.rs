@@ -30,8 +30,8 @@ const AGAIN: Trial = Trial { ticks: 16, hold: 300 };
 /// Pairs that are remembered: three trials.
 const PAIRS: usize = FIRST.ticks / 2 + AGAIN.ticks;
 
-/// A tick lasts for so long: answers of a millisecond take a tenth of it to fall into the other step, and two of them are over
-/// before a host's drift is one of per cents ...
+/// A tick lasts for so long: what is under way when it begins, a millisecond's answers, is a tenth of it, and within two of them a
+/// host drifts by less than what is looked for ...
 const TICK: u64 = 10_000_000;
 
 /// ... and until so many answers have come, since the scatter of fewer hides what is looked for ...
@@ -71,7 +71,7 @@ pub(crate) struct Gathering {
 
 /// Whether answers gather in a trial's tick, by Thue and Morse's sequence: of each two ticks in one, and neither a drift nor its
 /// change favours a side.
-fn with(tick: usize) -> bool {
+fn gathers_in(tick: usize) -> bool {
     tick.count_ones() % 2 == 1
 }
 
@@ -127,7 +127,7 @@ impl Gathering {
         if tick.is_multiple_of(2) {
             return self.first = rate;
         }
-        let (with, without) = if with(tick) { (rate, self.first) } else { (self.first, rate) };
+        let (with, without) = if gathers_in(tick) { (rate, self.first) } else { (self.first, rate) };
         if self.gains.len() == PAIRS {
             self.gains.pop_front();
         }
@@ -147,7 +147,7 @@ impl Gathering {
     /// How long to let answers gather now, if at all.
     pub(crate) fn moment(&self) -> Option<Duration> {
         let tried =
-            self.ticks.is_some_and(|tick| if tick < self.trial.ticks { with(tick) } else { self.kept });
+            self.ticks.is_some_and(|tick| if tick < self.trial.ticks { gathers_in(tick) } else { self.kept });
         self.moment.filter(|_| tried)
     }
 }
