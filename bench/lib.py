@@ -78,8 +78,8 @@ class Scenario:
     sources: Callable  # makes and returns the files it needs
     goals: list = field(default_factory=list)
     runs: int = RUNS
-    # ext4 passes over inodes freed in the last minute, one by one: 1000 removed files cost whoever comes next more than the
-    # work does. Such folders stay until the end, and the next benchmark waits that minute.
+    # An ext4 without a journal passes over inodes freed in the last minute, one by one: 1000 removed files cost whoever comes next
+    # more than the work does. Such folders stay until the end, and the next benchmark waits that minute.
     keep_outputs: bool = False
 
 
@@ -380,7 +380,7 @@ def wait_after_removal() -> None:
     removed = WORK / "removed"
     left = 65 - (time.time() - removed.stat().st_mtime) if removed.exists() else 0
     if left > 0:
-        note(f"  waiting {left:.0f} s: ext4 is slow right after the removal of many files")
+        note(f"  waiting {left:.0f} s: ext4 without a journal is slow right after the removal of many files")
         time.sleep(left)
 
 

@@ -127,9 +127,7 @@ fn begin(
                 keyring.clone(),
                 (walks, speeds),
             );
-            if own.boot == theirs.boot {
-                sender.share_machine();
-            }
+            sender.know_ends(own, theirs);
             control.send(&Message::Roots(roots));
             End::Sender(sender)
         }

@@ -221,7 +221,7 @@ impl<'a> Session<'a> {
         let (keyring, cipher) = begin(job, &own, &theirs, &control)?;
         report.cipher = cipher;
         let context = Context { keyring, role: job.role, events: to.clone() };
-        let end = make_end(job, &context, &control, local, own.boot == theirs.boot)?;
+        let end = make_end(job, &context, &control, local, (&own, &theirs))?;
         let (same, near) = (own.boot == theirs.boot, hello::share_network(&own, &theirs));
         let names = match (&end, names) {
             (End::Sender(sender), Some(names)) => {
@@ -515,7 +515,7 @@ fn make_end(
     context: &Context,
     control: &Arc<Control>,
     local: Option<Sources>,
-    same_machine: bool,
+    (own, theirs): (&Hello, &Hello),
 ) -> Result<End, Error> {
     let (control, events, options) = (Arc::clone(control), context.events.clone(), job.options.clone());
     Ok(match local {
@@ -527,14 +527,13 @@ fn make_end(
                 context.keyring.clone(),
                 (walks, &job.speeds),
             );
-            if same_machine {
-                sender.share_machine();
-            }
+            sender.know_ends(own, theirs);
             control.send(&Message::Roots(roots));
             End::Sender(sender)
         }
         None => {
             let names = Some(names_of(job)?);
+            let same_machine = own.boot == theirs.boot;
             let wanted = Wanted { to: job.target.clone(), names, same_machine };
             End::Receiver(Receiver::new(control, events, options, wanted))
         }

@@ -234,6 +234,26 @@ fn a_codec_of_ones_choice_is_used() {
     sshd.copies(&sandbox, &["--codec", "zip", "a", "far:b"]).fails(2, &["no codec 'zip'"]);
 }
 
+/// Small files are packed before the first lane stands: that the lanes will not leave this machine has to be known by then.
+#[test]
+fn within_one_machine_small_files_go_as_they_are() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("many")).unwrap();
+    for index in 0..400 {
+        sandbox.write(&format!("many/{index}"), "the same line again and again\n".repeat(300));
+    }
+    let record = sshd.copies(&sandbox, &["-r", "--json", "many", &far(&sandbox, "copy")]).succeeds().json();
+    let bytes_of = |wanted: &dyn Fn(&str) -> bool| -> u64 {
+        let codecs = record["cp"]["codecs"].as_array().unwrap().iter();
+        let those = codecs.filter(|share| wanted(share["codec"].as_str().unwrap()));
+        those.map(|share| share["bytes"].as_u64().unwrap()).sum()
+    };
+    let (all, plain) = (bytes_of(&|_| true), bytes_of(&|codec| codec == "none"));
+    // The rest is for codecs that are tried now and then.
+    assert!(2 * plain > all, "{plain} of {all} bytes went as they were: {}", record["cp"]["codecs"]);
+}
+
 #[test]
 fn bad_words_and_strange_ends_are_said() {
     let Some(sshd) = Sshd::start() else { return };

@@ -46,6 +46,7 @@ use crate::control::Control;
 use crate::counts::Counts;
 use crate::end::{Event, Events};
 use crate::error::Error;
+use crate::hello;
 use crate::lane::{Lane, LaneSender};
 use crate::list::Names;
 use crate::lost::Lost;
@@ -53,7 +54,7 @@ use crate::secure::Keyring;
 use crate::speeds::Speeds;
 use crate::tuning;
 use crate::watch::{LOOK, Watch, Worker};
-use crate::wire::message::{Failure, Found, Message, Options, Problem, Role, Totals};
+use crate::wire::message::{Failure, Found, Hello, Message, Options, Problem, Role, Totals};
 pub(crate) use producer::digest_of_file;
 
 use congestion::Congestion;
@@ -226,9 +227,15 @@ impl Sender {
         }
     }
 
-    /// The other end works on this machine too, and shares its processors.
-    pub fn share_machine(&self) {
-        self.packer.set_shared();
+    /// What both ends' first words say of how near they are. Small files are packed before the first lane stands, so their codec
+    /// has to be told here that the lanes will not leave this machine.
+    pub fn know_ends(&self, own: &Hello, theirs: &Hello) {
+        if own.boot == theirs.boot {
+            self.packer.set_shared();
+        }
+        if hello::share_network(own, theirs) {
+            self.packer.set_near();
+        }
     }
 
     /// A lane stands.

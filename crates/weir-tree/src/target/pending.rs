@@ -88,9 +88,10 @@ impl Pending {
     /// A file without a name, where the file system has such: nothing is left of it after a kill, and on ext4 it is the
     /// quicker way too. 20,000 files of 1 to 16 KB took 50 us of system time each by O_TMPFILE and linkat, 77 us by a
     /// passing name and rename, 58 us created under their own names, which would show them half written; tar x took 62 us
-    /// (medians of three rounds in turn, a fresh ext4 in memory touched before, Linux 6.18). Who measures again: creating
-    /// files slows down tenfold and more for seconds after many others were deleted, because ext4 steps over inodes freed
-    /// lately (`recently_deleted` in fs/ext4/ialloc.c).
+    /// (medians of three rounds in turn, a fresh ext4 in memory touched before, Linux 6.18). Who measures again: on an ext4
+    /// without a journal creating files slows down tenfold for a minute after many others were deleted, where it comes into
+    /// a group of theirs, because inodes freed lately are stepped over one by one there (`find_inode_bit` in
+    /// fs/ext4/ialloc.c).
     pub(super) fn temporary(
         shared: &Arc<Shared>,
         directory: Arc<Directory>,
