@@ -15,7 +15,7 @@ use crate::results::Unusable;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name has no address.
-    #[error("cannot resolve {host}: {}{}", plain(source), unresolved(source))]
+    #[error("cannot resolve {host}: {}{}", plain(source), no_name(host, source))]
     Resolve {
         /// As given.
         host: String,
@@ -248,6 +248,14 @@ impl Error {
             source = cause.source();
         }
         text
+    }
+}
+
+/// `HOST:PORT` is what most other tools take.
+fn no_name(host: &str, source: &io::Error) -> &'static str {
+    match host.split_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_ok() => "; the port is given by itself: -c HOST -p PORT",
+        _ => unresolved(source),
     }
 }
 

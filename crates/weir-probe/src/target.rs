@@ -124,7 +124,9 @@ pub fn resolve(host: &str, stop: &AtomicBool) -> Result<Resolved, ResolveError> 
                 addresses.dedup();
                 return Ok(Resolved { addresses, span: Some(start.elapsed()) });
             }
-            Ok(Err(error)) => return Err(failed(weir_units::plain(&error))),
+            Ok(Err(error)) => {
+                return Err(failed(weir_units::plain(&error) + weir_units::unresolved(&error)));
+            }
             Err(RecvTimeoutError::Disconnected) => return Err(failed("the resolver broke".to_owned())),
             Err(RecvTimeoutError::Timeout) if stop.load(Relaxed) => return Err(ResolveError::Interrupted),
             Err(RecvTimeoutError::Timeout) if start.elapsed() > PATIENCE => {

@@ -99,7 +99,9 @@ fn refused_reset_and_unresolvable_are_told_apart() {
         .succeeds()
         .json();
     assert_eq!((value(&record, "availability"), value(&record, "connects-reset")), (0.0, 3.0));
-    host(&sandbox, "no-such-host.invalid", &[]).run().fails(1, &["cannot resolve no-such-host.invalid"]);
+    host(&sandbox, "no-such-host.invalid", &[])
+        .run()
+        .fails(1, &["cannot resolve no-such-host.invalid: ", "; check the"]);
 }
 
 #[test]

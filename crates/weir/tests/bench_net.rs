@@ -622,6 +622,8 @@ fn who_is_not_there_is_told() {
     let run = |args: &[&str]| sandbox.weir(WEIR, ["bench", "net"]).args(args).run();
     run(&["-c", "127.0.0.1", "-p", &port]).fails(1, &["cannot connect to 127.0.0.1", "refused"]);
     run(&["-c", "no-such-name.invalid"]).fails(1, &["cannot resolve no-such-name.invalid"]);
+    let port_too = ["cannot resolve localhost:5201: ", "-c HOST -p PORT"];
+    run(&["-c", "localhost:5201"]).fails(1, &port_too);
     run(&["-c", "127.0.0.1", "-6"]).fails(1, &["no IPv6 address"]);
     let run = run(&["-c", "127.0.0.1", "-p", &port, "-J"]);
     assert!(run.exits(1).json()["error"].as_str().unwrap().contains("refused"));

@@ -313,7 +313,9 @@ fn bad_words() {
     pps(&sandbox, &[&closed])
         .run()
         .fails(1, &["cannot connect to", "connection refused", "weir bench pps -s"]);
-    pps(&sandbox, &["no-such-host.invalid"]).run().fails(1, &["cannot resolve no-such-host.invalid"]);
+    pps(&sandbox, &["no-such-host.invalid"])
+        .run()
+        .fails(1, &["cannot resolve no-such-host.invalid: ", "; check the"]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     pps(&sandbox, &["-s", "--listen", &address]).run().fails(1, &["cannot listen at", "in use"]);

@@ -150,9 +150,10 @@ fn missing(plan: &Plan, found: &Found) -> Vec<String> {
     let known = found.system.iter().flatten().flatten();
     if let Some(last) = known.last().filter(|last| found.most < 4 * **last) {
         missing.push(format!(
-            "working sets of {} MiB are too small to tell the last cache of {} MiB from memory",
+            "working sets of {} MiB are too small to tell the last cache of {} MiB from memory; --up-to {}MiB goes beyond it",
             found.most >> 20,
-            last >> 20
+            last >> 20,
+            (4 * last) >> 20
         ));
     }
     missing.extend(found.levels.iter().filter_map(shared));
