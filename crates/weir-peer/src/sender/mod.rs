@@ -241,6 +241,7 @@ impl Sender {
     /// A lane stands.
     pub fn add_lane(&self, lane: Lane) {
         let (lane, stream) = lane.into_sender();
+        // What the first words cannot say where /proc hides this boot's number.
         if is_local(&stream) {
             self.packer.set_near();
         }
