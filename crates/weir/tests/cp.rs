@@ -234,7 +234,7 @@ fn a_codec_of_ones_choice_is_used() {
     sshd.copies(&sandbox, &["--codec", "zip", "a", "far:b"]).fails(2, &["no codec 'zip'"]);
 }
 
-/// Small files are packed before the first lane stands: that the lanes will not leave this machine has to be known by then.
+/// Carrying a byte within one machine takes its processors less than packing it.
 #[test]
 fn within_one_machine_small_files_go_as_they_are() {
     let Some(sshd) = Sshd::start() else { return };

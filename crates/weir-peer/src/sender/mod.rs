@@ -466,3 +466,30 @@ pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
     // Only a system without memory or under a limit of threads fails; then a session cannot go on.
     std::thread::Builder::new().name(name.to_owned()).spawn(work).expect("a thread can be started");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secure::Secret;
+
+    fn sender() -> Arc<Sender> {
+        let control = Arc::new(Control::new(std::io::sink()));
+        let events = Events::new("the receiver", std::sync::mpsc::channel().0);
+        let keyring = Keyring::new(&Secret::draw().unwrap(), None);
+        Sender::new(control, events, Options::default(), keyring, (Vec::new(), &Speeds::default()))
+    }
+
+    #[test]
+    fn what_is_packed_before_a_lane_stands_goes_by_the_first_words() {
+        let text = "the same line again and again\n".repeat(10_000).into_bytes();
+        let own = crate::hello::own("1", Vec::new());
+        let another = Hello { boot: "another".to_owned(), ..own.clone() };
+        let pack = |theirs: &Hello| {
+            let sender = sender();
+            sender.know_ends(&own, theirs);
+            sender.packer.pack(&text, &mut Vec::new())
+        };
+        assert!(pack(&another).is_some(), "over a link it shrinks");
+        assert_eq!(pack(&own), None, "within one machine it goes as it is");
+    }
+}
