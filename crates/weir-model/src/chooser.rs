@@ -38,17 +38,19 @@ mod link;
 mod mix;
 mod others;
 mod quick;
+mod record;
 mod trial;
 
 use std::time::Duration;
 
 pub use candidates::{CANDIDATES, Candidate};
 pub use quick::{DEAD, quick_estimate};
+pub use record::{LONGEST_RUN, Plan};
 
 use candidates::{Prior, Priors};
 use estimate::Estimates;
 use link::{LinkView, Offered};
-use mix::{Law, Mix};
+use mix::{Law, Mix, Point};
 use others::Others;
 use trial::{Held, Trials};
 
@@ -90,7 +92,7 @@ const MOVING: f64 = 0.75;
 /// listed, opened and made a single window may be idle.
 const IDLE_REPORTS: u32 = 5;
 
-/// Seconds from which on a block is a good part of the time between two reports.
+/// Seconds from which on a record is a good part of the time between two reports.
 const SLOW: f64 = 0.02;
 
 /// A link is full in the law's eyes from this share on.
@@ -102,10 +104,10 @@ const BLOCK: f64 = (1 << 20) as f64;
 /// Seconds that blocks wait for lanes: more than a lane's scheduling may hold it up, less than would delay a change of codec.
 const AHEAD: f64 = 0.25;
 
-/// Blocks ahead at least: one for a lane to begin, one at work, one for the difference of their sizes.
+/// Records ahead at least: one for a lane to begin, one at work, one for the difference of their sizes.
 const AHEAD_LEAST: u32 = 3;
 
-/// Blocks ahead before anything is known of the link: on a slow one each takes a second.
+/// Records ahead before anything is known of the link: on a slow one each takes a second.
 const AHEAD_FIRST: u32 = AHEAD_LEAST;
 
 /// A block that was compressed.
@@ -174,9 +176,11 @@ pub struct Chooser {
     mix: Mix,
     /// The link that the law was asked for when it chose so.
     asked: f64,
-    /// How much of a block the mixture's second codec is owed.
+    /// How many blocks the mixture's second codec is owed.
     owed: f64,
     probes: Probes,
+    /// Blocks that a record may carry at most.
+    longest: u32,
     ramp: Option<Ramp>,
     /// How much of a block the new choice is owed on the way.
     ramped: f64,
@@ -249,6 +253,7 @@ impl Chooser {
             asked: f64::INFINITY,
             owed: 0.0,
             probes: Probes::default(),
+            longest: 1,
             ramp: None,
             ramped: 0.0,
             slow_until: Duration::ZERO,
@@ -271,9 +276,9 @@ impl Chooser {
         self.near = true;
     }
 
-    /// Whether to look at the next block and ask [`Chooser::choose_for`]: always where it may be compressed, else now and then, to
-    /// notice that the data have changed and to try codecs. Where not, it goes as it is.
-    pub fn wants_look(&mut self, now: Duration) -> bool {
+    /// Whether to look at the next block: always where it may be compressed, else now and then, to notice that the data have changed
+    /// and to try codecs. Where not, it goes as it is.
+    fn wants_look(&mut self, now: Duration) -> bool {
         let due = !self.is_plain() || now >= self.look;
         if due {
             self.look = now + LOOK;
@@ -303,29 +308,41 @@ impl Chooser {
 
     /// What the next block gets.
     pub fn choose(&mut self, now: Duration) -> Choice {
-        self.choose_for(now, None)
+        let plan = self.plan(now);
+        self.choose_for(now, &plan, &[])
     }
 
-    /// What a block gets whose [`quick_estimate`] is known: one that would hardly shrink goes as it is, at once.
-    pub fn choose_for(&mut self, now: Duration, quick: Option<f64>) -> Choice {
-        if let Some(quick) = quick {
-            let dead = quick >= DEAD;
+    /// What the next record is to be.
+    pub fn plan(&mut self, now: Duration) -> Plan {
+        if !self.wants_look(now) {
+            let choice = self.choice(now, self.estimates.none(), BLOCK, false);
+            return Plan { choice, run: 1, looks: false };
+        }
+        let points = self.estimates.points(self.dead);
+        let (index, probe) = match self.probe(now, &points) {
+            Some(probe) => (probe, true),
+            None => (self.next(now, &points), false),
+        };
+        let run = self.run(index, &points);
+        let Candidate { codec, level } = self.estimates.candidate(index);
+        Plan { choice: Choice { codec, level, probe }, run, looks: true }
+    }
+
+    /// What a planned record gets of whose blocks each one's [`quick_estimate`] is known: where all would hardly shrink they go as they
+    /// are, at once.
+    pub fn choose_for(&mut self, now: Duration, plan: &Plan, quick: &[f64]) -> Choice {
+        let record = BLOCK * quick.len().max(1) as f64;
+        for estimate in quick {
             // About the last 16 blocks.
-            self.dead += (f64::from(dead) - self.dead) / 16.0;
-            if dead {
-                return self.choice(now, self.estimates.none(), false);
-            }
+            self.dead += (f64::from(*estimate >= DEAD) - self.dead) / 16.0;
         }
-        if let Some(probe) = self.probe(now) {
-            return self.choice(now, probe, true);
+        let Choice { codec, level, probe } = plan.choice;
+        let planned = self.estimates.index_of(Candidate { codec, level });
+        let is_dead = !quick.is_empty() && quick.iter().all(|estimate| *estimate >= DEAD);
+        match planned.filter(|_| !is_dead) {
+            Some(index) => self.choice(now, index, record, probe),
+            None => self.choice(now, self.estimates.none(), record, false),
         }
-        let mix = self.mix_for(now);
-        self.owed += mix.share;
-        if self.owed >= 1.0 {
-            self.owed -= 1.0;
-            return self.choice(now, mix.second, false);
-        }
-        self.choice(now, mix.first, false)
     }
 
     /// What the link carries, as far as is known: exact while blocks wait for lanes. `None` before the first report.
@@ -333,15 +350,16 @@ impl Chooser {
         self.link.rate()
     }
 
-    /// Blocks that may be at work or wait for lanes: enough that the lanes never wait, and no more than a quarter of a second
-    /// of them, so that a block is compressed for the link as it is when it goes. 3 before the first report.
-    pub fn ahead(&self) -> u32 {
+    /// Records of at most `longest` blocks that may be at work or wait for lanes: enough that the lanes never wait, and no more than a
+    /// quarter of a second of them, so that a block is compressed for the link as it is when it goes. 3 before the first report.
+    pub fn ahead(&self, longest: u32) -> u32 {
         let Some(link) = self.link.rate() else { return AHEAD_FIRST };
         let points = self.estimates.points(self.dead);
         let (ratio, cost) = (self.mix.ratio(&points), self.mix.cost(&points));
-        // What leaves while a block is compressed, and while it waits.
-        let blocks = link / (ratio * BLOCK) * (cost * BLOCK + AHEAD);
-        blocks.ceil().clamp(f64::from(AHEAD_LEAST), 1e6) as u32
+        let record = self.record(longest, &points);
+        // What leaves while a record is compressed, and while it waits.
+        let records = link / (ratio * record) * (cost * record + AHEAD);
+        records.ceil().clamp(f64::from(AHEAD_LEAST), 1e6) as u32
     }
 
     /// Payload rate that the law expects of what is chosen; infinite while nothing is known to bound it.
@@ -349,11 +367,11 @@ impl Chooser {
         self.mix.rate
     }
 
-    fn choice(&mut self, now: Duration, index: usize, probe: bool) -> Choice {
-        let block = self.estimates.points(0.0)[index].cost * BLOCK;
-        if block > SLOW {
+    fn choice(&mut self, now: Duration, index: usize, record: f64, probe: bool) -> Choice {
+        let busy = self.estimates.points(0.0)[index].cost * record;
+        if busy > SLOW {
             // It may begin late, and take twice as long.
-            self.slow_until = self.slow_until.max(now + Duration::from_secs_f64(0.2 + 2.0 * block.min(10.0)));
+            self.slow_until = self.slow_until.max(now + Duration::from_secs_f64(0.2 + 2.0 * busy.min(10.0)));
         }
         let Candidate { codec, level } = self.estimates.candidate(index);
         Choice { codec, level, probe }
@@ -435,6 +453,18 @@ impl Chooser {
         self.mix = mix;
     }
 
+    /// The mixture's codec whose turn it is.
+    fn next(&mut self, now: Duration, points: &[Point]) -> usize {
+        let Mix { first, second, share, .. } = self.mix_for(now);
+        let blocks = [first, second].map(|index| f64::from(self.run(index, points)));
+        if self.owed + share * blocks[1] >= blocks[1] {
+            self.owed -= (1.0 - share) * blocks[1];
+            return second;
+        }
+        self.owed += share * blocks[0];
+        first
+    }
+
     /// The law's mixture, or still the one before: more of the new as time goes.
     fn mix_for(&mut self, now: Duration) -> Mix {
         let Some(Ramp { from, since, until }) = self.ramp.filter(|ramp| now < ramp.until) else {
@@ -460,7 +490,7 @@ impl Chooser {
     }
 
     /// A codec to try now, if one is worth it and its time is saved up.
-    fn probe(&mut self, now: Duration) -> Option<usize> {
+    fn probe(&mut self, now: Duration, points: &[Point]) -> Option<usize> {
         let span = now.saturating_sub(self.probes.at).as_secs_f64();
         let Probes { cpu, link, idle, at } = self.probes;
         let share = self.cores * PROBE_SHARE + idle * PROBE_IDLE;
@@ -469,13 +499,14 @@ impl Chooser {
         self.probes = Probes { cpu, link, idle, at: at.max(now) };
 
         let due = self.estimates.due(now, [self.mix.first, self.mix.second], idle > IDLE);
-        let points = self.estimates.points(0.0);
+        let live = self.estimates.points(0.0);
         let ratio = self.mix_ratio(self.mix);
         let full = self.link.rate().filter(|_| self.offered().full);
         for index in due {
-            let busy = points[index].cost * BLOCK;
+            let record = BLOCK * f64::from(self.run(index, points));
+            let busy = live[index].cost * record;
             // More bytes than the choice of the law would put on a link that is full.
-            let wire = full.map_or(0.0, |rate| (points[index].ratio - ratio).max(0.0) * BLOCK / rate);
+            let wire = full.map_or(0.0, |rate| (live[index].ratio - ratio).max(0.0) * record / rate);
             if busy <= cpu && busy <= self.longest() && wire <= link {
                 (self.probes.cpu, self.probes.link) = (cpu - busy, link - wire);
                 self.estimates.asked(index, now);

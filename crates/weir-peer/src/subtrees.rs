@@ -37,6 +37,14 @@ pub fn digest_of(block: &[u8], index: u64, size: u64) -> Digest {
     hasher.finalize_non_root()
 }
 
+/// What says of the blocks of one record that they are the right ones: of a single one its value, of several the digest of theirs.
+pub fn digest_of_run(values: &[Digest]) -> Digest {
+    match values {
+        [only] => *only,
+        several => *blake3::hash(several.as_flattened()).as_bytes(),
+    }
+}
+
 /// The subtrees that are complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subtrees {

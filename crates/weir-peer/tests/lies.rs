@@ -17,7 +17,7 @@ use weir_peer::lane::dial::dial;
 use weir_peer::lane::listen::Listener;
 use weir_peer::receiver::{Receiver, Wanted};
 use weir_peer::secure::{Keyring, Secret};
-use weir_peer::subtrees::digest_of;
+use weir_peer::subtrees::{digest_of, digest_of_run};
 use weir_peer::wire::batch::{self, Keep, Member};
 use weir_peer::wire::frame;
 use weir_peer::wire::message::{
@@ -284,8 +284,15 @@ fn blocks_that_are_not_what_they_say_are_not_written() {
     liar.send(&zeros, Footer { digest: [1; 32], ..honest });
     liar.send(&zeros, Footer { offset: 64 * MIB as u64, ..honest });
     liar.send(&zeros, Footer { kind: Kind::Patch, ..honest });
+    // Several at once: beyond the end, and with the digest of the first alone.
+    let two = vec![0; 2 * MIB];
+    let (raw, values) =
+        (two.len() as u32, [0, 1, 2, 3].map(|index| digest_of(&zeros, index, 3 * MIB as u64)));
+    let beyond = Footer { raw, offset: 2 * MIB as u64, digest: digest_of_run(&values[2..]), ..honest };
+    liar.send(&two, beyond);
+    liar.send(&two, Footer { raw, ..honest });
     let mut again = 0;
-    while again < 5 {
+    while again < 7 {
         match liar.answer() {
             Message::Again(1, ..) => again += 1,
             Message::Landed(..) => {}

@@ -234,6 +234,21 @@ fn a_codec_of_ones_choice_is_used() {
     sshd.copies(&sandbox, &["--codec", "zip", "a", "far:b"]).fails(2, &["no codec 'zip'"]);
 }
 
+/// What is the same a mebibyte further on is found where a record carries several blocks, and a block alone would not shrink. The
+/// limit is for the first blocks, which go alone until it is known what the lanes carry.
+#[test]
+fn a_strong_codec_looks_beyond_a_block() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    let bytes = pattern(MIB, 3).repeat(64);
+    sandbox.write("a", &bytes);
+    let words = ["--codec", "zstd:9", "--limit-rate", "50M", "--json", "a", &far(&sandbox, "b")];
+    let record = sshd.copies(&sandbox, &words).succeeds().json();
+    same(&sandbox, "a", "b");
+    let packed = record["cp"]["packed"].as_u64().unwrap();
+    assert!(packed * 10 < bytes.len() as u64 * 7, "{packed} of {} bytes", bytes.len());
+}
+
 /// Carrying a byte within one machine takes its processors less than packing it.
 #[test]
 fn within_one_machine_small_files_go_as_they_are() {

@@ -45,7 +45,7 @@ pub static ALL: &[Row] = &[
 ];
 
 /// The longest block that is packed or unpacked, 16 MiB: a peer that announces more is refused before anything is
-/// allocated. Blocks on the wire are 1 MiB; longer ones gain under 2 % of ratio even with zstd's long windows.
+/// allocated. What one record carries is 1 MiB, or up to four blocks of that.
 pub const LONGEST: usize = 16 << 20;
 
 /// One line of [`ALL`].

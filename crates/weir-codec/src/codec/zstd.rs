@@ -33,12 +33,23 @@ const LARGE_TABLES: i32 = 7;
 /// packed 1.1 times as fast at 9, 1.3 times at 12 and 1.5 times at 19: what does not fit the processor's cache costs more than it finds.
 const ENTRIES: u32 = 19;
 
+/// For several blocks at once, which only few threads pack at a time, twice as many: 5.5 MiB. Four of text become 1.7 % smaller at level
+/// 12, in 1.2 times the time.
+const MORE_ENTRIES: u32 = ENTRIES + 1;
+
+/// From more than this on: a block.
+const SEVERAL: usize = 1 << 20;
+
 fn compress(level: i32, input: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
     out.reserve(compress_bound(input.len()));
     PACKING.with_borrow_mut(|context| {
         let context = context.get_or_insert_with(CCtx::create);
         // 0: as the level has it.
-        let entries = if level >= LARGE_TABLES { ENTRIES } else { 0 };
+        let entries = match level >= LARGE_TABLES {
+            true if input.len() > SEVERAL => MORE_ENTRIES,
+            true => ENTRIES,
+            false => 0,
+        };
         let wanted = [
             CParameter::CompressionLevel(level),
             CParameter::HashLog(entries),

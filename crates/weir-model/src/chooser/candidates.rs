@@ -25,6 +25,11 @@ pub const CANDIDATES: [Candidate; 9] = [
     Candidate { codec: ZSTD, level: 19 },
 ];
 
+impl Candidate {
+    /// zstd's wire number.
+    pub(super) const ZSTD: u8 = ZSTD;
+}
+
 /// What codecs do on average, in proportion to each other. Only the proportions matter, and only until a block was tried.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Prior {

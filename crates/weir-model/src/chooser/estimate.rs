@@ -95,9 +95,14 @@ impl Estimates {
         self.all[index].candidate
     }
 
+    /// That candidate.
+    pub(super) fn index_of(&self, wanted: Candidate) -> Option<usize> {
+        self.all.iter().position(|estimate| estimate.candidate == wanted)
+    }
+
     /// That candidate, or the one nearest to it in cost.
     pub(super) fn index_of_prior(&self, wanted: Candidate) -> usize {
-        if let Some(itself) = self.all.iter().position(|estimate| estimate.candidate == wanted) {
+        if let Some(itself) = self.index_of(wanted) {
             return itself;
         }
         let cost = Prior::of(wanted).cost;
@@ -134,9 +139,7 @@ impl Estimates {
     /// A block tells of its codec, and through it of the others.
     pub(super) fn learn(&mut self, block: &Packed) {
         let candidate = Candidate { codec: block.codec, level: block.level };
-        let Some(index) = self.all.iter().position(|estimate| estimate.candidate == candidate) else {
-            return;
-        };
+        let Some(index) = self.index_of(candidate) else { return };
         if block.raw == 0 {
             return;
         }

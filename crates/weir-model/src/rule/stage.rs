@@ -3,7 +3,8 @@
 //! Each end of a copy tells where its threads were by their own clocks. Threads that have a record ready and wait for a
 //! lane (at the sender), or that wait for a record (at the receiver), have time to spare: then no stage of theirs is the
 //! limit. A stage is convicted when all of these hold:
-//! 1. its end does not mostly wait: less than half of its working time;
+//! 1. its end does not mostly wait: less than half of its working time. Nor have all its lanes, at the sender, bytes that wait
+//!    unsent: a record may take longer to make than a window lasts, and what is in the sockets meanwhile keeps the lanes busy;
 //! 2. the stage takes the largest part of the rest, and two fifths of the working time or more.
 //!
 //! The processors are convicted, rather than one stage, when nearly all that the end may use were busy (93 %: the clock
@@ -17,8 +18,9 @@
 
 use std::time::Duration;
 
-use super::Judgement;
+use super::sender::flow::Flow;
 use super::sender::program;
+use super::{Context, Judgement};
 use crate::evidence::Window;
 use crate::limit::Limit;
 use crate::stages::Stages;
@@ -43,14 +45,18 @@ struct End<'a> {
     stages: &'a Stages,
     span: Duration,
     waits: f64,
+    /// What its lanes still have to send is enough for them.
+    fed: bool,
 }
 
 impl<'a> End<'a> {
-    fn sender(window: &'a Window) -> Option<End<'a>> {
+    fn sender(window: &'a Window, context: &Context<'_>) -> Option<End<'a>> {
         let stages = window.sending.value()?;
         let waits = stages.share(stages.turn.saturating_add(stages.send), window.span)
             + stages.share(stages.limited, window.span);
-        Some(End { who: "the sender", stages, span: window.span, waits })
+        let mut lanes = window.lanes.iter().filter_map(|lane| Flow::of(lane, window, context)).peekable();
+        let fed = lanes.peek().is_some() && lanes.all(|lane| lane.data_wait() && !lane.app_limited());
+        Some(End { who: "the sender", stages, span: window.span, waits, fed })
     }
 
     fn receiver(window: &'a Window) -> Option<End<'a>> {
@@ -60,6 +66,7 @@ impl<'a> End<'a> {
             stages,
             span: window.span,
             waits: stages.share(stages.receive, window.span),
+            fed: false,
         })
     }
 
@@ -76,6 +83,9 @@ impl<'a> End<'a> {
     fn judge(&self, stage: Duration, name: &str) -> Judgement {
         let share = self.share(stage);
         let numbers = format!("{}'s threads spent {} of their time {name}", self.who, percent(share));
+        if self.fed {
+            return Judgement::acquit(format!("{numbers}, but bytes waited unsent on each lane"));
+        }
         if self.waits < 0.5 && share >= LARGE && share >= self.largest() {
             Judgement::convict(0.6 + 0.4 * share, format!("{numbers}, {} waiting", percent(self.waits)))
         } else {
@@ -120,34 +130,34 @@ impl<'a> End<'a> {
 }
 
 /// `compress`.
-pub(crate) fn compress(window: &Window, context: &super::Context<'_>) -> Judgement {
-    let judged = End::sender(window).map(|end| end.judge(end.stages.compress, "compressing"));
+pub(crate) fn compress(window: &Window, context: &Context<'_>) -> Judgement {
+    let judged = End::sender(window, context).map(|end| end.judge(end.stages.compress, "compressing"));
     judged.or_else(|| program::judge(window, context, Limit::Compress)).unwrap_or_else(nothing_known)
 }
 
 /// `encrypt`: at whichever end it is worse.
-pub(crate) fn encrypt(window: &Window, context: &super::Context<'_>) -> Judgement {
-    let ends = [End::sender(window), End::receiver(window)].into_iter().flatten();
+pub(crate) fn encrypt(window: &Window, context: &Context<'_>) -> Judgement {
+    let ends = [End::sender(window, context), End::receiver(window)].into_iter().flatten();
     let judged = ends.map(|end| end.judge(end.stages.encrypt, "with the cipher"));
     let judged = judged.reduce(worse);
     judged.or_else(|| program::judge(window, context, Limit::Encrypt)).unwrap_or_else(nothing_known)
 }
 
 /// `decompress`.
-pub(crate) fn decompress(window: &Window, _context: &super::Context<'_>) -> Judgement {
+pub(crate) fn decompress(window: &Window, _context: &Context<'_>) -> Judgement {
     let judged = End::receiver(window).map(|end| end.judge(end.stages.decompress, "decompressing"));
     judged.unwrap_or_else(nothing_known)
 }
 
 /// `verify`, of a copy; `None` where none was watched.
-pub(crate) fn verify(window: &Window) -> Option<Judgement> {
-    let ends = [End::sender(window), End::receiver(window)].into_iter().flatten();
+pub(crate) fn verify(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    let ends = [End::sender(window, context), End::receiver(window)].into_iter().flatten();
     ends.map(|end| end.judge(end.stages.verify, "on digests")).reduce(worse)
 }
 
 /// `source-disk`, of a copy; `None` where its sender was not watched.
-pub(crate) fn source_disk(window: &Window) -> Option<Judgement> {
-    End::sender(window).map(|end| end.judge(end.stages.read, "reading the source"))
+pub(crate) fn source_disk(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    End::sender(window, context).map(|end| end.judge(end.stages.read, "reading the source"))
 }
 
 /// Of a copy whose sender's threads had something to do at this time, how much: then what holds it is told stage by stage, and
@@ -165,8 +175,8 @@ pub(crate) fn at_work(window: &Window) -> Option<String> {
 }
 
 /// `cpu-core`, of a copy: `None` where its processors were not full or not watched.
-pub(crate) fn processors(window: &Window, context: &super::Context<'_>) -> Option<Judgement> {
-    let ends = [End::sender(window), End::receiver(window)];
+pub(crate) fn processors(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    let ends = [End::sender(window, context), End::receiver(window)];
     let own = |end: &Option<End<'_>>| end.as_ref().and_then(|end| end.stages.own).unwrap_or(0.0);
     let beside = [own(&ends[1]), own(&ends[0])].map(|own| context.facts.peer_is_local.then_some(own));
     ends.iter().zip(beside).find_map(|(end, beside)| end.as_ref()?.judge_processors(beside))
@@ -183,8 +193,8 @@ fn worse(one: Judgement, other: Judgement) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::{Evidence, Reading};
-    use crate::rule::Context;
+    use crate::evidence::{Evidence, LaneWindow, Reading};
+    use crate::sender::SenderWindow;
 
     /// A sender that waits for its lanes on a machine without a free processor, of which it used so much.
     fn waiting(own: f64) -> Window {
@@ -206,6 +216,32 @@ mod tests {
         let judged = |own| processors(&waiting(own), &Context::alone(&evidence));
         assert_eq!(judged(0.2), None);
         assert!(judged(1.6).is_some_and(|judged| judged.convicts()));
+    }
+
+    #[test]
+    fn a_stage_that_keeps_the_lanes_fed_is_not_the_limit() {
+        let evidence = Evidence::default();
+        let mut window = Window { span: Duration::from_millis(100), ..Window::default() };
+        let compress = Duration::from_millis(200);
+        window.sending = Reading::Value(Stages { threads: 2, compress, ..Stages::default() });
+        let judged = |nothing_unsent: [u32; 2], app_limited| {
+            let lane = |(lane, nothing_unsent)| LaneWindow {
+                lane,
+                sender: Reading::Value(SenderWindow {
+                    looks: 10,
+                    nothing_unsent,
+                    app_limited,
+                    ..Default::default()
+                }),
+                ..Default::default()
+            };
+            let lanes = (1..).zip(nothing_unsent).map(lane).collect();
+            super::compress(&Window { lanes, ..window.clone() }, &Context::alone(&evidence))
+        };
+        assert!(!judged([0, 4], 0).convicts());
+        assert!(judged([0, 6], 0).convicts(), "one lane starves");
+        assert!(judged([0, 4], 6).convicts(), "what waits is a pacer's");
+        assert!(super::compress(&window, &Context::alone(&evidence)).convicts(), "nothing is known of lanes");
     }
 
     #[test]

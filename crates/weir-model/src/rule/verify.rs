@@ -18,7 +18,7 @@ use crate::words::{bytes, percent};
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     // A copy digests on the threads that move the data, and these have clocks of their own.
-    if let Some(judged) = super::stage::verify(window) {
+    if let Some(judged) = super::stage::verify(window, context) {
         return judged;
     }
     let span = window.span.as_secs_f64();

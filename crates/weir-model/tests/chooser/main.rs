@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use data::Data;
 use proptest::prelude::*;
-use weir_model::chooser::{CANDIDATES, Chooser, Link, Packed};
-use world::{Fixed, Moment, World};
+use weir_model::chooser::{CANDIDATES, Chooser, LONGEST_RUN, Link, Packed};
+use world::{Moment, World};
 
 /// Payload bytes with the chooser, and with the best of all fixed choices.
 fn compare(world: &World) -> (f64, f64, &'static str) {
     let chosen = world.run_chooser().payload();
-    let fixed = CANDIDATES.iter().map(|candidate| (world.run(&mut Fixed(*candidate)).payload(), *candidate));
+    let fixed =
+        CANDIDATES.iter().map(|candidate| (world.run(&mut world.always(*candidate)).payload(), *candidate));
     let (best, candidate) = fixed.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
     (chosen, best, data::name(candidate))
 }
@@ -36,6 +37,11 @@ fn a_calibration_does_a_usual_processor_no_harm() {
     a_grid(&World { calibrated: true, ..World::of(Data::Text, 1.0) });
 }
 
+#[test]
+fn records_that_carry_several_blocks() {
+    a_grid(&World { longest_run: LONGEST_RUN, ..World::of(Data::Text, 1.0) });
+}
+
 /// Light codecs at less than half of their usual speed, heavy ones at more than twice: by usual proportions the worst of these
 /// links carries 0.88 of the best.
 #[test]
@@ -54,6 +60,7 @@ fn a_grid(like: &World) {
                     cores,
                     processor: like.processor,
                     calibrated: like.calibrated,
+                    longest_run: like.longest_run,
                     ..World::of(data, mbit)
                 };
                 let (chosen, best, name) = compare(&world);
@@ -86,10 +93,10 @@ fn loopback_on_two_cores_wants_none() {
 fn lanes_within_one_machine_begin_without_a_codec() {
     let mut chooser = Chooser::new(CANDIDATES.to_vec(), 2.0);
     chooser.begin_plain();
-    let choice = chooser.choose_for(Duration::ZERO, Some(0.4));
+    let choice = chooser.choose(Duration::ZERO);
     assert_eq!((choice.codec, choice.probe), (0, false));
     // And looks at few blocks while it stays so.
-    let looks = (0..1000).filter(|ms| chooser.wants_look(Duration::from_millis(*ms))).count();
+    let looks = (0..1000).filter(|ms| chooser.plan(Duration::from_millis(*ms)).looks).count();
     assert!((100..=200).contains(&looks), "{looks}");
 }
 
@@ -108,7 +115,8 @@ fn within_one_machine_only_idle_processors_pack() {
             }
             let now = Duration::from_millis(100 * tick);
             for _ in 0..4 {
-                let choice = chooser.choose_for(now, Some(0.4));
+                let plan = chooser.plan(now);
+                let choice = chooser.choose_for(now, &plan, &[0.4]);
                 packed |= choice.codec != 0 && !choice.probe;
                 let (size, cpu) = if choice.codec == 0 { (1 << 20, 0) } else { (400_000, 2500) };
                 chooser.packed(&Packed {
@@ -157,24 +165,25 @@ const CHANGES: [(f64, f64); 3] = [(0.0, 1000.0), (10.0, 50.0), (20.0, 1000.0)];
 
 #[test]
 fn a_link_that_changes_is_followed_within_two_seconds() {
-    for cores in [2, 4, 16] {
-        let world = World { cores, changes: CHANGES.to_vec(), span: 30.0, ..World::of(Data::Text, 1000.0) };
+    for (cores, longest_run) in [2, 4, 16].into_iter().flat_map(|cores| [(cores, 1), (cores, LONGEST_RUN)]) {
+        let text = World { longest_run, ..World::of(Data::Text, 1000.0) };
+        let world = World { cores, changes: CHANGES.to_vec(), span: 30.0, ..text };
         let run = world.run_chooser();
         for (from, mbit) in CHANGES {
-            let steady = World { cores, ..World::of(Data::Text, mbit) };
+            let steady = World { cores, longest_run, ..World::of(Data::Text, mbit) };
             let (_, best, _) = compare(&steady);
             let best = best / steady.span;
             let settled = |moment: &&Moment| (from + 2.0..from + 9.5).contains(&moment.at);
             let after: Vec<f64> = run.moments.iter().filter(settled).map(|moment| moment.payload).collect();
             let mean = after.iter().sum::<f64>() / after.len() as f64 / 0.1;
             println!(
-                "{cores} cores from {from} s, {mbit} Mbit/s: {:.1} MB/s, best fixed {:.1}",
+                "{cores} cores, records of {longest_run}, from {from} s, {mbit} Mbit/s: {:.1} MB/s, best fixed {:.1}",
                 mean / 1e6,
                 best / 1e6
             );
             assert!(
                 mean >= 0.95 * best,
-                "{cores} cores, {mbit} Mbit/s: {:.1} of {:.1} MB/s",
+                "{cores} cores, records of {longest_run}, {mbit} Mbit/s: {:.1} of {:.1} MB/s",
                 mean / 1e6,
                 best / 1e6
             );
@@ -335,7 +344,9 @@ proptest! {
                     now,
                 }),
                 _ => {
-                    let choice = chooser.choose_for(now, flag.then_some(rate));
+                    let plan = chooser.plan(now);
+                    prop_assert!((1..=LONGEST_RUN).contains(&plan.run) && chooser.ahead(a % 5) >= 3);
+                    let choice = chooser.choose_for(now, &plan, &vec![rate; (a % 5) as usize]);
                     prop_assert!(CANDIDATES.iter().any(|known| known.codec == choice.codec && known.level == choice.level));
                 }
             }

@@ -3,12 +3,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use weir_model::chooser::{CANDIDATES, Candidate, Choice, Chooser, Link, Packed};
+use weir_model::chooser::{CANDIDATES, Candidate, Choice, Chooser, Link, Packed, Plan};
 
 use crate::data::{self, Data};
 
 /// Seconds of a step.
 const STEP: f64 = 1e-3;
+
+/// Blocks that all workers together may hold where a record carries several, as a sender bounds its memory.
+const HELD: usize = 16;
 
 /// Bytes of a block.
 const BLOCK: f64 = (1 << 20) as f64;
@@ -33,6 +36,8 @@ pub(crate) struct World {
     pub(crate) others: f64,
     /// Blocks that wait for lanes, at most, besides one for each worker.
     pub(crate) queue: usize,
+    /// Blocks that one record may carry, at most.
+    pub(crate) longest_run: u32,
     /// How far ratios and speeds of blocks are off, and link rates of reports.
     pub(crate) noise: f64,
     pub(crate) jitter: f64,
@@ -49,8 +54,14 @@ pub(crate) struct World {
 
 /// Who decides.
 pub(crate) trait Decider {
-    fn choose(&mut self, now: Duration, quick: Option<f64>) -> Choice;
-    fn ahead(&self) -> usize {
+    fn plan(&mut self, now: Duration) -> Plan;
+    /// Of the record's blocks, what a quick look says of each; nothing where nobody looks.
+    fn choose(&mut self, _: Duration, plan: &Plan, _quick: &[f64]) -> Choice {
+        plan.choice
+    }
+    fn longest(&self) -> u32;
+    fn allow(&mut self, _longest: u32) {}
+    fn ahead(&self, _longest: u32) -> usize {
         usize::MAX
     }
     fn packed(&mut self, _: &Packed) {}
@@ -58,24 +69,42 @@ pub(crate) trait Decider {
 }
 
 /// Always the same.
-pub(crate) struct Fixed(pub(crate) Candidate);
+pub(crate) struct Fixed {
+    candidate: Candidate,
+    /// Blocks of a record.
+    run: u32,
+}
 
 impl Decider for Fixed {
-    fn choose(&mut self, _: Duration, _: Option<f64>) -> Choice {
-        Choice { codec: self.0.codec, level: self.0.level, probe: false }
+    fn plan(&mut self, _: Duration) -> Plan {
+        let Candidate { codec, level } = self.candidate;
+        Plan { choice: Choice { codec, level, probe: false }, run: self.run, looks: false }
+    }
+
+    fn longest(&self) -> u32 {
+        self.run
     }
 }
 
 impl Decider for Chooser {
-    fn choose(&mut self, now: Duration, quick: Option<f64>) -> Choice {
-        if quick.is_some() && !self.wants_look(now) {
-            return Choice { codec: 0, level: 0, probe: false };
-        }
-        self.choose_for(now, quick)
+    fn plan(&mut self, now: Duration) -> Plan {
+        Chooser::plan(self, now)
     }
 
-    fn ahead(&self) -> usize {
-        Chooser::ahead(self) as usize
+    fn choose(&mut self, now: Duration, plan: &Plan, quick: &[f64]) -> Choice {
+        self.choose_for(now, plan, quick)
+    }
+
+    fn longest(&self) -> u32 {
+        self.longest_in_use()
+    }
+
+    fn allow(&mut self, longest: u32) {
+        Chooser::allow(self, longest);
+    }
+
+    fn ahead(&self, longest: u32) -> usize {
+        Chooser::ahead(self, longest) as usize
     }
 
     fn packed(&mut self, block: &Packed) {
@@ -121,6 +150,8 @@ impl Run {
 
 struct Work {
     choice: Choice,
+    /// Bytes before.
+    raw: f64,
     /// Processor seconds left, and in all.
     left: f64,
     cpu: f64,
@@ -146,6 +177,7 @@ impl World {
             raw_cost: 0.2e-9,
             others: 0.0,
             queue: 6,
+            longest_run: 1,
             noise: 0.1,
             jitter: 0.05,
             told_busy: true,
@@ -164,6 +196,15 @@ impl World {
             told.map(|(candidate, factor)| (candidate, factor / Data::Text.figure(candidate, 0).1)).collect();
         assert_eq!(Chooser::takes(&CANDIDATES, &speeds), self.calibrated);
         self.run(&mut Chooser::with_speeds(CANDIDATES.to_vec(), f64::from(self.cores), &speeds))
+    }
+
+    /// One that takes always the same, in records as a sender makes them that was told so.
+    pub(crate) fn always(&self, candidate: Candidate) -> Fixed {
+        let mut told = Chooser::new(CANDIDATES.to_vec(), f64::from(self.cores));
+        let (now, rate) = (Duration::from_secs(1), self.link_at(0.0));
+        told.allow(self.longest_run);
+        told.link(&Link { now, rate, backlog: true, busy: None, own: None });
+        Fixed { candidate, run: told.run_with(candidate, self.data.figure(candidate, 0).0) }
     }
 
     pub(crate) fn run(&self, decider: &mut dyn Decider) -> Run {
@@ -258,34 +299,51 @@ impl<'a> State<'a> {
 
     fn start(&mut self, at: f64, now: Duration, decider: &mut dyn Decider) -> Option<Work> {
         let at_work = self.workers.iter().flatten().count();
+        let fits = |longest: &u32| {
+            let workers = decider.ahead(*longest).min(self.workers.len() + 1);
+            workers * decider.longest().min(*longest) as usize + *longest as usize <= HELD
+        };
+        let longest = (1..=self.world.longest_run).rev().find(fits).unwrap_or(1);
+        decider.allow(longest);
         if self.queue.len() >= self.world.queue + self.workers.len()
-            || self.queue.len() + at_work >= decider.ahead()
+            || self.queue.len() + at_work >= decider.ahead(longest)
         {
             return None;
         }
+        let plan = decider.plan(now);
+        let run = plan.run.min(longest);
         let data = self.world.then.filter(|(from, _)| at >= *from).map_or(self.world.data, |(_, data)| data);
-        let choice = decider.choose(now, self.world.looks.then(|| data.quick(self.blocks)));
+        let blocks = self.blocks..self.blocks + u64::from(run);
+        self.blocks = blocks.end;
+        let mean = |of: &dyn Fn(u64) -> f64| blocks.clone().map(of).sum::<f64>() / f64::from(run);
+        let looked = if self.world.looks && plan.looks { blocks.clone() } else { 0..0 };
+        let choice = decider.choose(now, &plan, &looked.map(|block| data.quick(block)).collect::<Vec<_>>());
         let candidate = Candidate { codec: choice.codec, level: choice.level };
-        let (ratio, cost) = data.figure(candidate, self.blocks);
-        self.blocks += 1;
+        let together = if candidate.level >= 3 { data::together(run) } else { 1.0 };
+        let ratio = mean(&|block| match data.figure(candidate, block) {
+            (ratio, _) if ratio < 1.0 => ratio * together,
+            _ => 1.0,
+        });
+        let cost = mean(&|block| data.figure(candidate, block).1);
+        let raw = BLOCK * f64::from(run);
         let ratio = if ratio < 1.0 { (ratio * self.off(self.world.noise)).min(1.0) } else { 1.0 };
         let place = CANDIDATES.iter().position(|known| *known == candidate).unwrap();
         let speed = self.world.speed * self.world.processor[place];
-        let cpu = cost * BLOCK / speed * self.off(self.world.noise);
-        self.run.moments.last_mut().unwrap().chosen[place] += 1;
+        let cpu = cost * raw / speed * self.off(self.world.noise);
+        self.run.moments.last_mut().unwrap().chosen[place] += run;
         if choice.probe {
             self.run.probe_cpu += cpu;
         }
         // Reading and digesting are the worker's too.
-        Some(Work { choice, left: cpu + self.world.raw_cost * BLOCK, cpu, packed: ratio * BLOCK })
+        Some(Work { choice, raw, left: cpu + self.world.raw_cost * raw, cpu, packed: ratio * raw })
     }
 
     fn finish(&mut self, work: &Work, now: Duration, decider: &mut dyn Decider) {
-        self.queue.push_back(Waiting { wire: work.packed, worth: BLOCK / work.packed });
+        self.queue.push_back(Waiting { wire: work.packed, worth: work.raw / work.packed });
         decider.packed(&Packed {
             codec: work.choice.codec,
             level: work.choice.level,
-            raw: BLOCK as u64,
+            raw: work.raw as u64,
             packed: work.packed as u64,
             cpu: Duration::from_secs_f64(work.cpu),
             now,

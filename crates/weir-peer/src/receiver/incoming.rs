@@ -11,7 +11,7 @@ use weir_tree::{Entry, Kind, Pending, Target};
 use super::desk::Permit;
 use super::journal::Journal;
 use crate::patience::SILENCE;
-use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of, extent};
+use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of, digest_of_run, extent};
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
 
@@ -101,13 +101,21 @@ impl Incoming {
         size - missing
     }
 
-    /// Whether these bytes are the block of that digest.
-    pub(crate) fn verify(&self, offset: u64, block: &[u8], digest: &Digest) -> bool {
-        let index = offset / BLOCK;
-        let extent = extent(index, self.entry.size());
-        let fits = extent.end - extent.start == block.len() as u64 && extent.start == offset;
+    /// The values of these blocks, from `offset` on; `None` where they are not those of that digest.
+    pub(crate) fn verify(&self, offset: u64, blocks: &[u8], digest: &Digest) -> Option<Vec<Digest>> {
+        let (first, size) = (offset / BLOCK, self.entry.size());
         // Beyond its end every file has an empty block.
-        !block.is_empty() && fits && digest_of(block, index, self.entry.size()) == *digest
+        if blocks.is_empty() || !offset.is_multiple_of(BLOCK) {
+            return None;
+        }
+        let last = first.checked_add((blocks.len() as u64 - 1) / BLOCK)?;
+        let there = extent(first, size).start..extent(last, size).end;
+        if there.start != offset || there.end - there.start != blocks.len() as u64 {
+            return None;
+        }
+        let pieces = blocks.chunks(BLOCK as usize).zip(first..);
+        let values: Vec<Digest> = pieces.map(|(block, index)| digest_of(block, index, size)).collect();
+        (digest_of_run(&values) == *digest).then_some(values)
     }
 
     /// Builds a block out of the old version and literals.
@@ -270,8 +278,34 @@ mod tests {
     fn a_block_beyond_the_end_is_none() {
         let (_folder, _target, file) = begin(2 * BLOCK);
         for offset in [0, BLOCK, 2 * BLOCK, 3 * BLOCK, u64::MAX - 1] {
-            assert!(!file.verify(offset, &[], &[0; 32]), "{offset}");
+            assert_eq!(file.verify(offset, &[], &[0; 32]), None, "{offset}");
         }
+    }
+
+    #[test]
+    fn several_blocks_are_of_the_file_as_they_lie_or_none_is() {
+        let size = 2 * BLOCK + 5;
+        let (_folder, _target, file) = begin(size);
+        let bytes: Vec<u8> = (0..size).map(|at| (at / 1000) as u8).collect();
+        let values: Vec<Digest> = bytes
+            .chunks(BLOCK as usize)
+            .zip(0..)
+            .map(|(block, index)| digest_of(block, index, size))
+            .collect();
+        let all = digest_of_run(&values);
+        assert_eq!(file.verify(0, &bytes, &all), Some(values.clone()));
+        assert_eq!(
+            file.verify(BLOCK, &bytes[BLOCK as usize..], &digest_of_run(&values[1..])),
+            Some(values[1..].to_vec())
+        );
+        // Too few, too many, elsewhere, and one that is another.
+        assert_eq!(file.verify(0, &bytes[..bytes.len() - 1], &all), None);
+        assert_eq!(file.verify(0, &[&bytes[..], &[0]].concat(), &all), None);
+        assert_eq!(file.verify(BLOCK, &bytes, &all), None);
+        assert_eq!(file.verify(1, &bytes, &all), None);
+        let mut other = bytes.clone();
+        other[size as usize - 1] ^= 1;
+        assert_eq!(file.verify(0, &other, &all), None);
     }
 
     #[test]

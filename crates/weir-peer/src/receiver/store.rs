@@ -11,6 +11,7 @@ use weir_tree::{Kind, Name};
 
 use super::{Place, Receiver};
 use crate::end::Event;
+use crate::subtrees::BLOCK;
 use crate::wire::batch::{self, Keep, Member};
 use crate::wire::message::{Deed, Failure, FailureKind, Message};
 use crate::wire::record::{self, Footer, HOLE, Malformed};
@@ -59,7 +60,7 @@ impl Receiver {
         match footer.kind {
             record::Kind::Hello => Ok(()),
             record::Kind::Block => {
-                self.store_block(lane, sequence, &footer, raw, clock);
+                self.store_blocks(lane, sequence, &footer, raw, clock);
                 Ok(())
             }
             record::Kind::Batch => self.store_batch(lane, sequence, &footer, raw, clock),
@@ -70,24 +71,31 @@ impl Receiver {
         }
     }
 
-    fn store_block(&self, lane: u32, sequence: u64, footer: &Footer, raw: &[u8], clock: &StageClock) {
+    fn store_blocks(&self, lane: u32, sequence: u64, footer: &Footer, raw: &[u8], clock: &StageClock) {
         // Of a file that has ended: a block that came twice, or of one that was given up.
         let Some(file) = self.files().get(&footer.file).cloned() else { return };
         clock.enter(Stage::Verify);
-        if !file.verify(footer.offset, raw, &footer.digest) {
+        let Some(values) = file.verify(footer.offset, raw, &footer.digest) else {
             let why = format!("{}: the block at {} does not have its digest", file.entry.name, footer.offset);
             self.control.send(&Message::Again(lane, sequence, why));
             return;
+        };
+        let offsets = (footer.offset..).step_by(BLOCK as usize);
+        for ((block, value), offset) in raw.chunks(BLOCK as usize).zip(&values).zip(offsets) {
+            clock.enter(Stage::Write);
+            let before = thread_cpu_now();
+            let progress = file.write(offset, block, value);
+            clock.add_write_cpu(thread_cpu_now().saturating_sub(before));
+            if let Ok((_, true)) = progress {
+                self.counts.bytes.fetch_add(block.len() as u64, Relaxed);
+            }
+            clock.enter(Stage::Other);
+            let failed = progress.is_err();
+            self.advance(footer.file, &file, progress.map(|(progress, _)| progress));
+            if failed {
+                return;
+            }
         }
-        clock.enter(Stage::Write);
-        let before = thread_cpu_now();
-        let progress = file.write(footer.offset, raw, &footer.digest);
-        clock.add_write_cpu(thread_cpu_now().saturating_sub(before));
-        if let Ok((_, true)) = progress {
-            self.counts.bytes.fetch_add(raw.len() as u64, Relaxed);
-        }
-        clock.enter(Stage::Other);
-        self.advance(footer.file, &file, progress.map(|(progress, _)| progress));
     }
 
     fn store_patch(
@@ -101,7 +109,7 @@ impl Receiver {
     ) {
         let Some(file) = self.files().get(&footer.file).cloned() else { return };
         match file.build(raw, built) {
-            Ok(()) => self.store_block(lane, sequence, footer, built, clock),
+            Ok(()) => self.store_blocks(lane, sequence, footer, built, clock),
             Err(why) => {
                 self.control.send(&Message::Again(lane, sequence, format!("{}: {why}", file.entry.name)))
             }

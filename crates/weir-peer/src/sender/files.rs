@@ -111,8 +111,7 @@ impl Sender {
         }
         self.files().under_way.insert(id, Arc::clone(&file));
         let runs = file.missing();
-        let left: u64 =
-            runs.iter().map(|run| file.extent(run.end - 1).end - file.extent(run.start).start).sum();
+        let left: u64 = runs.iter().map(|run| file.extent(run)).map(|extent| extent.end - extent.start).sum();
         self.counts.kept.fetch_add(file.entry.size() - left, Relaxed);
         match file.root() {
             Some(root) => self.end_well(&file, root),

@@ -1,9 +1,9 @@
-//! How many blocks may be at work or wait for lanes: on a slow link, what a fast processor compressed long before it can go was
+//! How many records may be at work or wait for lanes: on a slow link, what a fast processor compressed long before it can go was
 //! compressed for the link as it was.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Counts those inside.
+/// Lets in the first so many workers: always the same ones, since each that was ever in keeps its buffers and its codec's tables.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -12,28 +12,19 @@ pub(crate) struct Gate {
 
 #[derive(Debug, Default)]
 struct State {
-    inside: u32,
     /// No bound where there is none.
     most: Option<u32>,
     over: bool,
 }
 
-/// A block inside, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Inside<'a>(&'a Gate);
-
 impl Gate {
-    /// Waits until one more may be inside; `None` when it is over.
-    pub(crate) fn enter(&self) -> Option<Inside<'_>> {
+    /// Waits until this worker (0, 1, 2, ...) may take a record; false when it is over.
+    pub(crate) fn admits(&self, worker: u32) -> bool {
         let mut state = self.lock();
-        while !state.over && state.most.is_some_and(|most| state.inside >= most) {
+        while !state.over && state.most.is_some_and(|most| worker >= most) {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if state.over {
-            return None;
-        }
-        state.inside += 1;
-        Some(Inside(self))
+        !state.over
     }
 
     /// So many may be inside from now on.
@@ -56,42 +47,32 @@ impl Gate {
     }
 }
 
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
-        self.0.lock().inside -= 1;
-        self.0.changed.notify_one();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn one_more_enters_when_one_leaves_or_more_may() {
+    fn the_first_are_let_in_and_the_next_when_more_may() {
         let gate = Gate::default();
         gate.allow(Some(1));
-        let first = gate.enter();
+        assert!(gate.admits(0) && gate.admits(0));
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| gate.enter().is_some());
-            drop(first);
-            assert!(waits.join().unwrap());
-            let _inside = gate.enter();
-            let waits = scope.spawn(|| gate.enter().is_some());
+            let waits = scope.spawn(|| gate.admits(1));
             gate.allow(Some(2));
             assert!(waits.join().unwrap());
         });
+        gate.allow(None);
+        assert!(gate.admits(100));
     }
 
     #[test]
     fn whoever_waits_is_told_when_it_is_over() {
         let gate = Gate::default();
         gate.allow(Some(1));
-        let _inside = gate.enter();
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| gate.enter().is_none());
+            let waits = scope.spawn(|| gate.admits(1));
             gate.stop();
-            assert!(waits.join().unwrap());
+            assert!(!waits.join().unwrap());
         });
     }
 }

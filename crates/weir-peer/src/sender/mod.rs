@@ -32,6 +32,7 @@ use std::sync::mpsc::Sender as Outbox;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use weir_model::chooser::LONGEST_RUN;
 use weir_model::evidence::Reading;
 use weir_model::rule::rate_limit;
 use weir_observe::tcp_info;
@@ -75,6 +76,13 @@ const MOST_WORKERS: u32 = 17;
 /// One for each lane and one that prepares what goes next, as long as they are no more than this: with zstd's tables of level 19
 /// each takes some nine mebibytes, and all that a copy may take is 128.
 const MOST_FOR_LANES: u32 = 12;
+
+/// Blocks in all workers' records together, and one that tries, where they carry several: each takes up to 2 MiB of buffers, and a
+/// worker then 6 for its codec.
+const MOST_MADE: u32 = 16;
+
+/// The same of one record of each lane: the other end has two threads for each, with 5 MiB for four blocks.
+const MOST_TAKEN: u32 = 12;
 
 /// Bytes that the socket of a lane over a long path may hold unsent before its worker waits (TCP_NOTSENT_LOWAT): the kernel's own
 /// 4 MiB take a slow lane a second when the others have nothing left to send. The worker is woken at half of it, 2 ms at 1 Gbit/s, and
@@ -218,8 +226,11 @@ impl Sender {
             let work = move || {
                 let clock = Arc::new(StageClock::new(Instant::now()));
                 let worker = Worker { clock: Arc::clone(&clock), tid: current_tid(), lane: None };
-                end.workers().push(Arc::new(worker));
-                end.work(&clock);
+                let mut workers = end.workers();
+                let number = workers.len() as u32;
+                workers.push(Arc::new(worker));
+                drop(workers);
+                end.work(number, &clock);
             };
             if let Err(why) = std::thread::Builder::new().name("send".to_owned()).spawn(work) {
                 tracing::warn!("a worker less than {count}: {why}");
@@ -396,10 +407,25 @@ impl Sender {
         }
     }
 
-    /// As many blocks under way as the chooser looks ahead, and one for each lane besides the one that is made meanwhile. Where
+    /// As many records under way as the chooser looks ahead, and one for each lane besides the one that is made meanwhile. Where
     /// lanes wait for blocks, whatever makes them is not to be held up.
     fn open_gate(&self, lanes: u32, backlog: bool) {
-        self.gate.allow(self.packer.ahead().filter(|_| backlog).map(|ahead| ahead.max(lanes + 1)));
+        let hired = self.hired.load(Relaxed);
+        let admitted = |longest: u32| {
+            let ahead = self.packer.ahead(longest).filter(|_| backlog).map(|ahead| ahead.max(lanes + 1));
+            (ahead, ahead.map_or(hired, |ahead| ahead.min(hired)))
+        };
+        let in_use = self.packer.longest_in_use();
+        // Longer records want fewer workers. One of all may be as long as is allowed, though those in use are shorter, to try a codec.
+        let fits = |longest: &u32| {
+            let usual = in_use.min(*longest);
+            usual * admitted(*longest).1 + longest <= MOST_MADE && usual * lanes + longest <= MOST_TAKEN
+        };
+        let longest = (1..=LONGEST_RUN).rev().find(fits).unwrap_or(1);
+        let (ahead, workers) = admitted(longest);
+        self.packer.allow(longest);
+        self.queue.set_workers(workers);
+        self.gate.allow(ahead);
     }
 
     fn workers(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Worker>>> {
@@ -409,7 +435,7 @@ impl Sender {
     fn landed(&self, lane: u32, through: u64) {
         for job in self.queue.landed(lane, through) {
             let bytes = match &job {
-                Job::Block { file, index, .. } => file.extent(*index).end - file.extent(*index).start,
+                Job::Run { file, blocks, .. } => file.extent(blocks).end - file.extent(blocks).start,
                 Job::Batch(batch) => {
                     let failed = batch.failed();
                     let new = || {
@@ -487,7 +513,7 @@ mod tests {
         let pack = |theirs: &Hello| {
             let sender = sender();
             sender.know_ends(&own, theirs);
-            sender.packer.pack(&text, &mut Vec::new())
+            sender.packer.pack(&sender.packer.plan(), &text, &mut Vec::new())
         };
         assert!(pack(&another).is_some(), "over a link it shrinks");
         assert_eq!(pack(&own), None, "within one machine it goes as it is");

@@ -6,12 +6,15 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_codec::codec::Codec;
-use weir_model::chooser::{CANDIDATES, Choice, Chooser, Link, Packed, quick_estimate};
+use weir_model::chooser::{
+    CANDIDATES, Candidate, Choice, Chooser, LONGEST_RUN, Link, Packed, Plan, quick_estimate,
+};
 use weir_model::stages::Shrunk;
 use weir_observe::thread::thread_cpu_now;
 
 use super::unpacking::Unpacking;
 use crate::speeds::Speeds;
+use crate::subtrees::BLOCK;
 use crate::watch::Closed;
 
 /// What compresses, for all workers.
@@ -66,9 +69,18 @@ impl Packer {
         }
     }
 
-    /// Compresses `raw` into `packed` and returns the codec's number; `None` where it goes as it is.
-    pub(crate) fn pack(&self, raw: &[u8], packed: &mut Vec<u8>) -> Option<u8> {
-        let choice = self.choose(raw);
+    /// What the next record is to be, before it is known what there is to send.
+    pub(crate) fn plan(&self) -> Plan {
+        let Some((codec, level)) = self.fixed else { return self.chooser().plan(self.passed()) };
+        let share = self.shares().get(&(codec, level)).copied().unwrap_or_default();
+        let ratio = share.packed as f64 / share.raw.max(1) as f64;
+        let run = self.chooser().run_with(Candidate { codec, level }, ratio);
+        Plan { choice: Choice { codec, level, probe: false }, run, looks: false }
+    }
+
+    /// Compresses `raw` into `packed` as it was planned and returns the codec's number; `None` where it goes as it is.
+    pub(crate) fn pack(&self, plan: &Plan, raw: &[u8], packed: &mut Vec<u8>) -> Option<u8> {
+        let choice = self.choose(plan, raw);
         let codec = Codec::by_id(choice.codec).filter(|codec| codec.id() != 0);
         let worked = codec.and_then(|codec| {
             let before = thread_cpu_now();
@@ -102,9 +114,19 @@ impl Packer {
         self.chooser().link(&Link { now, rate, backlog, busy, own });
     }
 
-    /// Blocks that may be at work or wait for lanes, where the chooser decides.
-    pub(crate) fn ahead(&self) -> Option<u32> {
-        self.fixed.is_none().then(|| self.chooser().ahead())
+    /// Records of at most `longest` blocks that may be at work or wait for lanes, where the chooser decides.
+    pub(crate) fn ahead(&self, longest: u32) -> Option<u32> {
+        self.fixed.is_none().then(|| self.chooser().ahead(longest))
+    }
+
+    /// Blocks that records would carry now, were all allowed.
+    pub(crate) fn longest_in_use(&self) -> u32 {
+        if self.fixed.is_some() { LONGEST_RUN } else { self.chooser().longest_in_use() }
+    }
+
+    /// Records may carry so many blocks at most.
+    pub(crate) fn allow(&self, longest: u32) {
+        self.chooser().allow(longest);
     }
 
     /// Payload per second that the law expects of the link as it is; `None` where the codec is not chosen, or nothing is known.
@@ -130,15 +152,13 @@ impl Packer {
         differences
     }
 
-    fn choose(&self, raw: &[u8]) -> Choice {
-        if let Some((codec, level)) = self.fixed {
-            return Choice { codec, level, probe: false };
+    fn choose(&self, plan: &Plan, raw: &[u8]) -> Choice {
+        let now = self.now();
+        if !plan.looks {
+            return plan.choice;
         }
-        if !self.chooser().wants_look(self.now()) {
-            return Choice { codec: 0, level: 0, probe: false };
-        }
-        let quick = Some(quick_estimate(raw));
-        self.chooser().choose_for(self.now(), quick)
+        let quick: Vec<f64> = raw.chunks(BLOCK as usize).map(quick_estimate).collect();
+        self.chooser().choose_for(now, plan, &quick)
     }
 
     fn learn(&self, choice: Choice, raw: usize, packed: usize, cpu: Duration) {
@@ -161,6 +181,11 @@ impl Packer {
         }
         let mut unpacking = self.unpacking.lock().unwrap_or_else(PoisonError::into_inner);
         unpacking.cost(codec, choice.level, packed, raw.len())
+    }
+
+    /// Since the first block; none before it.
+    fn passed(&self) -> Duration {
+        self.start.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
     fn now(&self) -> Duration {

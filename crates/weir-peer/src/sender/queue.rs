@@ -39,12 +39,12 @@ const WORTHWHILE_BYTES: usize = 256 << 10;
 /// Something to be made into one record.
 #[derive(Debug, Clone)]
 pub(crate) enum Job {
-    /// A block of a file.
-    Block {
+    /// Blocks of a file.
+    Run {
         /// Which file.
         file: Arc<SourceFile>,
-        /// Which block.
-        index: u64,
+        /// Which blocks: in a row, and not empty.
+        blocks: Range<u64>,
         /// Not compressed: the other end could not use it otherwise.
         plain: bool,
     },
@@ -56,7 +56,7 @@ impl Job {
     /// Not to be compressed.
     pub(crate) fn is_plain(&self) -> bool {
         match self {
-            Job::Block { plain, .. } => *plain,
+            Job::Run { plain, .. } => *plain,
             Job::Batch(batch) => batch.plain.load(Relaxed),
         }
     }
@@ -111,6 +111,8 @@ pub(crate) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Workers that share what a file has left.
+    workers: u64,
     again: Vec<Job>,
     ready: VecDeque<Ready>,
     filling: Batch,
@@ -212,8 +214,9 @@ impl Queue {
         self.room.notify_all();
     }
 
-    /// The next job; waits for one. `None` when all is settled or it is over.
-    pub(crate) fn claim(&self) -> Option<Job> {
+    /// The next job; waits for one. `None` when all is settled or it is over. Of a file's blocks it takes up to `longest` says, which
+    /// is asked when there are some.
+    pub(crate) fn claim(&self, mut longest: impl FnMut() -> u32) -> Option<Job> {
         let mut state = self.lock();
         loop {
             if state.over || state.is_settled() {
@@ -221,12 +224,17 @@ impl Queue {
                 self.room.notify_all();
                 return None;
             }
-            if let Some(job) = state.claim() {
+            if let Some(job) = state.claim(&mut longest) {
                 self.room.notify_all();
                 return Some(job);
             }
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// So many workers share what there is.
+    pub(crate) fn set_workers(&self, workers: u32) {
+        self.lock().workers = workers.into();
     }
 
     /// A job is about to be sent as this record.
@@ -261,7 +269,7 @@ impl Queue {
         let at = flight.as_ref().and_then(|flight| flight.iter().position(|(at, _)| *at == sequence));
         let job = flight.zip(at).and_then(|(flight, at)| flight.remove(at)).map(|(_, job)| job);
         state.extend_again(job.map(|job| match job {
-            Job::Block { file, index, .. } => Job::Block { file, index, plain: true },
+            Job::Run { file, blocks, .. } => Job::Run { file, blocks, plain: true },
             Job::Batch(batch) => {
                 batch.plain.store(true, Relaxed);
                 Job::Batch(batch)
@@ -322,8 +330,8 @@ impl Queue {
 }
 
 impl State {
-    fn claim(&mut self) -> Option<Job> {
-        let job = self.next_job()?;
+    fn claim(&mut self, longest: &mut dyn FnMut() -> u32) -> Option<Job> {
+        let job = self.next_job(longest)?;
         self.under_way += usize::from(matches!(job, Job::Batch(_)));
         Some(job)
     }
@@ -343,15 +351,17 @@ impl State {
         items.len() >= WORTHWHILE || *size >= WORTHWHILE_BYTES || is_alone && !items.is_empty()
     }
 
-    fn next_job(&mut self) -> Option<Job> {
+    fn next_job(&mut self, longest: &mut dyn FnMut() -> u32) -> Option<Job> {
         if let Some(job) = self.again.pop() {
             return Some(job);
         }
+        let workers = self.workers;
         while let Some(front) = self.ready.front_mut() {
             let job = match front {
                 Ready::File(file, runs) => {
-                    let index = if file.has_ended() { None } else { take_first(runs) };
-                    index.map(|index| Job::Block { file: Arc::clone(file), index, plain: false })
+                    let mut take = || take_first(runs, file.run(longest().into()), workers);
+                    let blocks = if file.has_ended() { None } else { take() };
+                    blocks.map(|blocks| Job::Run { file: Arc::clone(file), blocks, plain: false })
                 }
                 Ready::Batch(batch) => Some(Job::Batch(Arc::clone(batch))),
             };
@@ -437,14 +447,19 @@ impl Item {
     }
 }
 
-fn take_first(runs: &mut VecDeque<Range<u64>>) -> Option<u64> {
+/// The first blocks, `most` of them at the most, and no more of the last than leaves each worker as many.
+fn take_first(runs: &mut VecDeque<Range<u64>>, most: u64, workers: u64) -> Option<Range<u64>> {
     loop {
         let run = runs.front_mut()?;
-        if let Some(index) = run.next() {
+        let left = run.end.saturating_sub(run.start);
+        if left > 0 {
+            let taken = (left / workers.max(1)).clamp(1, most.max(1));
+            let blocks = run.start..run.start + taken;
+            run.start = blocks.end;
             if run.is_empty() {
                 runs.pop_front();
             }
-            return Some(index);
+            return Some(blocks);
         }
         runs.pop_front();
     }
@@ -477,16 +492,28 @@ mod tests {
     fn a_small_batch_goes_alone_or_not_yet() {
         let queue = Queue::new();
         push(&queue, false);
-        let first = queue.lock().claim();
+        let first = queue.lock().claim(&mut || 1);
         queue.sent(1, 1, first.clone().unwrap());
         assert_eq!(numbers(first), Some(vec![0]));
         push(&queue, false);
         push(&queue, false);
-        assert!(queue.lock().claim().is_none(), "the first is still under way");
+        assert!(queue.lock().claim(&mut || 1).is_none(), "the first is still under way");
         queue.landed(1, 1);
-        assert_eq!(numbers(queue.lock().claim()), Some(vec![1, 2]));
+        assert_eq!(numbers(queue.lock().claim(&mut || 1)), Some(vec![1, 2]));
         (0..WORTHWHILE).for_each(|_| push(&queue, false));
-        assert_eq!(numbers(queue.lock().claim()).map(|numbers| numbers.len()), Some(WORTHWHILE));
+        assert_eq!(numbers(queue.lock().claim(&mut || 1)).map(|numbers| numbers.len()), Some(WORTHWHILE));
+    }
+
+    #[test]
+    fn blocks_of_a_row_are_taken_together_but_shared_at_its_end() {
+        let taken = |runs: &[(u64, u64)], most, workers| {
+            let mut runs: VecDeque<Range<u64>> = runs.iter().map(|(start, end)| *start..*end).collect();
+            std::iter::from_fn(|| take_first(&mut runs, most, workers)).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(&[(0, 2), (5, 5), (7, 8)], 0, 0), [0..1, 1..2, 7..8]);
+        assert_eq!(taken(&[(0, 9), (20, 22)], 4, 1), [0..4, 4..8, 8..9, 20..22]);
+        assert_eq!(taken(&[(0, 12)], 4, 2), [0..4, 4..8, 8..10, 10..11, 11..12]);
+        assert_eq!(taken(&[(0, 3)], 4, 3), [0..1, 1..2, 2..3]);
     }
 
     #[test]
@@ -497,11 +524,11 @@ mod tests {
         queue.defer(Item { keep, ..item(number, true) });
         push(&queue, true);
         queue.exhausted();
-        let first = queue.lock().claim();
+        let first = queue.lock().claim(&mut || 1);
         queue.sent(1, 1, first.clone().unwrap());
         assert_eq!(numbers(first), Some(vec![0]));
         queue.landed(1, 1);
-        assert_eq!(numbers(queue.lock().claim()), Some(vec![1]));
+        assert_eq!(numbers(queue.lock().claim(&mut || 1)), Some(vec![1]));
     }
 
     proptest! {
@@ -524,7 +551,7 @@ mod tests {
             // Dice of few faces may break the one lane that is used each time, for ever.
             let (mut below, mut sent, mut breaks) = (0, [0; 3], 0);
             while !queue.lock().is_settled() {
-                let job = queue.lock().claim();
+                let job = queue.lock().claim(&mut || 1);
                 let is_idle = job.is_none();
                 let lane = dice.next().unwrap() as usize % 3;
                 if let Some(job) = job {

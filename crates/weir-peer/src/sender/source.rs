@@ -12,7 +12,7 @@ use weir_tree::entry::Time;
 use weir_tree::{Entry, Kind, Source, source};
 
 use super::files::Waiting;
-use crate::subtrees::{Digest, Subtrees, extent};
+use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of, digest_of_run, extent};
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
 
@@ -36,6 +36,8 @@ pub(crate) struct SourceFile {
     old: Mutex<Option<(Signature, usize)>>,
     /// How the file comes from that; found out when the first block is wanted.
     recipe: OnceLock<Option<Recipe>>,
+    /// Whether each block goes by itself: one that is a hole, or comes from what the other end has, is no block like others.
+    single: bool,
     /// Where there are data, of a file with holes.
     data: OnceLock<Vec<Range<u64>>>,
     /// Nothing more of it is to be sent: `End` was.
@@ -46,6 +48,7 @@ impl SourceFile {
     /// As it was offered.
     pub(crate) fn new(id: u64, offered: Waiting, old: Option<(Signature, usize)>) -> SourceFile {
         let subtrees = Mutex::new(Subtrees::new(offered.entry.size()));
+        let single = old.is_some() || matches!(offered.entry.kind, Kind::File { sparse: true, .. });
         SourceFile {
             id,
             number: offered.number,
@@ -56,6 +59,7 @@ impl SourceFile {
             subtrees,
             old: Mutex::new(old),
             recipe: OnceLock::new(),
+            single,
             data: OnceLock::new(),
             ended: AtomicBool::new(false),
         }
@@ -69,9 +73,15 @@ impl SourceFile {
         Some(Waiting { number: self.number, entry, source: self.source.clone(), attempt: self.attempt + 1 })
     }
 
-    /// Where a block lies.
-    pub(crate) fn extent(&self, index: u64) -> Range<u64> {
-        extent(index, self.entry.size())
+    /// Where blocks lie; none that is empty.
+    pub(crate) fn extent(&self, blocks: &Range<u64>) -> Range<u64> {
+        let size = self.entry.size();
+        extent(blocks.start, size).start..extent(blocks.end.saturating_sub(1), size).end
+    }
+
+    /// How many blocks one record may carry, where it is at most `most`.
+    pub(crate) fn run(&self, most: u64) -> u64 {
+        if self.single { 1 } else { most }
     }
 
     /// Takes over what the other end has; false where that cannot be of this file.
@@ -85,9 +95,9 @@ impl SourceFile {
         self.subtrees().missing()
     }
 
-    /// Reads a block into `raw`.
-    pub(crate) fn read(&self, index: u64, raw: &mut Vec<u8>) -> Result<(), Failure> {
-        let Range { start, end } = self.extent(index);
+    /// Reads blocks into `raw`.
+    pub(crate) fn read(&self, blocks: &Range<u64>, raw: &mut Vec<u8>) -> Result<(), Failure> {
+        let Range { start, end } = self.extent(blocks);
         raw.resize((end - start) as usize, 0);
         let file = self.file()?;
         file.read_exact_at(raw, start).map_err(|error| match error.kind() {
@@ -107,7 +117,7 @@ impl SourceFile {
                 self.source.open(&self.entry).and_then(|file| source::data(&file, &self.entry).collect());
             ranges.unwrap_or_else(|_| std::iter::once(0..self.entry.size()).collect())
         });
-        let Range { start, end } = self.extent(index);
+        let Range { start, end } = extent(index, self.entry.size());
         let next = data.partition_point(|range| range.end <= start);
         data.get(next).is_none_or(|range| range.start >= end)
     }
@@ -124,18 +134,29 @@ impl SourceFile {
             let file = self.source.open(&self.entry).ok()?;
             delta::missing(&file, &self.entry.name, &old).ok()
         });
-        let Range { start, end } = self.extent(index);
+        let Range { start, end } = extent(index, self.entry.size());
         let steps = patch::steps(recipe.as_ref()?.ops(), start..end);
         let literal: u64 =
             steps.iter().map(|step| if let Step::Literal { len } = step { (*len).into() } else { 16 }).sum();
         (literal * 10 <= (end - start) * 9).then_some(steps)
     }
 
-    /// A block's value is known. The file's digest, once all are.
-    pub(crate) fn hashed(&self, index: u64, digest: Digest) -> Option<Digest> {
+    /// Hashes blocks, as they were read. What their record says of them; and the file's digest, once all are hashed.
+    pub(crate) fn hash(&self, blocks: &Range<u64>, raw: &[u8]) -> (Digest, Option<Digest>) {
+        let size = self.entry.size();
+        let pieces = || raw.chunks(BLOCK as usize);
+        // Of an empty file there is one block all the same.
+        let values: Vec<Digest> = match raw.is_empty() {
+            true => vec![digest_of(raw, blocks.start, size)],
+            false => {
+                blocks.clone().zip(pieces()).map(|(index, piece)| digest_of(piece, index, size)).collect()
+            }
+        };
         let mut subtrees = self.subtrees();
-        subtrees.insert(index, digest);
-        subtrees.root()
+        for (index, value) in blocks.clone().zip(&values) {
+            subtrees.insert(index, *value);
+        }
+        (digest_of_run(&values), subtrees.root())
     }
 
     /// The digest, where all is hashed.

@@ -3,38 +3,46 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use weir_model::chooser::Plan;
 use weir_transfer::stage_clock::{Stage, StageClock};
 
 use super::queue::Job;
 use super::{Sender, batch};
-use crate::subtrees::digest_of;
+use crate::subtrees::BLOCK;
 use crate::wire::message::Failure;
 use crate::wire::patch;
 use crate::wire::record::{FOOTER, Footer, HOLE, Kind, TAG};
 
-/// The buffers of a worker: they grow to a block each, once.
+/// Room for a record of one block.
+const SINGLE: usize = BLOCK as usize + FOOTER + TAG;
+
+/// The buffers of a worker: they grow to what its records carry.
 struct Buffers {
     raw: Vec<u8>,
     packed: Vec<u8>,
 }
 
 impl Sender {
-    pub(super) fn work(&self, clock: &StageClock) {
-        let room = crate::subtrees::BLOCK as usize + FOOTER + TAG;
-        let mut buffers = Buffers { raw: Vec::with_capacity(room), packed: Vec::new() };
+    /// Does what there is to do, as worker `number`.
+    pub(super) fn work(&self, number: u32, clock: &StageClock) {
+        let mut buffers = Buffers { raw: Vec::with_capacity(SINGLE), packed: Vec::new() };
         loop {
             clock.enter(Stage::Turn);
-            let Some(_inside) = self.gate.enter() else { return };
+            if !self.gate.admits(number) {
+                return;
+            }
             clock.enter(Stage::Idle);
-            let Some(job) = self.queue.claim() else { return };
-            match self.prepare(&job, &mut buffers, clock) {
+            let mut plan = None;
+            let longest = || plan.insert(self.packer.plan()).run;
+            let Some(job) = self.queue.claim(longest) else { return };
+            match self.prepare(&job, plan, &mut buffers, clock) {
                 Ok(plain) => {
                     if !self.send(job, plain, clock) {
                         return;
                     }
                 }
                 Err(failure) => {
-                    if let Job::Block { file, .. } = &job {
+                    if let Job::Run { file, .. } = &job {
                         self.give_up(file, failure);
                     }
                 }
@@ -46,21 +54,28 @@ impl Sender {
     fn prepare<'a>(
         &self,
         job: &Job,
+        plan: Option<Plan>,
         buffers: &'a mut Buffers,
         clock: &StageClock,
     ) -> Result<&'a mut Vec<u8>, Failure> {
         let Buffers { raw, packed } = buffers;
+        let several = matches!(job, Job::Run { blocks, .. } if blocks.end - blocks.start > 1);
+        if !several && raw.capacity() > SINGLE {
+            // After a record that carried several, as one is now and then to try a codec.
+            *raw = Vec::with_capacity(SINGLE);
+            *packed = Vec::new();
+        }
         clock.enter(Stage::Read);
         let mut footer = match job {
-            Job::Block { file, index, plain } => {
-                file.read(*index, raw)?;
+            Job::Run { file, blocks, plain } => {
+                file.read(blocks, raw)?;
                 clock.enter(Stage::Verify);
-                let digest = digest_of(raw, *index, file.entry.size());
-                if let Some(root) = file.hashed(*index, digest) {
+                let (digest, root) = file.hash(blocks, raw);
+                if let Some(root) = root {
                     file.check()?;
                     self.end_well(file, root);
                 }
-                let offset = file.extent(*index).start;
+                let offset = file.extent(blocks).start;
                 let mut footer = Footer {
                     kind: Kind::Block,
                     codec: 0,
@@ -69,13 +84,15 @@ impl Sender {
                     offset,
                     digest,
                 };
-                if file.is_hole(*index) && !plain {
+                let is_single = blocks.end - blocks.start == 1;
+                if is_single && file.is_hole(blocks.start) && !plain {
                     footer.codec = HOLE;
                     raw.clear();
                     footer.push_to(raw);
                     return Ok(raw);
                 }
-                if let Some(steps) = Some(()).filter(|()| !plain).and_then(|()| file.instructions(*index)) {
+                let steps = if is_single && !plain { file.instructions(blocks.start) } else { None };
+                if let Some(steps) = steps {
                     patch::write(&steps, raw, packed);
                     std::mem::swap(raw, packed);
                     footer.kind = Kind::Patch;
@@ -103,7 +120,8 @@ impl Sender {
         };
         if !job.is_plain() {
             clock.enter(Stage::Compress);
-            if let Some(codec) = self.packer.pack(raw, packed) {
+            let plan = plan.unwrap_or_else(|| self.packer.plan());
+            if let Some(codec) = self.packer.pack(&plan, raw, packed) {
                 footer.codec = codec;
                 footer.push_to(packed);
                 return Ok(packed);

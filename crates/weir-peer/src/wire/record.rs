@@ -11,8 +11,11 @@ pub const TAG: usize = 16;
 /// Bytes of the footer that ends a record's plaintext.
 pub const FOOTER: usize = 64;
 
-/// The largest plaintext: a block, room for a codec's worst case (which is not sent, since raw is smaller), and the footer.
-pub const MAX_PLAIN: usize = (1 << 20) + 4096;
+/// The most blocks of a file that one record carries.
+pub const LONGEST_RUN: u64 = weir_model::chooser::LONGEST_RUN as u64;
+
+/// The largest plaintext: so many blocks, room for a codec's worst case (which is not sent, since raw is smaller), and the footer.
+pub const MAX_PLAIN: usize = (LONGEST_RUN * BLOCK) as usize + 4096;
 
 /// In place of a codec: all bytes are zero, and none is sent.
 pub const HOLE: u8 = 255;
@@ -35,7 +38,7 @@ pub struct Header {
 pub enum Kind {
     /// Who speaks on this lane.
     Hello = 0,
-    /// Bytes of a file.
+    /// Bytes of a file: a block, or several in a row.
     Block = 1,
     /// Many entries.
     Batch = 2,
@@ -56,7 +59,7 @@ pub struct Footer {
     pub file: u64,
     /// Where in the file.
     pub offset: u64,
-    /// Of the raw bytes, or of the block built.
+    /// Of the raw bytes, of the block built, or of the values of several blocks.
     pub digest: Digest,
 }
 
@@ -148,7 +151,11 @@ impl Footer {
     }
 
     fn is_sound(&self, payload: usize) -> bool {
-        let fits = u64::from(self.raw) <= BLOCK && payload <= self.raw as usize;
+        let most = match self.kind {
+            Kind::Block if self.codec != HOLE => LONGEST_RUN * BLOCK,
+            _ => BLOCK,
+        };
+        let fits = u64::from(self.raw) <= most && payload <= self.raw as usize;
         let whole = self.codec != 0 || payload == self.raw as usize;
         let placed = match self.kind {
             Kind::Hello => payload == 0 && self.offset == 0,
@@ -197,7 +204,8 @@ mod tests {
         #[test]
         fn any_bytes_are_a_record_or_an_error(plain in prop::collection::vec(any::<u8>(), 0..200), header in any::<[u8; 12]>()) {
             if let Ok((payload, footer)) = Footer::split(&plain) {
-                prop_assert!(u64::from(footer.raw) <= BLOCK && payload.len() <= footer.raw as usize);
+                let most = if footer.kind == Kind::Block && footer.codec != HOLE { LONGEST_RUN } else { 1 };
+                prop_assert!(u64::from(footer.raw) <= most * BLOCK && payload.len() <= footer.raw as usize);
             }
             if let Ok(read) = Header::parse(&header) {
                 prop_assert!(read.length <= MAX_PLAIN && read.to_bytes() == header);

@@ -28,7 +28,7 @@ pub(crate) struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    fn of(lane: &'a LaneWindow, window: &'a Window, context: &'a Context<'a>) -> Option<Flow<'a>> {
+    pub(crate) fn of(lane: &'a LaneWindow, window: &'a Window, context: &'a Context<'a>) -> Option<Flow<'a>> {
         let now = lane.sender.value()?;
         let reach = reach(now.rtt);
         let mut together = vec![lane];

@@ -17,7 +17,7 @@ use crate::words::percent;
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     // A copy's own clocks say it without looks.
-    if let Some(judged) = crate::rule::stage::source_disk(window) {
+    if let Some(judged) = crate::rule::stage::source_disk(window, context) {
         return judged;
     }
     by_flow(window, context, judge_flow)
