@@ -75,19 +75,21 @@ fn a_file_with_holes() {
 }
 
 #[test]
-fn a_file_over_sixteen_lanes() {
+fn a_file_over_few_lanes_and_many() {
     let Some(sshd) = watched() else { return };
     let sandbox = Sandbox::new();
     let size: usize = if soak() { 4 << 30 } else { 96 * MIB };
     let file = std::fs::File::create(sandbox.path("a")).unwrap();
     let piece = pattern(32 * MIB, 1);
     (0..size / piece.len()).for_each(|at| file.write_all_at(&piece, (at * piece.len()) as u64).unwrap());
-    let codecs: &[&str] = if soak() { &["none", "zstd:19", "brotli"] } else { &["none", "zstd:9"] };
-    let lanes: &[&str] = if soak() { &["1", "16"] } else { &["16"] };
+    let codecs: &[&str] = if soak() { &["none", "zstd:9", "zstd:19", "brotli"] } else { &["none", "zstd:9"] };
+    // With few lanes records carry several blocks.
+    let lanes: &[&str] = if soak() { &["1", "2", "4", "16"] } else { &["2", "16"] };
     for lanes in lanes {
         for codec in codecs {
             // The slow ones on a small part of it: they hold the same memory for each block.
-            file.set_len(if *codec == "none" { size as u64 } else { 32 * MIB as u64 }).unwrap();
+            let few = if *codec == "zstd:9" { 96 } else { 32 };
+            file.set_len(if *codec == "none" { size } else { few * MIB } as u64).unwrap();
             let flags = ["-c", *lanes, "--codec", *codec];
             check(&sshd, &sandbox, &format!("{lanes} lanes, {codec}"), &flags, same_size);
         }

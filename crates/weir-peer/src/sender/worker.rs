@@ -13,7 +13,7 @@ use crate::wire::message::Failure;
 use crate::wire::patch;
 use crate::wire::record::{FOOTER, Footer, HOLE, Kind, TAG};
 
-/// Room for a record of one block.
+/// Room for a record of one block; a codec's worst case and a batch of small files take a little more.
 const SINGLE: usize = BLOCK as usize + FOOTER + TAG;
 
 /// The buffers of a worker: they grow to what its records carry.
@@ -60,7 +60,7 @@ impl Sender {
     ) -> Result<&'a mut Vec<u8>, Failure> {
         let Buffers { raw, packed } = buffers;
         let several = matches!(job, Job::Run { blocks, .. } if blocks.end - blocks.start > 1);
-        if !several && raw.capacity() > SINGLE {
+        if !several && raw.capacity() > 2 * SINGLE {
             // After a record that carried several, as one is now and then to try a codec.
             *raw = Vec::with_capacity(SINGLE);
             *packed = Vec::new();
