@@ -23,7 +23,9 @@ fuzz_target!(|bytes: &[u8]| {
         let mut record = record.to_vec();
         let plain = open.open(&header, &mut record).expect("a record without a seal");
         if let Ok((payload, footer)) = Footer::split(plain) {
-            assert!(payload.len() <= footer.raw as usize && u64::from(footer.raw) <= record::LONGEST_RUN << 20);
+            assert!(
+                payload.len() <= footer.raw as usize && u64::from(footer.raw) <= record::LONGEST_RUN << 20
+            );
         }
         rest = more;
     }
