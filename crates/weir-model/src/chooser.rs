@@ -315,23 +315,19 @@ impl Chooser {
     /// What the next record is to be.
     pub fn plan(&mut self, now: Duration) -> Plan {
         if !self.wants_look(now) {
-            let choice = self.choice(now, self.estimates.none(), BLOCK, false);
-            return Plan { choice, run: 1, looks: false };
+            return Plan { choice: self.choice(self.estimates.none(), false), run: 1, looks: false };
         }
         let points = self.estimates.points(self.dead);
         let (index, probe) = match self.probe(now, &points) {
             Some(probe) => (probe, true),
             None => (self.next(now, &points), false),
         };
-        let run = self.run(index, &points);
-        let Candidate { codec, level } = self.estimates.candidate(index);
-        Plan { choice: Choice { codec, level, probe }, run, looks: true }
+        Plan { choice: self.choice(index, probe), run: self.run(index, &points), looks: true }
     }
 
     /// What a planned record gets of whose blocks each one's [`quick_estimate`] is known: where all would hardly shrink they go as they
     /// are, at once.
     pub fn choose_for(&mut self, now: Duration, plan: &Plan, quick: &[f64]) -> Choice {
-        let record = BLOCK * quick.len().max(1) as f64;
         for estimate in quick {
             // About the last 16 blocks.
             self.dead += (f64::from(*estimate >= DEAD) - self.dead) / 16.0;
@@ -339,10 +335,15 @@ impl Chooser {
         let Choice { codec, level, probe } = plan.choice;
         let planned = self.estimates.index_of(Candidate { codec, level });
         let is_dead = !quick.is_empty() && quick.iter().all(|estimate| *estimate >= DEAD);
-        match planned.filter(|_| !is_dead) {
-            Some(index) => self.choice(now, index, record, probe),
-            None => self.choice(now, self.estimates.none(), record, false),
+        let Some(index) = planned.filter(|_| !is_dead) else {
+            return self.choice(self.estimates.none(), false);
+        };
+        let busy = self.estimates.points(0.0)[index].cost * BLOCK * quick.len().max(1) as f64;
+        if busy > SLOW {
+            // It may begin late, and take twice as long.
+            self.slow_until = self.slow_until.max(now + Duration::from_secs_f64(0.2 + 2.0 * busy.min(10.0)));
         }
+        self.choice(index, probe)
     }
 
     /// What the link carries, as far as is known: exact while blocks wait for lanes. `None` before the first report.
@@ -367,12 +368,7 @@ impl Chooser {
         self.mix.rate
     }
 
-    fn choice(&mut self, now: Duration, index: usize, record: f64, probe: bool) -> Choice {
-        let busy = self.estimates.points(0.0)[index].cost * record;
-        if busy > SLOW {
-            // It may begin late, and take twice as long.
-            self.slow_until = self.slow_until.max(now + Duration::from_secs_f64(0.2 + 2.0 * busy.min(10.0)));
-        }
+    fn choice(&self, index: usize, probe: bool) -> Choice {
         let Candidate { codec, level } = self.estimates.candidate(index);
         Choice { codec, level, probe }
     }

@@ -26,6 +26,11 @@ pub fn extent(index: u64, size: u64) -> Range<u64> {
     start..start.saturating_add(BLOCK).min(size)
 }
 
+/// Where blocks in a row lie; none that is empty.
+pub fn extent_of_run(blocks: &Range<u64>, size: u64) -> Range<u64> {
+    extent(blocks.start, size).start..extent(blocks.end.saturating_sub(1), size).end
+}
+
 /// The value of a block: of a file that has no other, its digest.
 pub fn digest_of(block: &[u8], index: u64, size: u64) -> Digest {
     if size <= BLOCK {
@@ -35,6 +40,14 @@ pub fn digest_of(block: &[u8], index: u64, size: u64) -> Digest {
     hasher.set_input_offset(index * BLOCK);
     hasher.update(block);
     hasher.finalize_non_root()
+}
+
+/// The values of the blocks from the `first` on that are in `bytes`: at least one, since an empty file has one too.
+pub fn values_of(bytes: &[u8], first: u64, size: u64) -> Vec<Digest> {
+    let (block, rest) = bytes.split_at(bytes.len().min(BLOCK as usize));
+    let others = rest.chunks(BLOCK as usize);
+    let all = std::iter::once(block).chain(others).zip(first..);
+    all.map(|(block, index)| digest_of(block, index, size)).collect()
 }
 
 /// What says of the blocks of one record that they are the right ones: of a single one its value, of several the digest of theirs.

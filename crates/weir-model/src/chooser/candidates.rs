@@ -10,7 +10,7 @@ pub struct Candidate {
 }
 
 const LZ4: u8 = 1;
-const ZSTD: u8 = 2;
+pub(super) const ZSTD: u8 = 2;
 
 /// What `cp` chooses from: each is somewhere on the edge of what ratio costs, for usual data.
 pub const CANDIDATES: [Candidate; 9] = [
@@ -24,11 +24,6 @@ pub const CANDIDATES: [Candidate; 9] = [
     Candidate { codec: ZSTD, level: 15 },
     Candidate { codec: ZSTD, level: 19 },
 ];
-
-impl Candidate {
-    /// zstd's wire number.
-    pub(super) const ZSTD: u8 = ZSTD;
-}
 
 /// What codecs do on average, in proportion to each other. Only the proportions matter, and only until a block was tried.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,7 +5,7 @@
 //! byte, has to wait for. So a quick codec's records may be longer than a slow one's, and each codec is always tried and used in
 //! records of its own length: compared in others, the longer ones would win whatever the codec.
 
-use super::candidates::{Candidate, Prior};
+use super::candidates::{Candidate, Prior, ZSTD};
 use super::mix::Point;
 use super::{BLOCK, Choice, Chooser};
 
@@ -76,7 +76,7 @@ impl Chooser {
 /// It finds in a block what was in the one before, were they packed as one: zstd's window is 512 KiB at level 1, and 2 MiB or more
 /// from level 3 on.
 fn looks_far(candidate: Candidate) -> bool {
-    candidate.codec == Candidate::ZSTD && candidate.level >= 3
+    candidate.codec == ZSTD && candidate.level >= 3
 }
 
 fn run_of(point: Point, link: f64) -> u32 {

@@ -45,18 +45,16 @@ struct End<'a> {
     stages: &'a Stages,
     span: Duration,
     waits: f64,
-    /// What its lanes still have to send is enough for them.
-    fed: bool,
+    /// Of a sender: what its lanes have to say.
+    lanes: Option<(&'a Window, &'a Context<'a>)>,
 }
 
 impl<'a> End<'a> {
-    fn sender(window: &'a Window, context: &Context<'_>) -> Option<End<'a>> {
+    fn sender(window: &'a Window, context: &'a Context<'a>) -> Option<End<'a>> {
         let stages = window.sending.value()?;
         let waits = stages.share(stages.turn.saturating_add(stages.send), window.span)
             + stages.share(stages.limited, window.span);
-        let mut lanes = window.lanes.iter().filter_map(|lane| Flow::of(lane, window, context)).peekable();
-        let fed = lanes.peek().is_some() && lanes.all(|lane| lane.data_wait() && !lane.app_limited());
-        Some(End { who: "the sender", stages, span: window.span, waits, fed })
+        Some(End { who: "the sender", stages, span: window.span, waits, lanes: Some((window, context)) })
     }
 
     fn receiver(window: &'a Window) -> Option<End<'a>> {
@@ -66,7 +64,7 @@ impl<'a> End<'a> {
             stages,
             span: window.span,
             waits: stages.share(stages.receive, window.span),
-            fed: false,
+            lanes: None,
         })
     }
 
@@ -83,14 +81,21 @@ impl<'a> End<'a> {
     fn judge(&self, stage: Duration, name: &str) -> Judgement {
         let share = self.share(stage);
         let numbers = format!("{}'s threads spent {} of their time {name}", self.who, percent(share));
-        if self.fed {
+        let holds = self.waits < 0.5 && share >= LARGE && share >= self.largest();
+        if !holds {
+            return Judgement::acquit(numbers);
+        }
+        if self.is_fed() {
             return Judgement::acquit(format!("{numbers}, but bytes waited unsent on each lane"));
         }
-        if self.waits < 0.5 && share >= LARGE && share >= self.largest() {
-            Judgement::convict(0.6 + 0.4 * share, format!("{numbers}, {} waiting", percent(self.waits)))
-        } else {
-            Judgement::acquit(numbers)
-        }
+        Judgement::convict(0.6 + 0.4 * share, format!("{numbers}, {} waiting", percent(self.waits)))
+    }
+
+    /// What its lanes still have to send is enough for them.
+    fn is_fed(&self) -> bool {
+        let Some((window, context)) = self.lanes else { return false };
+        let mut flows = window.lanes.iter().filter_map(|lane| Flow::of(lane, window, context)).peekable();
+        flows.peek().is_some() && flows.all(|flow| flow.data_wait() && !flow.app_limited())
     }
 
     /// `beside` is what the other end uses of the same processors, where they are the same.

@@ -11,7 +11,7 @@ use weir_tree::{Entry, Kind, Pending, Target};
 use super::desk::Permit;
 use super::journal::Journal;
 use crate::patience::SILENCE;
-use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of, digest_of_run, extent};
+use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of_run, extent_of_run, values_of};
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
 
@@ -96,9 +96,8 @@ impl Incoming {
     pub(crate) fn kept(&self) -> u64 {
         let size = self.entry.size();
         let missing = self.state().there.missing();
-        let missing: u64 =
-            missing.iter().map(|run| extent(run.end - 1, size).end - extent(run.start, size).start).sum();
-        size - missing
+        let extents = missing.iter().map(|run| extent_of_run(run, size));
+        size - extents.map(|extent| extent.end - extent.start).sum::<u64>()
     }
 
     /// The values of these blocks, from `offset` on; `None` where they are not those of that digest.
@@ -108,13 +107,11 @@ impl Incoming {
         if blocks.is_empty() || !offset.is_multiple_of(BLOCK) {
             return None;
         }
-        let last = first.checked_add((blocks.len() as u64 - 1) / BLOCK)?;
-        let there = extent(first, size).start..extent(last, size).end;
+        let there = extent_of_run(&(first..first.checked_add((blocks.len() as u64).div_ceil(BLOCK))?), size);
         if there.start != offset || there.end - there.start != blocks.len() as u64 {
             return None;
         }
-        let pieces = blocks.chunks(BLOCK as usize).zip(first..);
-        let values: Vec<Digest> = pieces.map(|(block, index)| digest_of(block, index, size)).collect();
+        let values = values_of(blocks, first, size);
         (digest_of_run(&values) == *digest).then_some(values)
     }
 
@@ -263,6 +260,7 @@ mod tests {
     use weir_tree::entry::Time;
 
     use super::*;
+    use crate::subtrees::digest_of;
 
     fn begin(size: u64) -> (tempfile::TempDir, Target, Incoming) {
         let folder = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use weir_tree::entry::Time;
 use weir_tree::{Entry, Kind, Source, source};
 
 use super::files::Waiting;
-use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of, digest_of_run, extent};
+use crate::subtrees::{Digest, Subtrees, digest_of_run, extent, extent_of_run, values_of};
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
 
@@ -73,10 +73,9 @@ impl SourceFile {
         Some(Waiting { number: self.number, entry, source: self.source.clone(), attempt: self.attempt + 1 })
     }
 
-    /// Where blocks lie; none that is empty.
+    /// Where blocks in a row lie.
     pub(crate) fn extent(&self, blocks: &Range<u64>) -> Range<u64> {
-        let size = self.entry.size();
-        extent(blocks.start, size).start..extent(blocks.end.saturating_sub(1), size).end
+        extent_of_run(blocks, self.entry.size())
     }
 
     /// How many blocks one record may carry, where it is at most `most`.
@@ -143,15 +142,7 @@ impl SourceFile {
 
     /// Hashes blocks, as they were read. What their record says of them; and the file's digest, once all are hashed.
     pub(crate) fn hash(&self, blocks: &Range<u64>, raw: &[u8]) -> (Digest, Option<Digest>) {
-        let size = self.entry.size();
-        let pieces = || raw.chunks(BLOCK as usize);
-        // Of an empty file there is one block all the same.
-        let values: Vec<Digest> = match raw.is_empty() {
-            true => vec![digest_of(raw, blocks.start, size)],
-            false => {
-                blocks.clone().zip(pieces()).map(|(index, piece)| digest_of(piece, index, size)).collect()
-            }
-        };
+        let values = values_of(raw, blocks.start, self.entry.size());
         let mut subtrees = self.subtrees();
         for (index, value) in blocks.clone().zip(&values) {
             subtrees.insert(index, *value);

@@ -84,14 +84,14 @@ impl Sender {
                     offset,
                     digest,
                 };
-                let is_single = blocks.end - blocks.start == 1;
-                if is_single && file.is_hole(blocks.start) && !plain {
+                // Of a file that has holes, or another version at the target, each block goes by itself.
+                if file.is_hole(blocks.start) && !plain {
                     footer.codec = HOLE;
                     raw.clear();
                     footer.push_to(raw);
                     return Ok(raw);
                 }
-                let steps = if is_single && !plain { file.instructions(blocks.start) } else { None };
+                let steps = if *plain { None } else { file.instructions(blocks.start) };
                 if let Some(steps) = steps {
                     patch::write(&steps, raw, packed);
                     std::mem::swap(raw, packed);
