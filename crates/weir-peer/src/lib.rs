@@ -29,6 +29,7 @@ pub mod measure;
 pub mod opening;
 pub mod patience;
 pub mod peer;
+pub mod problems;
 pub mod receiver;
 pub mod roots;
 pub mod secure;

@@ -81,10 +81,7 @@ pub fn place(to: &[u8], roots: &[Root], same_machine: bool, options: &Options) -
     }
     let last = path.file_name().ok_or_else(|| refused(format!("{} names no file", path.display())))?;
     let name = Name::new(last.as_bytes()).map_err(Failure::local)?;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    };
+    let folder = around_of(&path);
     let target = open(&folder, false, options)?;
     finish(Placement { target, names: vec![name] }, &folder, roots, same_machine, options)
 }
@@ -110,8 +107,22 @@ fn into(
 
 fn open(folder: &Path, create: bool, options: &Options) -> Result<Target, Failure> {
     let keep = Keep { owners: options.archive, xattrs: options.archive, ..target::Options::default().keep };
-    Target::open(folder, target::Options { keep, create: create && !options.dry_run, sync: options.sync })
-        .map_err(Failure::local)
+    let of_target = target::Options { keep, create: create && !options.dry_run, sync: options.sync };
+    let would_be_made = options.dry_run && create && is_missing(folder) && !is_missing(&around_of(folder));
+    let opened = if would_be_made { Target::to_be(of_target) } else { Target::open(folder, of_target) };
+    opened.map_err(Failure::local)
+}
+
+fn is_missing(path: &Path) -> bool {
+    fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// The folder that a path is in.
+fn around_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
 }
 
 /// What must not be: two sources of one name, a source onto itself, sources that delete what others bring.

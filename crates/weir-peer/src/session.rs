@@ -23,6 +23,7 @@ use crate::list::List;
 use crate::maker::{LaneMaker, Way};
 use crate::opening::{cipher, heard, lanes_at_first, next, reach, start_of};
 use crate::patience::ALIVE;
+use crate::problems::Problems;
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
 use crate::secure::{Keyring, Secret};
@@ -31,7 +32,7 @@ use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
 use crate::tuning::Tuning;
 use crate::wire::message::{
-    Deed, Failure, Found, Hello, Listening, Message, Options, Ports, Problem, Role, Root, Totals, Transport,
+    Deed, Failure, Found, Hello, Listening, Message, Options, Ports, Role, Root, Totals, Transport,
 };
 
 /// Between two looks at what happens.
@@ -104,9 +105,7 @@ pub struct Report {
     /// How it ended.
     pub outcome: Result<(), Error>,
     /// Paths that could not be read or written.
-    pub problems: Vec<Problem>,
-    /// Problems beyond those that are kept.
-    pub more_problems: u64,
+    pub problems: Problems,
     /// From the first word to the far end to the last.
     pub elapsed: Duration,
     /// From the first lane on.
@@ -129,17 +128,13 @@ pub struct Report {
     pub evidence: Evidence,
 }
 
-/// Problems that are kept in words; a million of them would say no more.
-const PROBLEMS: usize = 100;
-
 /// Copies. `stop` is the user's wish to end.
 pub fn run(job: &Job, stop: &Arc<AtomicBool>, progress: &mut dyn FnMut(&Progress<'_>)) -> Report {
     let start = Instant::now();
     let mut report = Report {
         totals: Totals::default(),
         outcome: Ok(()),
-        problems: Vec::new(),
-        more_problems: 0,
+        problems: Problems::default(),
         elapsed: Duration::ZERO,
         moving: Duration::ZERO,
         way: None,
@@ -404,10 +399,7 @@ impl<'a> Session<'a> {
                 Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => {
                     return Err(Error::Lost { host: self.job.host.shown().to_owned(), why: None });
                 }
-                Ok(Event::Problem(problem)) if report.problems.len() < PROBLEMS => {
-                    report.problems.push(problem)
-                }
-                Ok(Event::Problem(_)) => report.more_problems += 1,
+                Ok(Event::Problem(problem)) => report.problems.add(problem),
                 Ok(Event::Would(deed, name)) => {
                     progress(&Progress { would: Some((deed, name)), ..self.progress(start) })
                 }

@@ -127,6 +127,19 @@ impl Entry {
         if let Kind::File { size, .. } = self.kind { size } else { 0 }
     }
 
+    /// Bytes that it takes in a message, at most: names, targets and attributes with their lengths, and all numbers at their longest.
+    pub fn packed_len(&self) -> usize {
+        const NUMBERS: usize = 64;
+        const LENGTHS: usize = 10;
+        let way = match &self.kind {
+            Kind::Symlink { target } => target.as_bytes().len(),
+            Kind::HardLink { to } => to.as_bytes().len(),
+            _ => 0,
+        };
+        let xattrs: usize = self.xattrs.iter().map(|xattr| xattr.weight() + LENGTHS).sum();
+        NUMBERS + LENGTHS + self.name.as_bytes().len() + way + xattrs
+    }
+
     /// Is it a directory?
     pub fn is_directory(&self) -> bool {
         self.kind == Kind::Directory

@@ -17,8 +17,8 @@ use pattern::Pattern;
 ///
 /// A pattern with a leading `/` is matched from the root of the tree, one with another slash or with `**` against the end
 /// of the name, any other against the last component. A trailing `/` matches directories only. `*` stands for any bytes
-/// but slashes, `**` for any bytes, `?` for one byte but a slash, `[a-z]` and `[!a-z]` for one of a class; `\` takes the
-/// next byte as it is. `DIR/***` means the directory and all that is in it.
+/// but slashes, `**` for any bytes, `?` for one byte but a slash, `[a-z]`, `[!a-z]` and `[[:alpha:]]` for one of a class; `\` takes the
+/// next byte as it is; a leading `**/` is also nothing. `DIR/***` means the directory and all that is in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     rules: Vec<Rule>,

@@ -13,8 +13,10 @@ mod pending;
 mod place;
 mod words;
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +32,7 @@ use crate::source;
 use crate::walk::Identity;
 use crate::xattr;
 use directories::{Directories, Directory};
+pub use extras::Removed;
 use folds::Folds;
 pub use kept::Kept;
 pub use pending::Pending;
@@ -92,22 +95,39 @@ struct Shared {
     folds: Folds,
 }
 
+fn open_root(root: &Path) -> Result<OwnedFd, Error> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(CWD, root, flags, Mode::empty()).map_err(|errno| failed("open", root, errno))
+}
+
+fn failed(action: &'static str, root: &Path, errno: Errno) -> Error {
+    Error::Path { action, path: root.to_owned(), source: errno.into() }
+}
+
 impl Target {
     /// Opens the directory `root`, itself reached as the user wrote it, links and all.
     pub fn open(root: &Path, options: Options) -> Result<Target, Error> {
-        let failed = |action| {
-            let path = root.to_owned();
-            move |errno: Errno| Error::Path { action, path, source: errno.into() }
-        };
         if options.create {
             match rustix::fs::mkdir(root, Mode::from_raw_mode(0o777)) {
                 Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(failed("create")(errno)),
+                Err(errno) => return Err(failed("create", root, errno)),
             }
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(CWD, root, flags, Mode::empty()).map_err(failed("open"))?;
-        let identity = Identity::of(&directory).map_err(failed("open"))?;
+        Target::of(root, open_root(root)?, options)
+    }
+
+    /// A stand-in for one that does not exist yet, for a dry run: an empty directory that has lost its name, in which nothing is found
+    /// and nothing can be made.
+    pub fn to_be(options: Options) -> Result<Target, Error> {
+        let root = std::env::temp_dir().join(OsStr::from_bytes(&place::passing_name()));
+        rustix::fs::mkdir(&root, Mode::RWXU).map_err(|errno| failed("create", &root, errno))?;
+        let directory = open_root(&root);
+        rustix::fs::rmdir(&root).map_err(|errno| failed("remove", &root, errno))?;
+        Target::of(&root, directory?, options)
+    }
+
+    fn of(root: &Path, directory: OwnedFd, options: Options) -> Result<Target, Error> {
+        let identity = Identity::of(&directory).map_err(|errno| failed("open", root, errno))?;
         let Options { keep, sync, .. } = options;
         let (umask, words, no_unnamed) = (attributes::umask(), Words::default(), AtomicBool::new(false));
         let directories = Mutex::new(Directories::new(directory));

@@ -139,6 +139,8 @@ enum Todo {
         root: Option<PathBuf>,
         names: Box<dyn Iterator<Item = Result<Name, Error>> + Send>,
         at: Option<Name>,
+        /// The root, until the list names it (`.`): its attributes are nothing to the target otherwise.
+        unnamed: Option<Box<Step>>,
     },
 }
 
@@ -159,12 +161,14 @@ impl Walk {
 
     /// A walk through the names of a list (`--files-from`), relative to `root`: each with the directories on the way
     /// to it, and with what is beneath it only where that is wanted. A list in order meets each directory once; another meets
-    /// some again. The filter is asked about the names too, and a name that it leaves out is not met.
+    /// some again. The filter is asked about the names too, and a name that it leaves out is not met. The root itself is found, and
+    /// left, only where the list names it (`.`).
     pub fn listed<L>(root: PathBuf, list: L, filter: Filter, wanted: Wanted) -> Walk
     where
         L: Iterator<Item = Result<Name, Error>> + Send + 'static,
     {
-        Walk::with(Todo::List { root: Some(root), names: Box::new(list), at: None }, filter, wanted)
+        let list = Todo::List { root: Some(root), names: Box::new(list), at: None, unnamed: None };
+        Walk { links: Links::of_list(), ..Walk::with(list, filter, wanted) }
     }
 
     /// Roots that the walk has not begun.
@@ -322,16 +326,30 @@ impl Walk {
     /// One step towards the next name of a list.
     fn follow_list(&mut self) -> Option<Step> {
         loop {
-            let Todo::List { root, names, at } = &mut self.todo else { return None };
+            let Todo::List { root, names, at, unnamed } = &mut self.todo else { return None };
             if self.levels.is_empty() {
                 // Once: a root that cannot be opened ends the walk.
                 let root = Root::content_of(root.take()?);
-                return Some(self.meet_root(&root));
+                let step = self.meet_root(&root);
+                if !matches!(step, Step::Found(..)) {
+                    return Some(step);
+                }
+                if let Todo::List { unnamed, .. } = &mut self.todo {
+                    *unnamed = Some(Box::new(step));
+                }
+                match self.next.take() {
+                    Some(failed) => return Some(failed),
+                    None => continue,
+                }
             }
             let Some(wanted) = at.clone() else {
                 match names.next() {
                     Some(Ok(name)) => *at = Some(name),
                     Some(Err(error)) => return Some(Step::Failed(Name::root(), error)),
+                    None if self.levels.len() == 1 && unnamed.is_some() => {
+                        self.levels.clear();
+                        return None;
+                    }
                     None => return self.leave(),
                 }
                 continue;
@@ -339,6 +357,9 @@ impl Walk {
             let level = self.levels.last()?;
             let around = &level.entry.name;
             if wanted == *around {
+                if let Some(step) = unnamed.take_if(|_| around.is_root()) {
+                    return Some(*step);
+                }
                 *at = None;
                 if self.wanted.beneath {
                     self.whole = Some(self.levels.len());

@@ -160,7 +160,7 @@ fn patterns_leave_out_and_take() {
     let sandbox = Sandbox::new();
     make_tree(&sandbox.path("tree"));
     let args =
-        ["--exclude", "small*", "--include", "small1", "--exclude", "/sub/", "tree", &far(&sandbox, "copy")];
+        ["--include", "small1", "--exclude", "small*", "--exclude", "/sub/", "tree", &far(&sandbox, "copy")];
     sshd.copies(&sandbox, &args).succeeds();
     let names: Vec<String> = sandbox.names().into_iter().filter(|name| name.starts_with("copy/")).collect();
     assert!(

@@ -19,6 +19,9 @@ const PROOF: Duration = Duration::from_secs(5);
 /// Connections that have not: more than a tuner ever opens at once, few enough to cost nothing.
 const HALF_OPEN: usize = 16;
 
+/// After a failed accept, before the next.
+const RELIEF: Duration = Duration::from_millis(50);
+
 /// Accepts lanes until it is dropped.
 #[derive(Debug)]
 pub struct Listener {
@@ -55,10 +58,20 @@ impl Listener {
         });
         let (keeper, accepted) = (Arc::clone(&gate), Arc::new(accepted));
         std::thread::Builder::new().name("accept".into()).spawn(move || {
-            while let Ok((stream, from)) = socket.accept() {
+            loop {
+                let connection = socket.accept();
                 if keeper.over.load(Relaxed) {
                     return;
                 }
+                let (stream, from) = match connection {
+                    Ok(connection) => connection,
+                    Err(error) => {
+                        // Out of descriptors, or a connection that was over before it was taken (accept(2)): neither lasts.
+                        tracing::debug!("accept: {error}");
+                        std::thread::sleep(RELIEF);
+                        continue;
+                    }
+                };
                 if keeper.half_open.fetch_add(1, Relaxed) >= HALF_OPEN {
                     keeper.half_open.fetch_sub(1, Relaxed);
                     tracing::debug!("{from}: too many that have not proved anything");

@@ -21,6 +21,9 @@ const WORTH_A_SIGNATURE: u64 = 1 << 20;
 /// Bytes of a signature in one message.
 const PIECE: usize = 512 << 10;
 
+/// Bytes of answers from which on a message goes: with one more, of 4096 subtrees at most, it fits.
+const ANSWERED: usize = 512 << 10;
+
 /// Threads that look: that waits for the disk, or for the kernel's locks.
 const LOOKERS: u32 = 4;
 
@@ -57,9 +60,19 @@ impl Receiver {
         }
     }
 
+    /// In as many messages as it takes: what is there of many files is more than one holds.
     fn say(&self, answers: Vec<(u64, Answer)>) {
-        if !answers.is_empty() {
-            self.control.send(&Message::Answer(answers));
+        let (mut piece, mut size) = (Vec::new(), 0);
+        for (id, answer) in answers {
+            size += answer.packed_len();
+            piece.push((id, answer));
+            if size >= ANSWERED {
+                self.control.send(&Message::Answer(std::mem::take(&mut piece)));
+                size = 0;
+            }
+        }
+        if !piece.is_empty() {
+            self.control.send(&Message::Answer(piece));
         }
     }
 

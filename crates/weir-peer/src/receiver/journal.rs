@@ -48,6 +48,8 @@ pub struct Log {
     pub length: u64,
     /// What the checksums of its records start from.
     seed: u32,
+    /// It was begun since the system was started.
+    of_this_boot: bool,
 }
 
 impl Journal {
@@ -66,8 +68,38 @@ impl Journal {
         let at = blocks(entry.size()) * BLOCK;
         let mut from = file;
         from.seek(SeekFrom::Start(at))?;
-        let log = parse(BufReader::with_capacity(1 << 16, from), entry, &boot())?;
-        Ok(log.map(|log| (Journal { at, seed: log.seed, next: AtomicU64::new(log.length) }, log.there)))
+        let boot = boot();
+        let Some(log) = parse(BufReader::with_capacity(1 << 16, from), entry, &boot)? else {
+            return Ok(None);
+        };
+        let journal = Journal { at, seed: log.seed, next: AtomicU64::new(log.length) };
+        let journal = if log.of_this_boot { journal } else { journal.renew(file, entry, &boot)? };
+        Ok(Some((journal, log.there)))
+    }
+
+    /// Writes a log of an earlier boot anew as one of this boot: what holds of it is on the disk, and what stood behind that starts
+    /// from another checksum from now on. Should the power fail meanwhile, some of it or nothing holds, and that is sent again.
+    fn renew(self, file: &File, entry: &Entry, boot: &[u8; 36]) -> io::Result<Journal> {
+        let (head, end) = (head(entry, boot), self.next.into_inner());
+        let seed = crc32c::crc32c(&head);
+        let mut records = vec![0; (1 << 16) / RECORD * RECORD];
+        file.write_all_at(&head, self.at)?;
+        let mut done = HEAD as u64;
+        while done < end {
+            let piece = records.len().min((end - done) as usize);
+            file.read_exact_at(&mut records[..piece], self.at + done)?;
+            for record in records[..piece].chunks_exact_mut(RECORD) {
+                reseed(record, seed);
+            }
+            file.write_all_at(&records[..piece], self.at + done)?;
+            done += piece as u64;
+        }
+        file.set_len(self.at + end)?;
+        let journal = Journal { at: self.at, seed, next: AtomicU64::new(end) };
+        for mark in [SYNC, SYNCED] {
+            journal.add(file, mark, &[0; 32])?;
+        }
+        Ok(journal)
     }
 
     /// A block was written.
@@ -96,7 +128,8 @@ pub fn parse(mut from: impl Read, entry: &Entry, boot: &[u8; 36]) -> io::Result<
         return Ok(None);
     }
     let seed = crc32c::crc32c(&start);
-    let mut log = Log { there: Subtrees::new(entry.size()), length: HEAD as u64, seed };
+    let of_this_boot = theirs == *boot;
+    let mut log = Log { there: Subtrees::new(entry.size()), length: HEAD as u64, seed, of_this_boot };
     let (mut syncing, mut synced) = (log.clone(), log.clone());
     let mut bytes = [0; RECORD];
     while fill(&mut from, &mut bytes)? {
@@ -114,7 +147,7 @@ pub fn parse(mut from: impl Read, entry: &Entry, boot: &[u8; 36]) -> io::Result<
             index => drop(log.there.insert(index, digest)),
         }
     }
-    Ok(Some(if theirs == *boot { log } else { synced }))
+    Ok(Some(if of_this_boot { log } else { synced }))
 }
 
 /// Fills `bytes`; false at the end.
@@ -152,7 +185,46 @@ fn record(seed: u32, index: u64, digest: &Digest) -> [u8; RECORD] {
     let mut bytes = [0; RECORD];
     bytes[..8].copy_from_slice(&index.to_le_bytes());
     bytes[8..40].copy_from_slice(digest);
-    let sum = crc32c::crc32c_append(seed, &bytes[..44]);
-    bytes[44..].copy_from_slice(&sum.to_le_bytes());
+    reseed(&mut bytes, seed);
     bytes
+}
+
+/// Gives a record the checksum that starts from this seed.
+fn reseed(record: &mut [u8], seed: u32) {
+    let sum = crc32c::crc32c_append(seed, &record[..44]);
+    record[44..].copy_from_slice(&sum.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_tree::Kind;
+    use weir_tree::entry::Time;
+
+    use super::*;
+
+    #[test]
+    fn a_log_of_an_earlier_boot_goes_on_as_one_of_this() {
+        let file = tempfile::tempfile().unwrap();
+        let (name, mtime) = ("x".parse().unwrap(), Time::new(0, 0).unwrap());
+        let kind = Kind::File { size: 8 * BLOCK, sparse: false };
+        let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
+        let there = |blocks: &Subtrees| (0..8).filter(|block| blocks.contains(*block)).collect::<Vec<u64>>();
+        let before = head(&entry, &[b'0'; 36]);
+        let seed = crc32c::crc32c(&before);
+        file.write_all_at(&before, 8 * BLOCK).unwrap();
+        let earlier = Journal { at: 8 * BLOCK, seed, next: AtomicU64::new(HEAD as u64) };
+        for index in [0, 1, SYNC, 2, SYNCED, 3] {
+            earlier.add(&file, index, &[7; 32]).unwrap();
+        }
+        let (journal, blocks) = Journal::resume(&file, &entry).unwrap().unwrap();
+        assert_eq!(there(&blocks), [0, 1], "what was on the disk when the last sync began that ended");
+        journal.add(&file, 5, &[7; 32]).unwrap();
+        let (_, blocks) = Journal::resume(&file, &entry).unwrap().unwrap();
+        assert_eq!(there(&blocks), [0, 1, 5], "after a kill on this boot");
+        let mut from = &file;
+        from.seek(SeekFrom::Start(8 * BLOCK)).unwrap();
+        let log = parse(from, &entry, &[b'2'; 36]).unwrap().unwrap();
+        assert_eq!(there(&log.there), [0, 1], "after another power cut");
+        assert_eq!(parse(&before[..], &entry, &[b'0'; 36]).unwrap().unwrap().length, HEAD as u64);
+    }
 }

@@ -43,6 +43,10 @@ use waits::Waits;
 /// Threads that take turns on a lane.
 const TURNS: usize = 2;
 
+/// Lanes at a time, each with the buffers of its threads: twice what `--lanes` and the tuner go to, since those that broke may not
+/// be known here yet when others take their places.
+const MOST_LANES: usize = 32;
+
 /// Between two syncs of the files under way: what a power cut may cost.
 const SYNC: Duration = Duration::from_secs(10);
 
@@ -70,8 +74,8 @@ pub struct Receiver {
     /// What the sender's walk has found, as it told it last.
     found: Mutex<Found>,
     workers: Mutex<Vec<Arc<Worker>>>,
-    /// Folders of whose content only a part has been told.
-    keeps: Mutex<HashMap<Name, Kept>>,
+    /// Folders of whose content only a part has been told; none of it where that was more than is remembered.
+    keeps: Mutex<HashMap<Name, Option<Kept>>>,
     over: AtomicBool,
 }
 
@@ -159,7 +163,14 @@ impl Receiver {
     /// A lane stands.
     pub fn add_lane(self: &Arc<Self>, lane: Lane) {
         let lane = Arc::new(lane.into_receiver());
-        self.lanes().insert(lane.id, Arc::clone(&lane));
+        {
+            let mut lanes = self.lanes();
+            if lanes.len() >= MOST_LANES {
+                tracing::debug!("lane {}: there are {MOST_LANES}", lane.id);
+                return lane.close();
+            }
+            lanes.insert(lane.id, Arc::clone(&lane));
+        }
         for _ in 0..TURNS {
             let (end, lane) = (Arc::clone(self), Arc::clone(&lane));
             spawn("receive", move || match end.receive(&lane) {

@@ -148,8 +148,11 @@ impl Receiver {
     fn place_member(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Failure> {
         let entry = &member.entry;
         place.admits(&entry.name)?;
-        if let Some(keep) = &member.keep {
-            self.remove_others(place, &entry.name, keep)?;
+        if let Some(keep) = &member.keep
+            && let Err(failure) = self.remove_others(place, &entry.name, keep)
+        {
+            // The folder gets its own attributes all the same.
+            self.problem(entry.name.clone(), failure, false);
         }
         if self.options.dry_run || member.keep.as_ref().is_some_and(|keep| keep.more) {
             return Ok(());
@@ -193,30 +196,49 @@ impl Receiver {
             ));
         }
         let mut keeps = self.keeps.lock().unwrap_or_else(PoisonError::into_inner);
-        let names: usize = keeps.values().map(Kept::len).sum();
-        if names + keep.names.len() > MAX_KEPT {
+        let names: usize = keeps.values().flatten().map(Kept::len).sum();
+        let mut told = Ok(());
+        if names + keeps.len() + keep.names.len() > MAX_KEPT {
             let words = "the other end names more files of folders than can be: it lies, or is broken";
-            return Err(Failure::new(FailureKind::Session, words));
+            told = Err(Failure::new(FailureKind::Session, words));
+            // Whatever comes of this folder is not all of it any more.
+            keeps.insert(folder.clone(), None);
+        } else if let Some(kept) = keeps.entry(folder.clone()).or_insert_with(|| Some(Kept::default())) {
+            kept.extend(keep.names.iter().map(Vec::as_slice));
         }
-        keeps.entry(folder.clone()).or_default().extend(keep.names.iter().map(Vec::as_slice));
         if keep.more {
-            return Ok(());
+            return told;
         }
-        let mut kept = keeps.remove(folder).unwrap_or_default();
+        let Some(mut kept) = keeps.remove(folder).flatten() else { return told };
         drop(keeps);
         let mut each = |extras: Vec<Name>| {
             for extra in extras {
-                if self.options.dry_run {
-                    self.events.send(Event::Would(Deed::Delete, extra));
-                    self.counts.deleted.fetch_add(1, Relaxed);
-                } else {
-                    let gone = place.target.remove(&extra)?;
-                    self.counts.deleted.fetch_add(gone, Relaxed);
+                // One that cannot be removed keeps no other.
+                if let Err(error) = self.remove_other(place, &extra) {
+                    self.problem(extra, Failure::local(error), false);
                 }
             }
             Ok(())
         };
         let done = place.target.extras(folder, &mut kept, &self.options.filter, &mut each);
         done.map_err(Failure::local)
+    }
+
+    /// Removes what the source does not have, or tells that it would.
+    fn remove_other(&self, place: &Place, extra: &Name) -> Result<(), weir_tree::Error> {
+        let filter = &self.options.filter;
+        if self.options.dry_run {
+            return place.target.would_remove(extra.clone(), filter, |name| {
+                self.events.send(Event::Would(Deed::Delete, name));
+                self.counts.deleted.fetch_add(1, Relaxed);
+            });
+        }
+        let removed = place.target.remove(extra, filter)?;
+        self.counts.deleted.fetch_add(removed.entries, Relaxed);
+        if removed.stays {
+            let words = format_args!("{extra} stays: something in it is excluded, and so protected");
+            self.problem(extra.clone(), Failure::local(words), true);
+        }
+        Ok(())
     }
 }

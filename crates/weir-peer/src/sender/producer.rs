@@ -23,8 +23,14 @@ use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY, Message, Offered
 /// Offers that go into one message: their answers come back while the next are found.
 const OFFERS: usize = 256;
 
+/// Bytes of entries from which on a message of offers goes: with one entry more, whose attributes are 512 KiB at most, it fits.
+const OFFERED: usize = 256 << 10;
+
 /// Bytes of names in one part of what a folder holds.
 const KEEP: usize = 256 << 10;
+
+/// What the owner of a folder needs to put something into it: mode bits.
+const OWNERS: u32 = 0o700;
 
 /// The longest that a walk waits without looking whether it is over.
 pub(super) const REST: Duration = Duration::from_millis(100);
@@ -32,7 +38,7 @@ pub(super) const REST: Duration = Duration::from_millis(100);
 /// What a walk gathers on its way.
 #[derive(Default)]
 struct Gathered {
-    offers: Vec<Offered>,
+    offers: Offers,
     /// With `--delete`: the folders on the way down, each with the names in it.
     folders: Vec<(Name, Vec<Vec<u8>>)>,
     /// The folders of what was found, as far as files that wait to be read keep them open; each once, however often the walk comes
@@ -40,8 +46,33 @@ struct Gathered {
     open: HashMap<*const OwnedFd, Weak<OwnedFd>>,
     /// What sources are called that were named themselves: one that cannot be copied has failed, in a folder it is passed over.
     named: Vec<Name>,
+    /// A folder may be met more than once: two sources have it, or a list comes back to it.
+    revisits: bool,
+    /// Then those folders whose own mode lets nothing be put into them, which get it at the end.
+    closed: Vec<Entry>,
+    /// Names come from a list, which may have one twice.
+    listed: bool,
     /// Something could not be read: nothing is deleted then, since it may only be hidden.
     failed: bool,
+}
+
+/// What the next message offers.
+#[derive(Default)]
+struct Offers {
+    files: Vec<Offered>,
+    /// Bytes that their entries take.
+    size: usize,
+}
+
+impl Offers {
+    fn push(&mut self, offer: Offered) {
+        self.size += offer.entry.packed_len();
+        self.files.push(offer);
+    }
+
+    fn are_enough(&self) -> bool {
+        self.files.len() >= OFFERS || self.size >= OFFERED
+    }
 }
 
 impl Sender {
@@ -50,7 +81,9 @@ impl Sender {
         let beneath = self.options.recursive;
         let wanted = Wanted { xattrs: archive, hard_links: archive, beneath, ..Wanted::default() };
         let named = roots.iter().map(|root| root.name.clone()).filter(|name| !name.is_root()).collect();
-        let mut gathered = Gathered { named, ..Gathered::default() };
+        let listed = self.names.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let revisits = listed || roots.len() > 1 && roots.iter().any(|root| root.name.is_root());
+        let mut gathered = Gathered { named, revisits, listed, ..Gathered::default() };
         let twice = Twice::of(&roots);
         let folders = descriptors::for_folders();
         let mut walk = self.walk_of(roots, wanted);
@@ -78,6 +111,10 @@ impl Sender {
             }
         }
         self.offer(&mut gathered.offers);
+        for entry in std::mem::take(&mut gathered.closed) {
+            let Some(number) = self.queue.number_or(|| ()) else { return };
+            self.queue.defer(Item { number, entry, source: None, last: true, keep: None });
+        }
         self.queue.exhausted();
     }
 
@@ -110,6 +147,9 @@ impl Sender {
     }
 
     fn found(&self, number: u64, entry: Entry, source: Source, gathered: &mut Gathered) {
+        if gathered.listed && entry.size() > SMALL && self.is_under_way(&entry.name) {
+            return self.queue.settle(&[number]);
+        }
         self.found.fetch_add(entry.size(), Relaxed);
         self.found_files.fetch_add(entry.is_file().into(), Relaxed);
         if let Some((folder, names)) = gathered.folders.last_mut()
@@ -142,7 +182,7 @@ impl Sender {
         }
     }
 
-    fn offer_file(&self, number: u64, entry: Entry, source: Source, offers: &mut Vec<Offered>) {
+    fn offer_file(&self, number: u64, entry: Entry, source: Source, offers: &mut Offers) {
         if entry.size() > SMALL && !self.may_offer(offers) {
             return;
         }
@@ -150,13 +190,13 @@ impl Sender {
         let digest = if self.options.checksum { digest(&source, &entry) } else { None };
         offers.push(Offered { id, entry: entry.clone(), digest });
         self.files().offered.insert(id, Waiting { number, entry, source, attempt: 1 });
-        if offers.len() >= OFFERS || !self.asks_first() {
+        if offers.are_enough() || !self.asks_first() {
             self.offer(offers);
         }
     }
 
     /// Waits while too many files that travel in blocks are under way; false when it is over.
-    fn may_offer(&self, offers: &mut Vec<Offered>) -> bool {
+    fn may_offer(&self, offers: &mut Offers) -> bool {
         let mut files = self.files();
         while files.large >= MAX_UNDER_WAY / 2 && !self.over.load(Relaxed) {
             drop(files);
@@ -173,8 +213,20 @@ impl Sender {
         !self.over.load(Relaxed)
     }
 
+    /// Whether a file that travels in blocks is offered or on its way under this name.
+    fn is_under_way(&self, name: &Name) -> bool {
+        let files = self.files();
+        let mut offered = files.offered.values().map(|waiting| &waiting.entry);
+        offered.any(|entry| entry.name == *name)
+            || files.under_way.values().any(|file| file.entry.name == *name)
+    }
+
     /// A folder's attributes come after all that is in it; with `--delete` what else is there goes then.
     fn leave(&self, number: u64, entry: Entry, gathered: &mut Gathered) {
+        if gathered.revisits && entry.mode & OWNERS != OWNERS {
+            gathered.closed.push(entry);
+            return self.queue.settle(&[number]);
+        }
         let names = match gathered.folders.last() {
             Some((folder, _)) if *folder == entry.name => gathered.folders.pop().map(|(_, names)| names),
             _ => None,
@@ -201,9 +253,10 @@ impl Sender {
         self.options.update || self.options.checksum || self.options.dry_run
     }
 
-    fn offer(&self, offers: &mut Vec<Offered>) {
-        if !offers.is_empty() {
-            self.control.send(&Message::Offer(std::mem::take(offers)));
+    fn offer(&self, offers: &mut Offers) {
+        let Offers { files, .. } = std::mem::take(offers);
+        if !files.is_empty() {
+            self.control.send(&Message::Offer(files));
         }
     }
 }

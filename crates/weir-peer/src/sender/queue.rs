@@ -434,12 +434,15 @@ impl State {
     }
 }
 
+/// Of a member of a batch, what is not its entry: whether it is the last, how many names it keeps, and whether more come.
+const MEMBER: usize = 16;
+
 impl Item {
+    /// Bytes of a batch that it takes, at most.
     fn size(&self) -> usize {
         let content = if self.source.is_some() { self.entry.size() } else { 0 };
-        let attributes: usize = self.entry.xattrs.iter().map(|xattr| xattr.value().len() + 300).sum();
         let names: usize = self.keep.iter().flat_map(|keep| &keep.names).map(|name| name.len() + 4).sum();
-        content as usize + names + 128 + self.entry.name.as_bytes().len() + attributes
+        content as usize + names + MEMBER + self.entry.packed_len()
     }
 
     fn is_deferred(&self) -> bool {

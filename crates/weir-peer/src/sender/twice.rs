@@ -30,13 +30,18 @@ impl Twice {
         };
         let has = |(name, path): &&(Name, PathBuf)| {
             let inside = entry.name.as_path().strip_prefix(name.as_path());
-            inside.is_ok_and(|inside| path.join(inside).symlink_metadata().is_ok())
+            inside.is_ok_and(|inside| below(path, inside).symlink_metadata().is_ok())
         };
         match earlier.iter().find(has).filter(|_| !entry.is_directory()) {
             None => Ok(()),
             Some((_, first)) => Err(both(&entry.name, first, &own.1)),
         }
     }
+}
+
+/// A source that is no folder is the entry itself: with nothing joined to it, which would add a slash.
+fn below(source: &Path, inside: &Path) -> PathBuf {
+    if inside.as_os_str().is_empty() { source.to_owned() } else { source.join(inside) }
 }
 
 fn both(name: &Name, first: &Path, second: &Path) -> Failure {

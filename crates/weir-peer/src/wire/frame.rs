@@ -5,8 +5,9 @@ use std::io::{self, Read, Write};
 use super::message::Message;
 use super::record::{HEADER, MAX_PLAIN, TAG};
 
-/// The largest body of a message.
-pub const MAX_MESSAGE: usize = 1 << 20;
+/// The largest body of a message: what a command line names (2 MiB where the stack has its usual bound, execve(2)), with what is told
+/// of each source.
+pub const MAX_MESSAGE: usize = 4 << 20;
 
 /// The largest body of a record that goes this way.
 const MAX_RECORD: usize = HEADER + MAX_PLAIN + TAG;

@@ -20,6 +20,12 @@ pub const MAX_OFFERS: usize = 1024;
 /// Sources on a command line.
 pub const MAX_ROOTS: usize = 16384;
 
+/// Bytes of their paths in all: a message with all of them, and 64 bytes for each, fits into a frame.
+pub const MAX_PATHS: usize = 3 << 20;
+
+/// Bytes of one path, with the zero at its end (PATH_MAX of linux/limits.h).
+pub const MAX_PATH: usize = 4096;
+
 /// Names in one piece of a list.
 pub const MAX_NAMES: usize = 16384;
 
@@ -245,6 +251,20 @@ pub enum Answer {
     Refused(Failure),
 }
 
+impl Answer {
+    /// Bytes that it takes in a message with its number, at most.
+    pub(crate) fn packed_len(&self) -> usize {
+        // Numbers at their longest: two of an answer, two of a subtree.
+        const NUMBERS: usize = 20;
+        NUMBERS
+            + match self {
+                Answer::Rest(nodes) => nodes.len() * (NUMBERS + size_of::<Digest>()),
+                Answer::Refused(failure) => failure.words.len(),
+                Answer::All | Answer::Nothing | Answer::Differing => 0,
+            }
+    }
+}
+
 /// Something that would be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deed {
@@ -362,7 +382,7 @@ impl Message {
 
 impl Start {
     pub(super) fn is_sound(&self) -> bool {
-        self.paths.len() <= MAX_ROOTS && self.paths.iter().all(|path| path.len() < 4096)
+        self.paths.len() <= MAX_ROOTS && self.paths.iter().all(|path| path.len() < MAX_PATH)
     }
 }
 

@@ -38,7 +38,7 @@ enum Token {
     Star,
     /// `**`: bytes.
     Stars,
-    /// `[a-z]`: one byte in one of the ranges, or in none of them; never a slash.
+    /// `[a-z]`, `[[:alpha:]]`: one byte in one of the ranges, or in none of them; never a slash.
     Class {
         not: bool,
         ranges: Vec<(u8, u8)>,
@@ -96,7 +96,14 @@ impl Pattern {
             Place::Whole => matches(&self.tokens, name),
             Place::Last => matches(&self.tokens, slashes.next_back().map_or(name, after)),
             Place::Tail => {
-                matches(&self.tokens, name) || slashes.any(|slash| matches(&self.tokens, after(slash)))
+                // rsync's names begin with a slash for patterns that begin with `**`: `**/x` is an `x` at the top too.
+                let at_top = match &self.tokens[..] {
+                    [Token::Stars, Token::Byte(b'/'), rest @ ..] => matches(rest, name),
+                    _ => false,
+                };
+                at_top
+                    || matches(&self.tokens, name)
+                    || slashes.any(|slash| matches(&self.tokens, after(slash)))
             }
         }
     }
@@ -116,7 +123,7 @@ fn tokens(mut text: &[u8]) -> Result<Vec<Token>, &'static str> {
             }
             b'?' => tokens.push(Token::One),
             b'[' => {
-                let (class, rest) = class(text).ok_or("a '[' without its ']'")?;
+                let (class, rest) = class(text)?;
                 tokens.push(class);
                 text = rest;
             }
@@ -134,7 +141,8 @@ fn tokens(mut text: &[u8]) -> Result<Vec<Token>, &'static str> {
 }
 
 /// What follows a `[`, and what follows its `]`.
-fn class(text: &[u8]) -> Option<(Token, &[u8])> {
+fn class(text: &[u8]) -> Result<(Token, &[u8]), &'static str> {
+    const OPEN: &str = "a '[' without its ']'";
     let (not, mut text) = match text {
         [b'!' | b'^', rest @ ..] => (true, rest),
         _ => (false, text),
@@ -143,12 +151,18 @@ fn class(text: &[u8]) -> Option<(Token, &[u8])> {
     // A `]` in the first place is one of the class.
     while let [first, rest @ ..] = text {
         if *first == b']' && !ranges.is_empty() {
-            return Some((Token::Class { not, ranges }, rest));
+            return Ok((Token::Class { not, ranges }, rest));
         }
-        let (low, rest) = member(*first, rest)?;
+        if let (b'[', Some(named)) = (first, rest.strip_prefix(b":")) {
+            let end = named.windows(2).position(|two| two == b":]").ok_or(OPEN)?;
+            ranges.extend_from_slice(of_class(&named[..end]).ok_or("an unknown class within '[:' and ':]'")?);
+            text = &named[end + 2..];
+            continue;
+        }
+        let (low, rest) = member(*first, rest).ok_or(OPEN)?;
         match rest {
             [b'-', high, rest @ ..] if *high != b']' => {
-                let (high, rest) = member(*high, rest)?;
+                let (high, rest) = member(*high, rest).ok_or(OPEN)?;
                 ranges.push((low, high));
                 text = rest;
             }
@@ -158,7 +172,26 @@ fn class(text: &[u8]) -> Option<(Token, &[u8])> {
             }
         }
     }
-    None
+    Err(OPEN)
+}
+
+/// The bytes of a class by name, in ASCII: what POSIX says of its own locale (XBD 7.3.1).
+fn of_class(name: &[u8]) -> Option<&'static [(u8, u8)]> {
+    Some(match name {
+        b"alnum" => &[(b'0', b'9'), (b'A', b'Z'), (b'a', b'z')],
+        b"alpha" => &[(b'A', b'Z'), (b'a', b'z')],
+        b"blank" => &[(b'\t', b'\t'), (b' ', b' ')],
+        b"cntrl" => &[(0, 0x1f), (0x7f, 0x7f)],
+        b"digit" => &[(b'0', b'9')],
+        b"graph" => &[(b'!', b'~')],
+        b"lower" => &[(b'a', b'z')],
+        b"print" => &[(b' ', b'~')],
+        b"punct" => &[(b'!', b'/'), (b':', b'@'), (b'[', b'`'), (b'{', b'~')],
+        b"space" => &[(b'\t', b'\r'), (b' ', b' ')],
+        b"upper" => &[(b'A', b'Z')],
+        b"xdigit" => &[(b'0', b'9'), (b'A', b'F'), (b'a', b'f')],
+        _ => return None,
+    })
 }
 
 /// A byte of a class, perhaps escaped.
@@ -247,6 +280,14 @@ mod tests {
             ("/a/*.c", "a/b/x.c", false, false),
             ("/a/**.c", "a/b/x.c", false, true),
             ("**/x", "a/b/x", false, true),
+            ("**/x", "x", false, true),
+            ("**/x", "ax", false, false),
+            ("**/*.pyc", "x.pyc", false, true),
+            ("[[:alpha:]]*", "a1", false, true),
+            ("[[:alpha:]]*", "1a", false, false),
+            ("[![:space:]_]x", "_x", false, false),
+            ("[![:space:]_]x", "-x", false, true),
+            ("x[[:digit:]a-c]", "xb", false, true),
             ("a**z", "q/a/b/z", false, true),
             ("a?c", "a/c", false, false),
             ("[a-c]x", "bx", false, true),
@@ -263,7 +304,7 @@ mod tests {
             let parsed = Pattern::parse(pattern.as_bytes()).unwrap();
             assert_eq!(parsed.matches(name.as_bytes(), is_directory), expected, "{pattern} on {name}");
         }
-        for bad in ["", "/", "[a", r"*\"] {
+        for bad in ["", "/", "[a", r"*\", "[[:alpha:]", "[[:alpha", "[[:word:]]"] {
             assert!(Pattern::parse(bad.as_bytes()).is_err(), "{bad}");
         }
     }

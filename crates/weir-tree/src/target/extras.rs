@@ -1,5 +1,6 @@
 //! What is in a target beyond what was copied, and its removal (`--delete`).
 
+use std::collections::HashSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -14,7 +15,7 @@ use crate::source;
 
 impl Target {
     /// What is in `directory` here and not `kept`: what `--delete` would remove. What the filter leaves out is protected, and so
-    /// are the parts of kept files. `each` is given some thousand names at a time, in order, and may remove them; the listing
+    /// are the parts of kept files, and what this run put there under another spelling that the file system holds for the same. `each` is given some thousand names at a time, in order, and may remove them; the listing
     /// goes on behind them.
     pub fn extras(
         &self,
@@ -33,7 +34,10 @@ impl Target {
         let mut entries = listing(&open, &mut buffer).map_err(failed)?;
         let mut extras = Vec::new();
         while let Some((base, is_directory)) = next(&open, &mut entries).map_err(failed)? {
-            if kept.contains(&base) || kept.has_part(&base) {
+            if kept.contains(&base)
+                || kept.has_part(&base)
+                || self.shared.folds.placed(&open, directory, &base)
+            {
                 continue;
             }
             let name = directory.join(&base)?;
@@ -47,27 +51,102 @@ impl Target {
         each(in_order(&mut extras))
     }
 
-    /// Removes what is there; a directory with all that is in it. Returns how many entries went. No link is followed.
-    pub fn remove(&self, name: &Name) -> Result<u64, Error> {
-        let Some(directory) = self.directory_of(name)? else { return Ok(0) };
+    /// Removes what is there; a directory with all that is in it, but for what the filter leaves out and the directories on the way
+    /// to that. No link is followed.
+    pub fn remove(&self, name: &Name, filter: &Filter) -> Result<Removed, Error> {
+        let Some(directory) = self.directory_of(name)? else { return Ok(Removed::default()) };
         if name.is_root() {
             return Err(Error::of("remove", name, Errno::BUSY));
         }
         match unlinkat(&directory, name.last(), AtFlags::empty()) {
-            Ok(()) => Ok(1),
-            Err(Errno::NOENT) => Ok(0),
+            Ok(()) => Ok(Removed { entries: 1, stays: false }),
+            Err(Errno::NOENT) => Ok(Removed::default()),
             // unlink(2) of a directory: EISDIR on Linux, EPERM elsewhere on the way (some FUSE).
-            Err(Errno::ISDIR) => self.remove_tree(name),
+            Err(Errno::ISDIR) => self.remove_tree(name, filter),
             Err(errno) => Err(Error::of("remove", name, errno)),
         }
     }
 
+    /// Tells what [`Target::remove`] would remove: one name, or where something in it is protected all that is not, in the order of a
+    /// walk and without what is in it.
+    pub fn would_remove(&self, name: Name, filter: &Filter, mut each: impl FnMut(Name)) -> Result<(), Error> {
+        let staying = self.staying(&name, filter)?;
+        let mut todo = vec![name];
+        while let Some(name) = todo.pop() {
+            if !staying.contains(&name) {
+                each(name);
+                continue;
+            }
+            let mut inside = Vec::new();
+            let listed = self.list(&name, &mut |entry, is_directory| {
+                if filter.takes(&entry, is_directory) {
+                    inside.push(entry);
+                }
+            });
+            listed.map_err(|errno| Error::of("read", &name, errno))?;
+            inside.sort_unstable();
+            todo.extend(inside.into_iter().rev());
+        }
+        Ok(())
+    }
+
+    /// The directories from `name` downwards that have something protected in them, at any depth.
+    fn staying(&self, name: &Name, filter: &Filter) -> Result<HashSet<Name>, Error> {
+        let mut staying = HashSet::new();
+        let mut todo = vec![name.clone()];
+        while !filter.is_empty()
+            && let Some(directory) = todo.pop()
+        {
+            let mut has_protected = false;
+            let listed = self.list(&directory, &mut |entry, is_directory| match (
+                filter.takes(&entry, is_directory),
+                is_directory,
+            ) {
+                (false, _) => has_protected = true,
+                (true, true) => todo.push(entry),
+                (true, false) => {}
+            });
+            match listed {
+                Ok(()) => {}
+                // No directory, or gone meanwhile.
+                Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => continue,
+                Err(errno) => return Err(Error::of("read", &directory, errno)),
+            }
+            let mut around = Some(directory).filter(|_| has_protected);
+            while let Some(stays) = around.filter(|stays| stays.is_within(name)) {
+                around = stays.parent();
+                if !staying.insert(stays) {
+                    break;
+                }
+            }
+        }
+        Ok(staying)
+    }
+
+    /// Each entry of a directory, and whether it is one itself.
+    fn list(&self, directory: &Name, each: &mut dyn FnMut(Name, bool)) -> Result<(), Errno> {
+        let open = self.lock().get(directory.as_bytes())?;
+        let mut buffer = [MaybeUninit::uninit(); LISTING];
+        let mut entries = listing(&open, &mut buffer)?;
+        while let Some((base, is_directory)) = next(&open, &mut entries)? {
+            // One that is too long to be named is none that a run could have put there.
+            if let Ok(name) = directory.join(&base) {
+                each(name, is_directory);
+            }
+        }
+        Ok(())
+    }
+
     /// Each directory is opened anew from the root, one at a time: a tree of any depth costs one descriptor, and a
     /// directory that someone moves away meanwhile is not followed out of the tree.
-    fn remove_tree(&self, name: &Name) -> Result<u64, Error> {
+    fn remove_tree(&self, name: &Name, filter: &Filter) -> Result<Removed, Error> {
+        let mut staying = self.staying(name, filter)?;
+        let stays = !staying.is_empty();
         self.lock().forget(name);
         let mut todo = vec![name.clone()];
         let mut removed = 0;
+        // Those of `staying` in which nothing is left to do.
+        let mut done = HashSet::new();
         while let Some(directory) = todo.last().cloned() {
             let failed = |errno| Error::of("remove", &directory, errno);
             let open = self.lock().get(directory.as_bytes()).map_err(failed)?;
@@ -77,14 +156,21 @@ impl Target {
             // Those folders that are too many for now are found when it is listed again.
             while todo.len() < before + MOST {
                 let Some((base, is_directory)) = next(&open, &mut entries).map_err(failed)? else { break };
+                let entry = directory.join(&base)?;
+                if !filter.takes(&entry, is_directory) || done.contains(&entry) {
+                    continue;
+                }
                 if is_directory {
-                    todo.push(directory.join(&base)?);
+                    todo.push(entry);
                 } else {
                     unlinkat(&open, &base[..], AtFlags::empty()).map_err(failed)?;
                     removed += 1;
                 }
             }
-            if todo.len() == before {
+            if todo.len() == before && staying.remove(&directory) {
+                done.insert(directory);
+                todo.pop();
+            } else if todo.len() == before {
                 drop(open);
                 self.lock().forget(&directory);
                 let around = self.directory_of(&directory)?.ok_or(Errno::NOENT).map_err(failed)?;
@@ -93,8 +179,17 @@ impl Target {
                 todo.pop();
             }
         }
-        Ok(removed)
+        Ok(Removed { entries: removed, stays })
     }
+}
+
+/// What a removal did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Entries that went.
+    pub entries: u64,
+    /// The directory stays, for what is protected in it.
+    pub stays: bool,
 }
 
 /// Names at a time, of 255 bytes at most.
@@ -118,7 +213,11 @@ fn listing<'a>(
 /// What is next in it, and whether that is a directory.
 fn next(directory: &OwnedFd, listing: &mut Listing<'_>) -> Result<Option<(Vec<u8>, bool)>, Errno> {
     while let Some(entry) = listing.next() {
-        let entry = entry?;
+        let entry = match entry {
+            // A directory that was removed has nothing in it.
+            Err(Errno::NOENT) => return Ok(None),
+            entry => entry?,
+        };
         let base = entry.file_name().to_bytes();
         if base == b"." || base == b".." {
             continue;

@@ -100,6 +100,15 @@ impl Folds {
         }
     }
 
+    /// Whether what `last` leads to in `directory`, which is `around`, was put there by this run, be it under another spelling.
+    pub fn placed(&self, directory: &Directory, around: &Name, last: &[u8]) -> bool {
+        self.any()
+            && source::stat(directory, last).is_ok_and(|stat| {
+                let known = self.lock();
+                known.placed.get(around.as_bytes()).is_some_and(|names| names.contains_key(&stat.stx_ino))
+            })
+    }
+
     /// Finds out about the file system of `directory`.
     pub fn learn(&self, directory: &Directory) {
         self.folding(directory);
@@ -253,6 +262,18 @@ mod tests {
         let name = "a".parse::<Name>().unwrap();
         folds.place(&directory, &name, write(&folder, "a")).unwrap();
         assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"text");
+    }
+
+    #[test]
+    fn what_this_run_wrote_is_known_under_another_spelling() {
+        let (folder, directory, folds) = folding();
+        let (root, lower) = (Name::root(), "a".parse::<Name>().unwrap());
+        fs::write(folder.path().join("other"), "old").unwrap();
+        folds.place(&directory, &lower, write(&folder, "a")).unwrap();
+        // The file system kept the spelling that was there before.
+        fs::rename(folder.path().join("a"), folder.path().join("A")).unwrap();
+        assert!(folds.placed(&directory, &root, b"A"));
+        assert!(!folds.placed(&directory, &root, b"other") && !folds.placed(&directory, &root, b"gone"));
     }
 
     #[test]

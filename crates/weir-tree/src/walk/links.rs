@@ -10,6 +10,8 @@ use crate::entry::Name;
 #[derive(Debug, Default)]
 pub(super) struct Links {
     first: HashMap<Identity, Seen>,
+    /// The same name may come again, so that names that are met say nothing of how many are missing.
+    repeats: bool,
 }
 
 #[derive(Debug)]
@@ -20,6 +22,11 @@ struct Seen {
 }
 
 impl Links {
+    /// Of a list, which may name a file more than once: nothing is forgotten before its end.
+    pub fn of_list() -> Links {
+        Links { repeats: true, ..Links::default() }
+    }
+
     /// Notes one of the `count` names of a file; the first name, if this is another.
     pub fn meet(&mut self, identity: Identity, count: u32, name: &Name) -> Option<Name> {
         match self.first.entry(identity) {
@@ -30,7 +37,7 @@ impl Links {
             Slot::Occupied(mut slot) => {
                 let seen = slot.get_mut();
                 seen.missing = seen.missing.saturating_sub(1);
-                Some(if seen.missing == 0 { slot.remove().name } else { seen.name.clone() })
+                Some(if seen.missing == 0 && !self.repeats { slot.remove().name } else { seen.name.clone() })
             }
         }
     }
@@ -49,5 +56,15 @@ mod tests {
         assert_eq!(links.meet(identity, 3, &names[1]), Some(names[0].clone()));
         assert_eq!(links.meet(identity, 3, &names[2]), Some(names[0].clone()));
         assert!(links.first.is_empty());
+    }
+
+    #[test]
+    fn a_name_that_a_list_has_twice_is_no_second_one() {
+        let mut links = Links::of_list();
+        let [a, b] = ["a", "b"].map(|name| name.parse::<Name>().unwrap());
+        let identity = Identity { device: 1, inode: 2 };
+        assert_eq!(links.meet(identity, 2, &a), None);
+        assert_eq!(links.meet(identity, 2, &a), Some(a.clone()));
+        assert_eq!(links.meet(identity, 2, &b), Some(a));
     }
 }

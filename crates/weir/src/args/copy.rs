@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use weir_codec::codec::Codec;
 use weir_peer::wire::message::{Ports, Transport};
 use weir_units::Rate;
@@ -38,7 +38,7 @@ pub struct Cp {
     /// Copy folders with all that is in them: always done, but for folders that --files-from names.
     #[arg(short, long)]
     pub recursive: bool,
-    /// Leave files alone that have the same size and time at the target.
+    /// Leave files alone that have the same size and time at the target; others are replaced, newer ones too.
     #[arg(short, long)]
     pub update: bool,
     /// Go on where an earlier run stopped: always done, here because fingers say it.
@@ -47,7 +47,7 @@ pub struct Cp {
     /// Tell files that are the same by their content, whatever their times.
     #[arg(long)]
     pub checksum: bool,
-    /// Remove at the target what the source folders do not have.
+    /// Remove at the target what the source folders do not have, but for what patterns leave out.
     #[arg(long)]
     pub delete: bool,
     /// Only print what would be copied and deleted.
@@ -132,15 +132,52 @@ pub struct Always {
     pub progress: bool,
 }
 
-/// What is left out of the sources.
-#[derive(Debug, Args)]
+/// What is left out of the sources, and what is not.
+#[derive(Debug, Default)]
 pub struct Patterns {
+    /// In the order of the command line, since the first that matches decides: whether what it matches is taken, and the pattern.
+    pub rules: Vec<(bool, OsString)>,
+}
+
+/// As the command line has them.
+#[derive(Debug, Args)]
+struct PatternArgs {
     /// Leave out what PATTERN matches (as rsync's simple ones: *, **, ?, [..]; a leading / anchors, a trailing / means folders).
     #[arg(long, value_name = "PATTERN")]
-    pub exclude: Vec<OsString>,
-    /// Take what PATTERN matches, though --exclude matches it too.
+    exclude: Vec<OsString>,
+    /// Take what PATTERN matches, though a later --exclude matches it too: the first pattern that matches decides.
     #[arg(long, value_name = "PATTERN")]
-    pub include: Vec<OsString>,
+    include: Vec<OsString>,
+}
+
+impl Args for Patterns {
+    fn augment_args(command: Command) -> Command {
+        PatternArgs::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        PatternArgs::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for Patterns {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Patterns, clap::Error> {
+        let mut patterns = Patterns::default();
+        patterns.update_from_arg_matches(matches)?;
+        Ok(patterns)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let mut placed: Vec<(usize, bool, &OsString)> = Vec::new();
+        for (id, take) in [("exclude", false), ("include", true)] {
+            let values = matches.get_many::<OsString>(id).into_iter().flatten();
+            let places = matches.indices_of(id).into_iter().flatten();
+            placed.extend(places.zip(values).map(|(place, pattern)| (place, take, pattern)));
+        }
+        placed.sort_unstable();
+        self.rules = placed.into_iter().map(|(_, take, pattern)| (take, pattern.clone())).collect();
+        Ok(())
+    }
 }
 
 /// `--transport`.

@@ -73,7 +73,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     }
     let foretold = Foretold::of(&job, &report);
     let record = record(&job, &report, foretold.as_ref());
-    say(cp, &record)?;
+    say(cp, &record, report.problems.failed().more())?;
     if !cp.voice.quiet && !cp.voice.json {
         say_how(&job, &report)?;
         foretold.map_or(Ok(()), |foretold| foretold.say(&record))?;
@@ -212,8 +212,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
     record.peak_memory = weir_observe::memory::peak_rss().ok();
     record.error = report.outcome.as_ref().err().map(ToString::to_string);
     let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
-    record.files = (report.problems.iter())
-        .filter(|problem| !problem.harmless)
+    record.files = (report.problems.failed().first.iter())
         .map(|problem| FileRecord {
             url: problem.name.to_string(),
             error: Some(problem.failure.words.clone()),
@@ -230,6 +229,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
         "unchanged": report.totals.unchanged,
         "others": report.totals.others,
         "deleted": report.totals.deleted,
+        "failed": report.problems.failed().count,
         "packed": report.totals.packed,
         "cipher": report.cipher,
         "calibration": goes_by(job),
@@ -286,9 +286,12 @@ fn say_how(job: &Job, report: &Report) -> anyhow::Result<()> {
             if report.tried.is_empty() { String::new() } else { format!(" ({})", report.tried.join("; ")) };
         writeln!(stderr, "{}{}", cost, weir_report::escape::escape(&tried))?;
     }
-    let harmless = report.problems.iter().filter(|problem| problem.harmless);
-    for problem in harmless {
+    let notes = report.problems.notes();
+    for problem in &notes.first {
         writeln!(stderr, "note: {}", weir_report::escape::escape(&problem.failure.words))?;
+    }
+    if notes.more() > 0 {
+        writeln!(stderr, "note: {} more", notes.more())?;
     }
     Ok(())
 }
@@ -323,13 +326,16 @@ fn codec_share(share: &CodecShare) -> serde_json::Value {
     serde_json::json!({ "codec": name, "level": share.level, "bytes": share.raw, "packed": share.packed })
 }
 
-/// The record on stdout and failures on stderr, or the summary, which has them too.
-fn say(cp: &Cp, record: &Record) -> anyhow::Result<()> {
+/// The record on stdout and failures on stderr, those that it names and how many `more`; or the summary, which has them too.
+fn say(cp: &Cp, record: &Record, more: u64) -> anyhow::Result<()> {
     let mut stderr = std::io::stderr().lock();
     if cp.voice.quiet || cp.voice.json {
         let failures = record.files.iter().filter_map(|file| file.error.as_ref()).chain(&record.error);
         for error in failures {
             writeln!(stderr, "weir: {}", weir_report::escape::escape(error))?;
+        }
+        if more > 0 {
+            writeln!(stderr, "weir: {more} more paths failed")?;
         }
     }
     if cp.voice.json {
@@ -349,8 +355,7 @@ fn exit_code(report: &Report) -> u8 {
         FailureKind::Interrupted => INTERRUPTED,
         FailureKind::Local | FailureKind::Changed | FailureKind::Session => 1,
     };
-    let problems = report.problems.iter().filter(|problem| !problem.harmless);
-    let of_files = problems.map(|problem| failed(problem.failure.kind)).max().unwrap_or(0);
+    let of_files = report.problems.kinds().iter().map(|kind| failed(*kind)).max().unwrap_or(0);
     match &report.outcome {
         Ok(()) => of_files,
         Err(Error::Interrupted) => INTERRUPTED,

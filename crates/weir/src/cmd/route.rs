@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use weir_peer::wire::message::Role;
+use weir_peer::wire::message::{MAX_PATH, MAX_PATHS, MAX_ROOTS, Role};
 use weir_tree::Filter;
 
 use crate::args::Patterns;
@@ -40,7 +40,22 @@ impl Route {
             (Some(host), None) => (Role::Receiver, Some(host), None),
             (from, to) => (Role::Sender, to, from),
         };
-        let sources = sources.iter().map(|source| source.path.clone()).collect();
+        let sources: Vec<Vec<u8>> = sources.iter().map(|source| source.path.clone()).collect();
+        let bytes: usize = sources.iter().map(Vec::len).sum();
+        if sources.len() > MAX_ROOTS || bytes > MAX_PATHS {
+            return Err(Usage(format!(
+                "{} sources ({bytes} bytes of paths); at most {MAX_ROOTS} and {MAX_PATHS} bytes go in one command: name their folder, \
+                 or pass their names by --files-from",
+                sources.len()
+            )));
+        }
+        if let Some(long) = sources.iter().chain([&target.path]).find(|path| path.len() >= MAX_PATH) {
+            return Err(Usage(format!(
+                "a path of {} bytes; the system takes {} at most: begin in a folder further down",
+                long.len(),
+                MAX_PATH - 1
+            )));
+        }
         Ok(Route { role, host, from, sources, target: target.path.clone() })
     }
 }
@@ -73,14 +88,13 @@ fn place(text: &OsString) -> Place {
     Place { host: Some(host), path: bytes[colon + 1..].to_vec() }
 }
 
-/// Includes before excludes: the first that matches decides, so this is what both together mean whatever their order.
+/// The first that matches decides, as rsync has it.
 pub fn filter(patterns: &Patterns) -> Result<Filter, Usage> {
     let mut filter = Filter::default();
-    for pattern in &patterns.include {
-        filter.include(pattern.as_bytes()).map_err(|error| Usage(error.to_string()))?;
-    }
-    for pattern in &patterns.exclude {
-        filter.exclude(pattern.as_bytes()).map_err(|error| Usage(error.to_string()))?;
+    for (take, pattern) in &patterns.rules {
+        let pattern = pattern.as_bytes();
+        let added = if *take { filter.include(pattern) } else { filter.exclude(pattern) };
+        added.map_err(|error| Usage(error.to_string()))?;
     }
     Ok(filter)
 }
