@@ -15,8 +15,8 @@ use crate::source;
 
 impl Target {
     /// What is in `directory` here and not `kept`: what `--delete` would remove. What the filter leaves out is protected, and so
-    /// are the parts of kept files, and what this run put there under another spelling that the file system holds for the same. `each` is given some thousand names at a time, in order, and may remove them; the listing
-    /// goes on behind them.
+    /// are the parts of kept files, and what this run put there under another spelling that the file system holds for the same.
+    /// `each` is given some thousand names at a time, in order, and may remove them; the listing goes on behind them.
     pub fn extras(
         &self,
         directory: &Name,
@@ -98,13 +98,12 @@ impl Target {
             && let Some(directory) = todo.pop()
         {
             let mut has_protected = false;
-            let listed = self.list(&directory, &mut |entry, is_directory| match (
-                filter.takes(&entry, is_directory),
-                is_directory,
-            ) {
-                (false, _) => has_protected = true,
-                (true, true) => todo.push(entry),
-                (true, false) => {}
+            let listed = self.list(&directory, &mut |entry, is_directory| {
+                if !filter.takes(&entry, is_directory) {
+                    has_protected = true;
+                } else if is_directory {
+                    todo.push(entry);
+                }
             });
             match listed {
                 Ok(()) => {}
@@ -156,12 +155,16 @@ impl Target {
             // Those folders that are too many for now are found when it is listed again.
             while todo.len() < before + MOST {
                 let Some((base, is_directory)) = next(&open, &mut entries).map_err(failed)? else { break };
-                let entry = directory.join(&base)?;
-                if !filter.takes(&entry, is_directory) || done.contains(&entry) {
+                // One whose whole name would be too long is none that a pattern was meant for.
+                let entry = directory.join(&base);
+                if entry
+                    .as_ref()
+                    .is_ok_and(|entry| !filter.takes(entry, is_directory) || done.contains(entry))
+                {
                     continue;
                 }
                 if is_directory {
-                    todo.push(entry);
+                    todo.push(entry?);
                 } else {
                     unlinkat(&open, &base[..], AtFlags::empty()).map_err(failed)?;
                     removed += 1;
