@@ -238,6 +238,17 @@ pub struct Sample {
 }
 
 impl Record {
+    /// What a copy counted under this name; 0 of what is no copy, or did not count it.
+    pub fn of_copy(&self, name: &str) -> u64 {
+        self.extra.get("cp").and_then(|cp| cp.get(name)?.as_u64()).unwrap_or(0)
+    }
+
+    /// Files that failed: those in `files`, of which a copy names the first and counts all.
+    pub fn failed(&self) -> u64 {
+        let named = self.files.iter().filter(|file| file.error.is_some()).count() as u64;
+        named.max(self.of_copy("failed"))
+    }
+
     /// A record of a run so far without files, verdict and samples.
     pub fn new(command: impl Into<String>, outcome: Outcome, bytes: u64, seconds: f64) -> Record {
         let seconds = if seconds.is_finite() { seconds.max(0.0) } else { 0.0 };

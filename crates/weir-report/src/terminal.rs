@@ -86,10 +86,8 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
         let error = file.error.as_deref().unwrap_or_default();
         lines.push(format!("{} {}: {}", paint.error("failed:"), escape(&file.url), escape(error)));
     }
-    // A copy names the first of its failures and counts all.
-    let count = of_copy(record, "failed").max(failed.len() as u64);
-    if count > FAILURES as u64 {
-        lines.push(format!("{} {} more", paint.error("failed:"), count - FAILURES as u64));
+    if record.failed() > FAILURES as u64 {
+        lines.push(format!("{} {} more", paint.error("failed:"), record.failed() - FAILURES as u64));
     }
     if record.outcome == Outcome::Partial {
         lines.push("incomplete: the same command goes on where this one stopped".to_owned());
@@ -151,8 +149,8 @@ fn rate_line(record: &Record) -> String {
 
 /// `100000 files, `, `3 of 100000 files (the others are there), `; nothing of a single file that was copied.
 fn copied(record: &Record) -> String {
-    let (files, unchanged) = (of_copy(record, "files"), of_copy(record, "unchanged"));
-    let deleted = match of_copy(record, "deleted") {
+    let (files, unchanged) = (record.of_copy("files"), record.of_copy("unchanged"));
+    let deleted = match record.of_copy("deleted") {
         0 => String::new(),
         deleted => format!("{deleted} deleted, "),
     };
@@ -163,11 +161,6 @@ fn copied(record: &Record) -> String {
         (files, same) if same == files => format!("0 of {files} files (all are there), {deleted}"),
         (files, same) => format!("{} of {files} files (the others are there), {deleted}", files - same),
     }
-}
-
-/// What a copy counted; 0 of what is none.
-fn of_copy(record: &Record, name: &str) -> u64 {
-    record.extra.get("cp").and_then(|cp| cp.get(name)?.as_u64()).unwrap_or(0)
 }
 
 /// `1.08 s`: two digits where a run is short enough for them to matter.

@@ -113,7 +113,7 @@ pub fn lead(page: &mut Markup, record: &Record) {
 
 /// What went wrong, in the run and in the reading of its record.
 pub fn notices(page: &mut Markup, run: &Run) {
-    let failed = run.record.files.iter().filter(|file| file.error.is_some()).count();
+    let failed = run.record.failed();
     if let Some(error) = &run.record.error {
         page.within("p", &[("class", "failed")], |page| {
             page.leaf("strong", &[], "Error: ");
@@ -122,8 +122,9 @@ pub fn notices(page: &mut Markup, run: &Run) {
     }
     if failed > 0 {
         page.within("p", &[("class", "failed")], |page| {
-            page.leaf("strong", &[], &format!("{} failed", plural(failed as u64, "file")));
-            page.text("; they are listed below.");
+            page.leaf("strong", &[], &format!("{} failed", plural(failed, "file")));
+            let all = failed <= run.record.files.len().min(FILES) as u64;
+            page.text(if all { "; they are listed below." } else { "; the first of them are listed below." });
         });
     }
     for note in run.notes.iter().take(10) {
