@@ -106,7 +106,7 @@ impl FlowProbe {
             return FlowWindow { received, acked, sent, requests: passed.segments_out.into(), ..unseen };
         }
         // What the window shows if it is enough, else what the connection has shown so far.
-        let told = if passed.sent + passed.received >= WORTH_SPEAKING { passed } else { now };
+        let told = if passed.sent.saturating_add(passed.received) >= WORTH_SPEAKING { passed } else { now };
         let share = |count: u32| f64::from(count) / f64::from(sums.looks);
         let asking = now.received == 0 && now.sent <= REQUEST;
         FlowWindow {
