@@ -38,7 +38,14 @@ pub fn look(paths: &[Vec<u8>]) -> Result<(Vec<WalkRoot>, Vec<Root>), Failure> {
         let path = expand(path);
         let failed = |error: std::io::Error| {
             let why = weir_units::plain(&error);
-            Failure::local(format_args!("cannot read {}: {why}", path.display()))
+            let is_pattern = path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte));
+            // What a shell here expands never comes as a pattern.
+            let way_out = if is_pattern && error.kind() == std::io::ErrorKind::NotFound {
+                "; patterns are not expanded: name the folder, and what of it by --include and --exclude"
+            } else {
+                ""
+            };
+            Failure::local(format_args!("cannot read {}: {why}{way_out}", path.display()))
         };
         let there = fs::metadata(&path).map_err(failed)?;
         let walk = WalkRoot::from_argument(&path).map_err(Failure::local)?;
@@ -108,7 +115,12 @@ fn into(
 fn open(folder: &Path, create: bool, options: &Options) -> Result<Target, Failure> {
     let keep = Keep { owners: options.archive, xattrs: options.archive, ..target::Options::default().keep };
     let of_target = target::Options { keep, create: create && !options.dry_run, sync: options.sync };
-    let would_be_made = options.dry_run && create && is_missing(folder) && !is_missing(&around_of(folder));
+    // A link that leads nowhere is not made into a folder.
+    let would_be_made = options.dry_run
+        && create
+        && is_missing(folder)
+        && !is_missing(&around_of(folder))
+        && !folder.components().as_path().is_symlink();
     let opened = if would_be_made { Target::to_be(of_target) } else { Target::open(folder, of_target) };
     opened.map_err(Failure::local)
 }

@@ -99,6 +99,11 @@ impl Error {
         Error::Entry { action, name: name.clone(), source: errno.into() }
     }
 
+    /// The system does not permit it.
+    pub(crate) fn is_denied(&self) -> bool {
+        matches!(self, Error::Entry { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     /// Opening the way to `name` failed. openat2(2): ELOOP is a symbolic link under RESOLVE_NO_SYMLINKS, EXDEV leaving
     /// under RESOLVE_BENEATH.
     pub(crate) fn on_the_way(name: &Name, errno: Errno) -> Error {

@@ -75,8 +75,13 @@ pub fn names<R: BufRead>(list: R, path: PathBuf, nul: bool) -> impl Iterator<Ite
             match read_line(&mut list, if nul { 0 } else { b'\n' }) {
                 Ok(None) => return None,
                 Ok(Some(line)) if !nul && (line.starts_with(b"#") || line.starts_with(b";")) => {}
-                Ok(Some(line)) if line.is_empty() => {}
-                Ok(Some(line)) => return Some(name_of(&line)),
+                Ok(Some(line)) => {
+                    // A list that was written elsewhere, where lines end with both; a name that ends so goes with NUL.
+                    let line = if nul { &line[..] } else { line.strip_suffix(b"\r").unwrap_or(&line) };
+                    if !line.is_empty() {
+                        return Some(name_of(line));
+                    }
+                }
                 Err(source) => return Some(Err(Error::Path { action: "read", path: path.clone(), source })),
             }
         }

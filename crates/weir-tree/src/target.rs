@@ -160,8 +160,10 @@ impl Target {
     /// Begins a file that appears under its name only when it is finished; directories on the way are made.
     /// Space is reserved unless it is sparse.
     pub fn create(&self, entry: &Entry) -> Result<Pending, Error> {
-        let (directory, _) = self.place_of(&entry.name)?;
-        let pending = Pending::temporary(&self.shared, directory, entry)?;
+        let pending = self.lending(&entry.name, || {
+            let (directory, _) = self.place_of(&entry.name)?;
+            Pending::temporary(&self.shared, directory, entry)
+        })?;
         pending.reserve(entry)?;
         Ok(pending)
     }
@@ -171,7 +173,8 @@ impl Target {
     pub fn part(&self, entry: &Entry) -> Result<Pending, Error> {
         let (directory, last) = self.place_of(&entry.name)?;
         place::check(&directory, last, "a file", &entry.name)?;
-        let pending = Pending::part(&self.shared, Arc::clone(&directory), &entry.name)?;
+        let begin = || Pending::part(&self.shared, Arc::clone(&directory), &entry.name);
+        let pending = self.lending(&entry.name, begin)?;
         if let Err(error) = pending.reserve(entry) {
             // Nothing came yet: nothing of it is to stay.
             if !pending.adopted() {
@@ -190,8 +193,10 @@ impl Target {
 
     /// A whole small file at once, attributes and all; one that is sparse gets holes for pages of zeros.
     pub fn small(&self, entry: &Entry, content: &[u8]) -> Result<(), Error> {
-        let (directory, _) = self.place_of(&entry.name)?;
-        let pending = Pending::temporary(&self.shared, directory, entry)?;
+        let pending = self.lending(&entry.name, || {
+            let (directory, _) = self.place_of(&entry.name)?;
+            Pending::temporary(&self.shared, directory, entry)
+        })?;
         if let Kind::File { sparse: true, .. } = entry.kind {
             pending.write_around_holes(0, content)?;
             return pending.finish(entry);
@@ -204,7 +209,8 @@ impl Target {
     pub fn symlink(&self, entry: &Entry) -> Result<(), Error> {
         let Kind::Symlink { target } = &entry.kind else { return Ok(()) };
         let (directory, last) = self.place_of(&entry.name)?;
-        let place = || place::symlink(&directory, last, target, &entry.name);
+        let make = || place::symlink(&directory, last, target, &entry.name);
+        let place = || self.lending(&entry.name, make);
         self.shared.folds.place(&directory, &entry.name, place)?;
         attributes::of_link(&self.shared, &directory, last, entry)
     }
@@ -270,6 +276,18 @@ impl Target {
         }
         let file = open_file(&directory, entry.name.last()).map_err(failed)?;
         attributes::of_file(&self.shared, file.as_fd(), entry, attributes::Was::There)
+    }
+
+    /// Makes something in the directory of `name`: one that its owner may not write is made writable, as [`Target::directory`] does,
+    /// which may not have been told of it yet. Not the root, of which nobody may ever be told.
+    fn lending<T>(&self, name: &Name, make: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+        match (make(), name.parent()) {
+            (Err(error), Some(around)) if !around.is_root() && error.is_denied() => {
+                self.directory(&around).map_err(|_| error)?;
+                make()
+            }
+            (made, _) => made,
+        }
     }
 
     /// The open directory that `name` is in, made where it is missing, and its last component: for what is no directory.

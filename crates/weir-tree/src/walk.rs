@@ -208,7 +208,8 @@ impl Walk {
         }
     }
 
-    /// Meets `base` in `directory` (itself, where `base` is empty); a directory becomes a level. `None`: filtered out.
+    /// Meets `base` in `directory` (itself, where `base` is empty); a directory becomes a level. `None`: filtered out, or met before
+    /// by another of its names and this one.
     fn meet(
         &mut self,
         directory: &Arc<OwnedFd>,
@@ -225,6 +226,8 @@ impl Walk {
         }
         let identity = Identity::from_statx(&stat);
         Some(match self.look(directory, &base, name.clone(), &stat) {
+            // It was met, and others may be links to it by now: a second copy would part them from it.
+            Ok(Entry { kind: Kind::HardLink { to }, .. }) if to == name => return None,
             Ok(entry) => {
                 if entry.is_directory() {
                     self.enter(directory, &base, entry.clone(), identity);
@@ -253,9 +256,8 @@ impl Walk {
         }
         let linked = matches!(entry.kind, Kind::File { .. } | Kind::Symlink { .. }) && stat.stx_nlink > 1;
         if self.wanted.hard_links && linked {
-            // A list may name an entry twice; it is no link to itself.
-            let first = self.links.meet(identity, stat.stx_nlink, &entry.name);
-            if let Some(to) = first.filter(|first| *first != entry.name) {
+            // One that a list names twice becomes a link to itself, which `meet` passes over.
+            if let Some(to) = self.links.meet(identity, stat.stx_nlink, &entry.name) {
                 entry.kind = Kind::HardLink { to };
             }
         }
@@ -299,11 +301,17 @@ impl Walk {
         Some(Step::Leave(left.entry))
     }
 
-    /// One step within the innermost directory.
+    /// One step within the innermost directory; `None` at the end of a list's root, in which the list goes on.
     fn read(&mut self) -> Option<Step> {
         loop {
+            let is_lists_root = self.levels.len() == 1 && matches!(self.todo, Todo::List { .. });
             let level = self.levels.last_mut()?;
             let base = match level.next(&mut self.scratch) {
+                // What a list names after its root is in that, too.
+                None if is_lists_root => {
+                    self.whole = None;
+                    return None;
+                }
                 None => return self.leave(),
                 Some(Err(error)) => return Some(Step::Failed(level.entry.name.clone(), error)),
                 Some(Ok(base)) => base,
@@ -364,7 +372,10 @@ impl Walk {
                 if self.wanted.beneath {
                     self.whole = Some(self.levels.len());
                     self.levels.last_mut()?.renew();
-                    return self.read();
+                    match self.read() {
+                        None => continue,
+                        step => return step,
+                    }
                 }
             } else if wanted.is_within(around) {
                 if let Some(step) = self.approach(&wanted) {
@@ -432,7 +443,9 @@ impl Iterator for Walk {
             return Some(step);
         }
         match &mut self.todo {
-            Todo::List { .. } if self.whole.is_some_and(|depth| self.levels.len() >= depth) => self.read(),
+            Todo::List { .. } if self.whole.is_some_and(|depth| self.levels.len() >= depth) => {
+                self.read().or_else(|| self.follow_list())
+            }
             Todo::List { .. } => {
                 self.whole = None;
                 self.follow_list()

@@ -156,6 +156,8 @@ fn a_list_says_nothing_of_the_target_itself() {
         let weir = sandbox.weir(WEIR, ["cp", "-q", "-a", "--files-from", "-"]);
         weir.args(&["tree", to]).input(list.as_bytes()).run().succeeds();
     };
+    let rest = sandbox.weir(WEIR, ["cp", "-q", "-r", "-n", "--files-from", "-", "tree", "copy"]);
+    rest.input(".\n.\nnone\n").run().fails(1, &["cannot read none"]);
     listed("a\n", "copy");
     assert_eq!(mode(&sandbox, "copy"), 0o700);
     listed(".\na\n", "other");
@@ -171,7 +173,7 @@ fn a_name_that_a_list_has_twice() {
     sandbox.write("tree/d/big", pattern(20 * LARGE, 1));
     let weir = sandbox
         .weir(WEIR, ["cp", "-q", "-a", "-r", "--limit-rate", "20MB", "--files-from", "-", "tree", "copy"]);
-    weir.input("a\na\nb\nd\nd/big\n").run().succeeds();
+    weir.input("a\na\nb\nd\nd/big\na\n").run().succeeds();
     assert!(sandbox.read("tree/d/big") == sandbox.read("copy/d/big"));
     let inode = |name: &str| sandbox.path(name).metadata().unwrap().ino();
     assert_eq!(inode("copy/a"), inode("copy/b"), "still one file of two names");
@@ -240,6 +242,65 @@ fn as_many_sources_as_a_command_line_holds() {
     cp(&sandbox, &[&many[..], &["copy/"]].concat()).fails(2, &["16400 sources", "--files-from"]);
     let long = "p/".repeat(2100);
     cp(&sandbox, &[&long, "copy/"]).fails(2, &["a path of 4200 bytes"]);
+}
+
+#[test]
+fn a_program_that_runs_as_its_owner_does_so_only_with_its_owner() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("tree")).unwrap();
+    sandbox.write("tree/program", "text");
+    sandbox.write("tree/large", pattern(LARGE, 1));
+    for file in ["tree/program", "tree/large"] {
+        fs::set_permissions(sandbox.path(file), PermissionsExt::from_mode(0o6755)).unwrap();
+    }
+    for flags in [&["-q"][..], &["-q", "-u"]] {
+        cp(&sandbox, &[flags, &["tree/", "copy"]].concat()).succeeds();
+        assert_eq!(
+            (mode(&sandbox, "copy/program"), mode(&sandbox, "copy/large")),
+            (0o755, 0o755),
+            "as scp -p has it"
+        );
+    }
+    cp(&sandbox, &["-q", "-a", "tree/", "copy"]).succeeds();
+    assert_eq!((mode(&sandbox, "copy/program"), mode(&sandbox, "copy/large")), (0o6755, 0o6755));
+}
+
+#[test]
+fn words_that_a_shell_left_empty_and_flags_anywhere() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", "text");
+    for paths in [["", "copy/"], ["a", ""]] {
+        cp(&sandbox, &paths).fails(2, &["an empty path"]);
+    }
+    cp(&sandbox, &["a"]).fails(2, &["what is to be copied, and where to?"]);
+    cp(&sandbox, &["a", "-q", "copy/", "--archive"]).succeeds();
+    assert_eq!(sandbox.read("copy/a"), b"text");
+    cp(&sandbox, &["*.log", "copy/"]).fails(1, &["cannot read *.log", "patterns are not expanded"]);
+    cp(&sandbox, &["-q", "--codec", "zstd-3", "a", "copy/"]).succeeds();
+    sandbox
+        .weir(WEIR, ["plan", "a", "copy/", "--link", "1Gbit"])
+        .run()
+        .fails(2, &["--link is for a plan from figures"]);
+    let list = sandbox.weir(WEIR, ["cp", "-q", "--files-from", "-", "copy", "listed/"]);
+    list.input("a\r\n\r\n").run().succeeds();
+    assert_eq!(sandbox.read("listed/a"), b"text");
+}
+
+/// A file may come before the word of the folder that it is in.
+#[test]
+fn what_changed_in_a_folder_that_its_owner_may_not_write() {
+    let sandbox = Sandbox::new();
+    for folder in ["tree/ro", "copy/ro"] {
+        fs::create_dir_all(sandbox.path(folder)).unwrap();
+        sandbox
+            .write(&format!("{folder}/large"), pattern(if folder.starts_with('t') { LARGE } else { 10 }, 1));
+        sandbox.write(&format!("{folder}/small"), if folder.starts_with('t') { "new" } else { "old text" });
+        fs::set_permissions(sandbox.path(folder), PermissionsExt::from_mode(0o555)).unwrap();
+    }
+    let Some(run) = as_nobody(&sandbox, &["-q", "-u", "tree/", "copy"]) else { return };
+    run.succeeds();
+    assert!(sandbox.read("tree/ro/large") == sandbox.read("copy/ro/large"));
+    assert_eq!((sandbox.read("copy/ro/small"), mode(&sandbox, "copy/ro")), (b"new".to_vec(), 0o555));
 }
 
 /// The copy as a user to whom modes mean something; `None` where that cannot be.

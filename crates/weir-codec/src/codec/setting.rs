@@ -53,9 +53,9 @@ impl fmt::Display for Setting {
 impl FromStr for Setting {
     type Err = Error;
 
-    /// A name means the codec's default level.
+    /// A name means the codec's default level; `zstd:3` is `zstd-3`, as `weir cp --codec` writes it.
     fn from_str(text: &str) -> Result<Setting, Error> {
-        let Some((name, level)) = text.split_once('-') else {
+        let Some((name, level)) = text.split_once(['-', ':']) else {
             return text.parse::<Codec>().map(Setting::from);
         };
         let codec: Codec = name.parse()?;

@@ -1,6 +1,6 @@
 //! The walk: from entries of a tree to batches and offers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -48,8 +48,8 @@ struct Gathered {
     named: Vec<Name>,
     /// A folder may be met more than once: two sources have it, or a list comes back to it.
     revisits: bool,
-    /// Then those folders whose own mode lets nothing be put into them, which get it at the end.
-    closed: Vec<Entry>,
+    /// Then those folders whose own mode lets nothing be put into them, by name: they get it at the end, what is in them first.
+    closed: BTreeMap<Name, Entry>,
     /// Names come from a list, which may have one twice.
     listed: bool,
     /// Something could not be read: nothing is deleted then, since it may only be hidden.
@@ -111,7 +111,7 @@ impl Sender {
             }
         }
         self.offer(&mut gathered.offers);
-        for entry in std::mem::take(&mut gathered.closed) {
+        for (_, entry) in std::mem::take(&mut gathered.closed).into_iter().rev() {
             let Some(number) = self.queue.number_or(|| ()) else { return };
             self.queue.defer(Item { number, entry, source: None, last: true, keep: None });
         }
@@ -224,7 +224,7 @@ impl Sender {
     /// A folder's attributes come after all that is in it; with `--delete` what else is there goes then.
     fn leave(&self, number: u64, entry: Entry, gathered: &mut Gathered) {
         if gathered.revisits && entry.mode & OWNERS != OWNERS {
-            gathered.closed.push(entry);
+            gathered.closed.insert(entry.name.clone(), entry);
             return self.queue.settle(&[number]);
         }
         let names = match gathered.folders.last() {

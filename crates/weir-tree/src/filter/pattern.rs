@@ -153,10 +153,11 @@ fn class(text: &[u8]) -> Result<(Token, &[u8]), &'static str> {
         if *first == b']' && !ranges.is_empty() {
             return Ok((Token::Class { not, ranges }, rest));
         }
-        if let (b'[', Some(named)) = (first, rest.strip_prefix(b":")) {
-            let end = named.windows(2).position(|two| two == b":]").ok_or(OPEN)?;
-            ranges.extend_from_slice(of_class(&named[..end]).ok_or("an unknown class within '[:' and ':]'")?);
-            text = &named[end + 2..];
+        if *first == b'['
+            && let Some((named, after)) = named_class(rest)
+        {
+            ranges.extend_from_slice(of_class(named).ok_or("an unknown class within '[:' and ':]'")?);
+            text = after;
             continue;
         }
         let (low, rest) = member(*first, rest).ok_or(OPEN)?;
@@ -173,6 +174,13 @@ fn class(text: &[u8]) -> Result<(Token, &[u8]), &'static str> {
         }
     }
     Err(OPEN)
+}
+
+/// What is between `:` and `:]`, before any other `]`, and what follows.
+fn named_class(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.strip_prefix(b":")?;
+    let close = text.iter().position(|byte| *byte == b']')?;
+    Some((text[..close].strip_suffix(b":")?, &text[close + 1..]))
 }
 
 /// The bytes of a class by name, in ASCII: what POSIX says of its own locale (XBD 7.3.1).
@@ -288,6 +296,7 @@ mod tests {
             ("[![:space:]_]x", "_x", false, false),
             ("[![:space:]_]x", "-x", false, true),
             ("x[[:digit:]a-c]", "xb", false, true),
+            ("[[:]x", ":x", false, true),
             ("a**z", "q/a/b/z", false, true),
             ("a?c", "a/c", false, false),
             ("[a-c]x", "bx", false, true),

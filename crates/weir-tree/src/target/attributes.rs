@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::{Lack, Shared};
+use crate::compare::kept_mode;
 use crate::entry::{self, Entry, Time};
 use crate::error::Error;
 use crate::source;
@@ -51,9 +52,9 @@ pub(super) fn of_file(shared: &Shared, file: BorrowedFd<'_>, entry: &Entry, was:
     if keep.xattrs && (was != Was::Made || !entry.xattrs.is_empty()) {
         note(Lack::Xattrs, xattr::write(xattr::At::Open(file), &entry.xattrs, was == Was::Made));
     }
-    // 3. The mode, with set-user-id and the like just as they are: rsync -p.
+    // 3. The mode.
     let mode = match was {
-        _ if keep.modes => Some(entry.mode & 0o7777),
+        _ if keep.modes => Some(kept_mode(entry, keep)),
         Was::Made => Some(entry.mode & 0o777 & !shared.umask),
         Was::Borrowed(mode) => Some(mode),
         Was::There => None,

@@ -183,8 +183,13 @@ impl Target {
                 return Err(self.clash_with_directory(name).unwrap_or(error));
             }
         };
-        let mode = source::stat(&directory, b"").map_err(|errno| Error::of("look at", name, errno))?.stx_mode;
-        let mode = u32::from(mode) & 0o7777;
+        let stat = source::stat(&directory, b"").map_err(|errno| Error::of("look at", name, errno))?;
+        if let Some((around, _)) = name.split_bytes()
+            && let Ok(around) = directories.get(around)
+        {
+            self.shared.folds.claim_seen(&around, &stat, name)?;
+        }
+        let mode = u32::from(stat.stx_mode) & 0o7777;
         if mode & FILLING != FILLING {
             // Of another owner: it stays as it is, and what cannot be put into it says so itself.
             if fchmod(&directory, Mode::from_raw_mode(mode | FILLING)).is_ok() {

@@ -209,7 +209,9 @@ fn listing<'a>(
     directory: &'a OwnedFd,
     buffer: &'a mut [MaybeUninit<u8>; LISTING],
 ) -> Result<Listing<'a>, Errno> {
-    seek(directory, SeekFrom::Start(0))?;
+    // Opened only to pass through (O_PATH): it may not be read.
+    seek(directory, SeekFrom::Start(0))
+        .map_err(|errno| if errno == Errno::BADF { Errno::ACCESS } else { errno })?;
     Ok(RawDir::new(directory.as_fd(), buffer))
 }
 

@@ -94,7 +94,7 @@ impl Folds {
 
     /// The same of what was seen at `name`, where that costs nothing worth mentioning and writes nothing.
     pub fn claim_seen(&self, directory: &Directory, stat: &Statx, name: &Name) -> Result<(), Error> {
-        match name.split_bytes().filter(|_| self.any() || flagged(directory)) {
+        match name.split_bytes().filter(|_| self.any() || self.flagged(directory)) {
             Some((around, last)) => self.lock().claim(around, last, stat, name),
             None => Ok(()),
         }
@@ -102,7 +102,7 @@ impl Folds {
 
     /// Whether what `last` leads to in `directory`, which is `around`, was put there by this run, be it under another spelling.
     pub fn placed(&self, directory: &Directory, around: &Name, last: &[u8]) -> bool {
-        self.any()
+        (self.any() || self.flagged(directory))
             && source::stat(directory, last).is_ok_and(|stat| {
                 let known = self.lock();
                 known.placed.get(around.as_bytes()).is_some_and(|names| names.contains_key(&stat.stx_ino))
@@ -125,6 +125,15 @@ impl Folds {
         {
             known.count -= names.len();
         }
+    }
+
+    /// Whether it has the flag, which is noted.
+    fn flagged(&self, directory: &Directory) -> bool {
+        let flagged = flagged(directory);
+        if flagged {
+            self.any.store(true, Relaxed);
+        }
+        flagged
     }
 
     /// Whether names are folded there: by the directory's flag, or by trying it once on each file system.

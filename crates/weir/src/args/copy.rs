@@ -29,10 +29,10 @@ here: over connections to both, or inside ssh. The far host needs ssh; weir itse
 #[command(after_help = EXAMPLES)]
 pub struct Cp {
     /// What to copy, one or more, and last where to: paths, or [USER@]HOST:PATH on one side or both.
-    #[arg(value_name = "SRC... DST", required = true, num_args = 2..)]
+    #[arg(value_name = "SRC... DST", required = true, num_args = 1..)]
     pub paths: Vec<OsString>,
 
-    /// Keep owners, extended attributes and hard links too (modes, times and symbolic links always are).
+    /// Keep owners, extended attributes and hard links too (modes, times and symbolic links always are; set-user-id bits only with owners).
     #[arg(short, long)]
     pub archive: bool,
     /// Copy folders with all that is in them: always done, but for folders that --files-from names.
@@ -213,7 +213,8 @@ pub(super) fn parse_ports(text: &str) -> Result<Ports, String> {
 }
 
 fn parse_codec(text: &str) -> Result<(u8, i32), String> {
-    let (name, level) = match text.split_once(':') {
+    // As weir plan and weir bench codec print it, too: zstd-3.
+    let (name, level) = match text.split_once([':', '-']) {
         Some((name, level)) => (name, Some(level)),
         None => (text, None),
     };

@@ -9,6 +9,8 @@ use weir_tree::Filter;
 use crate::args::Patterns;
 use crate::voice::Usage;
 
+const WHERE: &str = "what is to be copied, and where to? weir cp SRC... DST, each a path or HOST:PATH";
+
 /// Which hosts a copy is between, and its paths there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
@@ -28,9 +30,13 @@ impl Route {
     /// From arguments: sources, which have to be on one host, and the target.
     pub fn of(paths: &[OsString]) -> Result<Route, Usage> {
         let places: Vec<Place> = paths.iter().map(place).collect();
-        let Some((target, sources)) = places.split_last() else {
-            return Err(Usage("no source and no target".into()));
+        let (Some((target, sources)), true) = (places.split_last(), places.len() > 1) else {
+            return Err(Usage(WHERE.into()));
         };
+        // Of a host an empty path is the home folder; alone it is a variable that was not set, and the current folder not meant.
+        if places.iter().any(|place| place.host.is_none() && place.path.is_empty()) {
+            return Err(Usage("an empty path; the current folder is .".into()));
+        }
         let from = sources.first().and_then(|first| first.host.clone());
         if sources.iter().any(|source| source.host != from) {
             return Err(Usage("sources are on different hosts; take one host after the other".into()));

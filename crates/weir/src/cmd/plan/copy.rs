@@ -79,8 +79,28 @@ fn print(args: &args::Plan, copy: &SurveyRecord, told: PlanRecord, seconds: f64)
     page::keep(&args.voice, &record)
 }
 
+/// A flag that says what is measured here.
+fn given(args: &args::Plan) -> Option<&'static str> {
+    let flags = [
+        ("--link", !args.links.is_empty()),
+        ("--rtt", args.rtt.is_some()),
+        ("--source", args.source.is_some()),
+        ("--disk", args.disk.is_some()),
+        ("--size", args.size.is_some()),
+        ("--cores", args.cores.is_some()),
+        ("--ssh-rate", args.ssh_rate.is_some()),
+        ("--cipher-rate", args.cipher_rate.is_some()),
+    ];
+    flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
+}
+
 /// What the far end is started for.
 fn job(args: &args::Plan) -> Result<Job, Usage> {
+    if let Some(flag) = given(args) {
+        return Err(Usage(format!(
+            "{flag} is for a plan from figures; of SRC and DST it is measured: leave it out, or name one FILE"
+        )));
+    }
     let Route { role, host, from, sources, target } = Route::of(&args.paths)?;
     if from.is_some() {
         return Err(Usage("source and target are both remote; run weir plan on one of them".into()));

@@ -50,6 +50,8 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Tol
     if watch.totals.connections == 0 {
         verdict.missing.insert(0, format!("{subject} had no TCP connection"));
         verdict.limit = None;
+        // Nobody was seen who could be innocent.
+        verdict.innocent.clear();
     }
     record = record.with_verdict(&watch.evidence, &verdict);
     record.connections = u32::try_from(watch.totals.at_once).ok().filter(|count| *count > 0);
