@@ -33,20 +33,20 @@ impl Proxies {
             let named = |name: &&str| Some(((*name).to_owned(), variable(name)?));
             names.iter().find_map(named).filter(|(_, text)| !text.is_empty())
         };
+        let exempt = || {
+            let list = lookup(&["no_proxy", "NO_PROXY"]).map(|(_, list)| list).unwrap_or_default();
+            list.split([',', ' ']).filter(|item| !item.is_empty()).map(str::to_lowercase).collect()
+        };
         if let Some(explicit) = explicit {
             let proxy = if explicit.is_empty() { None } else { Some(parse(explicit, "--proxy")?) };
-            return Ok(Proxies { http: proxy.clone(), https: proxy, exempt: Vec::new() });
+            return Ok(Proxies { http: proxy.clone(), https: proxy, exempt: exempt() });
         }
         let read = |names: &[&str]| lookup(names).map(|(name, text)| parse(&text, &name)).transpose();
         Ok(Proxies {
             // Only the lower-case form: a CGI program gets HTTP_PROXY from a request's Proxy field (httpoxy).
             http: read(&["http_proxy", "all_proxy", "ALL_PROXY"])?,
             https: read(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])?,
-            exempt: lookup(&["no_proxy", "NO_PROXY"])
-                .map(|(_, list)| {
-                    list.split([',', ' ']).filter(|item| !item.is_empty()).map(str::to_lowercase).collect()
-                })
-                .unwrap_or_default(),
+            exempt: exempt(),
         })
     }
 
@@ -81,10 +81,17 @@ fn parse(text: &str, named_by: &str) -> Result<Proxy, Error> {
     }
     Ok(Proxy {
         host: url.host_str().ok_or_else(|| refused("it names no host"))?.to_owned(),
-        port: url.port().unwrap_or(if text.contains("://") { 80 } else { 1080 }),
+        port: url.port().unwrap_or(if text.contains("://") || has_port(text) { 80 } else { 1080 }),
         authorization: credentials::from_url(&url),
         named_by: named_by.to_owned(),
     })
+}
+
+/// Whether a port is written after the host: 80 is none to [`Url`], being its scheme's own.
+fn has_port(text: &str) -> bool {
+    let authority = text.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    host.rsplit(']').next().is_some_and(|rest| rest.contains(':'))
 }
 
 #[cfg(test)]
@@ -94,6 +101,26 @@ mod tests {
     fn proxies(pairs: &'static [(&'static str, &'static str)]) -> Proxies {
         let variable = |name: &str| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned());
         Proxies::new(None, variable).unwrap()
+    }
+
+    #[test]
+    fn a_port_that_is_written_counts_whatever_it_is() {
+        for (text, port) in [
+            ("h:80", 80),
+            ("h", 1080),
+            ("u:p@h", 1080),
+            ("u:p@h:80", 80),
+            ("[::1]", 1080),
+            ("[::1]:80", 80),
+            ("h:3128", 3128),
+            ("http://h", 80),
+        ] {
+            assert_eq!(parse(text, "--proxy").unwrap().port, port, "{text}");
+        }
+        let variable = |name: &str| (name == "no_proxy").then(|| "near.example".to_owned());
+        let proxies = Proxies::new(Some("h:80"), variable).unwrap();
+        assert_eq!(host_for(&proxies, "http://near.example/"), None, "as curl has it");
+        assert!(host_for(&proxies, "http://far.example/").is_some());
     }
 
     fn host_for(proxies: &Proxies, url: &str) -> Option<String> {

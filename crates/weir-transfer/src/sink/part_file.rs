@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, IoSlice};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
@@ -63,6 +64,8 @@ impl PartFile {
                 .write(true)
                 .create(true)
                 .truncate(false)
+                // A link at this name is nobody's part: what it leads to is not to be overwritten.
+                .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
                 .open(&part)
                 .map_err(failed)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -257,12 +260,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("x");
         // A device takes bytes but has no disk to wait for: fdatasync(2) fails with EINVAL.
-        std::os::unix::fs::symlink("/dev/null", names(&target).0).unwrap();
-        let part = PartFile::open(&target).unwrap();
+        let (part, journal) = names(&target);
+        let device = File::options().write(true).open("/dev/null").unwrap();
+        let part = PartFile::new(device, &target, part, journal);
         part.sync_error().unwrap();
         let error = part.sync().unwrap_err().to_string();
         assert_eq!(error, format!("cannot sync {}: invalid argument", target.display()));
         assert_eq!(part.sync_error().unwrap_err().to_string(), error, "also when nobody syncs again");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_part_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, precious) = (dir.path().join("x"), dir.path().join("precious"));
+        fs::write(&precious, "text").unwrap();
+        std::os::unix::fs::symlink(&precious, names(&target).0).unwrap();
+        assert!(PartFile::open(&target).is_err());
+        assert_eq!(fs::read(&precious).unwrap(), b"text");
     }
 
     #[test]
