@@ -1,6 +1,6 @@
 //! What could not be done, path by path.
 
-use crate::wire::message::{FailureKind, Problem};
+use crate::wire::message::{Failure, FailureKind, Problem};
 
 /// Of each kind, paths that are kept in words; a million of them would say no more.
 const KEPT: usize = 100;
@@ -25,8 +25,10 @@ pub struct Told {
 
 impl Problems {
     /// One more.
-    pub fn add(&mut self, problem: Problem) {
+    pub fn add(&mut self, mut problem: Problem) {
         let kind = problem.failure.kind;
+        // The other end wrote them, and may have written a message full.
+        problem.failure = Failure::new(kind, problem.failure.words);
         let told = if problem.harmless {
             &mut self.notes
         } else {
@@ -67,7 +69,6 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::message::Failure;
 
     #[test]
     fn a_failure_is_told_however_much_came_before_it() {

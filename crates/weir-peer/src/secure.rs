@@ -100,6 +100,18 @@ impl Keyring {
         Opener { key: self.key(lane, direction) }
     }
 
+    /// What whoever opens `lane` says in its first record in `direction`: only one who has the secret can, also where no cipher seals
+    /// what follows.
+    pub fn proof(&self, lane: u32, direction: Direction) -> [u8; 32] {
+        let lane = lane.to_le_bytes();
+        let info: [&[u8]; 3] = [b"hello", &lane, &[direction as u8]];
+        let mut proof = [0; 32];
+        let filled = self.root.expand(&info, Length(proof.len())).and_then(|word| word.fill(&mut proof));
+        // A proof of zeros would prove nothing, so this has to stop the program.
+        filled.expect("HKDF gives up to 255 hashes' length, a proof is one");
+        proof
+    }
+
     fn key(&self, lane: u32, direction: Direction) -> Option<Key> {
         let cipher = self.cipher?;
         let lane = lane.to_le_bytes();
@@ -197,6 +209,22 @@ mod tests {
         for (index, one) in all.iter().enumerate() {
             assert!(all[index + 1..].iter().all(|other| other != one));
         }
+    }
+
+    #[test]
+    fn proofs_differ_by_lane_direction_and_secret() {
+        let other = Keyring::new(&Secret([8; 32]), None);
+        let all = [
+            ring(0).proof(0, Direction::Forward),
+            ring(0).proof(1, Direction::Forward),
+            ring(0).proof(0, Direction::Back),
+            other.proof(0, Direction::Forward),
+            [0; 32],
+        ];
+        for (index, one) in all.iter().enumerate() {
+            assert!(all[index + 1..].iter().all(|other| other != one));
+        }
+        assert_eq!(ring(0).proof(0, Direction::Back), ring(1).proof(0, Direction::Back));
     }
 
     proptest! {

@@ -151,6 +151,11 @@ pub fn run(job: &Job, stop: &Arc<AtomicBool>, progress: &mut dyn FnMut(&Progress
         Some(from) => Session::between(job, from, stop, &mut report),
         None => Session::open(job, stop, &mut report),
     };
+    // Ctrl-C reaches ssh as well, which may be gone before the wish to end is looked at.
+    let opened = opened.map_err(|error| match error {
+        Error::Lost { .. } | Error::Unreachable { .. } if stop.load(Relaxed) => Error::Interrupted,
+        error => error,
+    });
     report.outcome = opened.and_then(|session| session.run(stop, start, progress, &mut report));
     report.elapsed = start.elapsed();
     report

@@ -95,9 +95,14 @@ impl Tuning {
         self.tuner.lanes()
     }
 
+    /// The other end says how long it was.
+    fn pass_time(&mut self, window: &Window) {
+        self.at = self.at.saturating_add(window.span);
+    }
+
     /// A window that the user's own limit held: it says nothing of the lanes' number.
     pub(crate) fn pass(&mut self, window: &Window) {
-        self.at += window.span;
+        self.pass_time(window);
         self.tuner.pass();
     }
 
@@ -109,7 +114,7 @@ impl Tuning {
         lanes: u32,
         left: Option<u64>,
     ) -> Option<u32> {
-        self.at += window.span;
+        self.pass_time(window);
         let controls = controls(window);
         // Of all lanes that were there before the first tells: those that were just made follow it in a window.
         let first = controls.iter().find_map(|(lane, name)| Some((name, self.controls.get(lane)?)));

@@ -145,3 +145,29 @@ fn bind(ports: Ports) -> io::Result<TcpListener> {
     }
     Err(last)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::super::dial::dial;
+    use super::*;
+    use crate::secure::Secret;
+    use crate::wire::message::Listening;
+
+    #[test]
+    fn without_a_cipher_too_only_who_has_the_secret_gets_a_lane() {
+        let [own, strange] = [(); 2].map(|()| Keyring::new(&Secret::draw().unwrap(), None));
+        let (accepted, lanes) = channel();
+        let any = Ports { first: 0, last: 0 };
+        let accept = move |lane: Lane| accepted.send(lane.id).unwrap();
+        let listener = Listener::start(any, own.clone(), Role::Receiver, accept).unwrap();
+        let at = Listening { port: listener.port(), addresses: vec![Ipv4Addr::LOCALHOST.into()] };
+        assert!(dial(&at, 7, &strange, Role::Sender, PROOF).is_err());
+        // A number that a stranger named is not used up.
+        assert_eq!(dial(&at, 7, &own, Role::Sender, PROOF).unwrap().id, 7);
+        assert_eq!(lanes.recv(), Ok(7));
+        drop(listener);
+        assert_eq!(lanes.iter().count(), 0);
+    }
+}

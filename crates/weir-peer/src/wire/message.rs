@@ -12,7 +12,7 @@ use crate::secure::Secret;
 use crate::subtrees::Digest;
 
 /// The protocol that this program speaks. Ends of different numbers do not talk.
-pub const PROTOCOL: u16 = 2;
+pub const PROTOCOL: u16 = 3;
 
 /// Entries in one offer, and answers in one message.
 pub const MAX_OFFERS: usize = 1024;

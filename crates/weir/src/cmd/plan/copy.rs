@@ -79,7 +79,7 @@ fn print(args: &args::Plan, copy: &SurveyRecord, told: PlanRecord, seconds: f64)
     page::keep(&args.voice, &record)
 }
 
-/// A flag that says what is measured here.
+/// A flag that says what is measured here, of those that the user typed: the configuration's are for other plans.
 fn given(args: &args::Plan) -> Option<&'static str> {
     let flags = [
         ("--link", !args.links.is_empty()),
@@ -91,7 +91,9 @@ fn given(args: &args::Plan) -> Option<&'static str> {
         ("--ssh-rate", args.ssh_rate.is_some()),
         ("--cipher-rate", args.cipher_rate.is_some()),
     ];
-    flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let typed = |flag: &str| words.iter().any(|word| word.split('=').next() == Some(flag));
+    flags.into_iter().find_map(|(flag, given)| (given && typed(flag)).then_some(flag))
 }
 
 /// What the far end is started for.
