@@ -27,6 +27,10 @@ use crate::wire::measure::Measure;
 use crate::wire::message::{Hello, Listening, Message, Role, Start};
 use weir_codec::cipher::Cipher;
 
+/// How long the driver may take to its first words: of two far ends the first waits while somebody types the second one's password, or
+/// while weir is copied there (30 MB over 500 kbit/s take eight minutes).
+const LOGIN: Duration = Duration::from_secs(600);
+
 /// How long the addresses of the other end are tried.
 const PATIENCE: Duration = Duration::from_millis(2500);
 
@@ -38,7 +42,7 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
     let io = |error: std::io::Error| lost(&events_to, &error);
     let patience = Patience::new(Arc::default());
     let (mut input, mut output) = (patience.with(input).map_err(io)?, patience.with(output).map_err(io)?);
-    (input.limit, output.limit) = (Some(SILENCE), Some(SILENCE));
+    (input.limit, output.limit) = (Some(LOGIN), Some(SILENCE));
     let mut input = BufReader::with_capacity(1 << 16, input);
     output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
     let control = Arc::new(Control::new(output));
@@ -48,6 +52,7 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
         Message::Hello(theirs) => theirs,
         _ => return Err(events_to.out_of_turn("something before hello")),
     };
+    input.get_mut().limit = Some(SILENCE);
     hello::check("the driver", &theirs)?;
     let (start, measures) = match next_of(&mut input, &events_to)? {
         Message::Start(start) => (*start, false),

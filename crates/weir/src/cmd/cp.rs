@@ -136,6 +136,10 @@ impl Pace {
 fn job(cp: &Cp) -> Result<Job, Usage> {
     let Route { role, host, from, sources, target } = Route::of(&cp.paths)?;
     let list = list(cp, sources.len())?;
+    let between = from.is_some();
+    if cp.through_here && !between {
+        tracing::warn!("-3 is for copies between two other hosts: the data go from or to here anyway");
+    }
     Ok(Job {
         host: Host { name: host, ssh: cp.ssh() },
         from: from.map(|name| Host { name: Some(name), ssh: cp.ssh() }),
@@ -159,7 +163,7 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
         lanes: LaneOptions {
             transport: cp.transport.map(Into::into),
             ports: cp.port_range,
-            through_here: cp.through_here,
+            through_here: cp.through_here && between,
             plain: cp.plain,
             count: cp.lanes,
         },
