@@ -151,14 +151,18 @@ pub fn run(job: &Job, stop: &Arc<AtomicBool>, progress: &mut dyn FnMut(&Progress
         Some(from) => Session::between(job, from, stop, &mut report),
         None => Session::open(job, stop, &mut report),
     };
-    // Ctrl-C reaches ssh as well, which may be gone before the wish to end is looked at.
-    let opened = opened.map_err(|error| match error {
-        Error::Lost { .. } | Error::Unreachable { .. } if stop.load(Relaxed) => Error::Interrupted,
-        error => error,
-    });
+    let opened = opened.map_err(|error| as_wished(error, stop));
     report.outcome = opened.and_then(|session| session.run(stop, start, progress, &mut report));
     report.elapsed = start.elapsed();
     report
+}
+
+/// Ctrl-C reaches ssh as well, which may be gone before the wish to end is looked at.
+fn as_wished(error: Error, stop: &AtomicBool) -> Error {
+    match error {
+        Error::Lost { .. } | Error::Unreachable { .. } if stop.load(Relaxed) => Error::Interrupted,
+        error => error,
+    }
 }
 
 /// A session that has begun.
@@ -340,11 +344,7 @@ impl<'a> Session<'a> {
             }
         });
         self.maker.begin();
-        let outcome = self.watch(stop, start, progress, report).map_err(|error| match error {
-            // Ctrl-C reaches ssh as well, which may be gone before the wish to end is looked at.
-            Error::Lost { .. } if stop.load(Relaxed) => Error::Interrupted,
-            error => error,
-        });
+        let outcome = self.watch(stop, start, progress, report).map_err(|error| as_wished(error, stop));
         self.part(outcome.as_ref().err());
         // A receiver's are of what is in its place; of a copy that was cut off this end's are all there are.
         if outcome.is_err() {

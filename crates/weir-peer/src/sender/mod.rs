@@ -26,7 +26,7 @@ use std::ffi::OsStr;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender as Outbox;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -460,7 +460,7 @@ impl Sender {
         let of = |(root, path): &(Name, PathBuf)| {
             let rest = name.as_bytes().strip_prefix(root.as_bytes())?;
             let rest = rest.strip_prefix(b"/").unwrap_or(rest);
-            (name.is_within(root)).then(|| path.join(OsStr::from_bytes(rest)))
+            (name.is_within(root)).then(|| twice::below(path, Path::new(OsStr::from_bytes(rest))))
         };
         if let Some(path) = self.renamed.get().and_then(|renamed| renamed.iter().find_map(of)) {
             failure.words += &format!("; its source is {}", path.display());

@@ -40,7 +40,7 @@ impl Twice {
 }
 
 /// A source that is no folder is the entry itself: with nothing joined to it, which would add a slash.
-fn below(source: &Path, inside: &Path) -> PathBuf {
+pub(super) fn below(source: &Path, inside: &Path) -> PathBuf {
     if inside.as_os_str().is_empty() { source.to_owned() } else { source.join(inside) }
 }
 

@@ -175,11 +175,6 @@ const TABLE: &[Row] = &[
 pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
     let flag = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => flag,
-        (ErrorKind::TooFewValues, _) if command == "cp" => {
-            return Some(
-                "what is to be copied, and where to? weir cp SRC... DST, each a path or HOST:PATH".to_owned(),
-            );
-        }
         _ => return None,
     };
     if command == "why" && !flag.starts_with('-') {
