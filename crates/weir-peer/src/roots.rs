@@ -10,6 +10,7 @@ use weir_tree::Name;
 use weir_tree::target::{self, Keep, Target};
 use weir_tree::walk::{Identity, Root as WalkRoot};
 
+use crate::subtrees::Digest;
 use crate::wire::message::{Failure, FailureKind, Options, Root};
 
 /// A path as it was written on a command line: `~/` is the user's home, as scp has it.
@@ -28,6 +29,22 @@ pub fn name_of(path: &[u8]) -> Result<Name, Failure> {
     let path = expand(path);
     let root = WalkRoot::from_argument(&path).map_err(Failure::local)?;
     Ok(root.name)
+}
+
+/// A digest of sources and the machine that has them, of this machine where it is none: the same command has the same.
+pub fn digest_of(host: Option<&str>, paths: &[Vec<u8>]) -> Digest {
+    let own = rustix::system::uname();
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |part: &[u8]| {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+    };
+    add(&[u8::from(host.is_some())]);
+    add(host.map_or(own.nodename().to_bytes(), str::as_bytes));
+    for path in paths {
+        let here = host.is_none().then(|| std::path::absolute(expand(path)).ok()).flatten();
+        add(here.as_ref().map_or(path, |here| here.as_os_str().as_bytes()));
+    }
+    *hasher.finalize().as_bytes()
 }
 
 /// The sources as this machine has them.
@@ -63,10 +80,12 @@ pub struct Placement {
     pub target: Target,
     /// What each is called in it.
     pub names: Vec<Name>,
+    /// Its folder is made by this copy, under this name.
+    pub begun: Option<Name>,
 }
 
 /// Decides it, as cp and scp do: into a folder that is there (or written with `/` at its end, or for several sources), else
-/// under the target's own name.
+/// under the target's own name; also under that where the same command had made the folder and did not come to its end.
 pub fn place(to: &[u8], roots: &[Root], same_machine: bool, options: &Options) -> Result<Placement, Failure> {
     let path = expand(to);
     // Without a slash at its end: with one the system finds no file.
@@ -75,7 +94,8 @@ pub fn place(to: &[u8], roots: &[Root], same_machine: bool, options: &Options) -
     let [only] = roots else {
         return into(&path, roots, same_machine, options, is_folder || to.ends_with(b"/"));
     };
-    if is_folder || to.ends_with(b"/") || only.name.is_root() {
+    let is_begun = is_folder && only.directory && !to.ends_with(b"/") && is_begun(&path, options);
+    if !is_begun && (is_folder || to.ends_with(b"/") || only.name.is_root()) {
         if there.is_some() && !is_folder {
             let what =
                 if only.directory { "a folder is to be copied there" } else { "it was named as a folder" };
@@ -83,14 +103,24 @@ pub fn place(to: &[u8], roots: &[Root], same_machine: bool, options: &Options) -
         }
         return into(&path, roots, same_machine, options, true);
     }
-    if only.directory && there.is_some() {
+    if only.directory && there.is_some() && !is_folder {
         return Err(refused(format!("{} is a file, and a folder is to be copied there", path.display())));
     }
     let last = path.file_name().ok_or_else(|| refused(format!("{} names no file", path.display())))?;
     let name = Name::new(last.as_bytes()).map_err(Failure::local)?;
     let folder = around_of(&path);
     let target = open(&folder, false, options)?;
-    finish(Placement { target, names: vec![name] }, &folder, roots, same_machine, options)
+    let begun = only.directory.then(|| name.clone());
+    let placement = Placement { target, names: vec![name], begun };
+    finish(placement, &folder, roots, same_machine, options)
+}
+
+/// Whether this command had made the folder at `path` and not filled it.
+fn is_begun(path: &Path, options: &Options) -> bool {
+    let (Some(last), Ok(around)) = (path.file_name(), open(&around_of(path), false, options)) else {
+        return false;
+    };
+    Name::new(last.as_bytes()).is_ok_and(|name| around.is_begun(&name, &options.command))
 }
 
 fn into(
@@ -109,7 +139,7 @@ fn into(
     }
     let target = open(folder, true, options)?;
     let names = roots.iter().map(|root| root.name.clone()).collect();
-    finish(Placement { target, names }, folder, roots, same_machine, options)
+    finish(Placement { target, names, begun: None }, folder, roots, same_machine, options)
 }
 
 fn open(folder: &Path, create: bool, options: &Options) -> Result<Target, Failure> {
@@ -175,6 +205,9 @@ fn finish(
     }
     if !options.dry_run {
         placement.target.learn_names();
+        if let Some(name) = &placement.begun {
+            placement.target.begin_folder(name, &options.command).map_err(Failure::local)?;
+        }
     }
     Ok(placement)
 }

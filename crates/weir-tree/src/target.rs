@@ -5,10 +5,12 @@
 //! used by several threads at once.
 
 mod attributes;
+mod begun;
 mod directories;
 mod extras;
 mod folds;
 mod kept;
+mod obstacle;
 mod pending;
 mod place;
 mod words;

@@ -6,6 +6,7 @@ mod cache;
 mod calibration;
 mod cmd;
 mod config;
+mod evidence;
 mod interrupt;
 mod live;
 mod page;

@@ -10,7 +10,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use support::{Run, Sandbox, WEIR, Weir, pattern};
+use rustix::process::Signal;
+use support::{MIB, Run, Sandbox, WEIR, Weir, pattern, wait_for};
 
 /// Bytes above which a file travels in blocks.
 const LARGE: usize = 300 << 10;
@@ -319,4 +320,93 @@ fn as_nobody(sandbox: &Sandbox, args: &[&str]) -> Option<Run> {
         weir.command.uid(NOBODY).gid(NOBODY);
     }
     Some(weir.run())
+}
+
+/// Copies `tree` to the new name `new`, killed while the large file is under way.
+fn cut_off(sandbox: &Sandbox) {
+    let running = sandbox.weir(WEIR, ["cp", "-q", "--limit-rate", "1Mi", "tree", "new"]).spawn();
+    let part = sandbox.path("new/.large.weir-part");
+    wait_for("a part", || part.exists());
+    running.signal(Signal::KILL);
+    running.wait();
+}
+
+#[test]
+fn a_folder_under_a_new_name_goes_on_under_it() {
+    let sandbox = Sandbox::new();
+    fs::create_dir_all(sandbox.path("tree/below")).unwrap();
+    fs::create_dir(sandbox.path("other")).unwrap();
+    sandbox.write("tree/large", &pattern(8 * MIB, 1));
+    sandbox.write("tree/below/small", "text");
+    sandbox.write("other/file", "text");
+    cut_off(&sandbox);
+    let dry = String::from_utf8(cp(&sandbox, &["-n", "tree", "new"]).stdout).unwrap();
+    assert!(dry.contains("copy new/large"), "{dry}");
+    cp(&sandbox, &["-q", "other", "new"]).succeeds();
+    cp(&sandbox, &["-q", "tree", "new"]).succeeds();
+    assert_eq!(below(&sandbox, "new"), ["below/", "below/small", "large", "other/", "other/file"]);
+    assert!(!sandbox.path(".new.weir-part").exists(), "nothing tells of it once it is whole");
+    cp(&sandbox, &["-q", "tree", "new"]).succeeds();
+    assert!(sandbox.path("new/tree/large").exists(), "into what is whole, as ever");
+}
+
+#[test]
+fn a_folder_that_somebody_made_since_is_not_the_one_that_was_begun() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("tree")).unwrap();
+    sandbox.write("tree/large", &pattern(8 * MIB, 1));
+    cut_off(&sandbox);
+    fs::remove_dir_all(sandbox.path("new")).unwrap();
+    fs::create_dir(sandbox.path("new")).unwrap();
+    cp(&sandbox, &["-q", "tree", "new"]).succeeds();
+    assert_eq!(below(&sandbox, "new"), ["tree/", "tree/large"]);
+}
+
+#[test]
+fn what_changed_its_kind() {
+    let sandbox = Sandbox::new();
+    for folder in
+        ["tree/was-file", "tree/was-link", "copy/was-folder/deep", "copy/was-large/deep", "copy/kept/deep"]
+    {
+        fs::create_dir_all(sandbox.path(folder)).unwrap();
+    }
+    for index in 0..600 {
+        sandbox.write(&format!("tree/was-file/{index:03}"), "new");
+    }
+    sandbox.write("tree/was-link/x", "new");
+    sandbox.write("tree/was-folder", "new");
+    sandbox.write("tree/was-large", &pattern(LARGE, 1));
+    sandbox.write("tree/kept", "new");
+    sandbox.write("copy/was-folder/deep/x", "old");
+    sandbox.write("copy/kept/deep/x.keep", "old");
+    sandbox.write("copy/was-file", "old");
+    fs::create_dir(sandbox.path("elsewhere")).unwrap();
+    symlink(sandbox.path("elsewhere"), sandbox.path("copy/was-link")).unwrap();
+    cp(&sandbox, &["-q", "tree/", "copy"]).fails(1, &["cannot put a file at was-folder", "remove it"]);
+    let args = ["--delete", "--exclude=*.keep", "tree/", "copy"];
+    let dry = cp(&sandbox, &[&["-n"], &args[..]].concat());
+    let dry = String::from_utf8(dry.stdout).unwrap();
+    for line in
+        ["delete was-file", "delete was-folder", "delete was-large", "delete was-link", "copy was-file/000"]
+    {
+        assert_eq!(dry.lines().filter(|told| *told == line).count(), 1, "{line}: {dry}");
+    }
+    assert!(!dry.contains("delete kept"), "{dry}");
+    cp(&sandbox, &[&["-q"], &args[..]].concat()).fails(1, &["cannot put a file at kept"]);
+    assert_eq!(sandbox.read("copy/was-folder"), b"new");
+    assert_eq!(sandbox.read("copy/was-large"), pattern(LARGE, 1));
+    assert_eq!(below(&sandbox, "copy/was-file").len(), 600);
+    assert_eq!(sandbox.read("copy/was-link/x"), b"new");
+    assert!(!sandbox.path("elsewhere/x").exists(), "no link is followed");
+    assert_eq!(sandbox.read("copy/kept/deep/x.keep"), b"old");
+}
+
+#[test]
+fn evidence_that_cannot_be_written_is_said_before_anything_moves() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", "text");
+    cp(&sandbox, &["-q", "--evidence", "none/x", "a", "b"]).fails(1, &["cannot write none/x: no such file"]);
+    assert_eq!(sandbox.names(), ["a"]);
+    cp(&sandbox, &["-q", "--evidence", "seen", "a", "b"]).succeeds();
+    assert!(sandbox.read("seen").starts_with(b"{"));
 }

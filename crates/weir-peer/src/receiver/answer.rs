@@ -92,11 +92,15 @@ impl Receiver {
             return Some(Answer::Nothing);
         }
         if self.options.dry_run {
+            let _ = self.would_make_way(place, &entry, true);
             self.events.send(Event::Would(Deed::Copy, entry.name));
             return Some(Answer::Nothing);
         }
         if entry.size() <= SMALL {
             return Some(Answer::All);
+        }
+        if let Err(failure) = self.make_way(place, &entry) {
+            return Some(Answer::Refused(failure));
         }
         if self.files().len() >= MAX_UNDER_WAY {
             let failure = Failure::new(FailureKind::Session, "too many files were offered at once");

@@ -76,6 +76,8 @@ pub struct Receiver {
     workers: Mutex<Vec<Arc<Worker>>>,
     /// Folders of whose content only a part has been told; none of it where that was more than is remembered.
     keeps: Mutex<HashMap<Name, Option<Kept>>>,
+    /// Held by who removes what is in the way of an entry.
+    clearing: Mutex<()>,
     over: AtomicBool,
 }
 
@@ -96,6 +98,8 @@ struct Place {
     target: Target,
     /// What the sources are called there: nothing else may come.
     roots: Vec<Name>,
+    /// The folder that this copy makes under a new name.
+    begun: Option<Name>,
 }
 
 impl Receiver {
@@ -118,6 +122,7 @@ impl Receiver {
             found: Mutex::default(),
             workers: Mutex::default(),
             keeps: Mutex::default(),
+            clearing: Mutex::default(),
             over: AtomicBool::new(false),
         })
     }
@@ -131,8 +136,8 @@ impl Receiver {
             roots.iter_mut().zip(names).for_each(|(root, name)| root.name = name.clone());
         }
         let placed = roots::place(&self.wanted.to, &roots, self.wanted.same_machine, &self.options);
-        let Placement { target, names } = placed.map_err(Error::Refused)?;
-        if self.place.set(Place { target, roots: names.clone() }).is_err() {
+        let Placement { target, names, begun } = placed.map_err(Error::Refused)?;
+        if self.place.set(Place { target, roots: names.clone(), begun }).is_err() {
             return Err(self.events.out_of_turn("its sources twice"));
         }
         self.begin_to_answer();
@@ -234,6 +239,9 @@ impl Receiver {
             Message::Finish(_) => {
                 self.say_missing();
                 self.say_words();
+                if let Some(place) = self.place.get() {
+                    place.end_folder(self.options.dry_run);
+                }
                 let totals = self.totals();
                 self.events.send(Event::Say(Message::Finished(totals)));
                 self.events.send(Event::Finished(totals));
@@ -438,6 +446,15 @@ impl Receiver {
 }
 
 impl Place {
+    /// All that was to come is there, or is told to have failed: the next copy to this name goes into the folder.
+    fn end_folder(&self, dry_run: bool) {
+        if let Some(name) = self.begun.as_ref().filter(|_| !dry_run)
+            && let Err(error) = self.target.end_folder(name)
+        {
+            tracing::debug!("{error}");
+        }
+    }
+
     /// Whether something of that name was asked for.
     fn admits(&self, name: &Name) -> Result<(), Failure> {
         if self.roots.iter().any(|root| name.is_within(root)) {

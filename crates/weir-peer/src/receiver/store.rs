@@ -7,7 +7,7 @@ use weir_codec::codec::Codec;
 use weir_observe::thread::thread_cpu_now;
 use weir_transfer::stage_clock::{Stage, StageClock};
 use weir_tree::target::Kept;
-use weir_tree::{Kind, Name};
+use weir_tree::{Entry, Kind, Name};
 
 use super::{Place, Receiver};
 use crate::end::Event;
@@ -148,7 +148,9 @@ impl Receiver {
     fn place_member(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Failure> {
         let entry = &member.entry;
         place.admits(&entry.name)?;
-        if let Some(keep) = &member.keep
+        let is_barred = self.options.dry_run && self.would_make_way(place, entry, !member.last)?;
+        if !is_barred
+            && let Some(keep) = &member.keep
             && let Err(failure) = self.remove_others(place, &entry.name, keep)
         {
             // The folder gets its own attributes all the same.
@@ -157,7 +159,24 @@ impl Receiver {
         if self.options.dry_run || member.keep.as_ref().is_some_and(|keep| keep.more) {
             return Ok(());
         }
-        let target = &place.target;
+        if let Err(failure) = self.put(place, member, content) {
+            if !self.options.delete {
+                return Err(failure);
+            }
+            self.make_way(place, entry)?;
+            self.put(place, member, content)?;
+        }
+        if entry.is_file() {
+            self.counts.files.fetch_add(1, Relaxed);
+            self.counts.bytes.fetch_add(entry.size(), Relaxed);
+        } else if !member.last {
+            self.counts.others.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+
+    fn put(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Failure> {
+        let (target, entry) = (&place.target, &member.entry);
         let done = match &entry.kind {
             Kind::Directory if member.last => target.finish_directory(entry),
             Kind::Directory => target.directory(&entry.name),
@@ -176,14 +195,32 @@ impl Receiver {
                 )));
             }
         };
-        done.map_err(Failure::local)?;
-        if entry.is_file() {
-            self.counts.files.fetch_add(1, Relaxed);
-            self.counts.bytes.fetch_add(entry.size(), Relaxed);
-        } else if !member.last {
-            self.counts.others.fetch_add(1, Relaxed);
+        done.map_err(Failure::local)
+    }
+
+    /// Removes what bars the entry's place, being of another kind, where `--delete` was given.
+    pub(super) fn make_way(&self, place: &Place, entry: &Entry) -> Result<(), Failure> {
+        if !self.options.delete {
+            return Ok(());
         }
-        Ok(())
+        // What one thread sees there another may be about to take away, and to put something in its place.
+        let _turn = self.clearing.lock().unwrap_or_else(PoisonError::into_inner);
+        match place.target.obstacle(entry, &self.options.filter).map_err(Failure::local)? {
+            Some(obstacle) => self.remove_other(place, &obstacle).map_err(Failure::local),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether something of another kind is in the entry's place or on the way to it, which is told under its own name.
+    pub(super) fn would_make_way(&self, place: &Place, entry: &Entry, tell: bool) -> Result<bool, Failure> {
+        if !self.options.delete {
+            return Ok(false);
+        }
+        let obstacle = place.target.obstacle(entry, &self.options.filter).map_err(Failure::local)?;
+        if let Some(obstacle) = obstacle.as_ref().filter(|obstacle| tell && **obstacle == entry.name) {
+            self.remove_other(place, obstacle).map_err(Failure::local)?;
+        }
+        Ok(obstacle.is_some())
     }
 
     /// Removes what the source does not have in this folder, once all that it has is told.

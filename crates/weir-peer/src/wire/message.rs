@@ -12,7 +12,7 @@ use crate::secure::Secret;
 use crate::subtrees::Digest;
 
 /// The protocol that this program speaks. Ends of different numbers do not talk.
-pub const PROTOCOL: u16 = 3;
+pub const PROTOCOL: u16 = 4;
 
 /// Entries in one offer, and answers in one message.
 pub const MAX_OFFERS: usize = 1024;
@@ -203,6 +203,8 @@ pub struct Options {
     pub sync: bool,
     /// Only what a list names is copied, which the driver has (`--files-from`).
     pub listed: bool,
+    /// Of the hosts and sources, so that a folder which the same command had begun is known again ([`crate::roots::digest_of`]).
+    pub command: Digest,
 }
 
 /// Where lanes are accepted.

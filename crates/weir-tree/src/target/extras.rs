@@ -91,7 +91,7 @@ impl Target {
     }
 
     /// The directories from `name` downwards that have something protected in them, at any depth.
-    fn staying(&self, name: &Name, filter: &Filter) -> Result<HashSet<Name>, Error> {
+    pub(super) fn staying(&self, name: &Name, filter: &Filter) -> Result<HashSet<Name>, Error> {
         let mut staying = HashSet::new();
         let mut todo = vec![name.clone()];
         while !filter.is_empty()

@@ -15,6 +15,7 @@ use weir_model::verdict;
 use weir_peer::error::Error;
 use weir_peer::list::List;
 use weir_peer::maker::Way;
+use weir_peer::roots;
 use weir_peer::sender::CodecShare;
 use weir_peer::session::{self, Job, LaneOptions, Report};
 use weir_peer::ssh::Host;
@@ -31,6 +32,7 @@ use self::foretold::Foretold;
 use crate::args::{Cp, VERSION};
 use crate::calibration;
 use crate::cmd::route::{self, Route};
+use crate::evidence;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
@@ -44,6 +46,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     if cp.compression {
         tracing::info!("-C is not needed: weir compresses where it pays");
     }
+    evidence::check(cp.evidence.as_deref())?;
     let job = job(cp)?;
     if let Some(date) = goes_by(&job) {
         tracing::info!("speeds of ciphers and codecs: {}", calibration::origin(&date));
@@ -67,10 +70,6 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     if job.from.is_none() && (job.role == Role::Receiver || job.host.name.is_none()) {
         calibration::set_disk_alone(&mut report.evidence.facts);
     }
-    if let Some(path) = &cp.evidence {
-        let text = serde_json::to_vec(&report.evidence)?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
     let foretold = Foretold::of(&job, &report);
     let record = record(&job, &report, foretold.as_ref());
     say(cp, &record, report.problems.failed().more())?;
@@ -79,6 +78,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
         foretold.map_or(Ok(()), |foretold| foretold.say(&record))?;
     }
     page::keep(&cp.voice, &record)?;
+    evidence::keep(cp.evidence.as_deref(), &report.evidence)?;
     Ok(exit_code(&report))
 }
 
@@ -140,10 +140,13 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
     if cp.through_here && !between {
         tracing::warn!("-3 is for copies between two other hosts: the data go from or to here anyway");
     }
+    let sources: Vec<_> = sources.iter().map(|source| source_path(source, list.is_some())).collect();
+    let source_host = from.as_deref().or(host.as_deref().filter(|_| role == Role::Receiver));
+    let command = roots::digest_of(source_host, &sources);
     Ok(Job {
         host: Host { name: host, ssh: cp.ssh() },
         from: from.map(|name| Host { name: Some(name), ssh: cp.ssh() }),
-        sources: sources.iter().map(|source| source_path(source, list.is_some())).collect(),
+        sources,
         target,
         role,
         options: Options {
@@ -158,6 +161,7 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
             rate_cap: cp.limit_rate.map(|rate| rate.0.max(1.0) as u64),
             sync: cp.sync,
             listed: list.is_some(),
+            command,
         },
         list,
         lanes: LaneOptions {

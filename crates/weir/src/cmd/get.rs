@@ -17,6 +17,7 @@ use weir_transfer::object;
 use crate::args::{Get, Jobs, parse_field};
 use crate::calibration;
 use crate::cmd::get_jobs;
+use crate::evidence;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
@@ -28,6 +29,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     voice::start_log_beside(get.tui, get.voice.quiet, get.voice.verbose);
     let view = tui::is_possible(get.tui && get.output.as_deref() != Some("-"));
     let http = http(get)?;
+    evidence::check(get.evidence.as_deref())?;
     let options = options(get);
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
     let wanted = get_jobs::wanted(get)?;
@@ -43,10 +45,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let record = record(&jobs, &report);
     say(get, &record)?;
     page::keep(&get.voice, &record)?;
-    if let Some(path) = &get.evidence {
-        let text = serde_json::to_vec(&report.evidence)?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    evidence::keep(get.evidence.as_deref(), &report.evidence)?;
     Ok(exit_code(&report))
 }
 

@@ -28,6 +28,7 @@ use weir_observe::sock_diag::Filter;
 use weir_report::{json, terminal};
 
 use crate::args::Why;
+use crate::evidence;
 use crate::interrupt;
 use crate::page;
 use crate::tui;
@@ -48,6 +49,7 @@ pub fn run(why: &Why) -> anyhow::Result<u8> {
     voice::start_log_beside(why.tui, why.voice.quiet, why.voice.verbose);
     let view = tui::is_possible(why.tui);
     let filter = filter(why)?;
+    evidence::check(why.evidence.as_deref())?;
     let live = Live::new(why.watch && !why.voice.quiet, why.command.is_empty() && !why.voice.json);
     match why.command.is_empty() {
         true => look_at_running(why, filter, live, view),
@@ -105,7 +107,7 @@ fn look_at_running(why: &Why, filter: Filter, mut live: Live, view: bool) -> any
     live.clear();
     let told = record::tell(&watch, scope, None);
     say(why, &told, &mut std::io::stdout().lock())?;
-    save_evidence(why, &watch)?;
+    evidence::keep(why.evidence.as_deref(), &watch.evidence)?;
     page::keep(&why.voice, &told.record)?;
     Ok(if told.record.bytes > 0 || told.why.connections > 0 { 0 } else { 1 })
 }
@@ -169,7 +171,7 @@ fn run_command(why: &Why, filter: Filter, mut live: Live, view: bool) -> anyhow:
     } else {
         say(why, &told, &mut std::io::stderr().lock())?;
     }
-    save_evidence(why, &watch)?;
+    evidence::keep(why.evidence.as_deref(), &watch.evidence)?;
     page::keep(&why.voice, &told.record)?;
     Ok(code)
 }
@@ -197,10 +199,4 @@ fn say(why: &Why, told: &Told, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "looking at it took {:.2} % of one core", told.why.own_cpu * 100.0)?;
     }
     Ok(())
-}
-
-fn save_evidence(why: &Why, watch: &Watch) -> anyhow::Result<()> {
-    let Some(path) = &why.evidence else { return Ok(()) };
-    let text = serde_json::to_vec(&watch.evidence)?;
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
