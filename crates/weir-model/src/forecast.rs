@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_units::Rate;
 
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Window};
 use crate::limit::Limit;
 use crate::merge::merged;
 use crate::rule::Context;
@@ -21,6 +21,10 @@ const START: Duration = Duration::from_millis(1500);
 
 /// The part of that which counts.
 const SEEN: Duration = Duration::from_millis(700);
+
+/// Arrivals in it at least: blocks come whole, on a slow link one in several windows. Counted from behind one arrival to the end of
+/// another they are off by a window's length at most, over four of them by a tenth.
+const ARRIVALS: usize = 4;
 
 /// How far the sender's word may lie from what is seen, before it is taken for a mistake: the strongest codec against the
 /// first one brings no more.
@@ -47,13 +51,18 @@ pub fn from_start(evidence: &Evidence, outlook: Option<Rate>) -> Option<Forecast
     if from < START {
         return None;
     }
-    let mut counted = windows.len();
-    let mut span = Duration::ZERO;
-    while counted > first && span < SEEN {
+    let came = |window: &Window| window.received > 0;
+    let last = windows.iter().rposition(came)?;
+    let (mut counted, mut span, mut arrivals) = (last + 1, Duration::ZERO, 0);
+    while span < SEEN || arrivals < ARRIVALS || !came(&windows[counted - 1]) {
         counted -= 1;
+        if counted <= first {
+            return None;
+        }
         span = span.saturating_add(windows[counted].span);
+        arrivals += usize::from(came(&windows[counted]));
     }
-    let seen = merged(&windows[counted..]);
+    let seen = merged(&windows[counted..=last]);
     let rate = Rate::of(seen.received, seen.span);
     let limit = judge_window(&seen, &Context::alone(evidence)).limit;
     let by_path = matches!(
@@ -73,7 +82,6 @@ pub fn from_start(evidence: &Evidence, outlook: Option<Rate>) -> Option<Forecast
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::Window;
 
     fn run(millis: u64) -> Evidence {
         let window = |at: u64| Window {
@@ -108,5 +116,23 @@ mod tests {
         assert_eq!(rate(1.3e7), 1.3e7);
         assert_eq!(rate(9e7), 1e7);
         assert_eq!(rate(f64::INFINITY), 1e7);
+    }
+
+    #[test]
+    fn a_slow_link_brings_blocks_one_by_one() {
+        // A block of 1 MiB every 600 ms.
+        let mut slow = run(0);
+        let mut foretold = Vec::new();
+        for at in (0..8000).step_by(100) {
+            let received = if at % 600 == 0 { 1 << 20 } else { 0 };
+            let span = Duration::from_millis(100);
+            slow.windows.push(Window { at: f64::from(at) / 1e3, span, received, ..Window::default() });
+            foretold
+                .extend(from_start(&slow, None).map(|forecast| forecast.rate.0 / ((1 << 20) as f64 / 0.6)));
+        }
+        assert!(
+            foretold.len() > 40 && foretold.iter().all(|share| (share - 1.0).abs() < 1e-9),
+            "{foretold:?}"
+        );
     }
 }
