@@ -120,7 +120,7 @@ pub fn run(run: &Run<'_>, state: &LaneState) {
         stops: [run.stop, &state.kick],
     };
     let client = Client::new(run.http, &state.clock, dial, &on_socket);
-    let mut lane = Lane { run, state, client, scratch: Vec::new() };
+    let mut lane = Lane { run, state, client, scratch: Vec::new(), round: 0 };
     loop {
         state.clock.enter(Stage::Idle);
         match run.pool.next(state.id) {
@@ -139,6 +139,8 @@ struct Lane<'a> {
     state: &'a LaneState,
     client: Client<'a>,
     scratch: Vec<u8>,
+    /// The transfer's round in which this lane's attempt began.
+    round: u32,
 }
 
 impl Lane<'_> {

@@ -52,6 +52,8 @@ pub struct Transfer {
     pub carriers: Mutex<BTreeSet<LaneId>>,
     /// Failures in a row that brought nothing new.
     pub failures: AtomicU32,
+    /// Rises with each failure that counts: lanes that began before it and fail with it tell nothing new.
+    pub rounds: AtomicU32,
     /// Bytes done at the last failure.
     pub at_failure: AtomicU64,
     /// It ended, well or not; lanes let go of it.
@@ -118,6 +120,7 @@ impl Transfer {
             expectations: opening.expectations,
             carriers: Mutex::default(),
             failures: AtomicU32::new(0),
+            rounds: AtomicU32::new(0),
             at_failure: AtomicU64::new(resumed_from),
             over: AtomicBool::new(false),
             durable: Mutex::new(opening.durable),
@@ -170,6 +173,15 @@ impl Transfer {
             follower.advance(prefix);
         }
         Ok(granted)
+    }
+
+    /// An attempt that began in this round has failed. Returns how many rounds in a row have, this one with them: of a dozen connections
+    /// that break at one moment each would else count for itself, and no retry be left.
+    pub fn count_failure(&self, round: u32) -> u32 {
+        match self.rounds.compare_exchange(round, round.wrapping_add(1), Relaxed, Relaxed) {
+            Ok(_) => self.failures.fetch_add(1, Relaxed) + 1,
+            Err(_) => self.failures.load(Relaxed).max(1),
+        }
     }
 
     /// The rest could be fetched by a later run.

@@ -49,6 +49,26 @@ fn hostile_names_in_content_disposition() {
 }
 
 #[test]
+fn a_file_that_is_here_does_not_give_way_to_a_name_that_the_server_chose() {
+    let server = disposing("attachment; filename=\"notes.txt\"");
+    let sandbox = Sandbox::new();
+    sandbox.write("notes.txt", "mine");
+    let run = sandbox.get([&server.url("latest")]).run();
+    run.fails(
+        1,
+        &["127.0.0.1 calls latest by another name, notes.txt, which is here; -o notes.txt replaces it"],
+    );
+    assert_eq!(sandbox.read("notes.txt"), b"mine");
+    assert_eq!(sandbox.names(), ["notes.txt"]);
+    sandbox.get([&server.url("latest"), "--no-clobber"]).run().succeeds();
+    assert_eq!(sandbox.read("notes.txt"), b"mine");
+    sandbox.get([&server.url("latest"), "-o", "notes.txt"]).run().succeeds();
+    assert_eq!(sandbox.read("notes.txt"), BODY);
+    // By its own name the URL's file is replaced, as ever.
+    sandbox.get([&server.url("notes.txt")]).run().succeeds();
+}
+
+#[test]
 fn a_name_of_300_bytes_is_cut_before_its_ending() {
     let value = format!("attachment; filename=\"{}.tar.gz\"", "x".repeat(300));
     let name = saved_as(&disposing(&value), "x");

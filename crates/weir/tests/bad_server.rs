@@ -5,6 +5,8 @@ mod support;
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use support::{MIB, Object, Sandbox, Server, Weir, pattern};
 
@@ -71,6 +73,31 @@ fn a_reset_at_byte_n_is_gone_on_from() {
     assert_eq!(sandbox.names(), ["out"]);
     let pinned = server.requests_from(1);
     assert!(pinned.iter().all(|request| request.field("if-range") == Some("\"one\"")), "{pinned:#?}");
+}
+
+#[test]
+fn connections_that_all_break_at_once_are_one_failure() {
+    const LANES: usize = 12;
+    let object = Object::new(24 * MIB);
+    let bytes = object.bytes.clone();
+    let begun = std::sync::Arc::new((Mutex::new(0), Condvar::new()));
+    let all = begun.clone();
+    let server = Server::start(move |request, wire| {
+        if request.number >= LANES {
+            return object.serve(request, wire);
+        }
+        object.serve_up_to(request, wire, 64 << 10)?;
+        let (count, news) = &*begun;
+        let mut count = count.lock().unwrap();
+        *count += 1;
+        news.notify_all();
+        drop(news.wait_timeout_while(count, Duration::from_secs(20), |count| *count < LANES).unwrap());
+        wire.reset()
+    });
+    let sandbox = Sandbox::new();
+    sandbox.get([&server.url("x"), "-o", "out", "-c", &LANES.to_string()]).run().succeeds();
+    assert_eq!(*all.0.lock().unwrap(), LANES, "all stood at one time");
+    assert!(sandbox.read("out") == *bytes);
 }
 
 #[test]

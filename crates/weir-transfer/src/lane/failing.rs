@@ -61,7 +61,7 @@ impl Lane<'_> {
         if done > transfer.at_failure.swap(done, Relaxed) {
             transfer.failures.store(0, Relaxed);
         }
-        let failures = transfer.failures.fetch_add(1, Relaxed) + 1;
+        let failures = transfer.count_failure(self.round);
         let keeps = transfer.ranged.load(Relaxed) || transfer.sink.part().is_some();
         if failures > self.run.options.retries && !others || !keeps && done > 0 {
             return self.end(transfer, error);

@@ -146,6 +146,7 @@ impl Lane<'_> {
                 {
                     return Ok(Opened::Done(Box::new(report)));
                 }
+                self.refuse_a_name_taken(job, target.as_deref(), &answer)?;
             }
             return self.take_in(waiting, job, target, answer, object);
         }
@@ -169,6 +170,18 @@ impl Lane<'_> {
             })),
             _ => Ok(None),
         }
+    }
+
+    /// A file that is here gives way to one whose name the user wrote, or that its URL has; not to any that a server chooses.
+    fn refuse_a_name_taken(&self, job: &Job, target: Option<&Path>, answer: &Answer) -> Result<(), Error> {
+        let taken = target.filter(|target| !self.run.is_fresh_folder(target) && target.exists());
+        let Some(target) = taken else { return Ok(()) };
+        let here = target.strip_prefix(".").unwrap_or(target).display();
+        Err(Error::Refused(format!(
+            "{} calls {} by another name, {here}, which is here; -o {here} replaces it",
+            host_of(&answer.url),
+            object::name_from_url(&job.url),
+        )))
     }
 
     /// The part file of an earlier run and its journal, locked, if it can be gone on with.
@@ -424,6 +437,7 @@ impl Lane<'_> {
     /// Makes the transfer known and carries the first answer, or one asked for anew where a place for it was long in coming.
     fn begin(&mut self, transfer: Arc<Transfer>, answer: Answer, holds_to: Option<u64>) -> Opened {
         self.state.clock.enter(Stage::Idle);
+        self.round = transfer.rounds.load(Relaxed);
         let (place, answer) = match self.run.pool.begin_bulk(Some(HELD)) {
             Place::NotYet => {
                 drop(answer);
