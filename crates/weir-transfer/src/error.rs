@@ -150,7 +150,7 @@ pub enum Error {
         coding: String,
     },
     /// A digest does not match.
-    #[error("{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); {}", fate(*.passed_on))]
+    #[error("{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); {}", .fate.words())]
     Digest {
         /// The file.
         name: String,
@@ -162,8 +162,8 @@ pub enum Error {
         found: String,
         /// Who named the expected value.
         origin: String,
-        /// They went out as a stream, which cannot take them back.
-        passed_on: bool,
+        /// What became of them.
+        fate: Fate,
     },
     /// No expected digest could be had.
     #[error("cannot verify {name}: {detail}")]
@@ -293,8 +293,25 @@ impl Error {
     }
 }
 
-fn fate(passed_on: bool) -> &'static str {
-    if passed_on { "the bytes have already been passed on" } else { "the bytes were discarded" }
+/// What became of bytes that do not have their digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// They are gone.
+    Discarded,
+    /// They went out as they came.
+    PassedOn,
+    /// They were here before.
+    LeftAlone,
+}
+
+impl Fate {
+    fn words(self) -> &'static str {
+        match self {
+            Fate::Discarded => "the bytes were discarded",
+            Fate::PassedOn => "the bytes have already been passed on",
+            Fate::LeftAlone => "it was here before and is left alone; without --no-clobber it is replaced",
+        }
+    }
 }
 
 /// What may help against `status` of `url`.

@@ -31,6 +31,9 @@ use crate::transfer::Transfer;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
+/// A pause from which on a person wonders.
+const LONG_PAUSE: Duration = Duration::from_secs(5);
+
 /// A lane as others see it.
 pub struct LaneState {
     /// Its number, unique in the run.
@@ -168,6 +171,16 @@ impl Lane<'_> {
             std::thread::sleep(left.min(Duration::from_millis(50)));
         }
         self.state.clock.enter(Stage::Other);
+    }
+}
+
+/// A word before a pause; one that a person would take for a hang, since a server asked for it, is said aloud.
+fn say_pause(url: &Url, error: &Error, pause: Duration) {
+    let (url, seconds) = (object::shown(url), pause.as_secs_f64());
+    if pause >= LONG_PAUSE && error.retry_after().is_some() {
+        tracing::warn!("{url}: {error:#}; trying again in {seconds:.0} s, as it asked");
+    } else {
+        tracing::info!("{url}: {error:#}; trying again in {seconds:.1} s");
     }
 }
 

@@ -11,7 +11,7 @@ use weir_codec::digest::Expected;
 use weir_http::validator::Validator;
 use weir_units::Bytes;
 
-use crate::error::Error;
+use crate::error::{Error, Fate};
 use crate::http::credentials;
 use crate::job::{FileReport, Outcome, UnderWay};
 use crate::ledger::{LaneId, Ledger};
@@ -246,7 +246,8 @@ impl Transfer {
             (_, Sink::Stream(stream)) => stream.finish(),
             _ => Vec::new(),
         };
-        verify::check(&name, &self.expectations, &found, self.sink.part().is_none())?;
+        let fate = if self.sink.part().is_some() { Fate::Discarded } else { Fate::PassedOn };
+        verify::check(&name, &self.expectations, &found, fate)?;
         // Renaming and syncing are the disk's work.
         clock.enter(Stage::Write);
         if let Some(part) = self.sink.part() {

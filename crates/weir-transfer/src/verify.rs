@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use weir_codec::digest::{Algorithm, Expected};
 
-use crate::error::Error;
+use crate::error::{Error, Fate};
 
 /// Enough to hash at full speed, small enough to stay in the L2 cache between the copy and the hash.
 const BLOCK: usize = 256 << 10;
@@ -27,13 +27,8 @@ pub struct Expectation {
     pub origin: String,
 }
 
-/// Checks `found` against every expectation; all must hold. `passed_on`: the bytes went out as a stream.
-pub fn check(
-    name: &str,
-    expectations: &[Expectation],
-    found: &[Expected],
-    passed_on: bool,
-) -> Result<(), Error> {
+/// Checks `found` against every expectation; all must hold. `fate` is what becomes of the bytes otherwise.
+pub fn check(name: &str, expectations: &[Expectation], found: &[Expected], fate: Fate) -> Result<(), Error> {
     for one in expectations {
         let algorithm = one.expected.algorithm();
         let same = found.iter().find(|digest| digest.algorithm() == algorithm);
@@ -44,11 +39,17 @@ pub fn check(
                 expected: one.expected.hex(),
                 found: digest.hex(),
                 origin: one.origin.clone(),
-                passed_on,
+                fate,
             });
         }
     }
     Ok(())
+}
+
+/// The digests of a file that is here.
+pub fn digests_of_file(file: File, algorithms: &[Algorithm]) -> io::Result<Vec<Expected>> {
+    let size = file.metadata()?.len();
+    Follower::start(file, algorithms.to_vec())?.finish(size)
 }
 
 /// The algorithms that `expectations` need, each once.

@@ -213,6 +213,15 @@ fn no_clobber_and_clobber() {
     assert_eq!(sandbox.read("10.bin"), b"mine");
     assert_eq!(server.requests().len(), 0);
     sandbox.get([&server.url("10.bin"), "--no-clobber", "--force"]).run().exits(2);
+    let hex = |bytes: &[u8]| format!("sha256:{}", weir_codec::hex::encode(&Algorithm::SHA256.of(bytes)));
+    sandbox.get([&server.url("10.bin"), "--no-clobber", "--checksum", &hex(b"mine")]).run().succeeds();
+    let run = sandbox.get([&server.url("10.bin"), "--no-clobber", "--checksum", &hex(b"other")]).run();
+    run.fails(
+        3,
+        &["sha256 of ./10.bin does not match", "is left alone; without --no-clobber it is replaced"],
+    );
+    assert_eq!(sandbox.read("10.bin"), b"mine");
+    assert_eq!(server.requests().len(), 0);
     sandbox.get([&server.url("10.bin")]).run().succeeds();
     assert!(sandbox.read("10.bin") == pattern(10, 1));
 }

@@ -6,12 +6,13 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use support::Sandbox;
 
-const BODY: &[u8] = b"by HTTP/2 alone";
+const BODY: &[u8] = b"by HTTP/2 alone, and piece by piece where the link is slow";
 
 /// Frame types and flags (RFC 9113 section 6).
 const DATA: u8 = 0;
@@ -20,6 +21,9 @@ const SETTINGS: u8 = 4;
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
+
+/// What a slow link is busy for between two pieces: less than the timeout, while one body and more so several take longer.
+const BUSY: Duration = Duration::from_millis(600);
 
 /// `:status: 200`, the eighth entry of the static table (RFC 7541 appendix A).
 const STATUS_200: [u8; 1] = [0x88];
@@ -41,8 +45,15 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// Answers every request with `BODY`, until the client leaves.
-fn serve(mut wire: impl Read + Write) -> std::io::Result<()> {
+/// The status, and `content-length`, the 28th, as a literal (RFC 7541 section 6.2.2).
+fn head_of(length: usize) -> Vec<u8> {
+    let digits = length.to_string();
+    [&STATUS_200[..], &[0x0f, 28 - 15, digits.len() as u8], digits.as_bytes()].concat()
+}
+
+/// Answers every request with `BODY`, one after another, until the client leaves; after each of its `pieces` but the last the link is
+/// busy for a while.
+fn serve(mut wire: impl Read + Write, pieces: usize) -> std::io::Result<()> {
     let mut preface = [0; 24];
     wire.read_exact(&mut preface)?;
     wire.write_all(&frame(SETTINGS, 0, 0, &[]))?;
@@ -56,8 +67,15 @@ fn serve(mut wire: impl Read + Write) -> std::io::Result<()> {
         match (head[3], head[4]) {
             (SETTINGS, 0) => wire.write_all(&frame(SETTINGS, ACK, 0, &[]))?,
             (HEADERS, _) => {
-                wire.write_all(&frame(HEADERS, END_HEADERS, stream, &STATUS_200))?;
-                wire.write_all(&frame(DATA, END_STREAM, stream, BODY))?;
+                wire.write_all(&frame(HEADERS, END_HEADERS, stream, &head_of(BODY.len())))?;
+                for piece in BODY.chunks(BODY.len().div_ceil(pieces)) {
+                    let is_last = piece.as_ptr_range().end == BODY.as_ptr_range().end;
+                    wire.write_all(&frame(DATA, if is_last { END_STREAM } else { 0 }, stream, piece))?;
+                    wire.flush()?;
+                    if !is_last {
+                        std::thread::sleep(BUSY);
+                    }
+                }
             }
             _ => {}
         }
@@ -66,14 +84,14 @@ fn serve(mut wire: impl Read + Write) -> std::io::Result<()> {
 }
 
 /// Ends with the test's process.
-fn start() -> SocketAddr {
+fn start(pieces: usize) -> SocketAddr {
     let (listener, config) = (TcpListener::bind("127.0.0.1:0").unwrap(), config());
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let config = Arc::clone(&config);
             std::thread::spawn(move || {
-                serve(StreamOwned::new(ServerConnection::new(config).unwrap(), stream))
+                serve(StreamOwned::new(ServerConnection::new(config).unwrap(), stream), pieces)
             });
         }
     });
@@ -82,7 +100,7 @@ fn start() -> SocketAddr {
 
 #[test]
 fn one_object_and_many() {
-    let server = start();
+    let server = start(1);
     let url = |name: &str| format!("https://{server}/{name}");
     let sandbox = Sandbox::new();
     for args in [&[][..], &["--http2"]] {
@@ -98,4 +116,16 @@ fn one_object_and_many() {
     }
     let run = sandbox.get([&url("x")]).args(&["-k", "--http1.1", "-o", "out"]).run();
     run.fails(1, &["127.0.0.1 speaks only HTTP/2"]);
+}
+
+#[test]
+fn a_slow_link_carries_one_small_body_after_another() {
+    let server = start(3);
+    let urls: Vec<String> = (0..6).map(|number| format!("https://{server}/{number}")).collect();
+    let sandbox = Sandbox::new();
+    let args = ["-k", "--http2", "--timeout", "1", "--retries", "0", "-o", "in/"];
+    sandbox.get(&urls).args(&args).run().succeeds();
+    for number in 0..6 {
+        assert_eq!(sandbox.read(&format!("in/{number}")), BODY);
+    }
 }

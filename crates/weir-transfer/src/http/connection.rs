@@ -36,7 +36,7 @@ pub const LOOK: Duration = Duration::from_millis(100);
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 
 /// Fewer bytes than this a second for the whole of `--timeout` count as a stall.
-const DRIP: u64 = 10;
+pub const DRIP: u64 = 10;
 
 /// How connections are made and when they are given up.
 #[derive(Clone, Copy)]

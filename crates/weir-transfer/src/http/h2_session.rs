@@ -9,9 +9,9 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -26,7 +26,7 @@ use weir_http::fields::Fields;
 use weir_http::head::ResponseHead;
 
 use crate::error::Error;
-use crate::http::connection::{Dial, explain};
+use crate::http::connection::{DRIP, Dial, explain};
 use crate::http::credentials;
 use crate::http::request::{Ask, Origin};
 use crate::object;
@@ -41,8 +41,38 @@ const CONNECTION_WINDOW: u32 = 16 << 20;
 /// Bodies up to this size are handed to their lane whole, bytes.
 const GATHERED: u64 = 64 << 10;
 
+/// Bytes that a head is taken for, which HPACK has packed: a status and a few fields.
+const HEAD: usize = 64;
+
 /// How often a waiting lane looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// A stream may rest for so many timeouts while others on its connection bring bytes: a slow link carries a few dozen small bodies one
+/// after another.
+const TURNS: u32 = 10;
+
+/// When bytes came last.
+#[derive(Debug, Clone)]
+struct Heard(Arc<Mutex<(Instant, u64)>>);
+
+impl Heard {
+    fn new() -> Heard {
+        Heard(Arc::new(Mutex::new((Instant::now(), 0))))
+    }
+
+    /// Bytes came. A drip counts for nothing, as on a connection of its own (`DripWatch`).
+    fn book(&self, bytes: u64) {
+        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.1 += bytes;
+        if heard.1 >= DRIP * heard.0.elapsed().as_secs().max(1) {
+            *heard = (Instant::now(), 0);
+        }
+    }
+
+    fn silent(&self) -> Duration {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.elapsed()
+    }
+}
 
 enum Event {
     Head(ResponseHead),
@@ -55,6 +85,8 @@ struct Call {
     request: http::Request<()>,
     events: Sender<(Event, Option<FlowControl>)>,
     retired: Arc<AtomicBool>,
+    /// Of this stream and of its connection.
+    heard: [Heard; 2],
 }
 
 /// A connection that speaks HTTP/2.
@@ -64,6 +96,7 @@ pub struct H2Session {
     calls: UnboundedSender<Call>,
     /// The server takes no more requests on it.
     retired: Arc<AtomicBool>,
+    heard: Heard,
 }
 
 /// One answer on a session.
@@ -76,6 +109,8 @@ pub struct H2Stream {
     got: u64,
     ended: bool,
     retired: Arc<AtomicBool>,
+    /// Of this stream and of its connection.
+    heard: [Heard; 2],
 }
 
 impl H2Session {
@@ -97,7 +132,10 @@ impl H2Session {
         let deadline = Instant::now() + dial.timeout;
         loop {
             match started.recv_timeout(LOOK) {
-                Ok(Ok(true)) => return Ok(Some(H2Session { host, calls, retired: Arc::default() })),
+                Ok(Ok(true)) => {
+                    let (retired, heard) = (Arc::default(), Heard::new());
+                    return Ok(Some(H2Session { host, calls, retired, heard }));
+                }
                 Ok(Ok(false)) => return Ok(None),
                 Ok(Err(error)) => return Err(explain(&host, error)),
                 Err(RecvTimeoutError::Timeout) if dial.is_stopped() => return Err(Error::Interrupted),
@@ -127,8 +165,9 @@ impl H2Session {
             .map_err(|error| Error::Refused(format!("cannot ask for {}: {error}", object::shown(url))))?;
         let (sender, events) = mpsc::channel();
         let retired = Arc::clone(&self.retired);
+        let heard = [Heard::new(), self.heard.clone()];
         self.calls
-            .send(Call { request, events: sender, retired: Arc::clone(&retired) })
+            .send(Call { request, events: sender, retired: Arc::clone(&retired), heard: heard.clone() })
             .map_err(|_| ended(&self.host))?;
         Ok(H2Stream {
             host: self.host.clone(),
@@ -139,6 +178,7 @@ impl H2Session {
             got: 0,
             ended: false,
             retired,
+            heard,
         })
     }
 }
@@ -204,24 +244,31 @@ impl H2Stream {
     }
 
     fn wait(&mut self, dial: &Dial<'_>) -> Result<Event, Error> {
-        let deadline = Instant::now() + dial.timeout;
+        let since = Instant::now();
         loop {
             match self.events.recv_timeout(LOOK) {
                 Ok(event) => return self.accept(event),
                 Err(RecvTimeoutError::Disconnected) => return Err(ended(&self.host)),
                 Err(RecvTimeoutError::Timeout) if dial.is_stopped() => return Err(Error::Interrupted),
-                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    // A connection that the network has forgotten answers no stream: the next try takes a new one.
-                    self.retired.store(true, Relaxed);
-                    return Err(Error::Stalled {
-                        host: self.host.clone(),
-                        what: "nothing",
-                        after: dial.timeout,
-                    });
+                    if let Some(after) = self.stalled(since.elapsed(), dial.timeout) {
+                        return Err(Error::Stalled { host: self.host.clone(), what: "nothing", after });
+                    }
                 }
             }
         }
+    }
+
+    /// Whether a lane that has waited so long waits in vain, and for how long nothing came then.
+    fn stalled(&self, waited: Duration, timeout: Duration) -> Option<Duration> {
+        let [stream, connection] = [0, 1].map(|which| self.heard[which].silent().min(waited));
+        if connection >= timeout {
+            // A connection that the network has forgotten answers no stream: the next try takes a new one.
+            self.retired.store(true, Relaxed);
+            return Some(timeout);
+        }
+        let most = timeout * TURNS;
+        (stream >= most).then_some(most)
     }
 
     fn poll(&mut self) -> Result<Option<Event>, Error> {
@@ -341,8 +388,8 @@ where
 
 /// Carries one call: its request out, its answer as events to the lane.
 async fn answer(client: SendRequest<Bytes>, call: Call) {
-    let Call { request, events, retired } = call;
-    match exchange(client, request, &events).await {
+    let Call { request, events, retired, heard } = call;
+    match exchange(client, request, &events, &heard).await {
         Ok(()) => drop(events.send((Event::End, None))),
         Err(error) => {
             retired.fetch_or(error.is_go_away() || error.is_io(), Relaxed);
@@ -355,10 +402,13 @@ async fn exchange(
     client: SendRequest<Bytes>,
     request: http::Request<()>,
     events: &Sender<(Event, Option<FlowControl>)>,
+    heard: &[Heard; 2],
 ) -> Result<(), h2::Error> {
+    let came = |bytes: usize| heard.iter().for_each(|heard| heard.book(bytes as u64));
     let mut client = client.ready().await?;
     let (response, _) = client.send_request(request, true)?;
     let (parts, mut body): (_, RecvStream) = response.await?.into_parts();
+    came(HEAD);
     let mut fields = Fields::new();
     for (name, value) in &parts.headers {
         // What has no legal form as an HTTP/1.1 field is of no use to us either.
@@ -372,6 +422,7 @@ async fn exchange(
     if length.is_some_and(|length| length <= GATHERED) {
         while let Some(data) = body.data().await {
             let data = data?;
+            came(data.len());
             let _ = body.flow_control().release_capacity(data.len());
             gathered.push(data);
         }
@@ -384,8 +435,10 @@ async fn exchange(
     }
     while let Some(data) = body.data().await {
         let flow = body.flow_control().clone();
+        let data = data?;
+        came(data.len());
         // A lane that no longer listens drops its end: the stream is reset by dropping the body.
-        if events.send((Event::Data(data?), Some(flow))).is_err() {
+        if events.send((Event::Data(data), Some(flow))).is_err() {
             return Ok(());
         }
     }

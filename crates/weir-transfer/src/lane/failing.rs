@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Lane, home_of, refuse_foreign_coding};
+use super::{Lane, home_of, refuse_foreign_coding, say_pause};
 use crate::error::Error;
 use crate::job::Outcome;
 use crate::object::{self, Part};
@@ -70,11 +70,7 @@ impl Lane<'_> {
             return self.begin_again(transfer, error);
         }
         let pause = self.pause(failures, &error);
-        tracing::info!(
-            "{}: {error:#}; trying again in {:.1} s",
-            object::shown(&transfer.url),
-            pause.as_secs_f64()
-        );
+        say_pause(&transfer.url, &error, pause);
         self.sleep(pause, if error.is_overload() { Stage::Backoff } else { Stage::Idle });
     }
 

@@ -2,18 +2,19 @@
 //!
 //! Small objects end here; others become transfers, which `carrying` goes on with.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use url::Url;
-use weir_codec::digest::Algorithm;
+use weir_codec::digest::{Algorithm, Expected};
 use weir_http::validator::Validator;
 use weir_units::Bytes;
 
-use super::{Lane, differs, home_of, host_of, refuse_foreign_coding};
-use crate::error::Error;
+use super::{Lane, differs, home_of, host_of, refuse_foreign_coding, say_pause};
+use crate::error::{Error, Fate};
 use crate::http::connection::DripWatch;
 use crate::http::exchange::{Answer, Exchange};
 use crate::job::{FileReport, Job, Outcome, Output};
@@ -70,11 +71,7 @@ impl Lane<'_> {
         waiting.failures += 1;
         if !error.is_permanent() && waiting.failures <= self.run.options.retries {
             let pause = self.pause(waiting.failures, &error);
-            tracing::info!(
-                "{}: {error:#}; trying again in {:.1} s",
-                object::shown(&job.url),
-                pause.as_secs_f64()
-            );
+            say_pause(&job.url, &error, pause);
             let asked = error.is_overload();
             self.run.pool.requeue(waiting, pause);
             if asked {
@@ -162,14 +159,33 @@ impl Lane<'_> {
         }
         match std::fs::metadata(target) {
             Ok(metadata) if metadata.is_dir() => Err(Error::IsDirectory { path: target.to_owned() }),
-            Ok(metadata) if self.run.options.no_clobber => Ok(Some(FileReport {
-                path: Some(target.to_owned()),
-                bytes: metadata.len(),
-                outcome: Outcome::Skipped,
-                ..blank(job)
-            })),
+            Ok(metadata) if self.run.options.no_clobber => {
+                let found = self.check_here(job, target)?;
+                Ok(Some(FileReport {
+                    path: Some(target.to_owned()),
+                    bytes: metadata.len(),
+                    digest: found.first().cloned(),
+                    verified: !found.is_empty(),
+                    outcome: Outcome::Skipped,
+                    ..blank(job)
+                }))
+            }
             _ => Ok(None),
         }
+    }
+
+    /// A file that stays as it is has what the user expects of it, or it is said.
+    fn check_here(&self, job: &Job, target: &Path) -> Result<Vec<Expected>, Error> {
+        let algorithms = verify::algorithms(&job.expectations);
+        if algorithms.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.state.clock.enter(Stage::Other);
+        let found = File::open(target)
+            .and_then(|file| verify::digests_of_file(file, &algorithms))
+            .map_err(|source| Error::Local { action: "read", path: target.to_owned(), source, kept: None })?;
+        verify::check(&target.display().to_string(), &job.expectations, &found, Fate::LeftAlone)?;
+        Ok(found)
     }
 
     /// A file that is here gives way to one whose name the user wrote, or that its URL has; not to any that a server chooses.
@@ -390,7 +406,7 @@ impl Lane<'_> {
         self.client.keep(&answer.url, answer.body);
         self.state.clock.enter(Stage::Other);
         let found = verify::digests_of(&verify::algorithms(expectations), &body);
-        verify::check(&target.display().to_string(), expectations, &found, false)?;
+        verify::check(&target.display().to_string(), expectations, &found, Fate::Discarded)?;
         self.state.clock.enter(Stage::Write);
         let stored = small_file::store(target, &body, self.run.options.sync);
         let took = self.state.clock.current().1;
