@@ -47,7 +47,8 @@ pub struct Cp {
     /// Tell files that are the same by their content, whatever their times.
     #[arg(long)]
     pub checksum: bool,
-    /// Remove at the target what the source folders do not have, but for what patterns leave out.
+    /// Remove at the target what the source folders do not have, or have as another kind (a file, now a folder), but for what patterns
+    /// leave out.
     #[arg(long)]
     pub delete: bool,
     /// Only print what would be copied and deleted.
