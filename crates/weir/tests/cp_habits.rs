@@ -336,7 +336,7 @@ fn a_folder_under_a_new_name_goes_on_under_it() {
     let sandbox = Sandbox::new();
     fs::create_dir_all(sandbox.path("tree/below")).unwrap();
     fs::create_dir(sandbox.path("other")).unwrap();
-    sandbox.write("tree/large", &pattern(8 * MIB, 1));
+    sandbox.write("tree/large", pattern(8 * MIB, 1));
     sandbox.write("tree/below/small", "text");
     sandbox.write("other/file", "text");
     cut_off(&sandbox);
@@ -354,7 +354,7 @@ fn a_folder_under_a_new_name_goes_on_under_it() {
 fn a_folder_that_somebody_made_since_is_not_the_one_that_was_begun() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("tree")).unwrap();
-    sandbox.write("tree/large", &pattern(8 * MIB, 1));
+    sandbox.write("tree/large", pattern(8 * MIB, 1));
     cut_off(&sandbox);
     fs::remove_dir_all(sandbox.path("new")).unwrap();
     fs::create_dir(sandbox.path("new")).unwrap();
@@ -375,7 +375,7 @@ fn what_changed_its_kind() {
     }
     sandbox.write("tree/was-link/x", "new");
     sandbox.write("tree/was-folder", "new");
-    sandbox.write("tree/was-large", &pattern(LARGE, 1));
+    sandbox.write("tree/was-large", pattern(LARGE, 1));
     sandbox.write("tree/kept", "new");
     sandbox.write("copy/was-folder/deep/x", "old");
     sandbox.write("copy/kept/deep/x.keep", "old");
