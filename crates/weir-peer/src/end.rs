@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Sender as Mailbox;
 use std::time::Duration;
 
+use weir_model::evidence::LaneWindow;
+
 use crate::between::Between;
 use crate::control::Control;
 use crate::error::Error;
@@ -90,6 +92,9 @@ impl Event {
             Event::Problem(problem) => 64 + problem.name.as_bytes().len() + problem.failure.words.len(),
             Event::Would(_, name) => 64 + name.as_bytes().len(),
             Event::Sample(_, json) => 64 + json.len(),
+            Event::Window(sample) => {
+                size_of::<Sample>() + sample.window.lanes.len() * size_of::<LaneWindow>()
+            }
             _ => 0,
         }
     }
@@ -116,7 +121,7 @@ impl Events {
     pub fn send(&self, event: Event) {
         let weight = event.weight();
         while weight > 0 && self.waiting.load(Relaxed) > WAITING {
-            if let Event::Sample(..) = event {
+            if let Event::Sample(..) | Event::Window(_) = event {
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));

@@ -34,7 +34,7 @@ pub use bench_http::{BenchHttp, LoadFormat, parse_field};
 pub use bench_mem::BenchMem;
 pub use bench_net::{BenchNet, NetLogin, Test};
 pub use bench_pps::{BenchPps, Method, Via};
-pub use copy::{Cp, Patterns};
+pub use copy::{Cp, How, Patterns};
 pub use foreign::answer;
 pub use habits::Habits;
 pub use lab::{Lab, LabCommand, LabFidelity, LabGuard, LabRun, LabShell, LabShow};
@@ -54,7 +54,19 @@ pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> 
     if arguments.get(first).is_some_and(is_url) {
         arguments.insert(first, "get".into());
     }
+    if arguments.get(first).is_some_and(|word| word == "cp") {
+        arguments[first..].iter_mut().take_while(|word| *word != "--").for_each(without_human_readable);
+    }
     arguments
+}
+
+/// `-avh` of rsync: figures that people read, which weir always prints. Alone `-h` asks for help.
+fn without_human_readable(word: &mut OsString) {
+    let letters = word.to_str().and_then(|text| text.strip_prefix('-')).unwrap_or_default();
+    let is_cluster = letters.chars().all(|letter| "avrutpzqnHXCh".contains(letter));
+    if is_cluster && letters.contains('h') && letters.contains(|letter| letter != 'h') {
+        *word = format!("-{}", letters.replace('h', "")).into();
+    }
 }
 
 /// Moves bulk data as fast as the path allows, and names the stage that limits it.
@@ -441,11 +453,15 @@ mod tests {
 
     #[test]
     fn lines_that_fingers_know_are_understood() {
-        for line in
-            ["cp -avz a h:", "cp -rp a h:b", "cp -rC a h:b", "cp -az --partial --progress --delete a/ h:b/"]
-        {
-            let words = std::iter::once("weir").chain(line.split(' '));
-            assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+        for line in [
+            "cp -avz a h:",
+            "cp -avzh a h:",
+            "cp -rp a h:b",
+            "cp -rC a h:b",
+            "cp -az --partial --progress --delete a/ h:b/",
+        ] {
+            let words = std::iter::once("weir").chain(line.split(' ')).map(Into::into);
+            assert!(Cli::try_parse_from(with_command(words)).is_ok(), "{line}");
         }
         for (line, says) in
             [("why --pid curl", "pgrep"), ("why --port x", "65535"), ("plan --link 1Gbit --rtt 80", "80ms")]

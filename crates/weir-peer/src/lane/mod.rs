@@ -69,6 +69,13 @@ pub struct LaneReceiver {
     waiting: AtomicBool,
 }
 
+/// Whether a sender that has nothing but a closed window before it waits for as long as that takes. TCP_USER_TIMEOUT ends such a
+/// connection too, though each probe of the window is answered (`tcp_probe_timer` of net/ipv4/tcp_timer.c): a disk that stands still for a
+/// minute, or a file server that restarts, is no lost path. A receiver that is gone answers none, and its control connection tells it.
+pub fn wait_for_window(stream: &TcpStream, waits: bool) -> io::Result<()> {
+    socket2::SockRef::from(stream).set_tcp_user_timeout((!waits).then_some(GONE))
+}
+
 /// Fills `bytes` until then: a stranger who sends one byte now and then gets no longer than one who is silent.
 fn read_by(stream: &mut TcpStream, mut bytes: &mut [u8], until: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
@@ -151,9 +158,8 @@ impl Lane {
     fn settle(&self) -> io::Result<()> {
         self.stream.set_read_timeout(None)?;
         self.stream.set_write_timeout(None)?;
-        let socket = socket2::SockRef::from(&self.stream);
-        socket.set_tcp_user_timeout(Some(GONE))?;
-        socket.set_keepalive(true)
+        wait_for_window(&self.stream, false)?;
+        socket2::SockRef::from(&self.stream).set_keepalive(true)
     }
 
     /// As the sender of data holds it.

@@ -31,7 +31,7 @@ const BLOCKS: u64 = 8;
 /// Files that are remembered: names of a hundred bytes, 25 MB in all.
 const FILES: usize = 1 << 18;
 
-/// Share of the time that listing may take.
+/// Share of the time that listing may take, and again reading samples.
 const LISTING: f64 = 0.3;
 
 /// Bytes read in one go to see whether a disk holds the reading: as much as read-ahead hides and some more.
@@ -62,7 +62,7 @@ pub(super) fn look(
     let time = bounds.most_time();
     let (walks, _) = roots::look(paths)?;
     let listed = list(&walks, filter, time.mul_f64(LISTING), over);
-    let (blocks, read) = sample(&walks, &listed);
+    let (blocks, read) = sample(&walks, &listed, Instant::now() + time.mul_f64(LISTING));
     let sampled: u64 = blocks.iter().map(|block| block.len() as u64).sum();
     let corpus = Corpus::of_blocks("sources", listed.bytes, blocks);
     let settings = CANDIDATES
@@ -116,8 +116,9 @@ fn list(roots: &[Root], filter: &Filter, time: Duration, over: &AtomicBool) -> L
     listed
 }
 
-/// Blocks at even distances, and the time of the processor that reading them took.
-fn sample(roots: &[Root], listed: &Listed) -> (Vec<Vec<u8>>, Duration) {
+/// Blocks at even distances, and the time of the processor that reading them took. From `until` on those that are here have to do: a
+/// far disk that was asked for nothing lately takes its time for a thousand small files.
+fn sample(roots: &[Root], listed: &Listed, until: Instant) -> (Vec<Vec<u8>>, Duration) {
     let mut blocks = Vec::new();
     let cpu = thread_cpu_now();
     let count = BLOCKS.min(listed.known.div_ceil(BLOCK));
@@ -134,9 +135,12 @@ fn sample(roots: &[Root], listed: &Listed) -> (Vec<Vec<u8>>, Duration) {
             // A block begins at a multiple of its size, as a copy cuts it.
             read_part(roots, &listed.files[index], (at - before) / BLOCK * BLOCK)
         } else {
-            read_small(roots, &listed.files[index..])
+            read_small(roots, &listed.files[index..], until)
         };
         blocks.extend(block.filter(|block| !block.is_empty()));
+        if !blocks.is_empty() && Instant::now() > until {
+            break;
+        }
     }
     (blocks, thread_cpu_now().saturating_sub(cpu))
 }
@@ -163,11 +167,11 @@ fn read_part(roots: &[Root], file: &(usize, Name, u64), at: u64) -> Option<Vec<u
 }
 
 /// Small files from this one on, as many as fit.
-fn read_small(roots: &[Root], files: &[(usize, Name, u64)]) -> Option<Vec<u8>> {
+fn read_small(roots: &[Root], files: &[(usize, Name, u64)], until: Instant) -> Option<Vec<u8>> {
     let mut block = Vec::new();
     for file in files.iter().filter(|file| file.2 <= SMALL) {
         let room = BLOCK - block.len() as u64;
-        if file.2 > room {
+        if file.2 > room || !block.is_empty() && Instant::now() > until {
             break;
         }
         if let Some(open) = open(roots, file) {

@@ -6,9 +6,10 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use weir_observe::tcp_info;
+use weir_observe::tcp_info::{self, TcpInfo};
 
 use super::Sender;
+use crate::lane;
 use crate::wire::message::{Message, Wait};
 
 /// Between two looks. A lane has to be found dead twice: meanwhile what it landed last is told.
@@ -23,6 +24,13 @@ const DEAD: [u8; 2] = [7, 8];
 pub(super) struct Health {
     last: Option<Instant>,
     dead: HashSet<u32>,
+    /// Lanes whose receiver takes nothing, though it is there.
+    held: HashSet<u32>,
+}
+
+/// All that was sent is acknowledged, and the rest waits for the receiver's window.
+fn waits_for_window(info: &TcpInfo) -> bool {
+    info.unacked == Some(0) && info.notsent_bytes.is_some_and(|bytes| bytes > 0)
 }
 
 impl Sender {
@@ -33,13 +41,23 @@ impl Sender {
             return;
         }
         health.last = Some(now);
-        let mut dead = HashSet::new();
+        let (mut dead, mut held) = (HashSet::new(), HashSet::new());
         for (id, socket) in self.lanes.sockets() {
-            let state = socket.and_then(|socket| tcp_info::read(socket.as_fd()).ok()?.state);
-            if state.is_some_and(|state| DEAD.contains(&state)) {
+            let Some(socket) = socket else { continue };
+            let Ok(info) = tcp_info::read(socket.as_fd()) else { continue };
+            if info.state.is_some_and(|state| DEAD.contains(&state)) {
                 dead.insert(id);
             }
+            let is_held = waits_for_window(&info);
+            if is_held != health.held.contains(&id) {
+                // One that cannot be set is as it was.
+                let _ = lane::wait_for_window(&socket, is_held);
+            }
+            if is_held {
+                held.insert(id);
+            }
         }
+        health.held = held;
         for id in dead.intersection(&health.dead) {
             self.lane_lost(*id, "its connection has ended");
         }
@@ -58,5 +76,45 @@ impl Sender {
             self.control.send(&Message::LaneLost(wait.lane, why.clone()));
             self.lane_lost(wait.lane, &why);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Whether the socket comes to wait for a window, or no more to, within ten seconds.
+    fn comes_to(socket: &TcpStream, waits: bool) -> bool {
+        let until = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < until {
+            if waits_for_window(&tcp_info::read(socket.as_fd()).unwrap()) == waits {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
+    }
+
+    #[test]
+    fn a_receiver_that_takes_nothing_is_waited_for_and_one_that_is_gone_is_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut receiver, _) = listener.accept().unwrap();
+        assert!(comes_to(&sender, false), "nothing was sent");
+        sender.set_nonblocking(true).unwrap();
+        while sender.write(&[0; 1 << 16]).is_ok() {}
+        assert!(comes_to(&sender, true), "its window is closed, and what it took is acknowledged");
+        lane::wait_for_window(&sender, true).unwrap();
+        assert_eq!(socket2::SockRef::from(&sender).tcp_user_timeout().unwrap(), None);
+        let drain =
+            std::thread::spawn(move || while receiver.read(&mut [0; 1 << 16]).is_ok_and(|got| got > 0) {});
+        assert!(comes_to(&sender, false), "it takes again");
+        lane::wait_for_window(&sender, false).unwrap();
+        assert!(socket2::SockRef::from(&sender).tcp_user_timeout().unwrap().is_some());
+        drop(sender);
+        drain.join().unwrap();
     }
 }

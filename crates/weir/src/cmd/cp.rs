@@ -29,7 +29,7 @@ use weir_tree::Name;
 use weir_units::{Bytes, Rate};
 
 use self::foretold::Foretold;
-use crate::args::{Cp, VERSION};
+use crate::args::{Cp, How, VERSION};
 use crate::calibration;
 use crate::cmd::route::{self, Route};
 use crate::evidence;
@@ -139,6 +139,11 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
     let between = from.is_some();
     if cp.through_here && !between {
         tracing::warn!("-3 is for copies between two other hosts: the data go from or to here anyway");
+    }
+    let of_lanes =
+        [(cp.lanes.is_some(), "-c"), (cp.port_range.is_some(), "--port-range"), (cp.plain, "--plain")];
+    for (_, flag) in of_lanes.iter().filter(|(given, _)| *given && cp.transport == Some(How::Ssh)) {
+        tracing::warn!("{flag} is for connections of weir's own: inside ssh the data go as ssh has them");
     }
     let sources: Vec<_> = sources.iter().map(|source| source_path(source, list.is_some())).collect();
     let source_host = from.as_deref().or(host.as_deref().filter(|_| role == Role::Receiver));
