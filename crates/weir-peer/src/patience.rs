@@ -2,8 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,6 +25,8 @@ pub struct Patience {
     stop: Arc<AtomicBool>,
     /// The other end does not hear: then what it says is of no use either.
     deaf: Arc<AtomicBool>,
+    /// When the other end said something, of one that may be deaf for as long as it talks.
+    heard: Option<Arc<Mutex<Instant>>>,
 }
 
 /// A direction that is not waited for without end.
@@ -58,7 +60,13 @@ pub fn ended(error: &io::Error) -> Option<Ended> {
 impl Patience {
     /// Until `stop` is set, or a limit is reached.
     pub fn new(stop: Arc<AtomicBool>) -> Patience {
-        Patience { stop, deaf: Arc::default() }
+        Patience { stop, deaf: Arc::default(), heard: None }
+    }
+
+    /// The other end is not given up for what it does not take, as long as it says something: a driver whose user reads a long
+    /// `--dry-run` page by page. One that is gone closes the connection or falls silent.
+    pub fn with_talkers(self) -> Patience {
+        Patience { heard: Some(Arc::new(Mutex::new(Instant::now()))), ..self }
     }
 
     /// One direction of the connection, without a limit at first. From here on `stream` does not block.
@@ -69,6 +77,18 @@ impl Patience {
 }
 
 impl<T: AsFd> Patient<T> {
+    /// When the wait of a write that began at `start` counts from.
+    fn since(&self, start: Instant) -> Instant {
+        let heard = self.patience.heard.as_ref();
+        heard.map_or(start, |heard| start.max(*heard.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn hear(&self) {
+        if let Some(heard) = &self.patience.heard {
+            *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        }
+    }
+
     /// Waits a little for the stream; an error when that was long enough.
     fn wait(&self, flags: PollFlags, since: Instant) -> io::Result<()> {
         match poll(&mut [PollFd::new(&self.stream, flags)], Some(&LOOK)) {
@@ -96,7 +116,10 @@ impl<R: Read + AsFd> Read for Patient<R> {
         loop {
             match self.stream.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(PollFlags::IN, start)?,
-                other => return other,
+                other => {
+                    self.hear();
+                    return other;
+                }
             }
         }
     }
@@ -108,7 +131,7 @@ impl<W: Write + AsFd> Write for Patient<W> {
         loop {
             match self.stream.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(PollFlags::OUT, start)
+                    self.wait(PollFlags::OUT, self.since(start))
                         .inspect_err(|_| self.patience.deaf.store(true, Relaxed))?;
                 }
                 other => return other,
@@ -157,5 +180,26 @@ mod tests {
         out.limit = Some(Duration::from_millis(1));
         assert!(matches!(ended(out.write_all(&vec![0; 2 << 20])), Some(Ended::Silent(_))));
         assert_eq!(ended(back.read(&mut [0; 8])), Some(Ended::Deaf));
+    }
+
+    #[test]
+    fn one_that_talks_may_take_its_time() {
+        let (mut kept, to) = io::pipe().unwrap();
+        let (from, mut word) = io::pipe().unwrap();
+        let patience = Patience::new(Arc::default()).with_talkers();
+        let (mut out, mut back) = (patience.with(to).unwrap(), patience.with(from).unwrap());
+        let limit = Duration::from_millis(500);
+        out.limit = Some(limit);
+        let much = std::thread::spawn(move || (out.write_all(&vec![0; 2 << 20]), out));
+        let start = Instant::now();
+        while start.elapsed() < 2 * limit {
+            word.write_all(b"x").unwrap();
+            assert_eq!(back.read(&mut [0; 8]).unwrap(), 1);
+        }
+        assert!(!much.is_finished(), "it waits");
+        kept.read_exact(&mut vec![0; 2 << 20]).unwrap();
+        let (written, mut out) = much.join().unwrap();
+        written.unwrap();
+        assert!(matches!(ended(out.write_all(&vec![0; 2 << 20])), Some(Ended::Silent(_))), "no more words");
     }
 }

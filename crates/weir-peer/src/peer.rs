@@ -40,7 +40,7 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
     let (mailbox, events) = channel();
     let events_to = Events::new("the other end", mailbox);
     let io = |error: std::io::Error| lost(&events_to, &error);
-    let patience = Patience::new(Arc::default());
+    let patience = Patience::new(Arc::default()).with_talkers();
     let (mut input, mut output) = (patience.with(input).map_err(io)?, patience.with(output).map_err(io)?);
     (input.limit, output.limit) = (Some(LOGIN), Some(SILENCE));
     let mut input = BufReader::with_capacity(1 << 16, input);
