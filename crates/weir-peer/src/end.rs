@@ -15,7 +15,7 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::lane::Lane;
 use crate::measure::Meter;
-use crate::patience::{self, Ended};
+use crate::patience::{self, Ended, Excuse};
 use crate::receiver::Receiver;
 use crate::secure::Keyring;
 use crate::sender::Sender;
@@ -135,6 +135,12 @@ impl Events {
     /// An event was taken out of the mailbox.
     pub fn taken(&self, event: &Event) {
         self.waiting.fetch_sub(event.weight(), Relaxed);
+    }
+
+    /// That more is told than whoever runs this end takes: its output may be a pager.
+    pub fn crowd(&self) -> Excuse {
+        let waiting = Arc::clone(&self.waiting);
+        Excuse::new(move || waiting.load(Relaxed) > WAITING)
     }
 
     /// A path that could not be read or written.

@@ -25,7 +25,10 @@ pub fn reach(
     events: &Events,
 ) -> Result<(Far, Arc<Control>), Error> {
     let mut far = host.start(version, stop)?;
-    let control = Arc::new(Control::new(far.input.take().ok_or_else(|| events.gone(None))?));
+    let mut input = far.input.take().ok_or_else(|| events.gone(None))?;
+    // Of a far end that has more to tell than is taken here nobody can expect that it listens.
+    input.excuse = Some(events.crowd());
+    let control = Arc::new(Control::new(input));
     Ok((far, control))
 }
 

@@ -1,7 +1,8 @@
 //! Reading from and writing to an end that may say nothing, or hear nothing, for ever; or while the user wants to stop.
 
+use std::fmt;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,9 +26,12 @@ pub struct Patience {
     stop: Arc<AtomicBool>,
     /// The other end does not hear: then what it says is of no use either.
     deaf: Arc<AtomicBool>,
-    /// When the other end said something, of one that may be deaf for as long as it talks.
-    heard: Option<Arc<Mutex<Instant>>>,
+    /// When the other end last said something.
+    heard: Arc<Mutex<Instant>>,
 }
+
+/// While it says so, nothing is held against an end that does not take what it is told.
+pub struct Excuse(Box<dyn Fn() -> bool + Send>);
 
 /// A direction that is not waited for without end.
 #[derive(Debug)]
@@ -36,6 +40,8 @@ pub struct Patient<T> {
     patience: Patience,
     /// How long a read or write may wait; none while a person may be asked for a password.
     pub limit: Option<Duration>,
+    /// When a write's wait does not count.
+    pub excuse: Option<Excuse>,
 }
 
 /// Why nobody waits any longer.
@@ -60,35 +66,42 @@ pub fn ended(error: &io::Error) -> Option<Ended> {
 impl Patience {
     /// Until `stop` is set, or a limit is reached.
     pub fn new(stop: Arc<AtomicBool>) -> Patience {
-        Patience { stop, deaf: Arc::default(), heard: None }
+        Patience { stop, deaf: Arc::default(), heard: Arc::new(Mutex::new(Instant::now())) }
     }
 
-    /// The other end is not given up for what it does not take, as long as it says something: a driver whose user reads a long
-    /// `--dry-run` page by page. One that is gone closes the connection or falls silent.
-    pub fn with_talkers(self) -> Patience {
-        Patience { heard: Some(Arc::new(Mutex::new(Instant::now()))), ..self }
+    /// That the other end says something on `input`, if only unread words, since whoever would read them may be waiting for room to
+    /// answer: a driver whose user reads a long `--dry-run` page by page. One that is gone closes it or falls silent.
+    pub fn while_it_talks(&self, input: BorrowedFd<'_>) -> io::Result<Excuse> {
+        let (heard, input) = (Arc::clone(&self.heard), input.try_clone_to_owned()?);
+        Ok(Excuse::new(move || {
+            let mut seen = [PollFd::new(&input, PollFlags::IN)];
+            let is_unread =
+                poll(&mut seen, Some(&Timespec::default())).is_ok() && seen[0].revents() == PollFlags::IN;
+            is_unread || heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < 2 * ALIVE
+        }))
     }
 
     /// One direction of the connection, without a limit at first. From here on `stream` does not block.
     pub fn with<T: AsFd>(&self, stream: T) -> io::Result<Patient<T>> {
         ioctl_fionbio(&stream, true)?;
-        Ok(Patient { stream, patience: self.clone(), limit: None })
+        Ok(Patient { stream, patience: self.clone(), limit: None, excuse: None })
+    }
+}
+
+impl Excuse {
+    /// As `excused` says.
+    pub fn new(excused: impl Fn() -> bool + Send + 'static) -> Excuse {
+        Excuse(Box::new(excused))
+    }
+}
+
+impl fmt::Debug for Excuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Excuse")
     }
 }
 
 impl<T: AsFd> Patient<T> {
-    /// When the wait of a write that began at `start` counts from.
-    fn since(&self, start: Instant) -> Instant {
-        let heard = self.patience.heard.as_ref();
-        heard.map_or(start, |heard| start.max(*heard.lock().unwrap_or_else(PoisonError::into_inner)))
-    }
-
-    fn hear(&self) {
-        if let Some(heard) = &self.patience.heard {
-            *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        }
-    }
-
     /// Waits a little for the stream; an error when that was long enough.
     fn wait(&self, flags: PollFlags, since: Instant) -> io::Result<()> {
         match poll(&mut [PollFd::new(&self.stream, flags)], Some(&LOOK)) {
@@ -110,6 +123,14 @@ impl<T: AsFd> Patient<T> {
     }
 }
 
+impl<T> Patient<T> {
+    /// Nothing was taken for as long as is waited, and there is an excuse.
+    fn excuses(&self, error: &io::Error) -> bool {
+        let is_silent = matches!(ended(error), Some(Ended::Silent(_)));
+        is_silent && self.excuse.as_ref().is_some_and(|excuse| excuse.0())
+    }
+}
+
 impl<R: Read + AsFd> Read for Patient<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let start = Instant::now();
@@ -117,7 +138,7 @@ impl<R: Read + AsFd> Read for Patient<R> {
             match self.stream.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(PollFlags::IN, start)?,
                 other => {
-                    self.hear();
+                    *self.patience.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
                     return other;
                 }
             }
@@ -127,12 +148,14 @@ impl<R: Read + AsFd> Read for Patient<R> {
 
 impl<W: Write + AsFd> Write for Patient<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let start = Instant::now();
+        let mut since = Instant::now();
         loop {
             match self.stream.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(PollFlags::OUT, self.since(start))
-                        .inspect_err(|_| self.patience.deaf.store(true, Relaxed))?;
+                    match self.wait(PollFlags::OUT, since) {
+                        Err(error) if self.excuses(&error) => since = Instant::now(),
+                        other => other.inspect_err(|_| self.patience.deaf.store(true, Relaxed))?,
+                    }
                 }
                 other => return other,
             }
@@ -183,23 +206,39 @@ mod tests {
     }
 
     #[test]
-    fn one_that_talks_may_take_its_time() {
+    fn one_that_is_excused_may_take_its_time() {
         let (mut kept, to) = io::pipe().unwrap();
         let (from, mut word) = io::pipe().unwrap();
-        let patience = Patience::new(Arc::default()).with_talkers();
-        let (mut out, mut back) = (patience.with(to).unwrap(), patience.with(from).unwrap());
-        let limit = Duration::from_millis(500);
-        out.limit = Some(limit);
+        let patience = Patience::new(Arc::default());
+        let excuse = patience.while_it_talks(from.as_fd()).unwrap();
+        let mut back = patience.with(from).unwrap();
+        assert!(excuse.0(), "it may have had no time yet");
+        *patience.heard.lock().unwrap() -= 2 * ALIVE;
+        assert!(!excuse.0(), "silent, and no word left to read");
+        word.write_all(b"x").unwrap();
+        assert!(excuse.0(), "a word that nobody has read");
+        assert_eq!(back.read(&mut [0; 8]).unwrap(), 1);
+        assert!(excuse.0(), "it has spoken just now");
+        *patience.heard.lock().unwrap() -= 2 * ALIVE;
+        word.write_all(b"x").unwrap();
+        drop(word);
+        assert!(!excuse.0(), "what it left behind is no sign of life");
+
+        let mut out = patience.with(to).unwrap();
+        let excused = Arc::new(AtomicBool::new(true));
+        let flag = Arc::clone(&excused);
+        (out.limit, out.excuse) =
+            (Some(Duration::from_millis(1)), Some(Excuse::new(move || flag.load(Relaxed))));
         let much = std::thread::spawn(move || (out.write_all(&vec![0; 2 << 20]), out));
+        // More than a look; the limit is a hundredth of one.
         let start = Instant::now();
-        while start.elapsed() < 2 * limit {
-            word.write_all(b"x").unwrap();
-            assert_eq!(back.read(&mut [0; 8]).unwrap(), 1);
+        while start.elapsed() < Duration::from_millis(300) {
+            std::thread::yield_now();
         }
-        assert!(!much.is_finished(), "it waits");
         kept.read_exact(&mut vec![0; 2 << 20]).unwrap();
         let (written, mut out) = much.join().unwrap();
         written.unwrap();
-        assert!(matches!(ended(out.write_all(&vec![0; 2 << 20])), Some(Ended::Silent(_))), "no more words");
+        excused.store(false, Relaxed);
+        assert!(matches!(ended(out.write_all(&vec![0; 2 << 20])), Some(Ended::Silent(_))));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -40,9 +41,10 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
     let (mailbox, events) = channel();
     let events_to = Events::new("the other end", mailbox);
     let io = |error: std::io::Error| lost(&events_to, &error);
-    let patience = Patience::new(Arc::default()).with_talkers();
+    let patience = Patience::new(Arc::default());
+    let excuse = patience.while_it_talks(input.as_fd()).map_err(io)?;
     let (mut input, mut output) = (patience.with(input).map_err(io)?, patience.with(output).map_err(io)?);
-    (input.limit, output.limit) = (Some(LOGIN), Some(SILENCE));
+    (input.limit, output.limit, output.excuse) = (Some(LOGIN), Some(SILENCE), Some(excuse));
     let mut input = BufReader::with_capacity(1 << 16, input);
     output.write_all(format!("{}\n", crate::ssh::READY).as_bytes()).map_err(io)?;
     let control = Arc::new(Control::new(output));

@@ -56,6 +56,8 @@ pub struct Transfer {
     pub rounds: AtomicU32,
     /// Bytes done at the last failure.
     pub at_failure: AtomicU64,
+    /// A lane is asking whether the object is still the same.
+    pub doubted: AtomicBool,
     /// It ended, well or not; lanes let go of it.
     pub over: AtomicBool,
     /// What the last durable journal covers.
@@ -122,6 +124,7 @@ impl Transfer {
             failures: AtomicU32::new(0),
             rounds: AtomicU32::new(0),
             at_failure: AtomicU64::new(resumed_from),
+            doubted: AtomicBool::new(false),
             over: AtomicBool::new(false),
             durable: Mutex::new(opening.durable),
         })

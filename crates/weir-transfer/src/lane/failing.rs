@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Lane, home_of, refuse_foreign_coding, say_pause};
+use super::{Lane, home_of, refuse_another, refuse_foreign_coding, say_pause};
 use crate::error::Error;
 use crate::job::Outcome;
 use crate::object::{self, Part};
@@ -11,8 +11,23 @@ use crate::pool::Waiting;
 use crate::stage_clock::Stage;
 use crate::transfer::Transfer;
 
-/// How often an object may change under us before we stop following it.
-const MAX_RESTARTS: u32 = 3;
+/// How often an object may change under us before we stop following it; the last time it comes over one connection.
+pub(super) const MAX_RESTARTS: u32 = 3;
+
+/// Connections on which the version of a transfer is looked for before all of it is thrown away: of two servers that take turns the
+/// second answers on the second.
+pub(super) const LOOKS: u32 = 3;
+
+/// What a URL gives now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// The version that the transfer is of.
+    Same,
+    /// Another that could be saved in its place.
+    Another,
+    /// Nothing that could.
+    Unfit,
+}
 
 impl Lane<'_> {
     /// Lets go of the claim, and decides what the result means for the transfer.
@@ -37,9 +52,22 @@ impl Lane<'_> {
     }
 
     fn part_failed(&mut self, transfer: &Arc<Transfer>, error: Error) {
+        let mut is_permanent = error.is_permanent();
         match error {
             Error::Dropped | Error::Interrupted => return,
-            Error::Changed { .. } => return self.begin_again(transfer, error),
+            Error::Changed { .. } => {
+                if transfer.doubted.swap(true, Relaxed) {
+                    // Another lane is asking.
+                    return self.sleep(self.pause(1, &error), Stage::Idle);
+                }
+                let seen = if transfer.is_resumable() { self.look_again(transfer) } else { Seen::Another };
+                transfer.doubted.store(false, Relaxed);
+                match seen {
+                    Seen::Another => return self.begin_again(transfer, error),
+                    Seen::Same => is_permanent = false,
+                    Seen::Unfit => is_permanent = true,
+                }
+            }
             _ => {}
         }
         let done = transfer.ledger().done().len();
@@ -47,12 +75,12 @@ impl Lane<'_> {
         if others {
             self.state.refused.store(true, Relaxed);
         }
-        if error.is_permanent() && others && error.is_remote() {
+        if is_permanent && others && error.is_remote() {
             // What the server says to one connection too many is no word on the one that brings the bytes.
             tracing::info!("a further connection was refused: {error:#}");
             return self.sleep(self.pause(1, &error), Stage::Idle);
         }
-        if error.is_permanent() {
+        if is_permanent {
             return self.end(transfer, error);
         }
         if transfer.is_resumable() {
@@ -84,11 +112,6 @@ impl Lane<'_> {
             transfer.over.store(false, Relaxed);
             return self.end(transfer, error);
         }
-        if transfer.is_resumable() && !self.is_replaced(transfer) {
-            // One odd answer, not a new version: what is here may still be right.
-            transfer.over.store(false, Relaxed);
-            return self.end(transfer, error);
-        }
         tracing::warn!("{}: {error:#}; starting again", object::shown(&transfer.url));
         self.run.cut_lanes_of(transfer, self.state.id);
         self.run.pool.deactivate(transfer.job);
@@ -99,12 +122,27 @@ impl Lane<'_> {
         self.run.pool.requeue(Waiting::again(transfer.job, restarts), pause);
     }
 
-    /// The URL now gives another version that could be saved in the place of this one.
-    fn is_replaced(&mut self, transfer: &Transfer) -> bool {
+    /// Asks the URL once more, and again where it gives another version: of several servers behind one name each may have an ETag of its
+    /// own (Apache's was made of the inode), and the next connection may come to that of this transfer.
+    fn look_again(&mut self, transfer: &Transfer) -> Seen {
+        let mut seen = Seen::Unfit;
+        for _ in 0..LOOKS {
+            match self.look(transfer) {
+                Seen::Same => return Seen::Same,
+                Seen::Another => seen = Seen::Another,
+                // One odd answer, not a new version: what is here may still be right.
+                Seen::Unfit => return Seen::Unfit,
+            }
+        }
+        seen
+    }
+
+    /// What the URL gives on a new connection.
+    fn look(&mut self, transfer: &Transfer) -> Seen {
         self.client.close();
         let home = home_of(&self.run.jobs[transfer.job]);
         let Ok(answer) = self.client.get(home, &transfer.url, Some((0, None)), None, false) else {
-            return false;
+            return Seen::Unfit;
         };
         let judged = answer.judge(Some(0));
         self.client.close();
@@ -112,9 +150,14 @@ impl Lane<'_> {
             &transfer.file_name(),
             answer.head.header("content-type"),
         );
-        let fits =
-            refuse_foreign_coding(transfer, &answer).is_ok() && (self.run.options.any_type || !is_page);
-        fits && matches!(judged, Ok(Part::Asked(_) | Part::Whole(_)))
+        if refuse_foreign_coding(transfer, &answer).is_err() || !self.run.options.any_type && is_page {
+            return Seen::Unfit;
+        }
+        match judged {
+            Ok(Part::Asked(object)) if refuse_another(transfer, &answer, &object).is_ok() => Seen::Same,
+            Ok(Part::Asked(_) | Part::Whole(_)) => Seen::Another,
+            _ => Seen::Unfit,
+        }
     }
 
     /// The transfer ends with `error`.

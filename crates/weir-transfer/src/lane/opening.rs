@@ -13,6 +13,7 @@ use weir_codec::digest::{Algorithm, Expected};
 use weir_http::validator::Validator;
 use weir_units::Bytes;
 
+use super::failing::{LOOKS, MAX_RESTARTS};
 use super::{Lane, differs, home_of, host_of, refuse_foreign_coding, say_pause};
 use crate::error::{Error, Fate};
 use crate::http::connection::DripWatch;
@@ -254,28 +255,33 @@ impl Lane<'_> {
         // Bounded by the gap, so that nothing that is here already is sent again.
         let end = Some(gap.end).filter(|end| *end < journal.size);
         let range = Some((gap.start, end));
-        let answer = self.client.get(home_of(job), &job.url, range, if_range.as_deref(), self.run.many)?;
-        let why = match answer.judge(Some(gap.start)) {
-            Ok(Part::Asked(object)) if object.size != Some(journal.size) => {
-                "the object's size changed".to_owned()
-            }
-            Ok(Part::Asked(_)) if differs(pinned.as_ref(), &answer) => {
-                "the object changed on the server".to_owned()
-            }
-            Ok(Part::Asked(object)) => {
-                let mut opening = opening(answer.url.clone(), pinned, done, part);
-                let holds_to = object.holds_to;
-                add_declared(&mut opening.expectations, object);
-                let transfer = Arc::new(Transfer::new(opening)?);
-                refuse_foreign_coding(&transfer, &answer)?;
-                return Ok(Some(self.begin(transfer, answer, holds_to)));
-            }
-            Ok(_) => "the object changed on the server, or it gives no parts any more".to_owned(),
-            Err(error @ Error::WrongPart { .. }) => error.to_string(),
-            Err(error) => return Err(error),
-        };
+        let mut why = String::new();
+        for _ in 0..LOOKS {
+            let answer =
+                self.client.get(home_of(job), &job.url, range, if_range.as_deref(), self.run.many)?;
+            why = match answer.judge(Some(gap.start)) {
+                Ok(Part::Asked(object)) if object.size != Some(journal.size) => {
+                    "the object's size changed".to_owned()
+                }
+                Ok(Part::Asked(_)) if differs(pinned.as_ref(), &answer) => {
+                    "the object changed on the server".to_owned()
+                }
+                Ok(Part::Asked(object)) => {
+                    let mut opening = opening(answer.url.clone(), pinned, done, part);
+                    let holds_to = object.holds_to;
+                    add_declared(&mut opening.expectations, object);
+                    let transfer = Arc::new(Transfer::new(opening)?);
+                    refuse_foreign_coding(&transfer, &answer)?;
+                    return Ok(Some(self.begin(transfer, answer, holds_to)));
+                }
+                Ok(_) => "the object changed on the server, or it gives no parts any more".to_owned(),
+                Err(error @ Error::WrongPart { .. }) => error.to_string(),
+                Err(error) => return Err(error),
+            };
+            // Another server behind the same name may have the one that was begun.
+            self.client.close();
+        }
         tracing::warn!("{}: {why}; starting again", part.target().display());
-        self.client.close();
         Ok(None)
     }
 
@@ -336,7 +342,8 @@ impl Lane<'_> {
                     location: answer.url.clone(),
                     size: object.size,
                     validator: object.validator,
-                    ranged: object.ranged && object.size.is_some(),
+                    // One answer is of one version, whatever each further one would be of.
+                    ranged: object.ranged && object.size.is_some() && waiting.restarts < MAX_RESTARTS,
                     done: RangeSet::default(),
                     durable: RangeSet::default(),
                     sink,
