@@ -144,7 +144,7 @@ fn messages() -> Vec<Message> {
         Message::Retire(1),
         Message::Problem(Problem { name: name("a"), failure: failure(), harmless: false }),
         Message::Sample("{}".into()),
-        Message::Finish(Totals::default()),
+        Message::Finish(Totals::default(), true),
         Message::Finished(Totals::default()),
         Message::Abort(failure()),
         Message::Alive,

@@ -120,7 +120,7 @@ impl Between {
             kind: failure.kind,
         };
         let event = match (from, message) {
-            (Role::Sender, Message::Offer(_) | Message::End(..) | Message::Finish(_))
+            (Role::Sender, Message::Offer(_) | Message::End(..) | Message::Finish(..))
             | (Role::Receiver, Message::Placed(_) | Message::Answer(_) | Message::Signature(..))
             | (Role::Receiver, Message::Stored(..) | Message::Landed(..) | Message::Again(..))
             | (Role::Receiver, Message::Waits(_)) => return Ok(true),

@@ -4,7 +4,7 @@
 
 use std::io::Read;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Sender as Mailbox;
 use std::time::Duration;
 
@@ -66,6 +66,8 @@ pub struct Events {
     to: Mailbox<Event>,
     /// Bytes of what was told and not yet taken, about.
     waiting: Arc<AtomicUsize>,
+    /// A path could not be read or written.
+    failed: Arc<AtomicBool>,
 }
 
 /// Bytes of events that may wait to be taken: whoever has more to tell waits too, since a terminal that was stopped, or a far end
@@ -103,7 +105,7 @@ impl Event {
 impl Events {
     /// Events of a session with `host`.
     pub fn new(host: &str, to: Mailbox<Event>) -> Events {
-        Events { host: host.to_owned(), to, waiting: Arc::default() }
+        Events { host: host.to_owned(), to, waiting: Arc::default(), failed: Arc::default() }
     }
 
     /// The same under another name: what waits counts for both.
@@ -119,6 +121,9 @@ impl Events {
     /// Tells it. Nobody hears it once the session is over, and nobody needs to.
     /// Of those that may come in any number the teller waits until there is room; evidence that nobody takes is dropped.
     pub fn send(&self, event: Event) {
+        if matches!(&event, Event::Problem(problem) if !problem.harmless) {
+            self.failed.store(true, Relaxed);
+        }
         let weight = event.weight();
         while weight > 0 && self.waiting.load(Relaxed) > WAITING {
             if let Event::Sample(..) | Event::Window(_) = event {
@@ -141,6 +146,11 @@ impl Events {
     pub fn crowd(&self) -> Excuse {
         let waiting = Arc::clone(&self.waiting);
         Excuse::new(move || waiting.load(Relaxed) > WAITING)
+    }
+
+    /// Whether a path that could not be read or written was told of.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Relaxed)
     }
 
     /// A path that could not be read or written.

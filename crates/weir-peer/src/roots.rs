@@ -82,6 +82,8 @@ pub struct Placement {
     pub names: Vec<Name>,
     /// Its folder is made by this copy, under this name.
     pub begun: Option<Name>,
+    /// The same command had begun it.
+    pub goes_on: bool,
 }
 
 /// Decides it, as cp and scp do: into a folder that is there (or written with `/` at its end, or for several sources), else
@@ -111,7 +113,7 @@ pub fn place(to: &[u8], roots: &[Root], same_machine: bool, options: &Options) -
     let folder = around_of(&path);
     let target = open(&folder, false, options)?;
     let begun = only.directory.then(|| name.clone());
-    let placement = Placement { target, names: vec![name], begun };
+    let placement = Placement { target, names: vec![name], begun, goes_on: is_begun };
     finish(placement, &folder, roots, same_machine, options)
 }
 
@@ -121,6 +123,16 @@ fn is_begun(path: &Path, options: &Options) -> bool {
         return false;
     };
     Name::new(last.as_bytes()).is_ok_and(|name| around.is_begun(&name, &options.command))
+}
+
+/// Who fills a folder as one that is there has it, whatever a copy to its name had begun.
+fn forget_begun(folder: &Path, options: &Options) {
+    if let (Some(last), Ok(around)) = (folder.file_name(), open(&around_of(folder), false, options))
+        && let Ok(name) = Name::new(last.as_bytes())
+    {
+        // One that stays means no more than it did.
+        let _ = around.end_folder(&name);
+    }
 }
 
 fn into(
@@ -139,7 +151,12 @@ fn into(
     }
     let target = open(folder, true, options)?;
     let names = roots.iter().map(|root| root.name.clone()).collect();
-    finish(Placement { target, names, begun: None }, folder, roots, same_machine, options)
+    let placement = Placement { target, names, begun: None, goes_on: false };
+    let placement = finish(placement, folder, roots, same_machine, options)?;
+    if !options.dry_run && placement.names.iter().any(Name::is_root) {
+        forget_begun(folder, options);
+    }
+    Ok(placement)
 }
 
 fn open(folder: &Path, create: bool, options: &Options) -> Result<Target, Failure> {
@@ -205,9 +222,6 @@ fn finish(
     }
     if !options.dry_run {
         placement.target.learn_names();
-        if let Some(name) = &placement.begun {
-            placement.target.begin_folder(name, &options.command).map_err(Failure::local)?;
-        }
     }
     Ok(placement)
 }

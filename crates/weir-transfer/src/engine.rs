@@ -44,7 +44,7 @@ pub struct Run<'a> {
     /// The way to the network.
     pub http: &'a Http,
     /// Set from outside to end the run.
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Arc<AtomicBool>,
     /// Who does what.
     pub pool: Pool,
     /// `--limit-rate`.
@@ -124,7 +124,7 @@ pub fn run(
     jobs: &[Job],
     options: &Options,
     http: &Http,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     observer: &mut dyn Observer,
 ) -> RunReport {
     let start = Instant::now();

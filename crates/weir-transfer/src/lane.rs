@@ -120,10 +120,10 @@ pub fn run(run: &Run<'_>, state: &LaneState) {
     let dial = Dial {
         timeout: run.options.timeout,
         receive_buffer: run.options.receive_buffer,
-        stops: [run.stop, &state.kick],
+        stops: [&**run.stop, &state.kick],
     };
     let client = Client::new(run.http, &state.clock, dial, &on_socket);
-    let mut lane = Lane { run, state, client, scratch: Vec::new(), round: 0 };
+    let mut lane = Lane { run, state, client, scratch: Vec::new(), began: Instant::now() };
     loop {
         state.clock.enter(Stage::Idle);
         match run.pool.next(state.id) {
@@ -142,8 +142,8 @@ struct Lane<'a> {
     state: &'a LaneState,
     client: Client<'a>,
     scratch: Vec<u8>,
-    /// The transfer's round in which this lane's attempt began.
-    round: u32,
+    /// When this lane's attempt at a transfer began.
+    began: Instant,
 }
 
 impl Lane<'_> {

@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use url::Url;
 use weir_codec::digest::Expected;
@@ -52,8 +53,8 @@ pub struct Transfer {
     pub carriers: Mutex<BTreeSet<LaneId>>,
     /// Failures in a row that brought nothing new.
     pub failures: AtomicU32,
-    /// Rises with each failure that counts: lanes that began before it and fail with it tell nothing new.
-    pub rounds: AtomicU32,
+    /// Until the pause after the last failure that counted is over, further ones tell nothing new.
+    paused_to: Mutex<Option<Instant>>,
     /// Bytes done at the last failure.
     pub at_failure: AtomicU64,
     /// A lane is asking whether the object is still the same.
@@ -122,7 +123,7 @@ impl Transfer {
             expectations: opening.expectations,
             carriers: Mutex::default(),
             failures: AtomicU32::new(0),
-            rounds: AtomicU32::new(0),
+            paused_to: Mutex::default(),
             at_failure: AtomicU64::new(resumed_from),
             doubted: AtomicBool::new(false),
             over: AtomicBool::new(false),
@@ -178,13 +179,24 @@ impl Transfer {
         Ok(granted)
     }
 
-    /// An attempt that began in this round has failed. Returns how many rounds in a row have, this one with them: of a dozen connections
-    /// that break at one moment each would else count for itself, and no retry be left.
-    pub fn count_failure(&self, round: u32) -> u32 {
-        match self.rounds.compare_exchange(round, round.wrapping_add(1), Relaxed, Relaxed) {
-            Ok(_) => self.failures.fetch_add(1, Relaxed) + 1,
-            Err(_) => self.failures.load(Relaxed).max(1),
+    /// An attempt that began then has failed. Returns how many failures in a row count, this one with them, and how long to pause. What began
+    /// before the pause after the last one was over does not count: of a dozen connections that break at one moment, and are refused
+    /// while their server starts again, each would else use up a retry within a quarter of a second.
+    pub fn count_failure(
+        &self,
+        began: Instant,
+        now: Instant,
+        pause: impl Fn(u32) -> Duration,
+    ) -> (u32, Duration) {
+        let mut paused_to = self.paused_to.lock().unwrap_or_else(PoisonError::into_inner);
+        if paused_to.is_some_and(|end| began < end) {
+            let failures = self.failures.load(Relaxed).max(1);
+            return (failures, pause(failures));
         }
+        let failures = self.failures.fetch_add(1, Relaxed) + 1;
+        let span = pause(failures);
+        *paused_to = Some(now + span);
+        (failures, span)
     }
 
     /// The rest could be fetched by a later run.

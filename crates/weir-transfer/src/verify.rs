@@ -4,14 +4,14 @@
 //! without slowing them and costs nothing where nobody named a digest.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use weir_codec::digest::{Algorithm, Expected};
+use weir_codec::digest::{Algorithm, Digest, Expected};
 
 use crate::error::{Error, Fate};
 
@@ -46,10 +46,24 @@ pub fn check(name: &str, expectations: &[Expectation], found: &[Expected], fate:
     Ok(())
 }
 
-/// The digests of a file that is here.
-pub fn digests_of_file(file: File, algorithms: &[Algorithm]) -> io::Result<Vec<Expected>> {
-    let size = file.metadata()?.len();
-    Follower::start(file, algorithms.to_vec())?.finish(size)
+/// The digests of a file that is here; `None` once it `is_stopped`.
+pub fn digests_of_file(
+    mut file: File,
+    algorithms: &[Algorithm],
+    is_stopped: &dyn Fn() -> bool,
+) -> io::Result<Option<Vec<Expected>>> {
+    let mut digests: Vec<Box<dyn Digest>> = algorithms.iter().map(|algorithm| algorithm.start()).collect();
+    let mut piece = vec![0; BLOCK];
+    while !is_stopped() {
+        let length = file.read(&mut piece)?;
+        if length == 0 {
+            let finished = algorithms.iter().zip(digests);
+            let found = finished.map(|(algorithm, digest)| Expected::new(*algorithm, digest.finish()));
+            return Ok(Some(found.filter_map(Result::ok).collect()));
+        }
+        digests.iter_mut().for_each(|digest| digest.update(&piece[..length]));
+    }
+    Ok(None)
 }
 
 /// The algorithms that `expectations` need, each once.

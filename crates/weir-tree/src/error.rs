@@ -104,6 +104,15 @@ impl Error {
         matches!(self, Error::Entry { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
     }
 
+    /// What is at the entry's name, or on the way there, is of another kind.
+    pub fn is_barred(&self) -> bool {
+        match self {
+            Error::Clash { .. } | Error::Escapes { .. } => true,
+            Error::Entry { source, .. } => source.raw_os_error() == Some(Errno::NOTDIR.raw_os_error()),
+            _ => false,
+        }
+    }
+
     /// Opening the way to `name` failed. openat2(2): ELOOP is a symbolic link under RESOLVE_NO_SYMLINKS, EXDEV leaving
     /// under RESOLVE_BENEATH.
     pub(crate) fn on_the_way(name: &Name, errno: Errno) -> Error {

@@ -171,10 +171,12 @@ impl Target {
     }
 
     /// Begins or goes on with a file that is kept beside its name (`.NAME.weir-part`) when this run ends early.
-    /// What cannot be replaced at the end is said at the beginning.
-    pub fn part(&self, entry: &Entry) -> Result<Pending, Error> {
+    /// What cannot be replaced at the end is said at the beginning, unless it will have gone by then.
+    pub fn part(&self, entry: &Entry, will_have_gone: bool) -> Result<Pending, Error> {
         let (directory, last) = self.place_of(&entry.name)?;
-        place::check(&directory, last, "a file", &entry.name)?;
+        if !will_have_gone {
+            place::check(&directory, last, "a file", &entry.name)?;
+        }
         let begin = || Pending::part(&self.shared, Arc::clone(&directory), &entry.name);
         let pending = self.lending(&entry.name, begin)?;
         if let Err(error) = pending.reserve(entry) {

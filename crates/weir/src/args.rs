@@ -55,7 +55,13 @@ pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> 
         arguments.insert(first, "get".into());
     }
     if arguments.get(first).is_some_and(|word| word == "cp") {
-        arguments[first..].iter_mut().take_while(|word| *word != "--").for_each(without_human_readable);
+        let mut is_value = false;
+        for word in arguments[first..].iter_mut().take_while(|word| *word != "--") {
+            if !is_value {
+                without_human_readable(word);
+            }
+            is_value = *word == "--exclude" || *word == "--include";
+        }
     }
     arguments
 }

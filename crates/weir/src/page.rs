@@ -24,11 +24,6 @@ pub fn check(voice: &Voice) -> anyhow::Result<()> {
             Usage("--report wants a file; for stdout: --json, and weir report - -o -".to_owned()).into()
         );
     }
-    check_path(path)
-}
-
-/// Says what would keep `path` from being written, at the end of a run that may take hours.
-pub fn check_path(path: &Path) -> anyhow::Result<()> {
     let place = Place::of(path)?;
     if place.straight {
         return Ok(());

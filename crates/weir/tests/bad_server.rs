@@ -5,8 +5,8 @@ mod support;
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex};
-use std::time::Duration;
+use std::sync::{Condvar, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use support::{MIB, Object, Sandbox, Server, Weir, pattern};
 
@@ -82,9 +82,12 @@ fn connections_that_all_break_at_once_are_one_failure() {
     let bytes = object.bytes.clone();
     let begun = std::sync::Arc::new((Mutex::new(0), Condvar::new()));
     let all = begun.clone();
+    let broke = OnceLock::new();
     let server = Server::start(move |request, wire| {
         if request.number >= LANES {
-            return object.serve(request, wire);
+            // It starts again, which takes a second.
+            let starts = broke.get().is_none_or(|broke: &Instant| broke.elapsed() < Duration::from_secs(1));
+            return if starts { wire.reset() } else { object.serve(request, wire) };
         }
         object.serve_up_to(request, wire, 64 << 10)?;
         let (count, news) = &*begun;
@@ -92,6 +95,7 @@ fn connections_that_all_break_at_once_are_one_failure() {
         *count += 1;
         news.notify_all();
         drop(news.wait_timeout_while(count, Duration::from_secs(20), |count| *count < LANES).unwrap());
+        broke.get_or_init(Instant::now);
         wire.reset()
     });
     let sandbox = Sandbox::new();

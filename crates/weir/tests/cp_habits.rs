@@ -6,7 +6,7 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -343,11 +343,64 @@ fn a_folder_under_a_new_name_goes_on_under_it() {
     let dry = String::from_utf8(cp(&sandbox, &["-n", "tree", "new"]).stdout).unwrap();
     assert!(dry.contains("copy new/large"), "{dry}");
     cp(&sandbox, &["-q", "other", "new"]).succeeds();
-    cp(&sandbox, &["-q", "tree", "new"]).succeeds();
+    cp(&sandbox, &["tree", "new"])
+        .succeeds()
+        .says(&["new was begun by this command and not filled: it goes on there"]);
     assert_eq!(below(&sandbox, "new"), ["below/", "below/small", "large", "other/", "other/file"]);
     assert!(!sandbox.path(".new.weir-part").exists(), "nothing tells of it once it is whole");
     cp(&sandbox, &["-q", "tree", "new"]).succeeds();
     assert!(sandbox.path("new/tree/large").exists(), "into what is whole, as ever");
+}
+
+#[test]
+fn what_is_put_into_a_folder_that_was_begun_is_not_deleted() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("tree")).unwrap();
+    sandbox.write("tree/large", pattern(8 * MIB, 1));
+    cut_off(&sandbox);
+    sandbox.write("new/notes", "mine");
+    let run = cp(&sandbox, &["--delete", "tree", "new"]);
+    run.succeeds().says(&["it goes on there, and removes nothing in it"]);
+    assert_eq!(below(&sandbox, "new"), ["large", "notes"]);
+    fs::remove_dir_all(sandbox.path("new")).unwrap();
+    cut_off(&sandbox);
+    cp(&sandbox, &["-q", "tree/", "new"]).succeeds();
+    assert!(!sandbox.path(".new.weir-part").exists(), "a folder like any other from then on");
+    sandbox.write("new/notes", "mine");
+    cp(&sandbox, &["-q", "--delete", "tree", "new"]).succeeds();
+    assert_eq!(below(&sandbox, "new"), ["large", "notes", "tree/", "tree/large"]);
+}
+
+#[test]
+fn a_folder_of_which_something_failed_goes_on_under_its_name() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("tree")).unwrap();
+    sandbox.write("tree/x", "text");
+    sandbox.write("tree/secret", "text");
+    fs::set_permissions(sandbox.path("tree/secret"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(sandbox.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+    let Some(run) = as_nobody(&sandbox, &["-q", "tree", "new"]) else { return };
+    run.fails(1, &["secret", "permission denied"]);
+    fs::set_permissions(sandbox.path("tree/secret"), fs::Permissions::from_mode(0o644)).unwrap();
+    as_nobody(&sandbox, &["-q", "tree", "new"]).unwrap().succeeds();
+    assert_eq!(below(&sandbox, "new"), ["secret", "x"]);
+}
+
+#[test]
+fn a_pipe_that_somebody_put_there_stays() {
+    let sandbox = Sandbox::new();
+    for folder in ["tree", "copy", "taken/x"] {
+        fs::create_dir_all(sandbox.path(folder)).unwrap();
+    }
+    sandbox.write("tree/x", "text");
+    sandbox.pipe("copy/x");
+    cp(&sandbox, &["-q", "--delete", "tree/", "copy"])
+        .fails(1, &["what is there is a device, pipe or socket"]);
+    cp(&sandbox, &["-q", "--delete", "tree/x", "copy/x"])
+        .fails(1, &["what is there is a device, pipe or socket"]);
+    assert!(sandbox.path("copy/x").metadata().unwrap().file_type().is_fifo());
+    // Of a single file nothing says what else is to be there.
+    cp(&sandbox, &["-q", "--delete", "tree/x", "taken"]).fails(1, &["what is there is a directory"]);
 }
 
 #[test]
@@ -392,7 +445,9 @@ fn what_changed_its_kind() {
         assert_eq!(dry.lines().filter(|told| *told == line).count(), 1, "{line}: {dry}");
     }
     assert!(!dry.contains("delete kept"), "{dry}");
-    cp(&sandbox, &[&["-q"], &args[..]].concat()).fails(1, &["cannot put a file at kept"]);
+    let run = cp(&sandbox, &[&["-q"], &args[..]].concat());
+    run.fails(1, &["cannot put a file at kept"]);
+    assert_eq!(run.stderr.lines().count(), 1, "nothing else failed: {}", run.stderr);
     assert_eq!(sandbox.read("copy/was-folder"), b"new");
     assert_eq!(sandbox.read("copy/was-large"), pattern(LARGE, 1));
     assert_eq!(below(&sandbox, "copy/was-file").len(), 600);

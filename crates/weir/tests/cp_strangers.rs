@@ -232,7 +232,7 @@ fn what_a_sender_leaves_out_is_told() {
             sends(talk);
             talk.say(&offer(1, "wanted/file", 5 * MIB as u64));
             talk.hear();
-            talk.say(&Message::Finish(Totals::default()));
+            talk.say(&Message::Finish(Totals::default(), false));
             talk.hear_out();
         },
         |sandbox| assert!(!sandbox.path("wanted/file").exists()),

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use rustix::process::Signal;
-use support::{MIB, Object, PATIENCE, Sandbox, Server, pattern, skip};
+use support::{MIB, Object, PATIENCE, Sandbox, Server, WEIR, pattern, skip, wait_for};
 
 fn serve(object: Object) -> Server {
     Server::start(move |request, wire| object.serve(request, wire))
@@ -65,6 +65,29 @@ fn a_pipe_without_a_reader_is_waited_for_and_can_be_left() {
     server.wait("the request", |_, requests| !requests.is_empty());
     running.signal(Signal::INT);
     running.wait().exits(130);
+}
+
+#[test]
+fn a_reader_that_sleeps_does_not_keep_it_from_ending() {
+    let server = serve(Object::new(32 * MIB));
+    let sandbox = Sandbox::new();
+    sandbox.pipe("pipe");
+    for (name, redirect) in [("pipe", ""), ("-", " > pipe")] {
+        let sleeper = File::options().read(true).write(true).open(sandbox.path("pipe")).unwrap();
+        let before = server.requests().len();
+        let line = format!("exec \"$0\" get {} -o {name}{redirect}", server.url("x.bin"));
+        let running = sandbox.weir("sh", ["-c", &line, WEIR]).spawn();
+        server.wait("the request", |_, requests| requests.len() > before);
+        // All that the pipe takes is in it, and no more goes.
+        wait_for("a full pipe", || held(&sleeper) >= MIB);
+        running.signal(Signal::TERM);
+        running.wait().exits(130);
+    }
+}
+
+/// Bytes in a pipe.
+fn held(pipe: &File) -> usize {
+    rustix::io::ioctl_fionread(pipe).unwrap() as usize
 }
 
 #[test]

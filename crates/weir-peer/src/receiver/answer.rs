@@ -99,7 +99,14 @@ impl Receiver {
         if entry.size() <= SMALL {
             return Some(Answer::All);
         }
-        if let Err(failure) = self.make_way(place, &entry) {
+        place.begin_folder(&self.options.command);
+        // What is in its own place stays until all of it is here.
+        let obstacle = self.obstacle(place, &entry).ok().flatten();
+        let will_have_gone = obstacle.as_ref() == Some(&entry.name);
+        if obstacle.is_some()
+            && !will_have_gone
+            && let Err(failure) = self.make_way(place, &entry)
+        {
             return Some(Answer::Refused(failure));
         }
         if self.files().len() >= MAX_UNDER_WAY {
@@ -114,7 +121,7 @@ impl Receiver {
             },
             None => entry,
         };
-        Some(match Incoming::begin(&place.target, entry) {
+        Some(match Incoming::begin(&place.target, entry, will_have_gone) {
             Ok(file) => self.take(id, file),
             Err(failure) => Answer::Refused(failure),
         })
@@ -145,7 +152,7 @@ impl Receiver {
     /// has left a part, or it cannot be read.
     fn compare(&self, place: &Place, Comparison { id, entry, old }: Comparison) -> Option<Answer> {
         let permit = self.desk.permit(Signature::expected_len(old.size()))?;
-        let mut file = match Incoming::begin(&place.target, entry) {
+        let mut file = match Incoming::begin(&place.target, entry, false) {
             Ok(file) => file,
             Err(failure) => return Some(Answer::Refused(failure)),
         };

@@ -52,10 +52,11 @@ pub(crate) enum Progress {
 }
 
 impl Incoming {
-    /// Makes a place for the file; takes up what an earlier run left, where its journal is of the same file.
-    pub(crate) fn begin(target: &Target, entry: Entry) -> Result<Incoming, Failure> {
+    /// Makes a place for the file; takes up what an earlier run left, where its journal is of the same file. What is of another kind in
+    /// its place is an error, unless it `will_have_gone` by the end.
+    pub(crate) fn begin(target: &Target, entry: Entry, will_have_gone: bool) -> Result<Incoming, Failure> {
         let journalled = entry.size() >= WORTH_A_JOURNAL;
-        let pending = if journalled { part(target, &entry) } else { target.create(&entry) };
+        let pending = if journalled { part(target, &entry, will_have_gone) } else { target.create(&entry) };
         let pending = pending.map_err(Failure::local)?;
         let mut there = Subtrees::new(entry.size());
         let mut journal = None;
@@ -230,11 +231,11 @@ impl Incoming {
 
 /// The part of a file. One that another weir holds is waited for: the end of a run that was killed a moment ago takes as
 /// long as ssh needs to notice, and where the network was cut as long as that end waits for a sign of life.
-fn part(target: &Target, entry: &Entry) -> Result<Pending, weir_tree::Error> {
+fn part(target: &Target, entry: &Entry, will_have_gone: bool) -> Result<Pending, weir_tree::Error> {
     let start = Instant::now();
     let mut told = false;
     loop {
-        match target.part(entry) {
+        match target.part(entry, will_have_gone) {
             Err(weir_tree::Error::Locked { .. }) if start.elapsed() < RELEASE => {
                 if start.elapsed() > WORD && !std::mem::replace(&mut told, true) {
                     tracing::warn!(
@@ -268,7 +269,7 @@ mod tests {
         let (name, mtime) = ("x".parse().unwrap(), Time::new(0, 0).unwrap());
         let kind = Kind::File { size, sparse: false };
         let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
-        let file = Incoming::begin(&target, entry).unwrap();
+        let file = Incoming::begin(&target, entry, false).unwrap();
         (folder, target, file)
     }
 

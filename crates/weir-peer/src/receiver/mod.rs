@@ -14,7 +14,7 @@ mod waits;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_observe::thread::{current_tid, thread_cpu_now};
@@ -98,8 +98,11 @@ struct Place {
     target: Target,
     /// What the sources are called there: nothing else may come.
     roots: Vec<Name>,
-    /// The folder that this copy makes under a new name.
+    /// The folder that this copy makes under a new name, or goes on with.
     begun: Option<Name>,
+    made: Once,
+    /// It goes on with it: what else is in it by now may be anybody's.
+    goes_on: bool,
 }
 
 impl Receiver {
@@ -136,8 +139,14 @@ impl Receiver {
             roots.iter_mut().zip(names).for_each(|(root, name)| root.name = name.clone());
         }
         let placed = roots::place(&self.wanted.to, &roots, self.wanted.same_machine, &self.options);
-        let Placement { target, names, begun } = placed.map_err(Error::Refused)?;
-        if self.place.set(Place { target, roots: names.clone(), begun }).is_err() {
+        let Placement { target, names, begun, goes_on } = placed.map_err(Error::Refused)?;
+        if let Some(name) = begun.as_ref().filter(|_| goes_on) {
+            let words = if self.options.delete { ", and removes nothing in it" } else { "" };
+            let words = format!("{name} was begun by this command and not filled: it goes on there{words}");
+            self.problem(name.clone(), Failure::new(FailureKind::Local, words), true);
+        }
+        let place = Place { target, roots: names.clone(), begun, made: Once::new(), goes_on };
+        if self.place.set(place).is_err() {
             return Err(self.events.out_of_turn("its sources twice"));
         }
         self.begin_to_answer();
@@ -236,11 +245,14 @@ impl Receiver {
                 self.lane_lost(id, &why);
                 Ok(())
             }
-            Message::Finish(_) => {
+            Message::Finish(_, failed) => {
                 self.say_missing();
                 self.say_words();
-                if let Some(place) = self.place.get() {
-                    place.end_folder(self.options.dry_run);
+                // What failed may be mended, and the same command given again.
+                if let Some(place) = self.place.get()
+                    && !(failed || self.events.has_failed() || self.options.dry_run)
+                {
+                    place.end_folder();
                 }
                 let totals = self.totals();
                 self.events.send(Event::Say(Message::Finished(totals)));
@@ -346,11 +358,19 @@ impl Receiver {
         }
     }
 
+    /// All of it is here: now what bars its place goes, and not before.
+    fn finish(&self, file: &Incoming) -> Result<bool, Failure> {
+        if let Some(place) = self.place.get() {
+            self.make_way(place, &file.entry)?;
+        }
+        file.finish()
+    }
+
     /// Acts on what a block or the sender's digest changed.
     fn advance(&self, id: u64, file: &Arc<Incoming>, progress: Result<Progress, Failure>) {
         let stored = match progress {
             Ok(Progress::More) => return,
-            Ok(Progress::Complete(digest)) => match file.finish() {
+            Ok(Progress::Complete(digest)) => match self.finish(file) {
                 Ok(true) => Ok(digest),
                 Ok(false) => return,
                 Err(failure) => Err(failure),
@@ -446,9 +466,17 @@ impl Receiver {
 }
 
 impl Place {
-    /// All that was to come is there, or is told to have failed: the next copy to this name goes into the folder.
-    fn end_folder(&self, dry_run: bool) {
-        if let Some(name) = self.begun.as_ref().filter(|_| !dry_run)
+    /// Makes the folder that this copy begins, before anything is put into it: of a source that cannot be read none is to stay.
+    fn begin_folder(&self, command: &Digest) {
+        if let Some(name) = &self.begun {
+            // What it cannot make cannot be put either, and that is told.
+            self.made.call_once(|| drop(self.target.begin_folder(name, command)));
+        }
+    }
+
+    /// All is there: the next copy to this name goes into the folder.
+    fn end_folder(&self) {
+        if let Some(name) = &self.begun
             && let Err(error) = self.target.end_folder(name)
         {
             tracing::debug!("{error}");

@@ -23,6 +23,23 @@ pub(super) struct Buffers {
     built: Vec<u8>,
 }
 
+/// Why something was not put.
+#[derive(Debug)]
+enum Barred {
+    /// Something of another kind bars its place.
+    Yes(Failure),
+    /// Anything else.
+    No(Failure),
+}
+
+impl Barred {
+    fn failure(self) -> Failure {
+        match self {
+            Barred::Yes(failure) | Barred::No(failure) => failure,
+        }
+    }
+}
+
 /// Names of folders that are told part by part, in all: 8 bytes each, and more than a folder of any file system is of use with.
 const MAX_KEPT: usize = 1 << 24;
 
@@ -159,12 +176,13 @@ impl Receiver {
         if self.options.dry_run || member.keep.as_ref().is_some_and(|keep| keep.more) {
             return Ok(());
         }
-        if let Err(failure) = self.put(place, member, content) {
-            if !self.options.delete {
-                return Err(failure);
+        place.begin_folder(&self.options.command);
+        match self.put(place, member, content) {
+            Err(Barred::Yes(_)) if self.options.delete => {
+                self.make_way(place, entry)?;
+                self.put(place, member, content).map_err(Barred::failure)?;
             }
-            self.make_way(place, entry)?;
-            self.put(place, member, content)?;
+            other => other.map_err(Barred::failure)?,
         }
         if entry.is_file() {
             self.counts.files.fetch_add(1, Relaxed);
@@ -175,7 +193,7 @@ impl Receiver {
         Ok(())
     }
 
-    fn put(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Failure> {
+    fn put(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Barred> {
         let (target, entry) = (&place.target, &member.entry);
         let done = match &entry.kind {
             Kind::Directory if member.last => target.finish_directory(entry),
@@ -183,40 +201,47 @@ impl Receiver {
             Kind::File { .. } => target.small(entry, content),
             Kind::Symlink { .. } => target.symlink(entry),
             Kind::HardLink { to } => {
-                place.admits(to)?;
-                self.lost.check(&entry.name, to, u64::MAX)?;
+                place.admits(to).map_err(Barred::No)?;
+                self.lost.check(&entry.name, to, u64::MAX).map_err(Barred::No)?;
                 target.hard_link(entry)
             }
             Kind::Special(special) => {
-                return Err(Failure::local(format_args!(
-                    "{} is {} and is not written",
-                    entry.name,
-                    special.words()
-                )));
+                let words = format_args!("{} is {} and is not written", entry.name, special.words());
+                return Err(Barred::No(Failure::local(words)));
             }
         };
-        done.map_err(Failure::local)
+        done.map_err(|error| match error.is_barred() {
+            true => Barred::Yes(Failure::local(error)),
+            false => Barred::No(Failure::local(error)),
+        })
     }
 
     /// Removes what bars the entry's place, being of another kind, where `--delete` was given.
     pub(super) fn make_way(&self, place: &Place, entry: &Entry) -> Result<(), Failure> {
-        if !self.options.delete {
+        if self.obstacle(place, entry)?.is_none() {
             return Ok(());
         }
         // What one thread sees there another may be about to take away, and to put something in its place.
         let _turn = self.clearing.lock().unwrap_or_else(PoisonError::into_inner);
-        match place.target.obstacle(entry, &self.options.filter).map_err(Failure::local)? {
+        match self.obstacle(place, entry)? {
             Some(obstacle) => self.remove_other(place, &obstacle).map_err(Failure::local),
             None => Ok(()),
         }
     }
 
-    /// Whether something of another kind is in the entry's place or on the way to it, which is told under its own name.
-    pub(super) fn would_make_way(&self, place: &Place, entry: &Entry, tell: bool) -> Result<bool, Failure> {
-        if !self.options.delete {
-            return Ok(false);
+    /// What `--delete` takes away for the entry: beneath a folder that is copied, for only there the source tells what is to be.
+    pub(super) fn obstacle(&self, place: &Place, entry: &Entry) -> Result<Option<Name>, Failure> {
+        if !self.options.delete || place.goes_on {
+            return Ok(None);
         }
         let obstacle = place.target.obstacle(entry, &self.options.filter).map_err(Failure::local)?;
+        Ok(obstacle
+            .filter(|obstacle| place.roots.iter().any(|root| obstacle.is_within(root) && obstacle != root)))
+    }
+
+    /// Whether something of another kind is in the entry's place or on the way to it, which is told under its own name.
+    pub(super) fn would_make_way(&self, place: &Place, entry: &Entry, tell: bool) -> Result<bool, Failure> {
+        let obstacle = self.obstacle(place, entry)?;
         if let Some(obstacle) = obstacle.as_ref().filter(|obstacle| tell && **obstacle == entry.name) {
             self.remove_other(place, obstacle).map_err(Failure::local)?;
         }
@@ -243,7 +268,7 @@ impl Receiver {
         } else if let Some(kept) = keeps.entry(folder.clone()).or_insert_with(|| Some(Kept::default())) {
             kept.extend(keep.names.iter().map(Vec::as_slice));
         }
-        if keep.more {
+        if keep.more || place.goes_on {
             return told;
         }
         let Some(mut kept) = keeps.remove(folder).flatten() else { return told };

@@ -213,7 +213,8 @@ impl Sender {
         spawn("settle", move || {
             if waiter.queue.wait_settled() {
                 waiter.asked.store(true, Relaxed);
-                waiter.events.send(Event::Say(Message::Finish(waiter.totals())));
+                let failed = waiter.events.has_failed();
+                waiter.events.send(Event::Say(Message::Finish(waiter.totals(), failed)));
             }
         });
         Ok(())

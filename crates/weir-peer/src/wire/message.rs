@@ -85,8 +85,8 @@ pub enum Message {
     Problem(Problem),
     /// The model's window, as JSON.
     Sample(String),
-    /// Nothing more comes.
-    Finish(Totals),
+    /// Nothing more comes; whether something failed on the way.
+    Finish(Totals, bool),
     /// All is stored.
     Finished(Totals),
     /// The session ends.

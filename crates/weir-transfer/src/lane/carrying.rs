@@ -26,7 +26,7 @@ impl Lane<'_> {
     /// Asks for this lane's claim and carries the answer.
     pub(super) fn try_part(&mut self, transfer: &Arc<Transfer>) -> Result<(), Error> {
         let Some(claim) = transfer.ledger().claim(self.state.id) else { return Ok(()) };
-        self.round = transfer.rounds.load(Relaxed);
+        self.began = Instant::now();
         self.state.started.store(false, Relaxed);
         self.state.bulk.store(true, Relaxed);
         let ranged = transfer.ranged.load(Relaxed);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use super::{Lane, home_of, refuse_another, refuse_foreign_coding, say_pause};
 use crate::error::Error;
@@ -89,7 +90,8 @@ impl Lane<'_> {
         if done > transfer.at_failure.swap(done, Relaxed) {
             transfer.failures.store(0, Relaxed);
         }
-        let failures = transfer.count_failure(self.round);
+        let (failures, pause) =
+            transfer.count_failure(self.began, Instant::now(), |failures| self.pause(failures, &error));
         let keeps = transfer.ranged.load(Relaxed) || transfer.sink.part().is_some();
         if failures > self.run.options.retries && !others || !keeps && done > 0 {
             return self.end(transfer, error);
@@ -97,7 +99,6 @@ impl Lane<'_> {
         if !transfer.ranged.load(Relaxed) && done > 0 {
             return self.begin_again(transfer, error);
         }
-        let pause = self.pause(failures, &error);
         say_pause(&transfer.url, &error, pause);
         self.sleep(pause, if error.is_overload() { Stage::Backoff } else { Stage::Idle });
     }

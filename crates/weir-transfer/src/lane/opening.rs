@@ -136,15 +136,15 @@ impl Lane<'_> {
                 // Only now is the name known, and with it whether an earlier run left a part.
                 target = named;
                 checked = false;
-                if use_saved && target.as_deref().is_some_and(has_journal) {
-                    continue;
-                }
                 if let Some(target) = &target
                     && let Some(report) = self.check_target(job, target)?
                 {
                     return Ok(Opened::Done(Box::new(report)));
                 }
                 self.refuse_a_name_taken(job, target.as_deref(), &answer)?;
+                if use_saved && target.as_deref().is_some_and(has_journal) {
+                    continue;
+                }
             }
             return self.take_in(waiting, job, target, answer, object);
         }
@@ -182,20 +182,22 @@ impl Lane<'_> {
             return Ok(Vec::new());
         }
         self.state.clock.enter(Stage::Other);
-        let found = File::open(target)
-            .and_then(|file| verify::digests_of_file(file, &algorithms))
-            .map_err(|source| Error::Local { action: "read", path: target.to_owned(), source, kept: None })?;
+        let digests = File::open(target)
+            .and_then(|file| verify::digests_of_file(file, &algorithms, &|| self.run.is_stopped()));
+        let failed = |source| Error::Local { action: "read", path: target.to_owned(), source, kept: None };
+        let Some(found) = digests.map_err(failed)? else { return Err(Error::Interrupted) };
         verify::check(&target.display().to_string(), &job.expectations, &found, Fate::LeftAlone)?;
         Ok(found)
     }
 
     /// A file that is here gives way to one whose name the user wrote, or that its URL has; not to any that a server chooses.
     fn refuse_a_name_taken(&self, job: &Job, target: Option<&Path>, answer: &Answer) -> Result<(), Error> {
-        let taken = target.filter(|target| !self.run.is_fresh_folder(target) && target.exists());
+        let may_be = self.run.options.fresh;
+        let taken = target.filter(|target| !may_be && !self.run.is_fresh_folder(target) && target.exists());
         let Some(target) = taken else { return Ok(()) };
         let here = target.strip_prefix(".").unwrap_or(target).display();
         Err(Error::Refused(format!(
-            "{} calls {} by another name, {here}, which is here; -o {here} replaces it",
+            "{} calls {} by another name, {here}, which is here; -o {here} or --force replaces it",
             host_of(&answer.url),
             object::name_from_url(&job.url),
         )))
@@ -357,11 +359,11 @@ impl Lane<'_> {
     /// The way out for bytes that go on in order.
     fn stream(&self, job: &Job, algorithms: Vec<Algorithm>) -> Result<Stream, Error> {
         match &job.output {
-            Output::File(path) => Stream::open(path, algorithms, &|| {
+            Output::File(path) => Stream::open(path, algorithms, Arc::clone(self.run.stop), &|| {
                 self.sleep(Duration::from_millis(20), Stage::Output);
                 !self.run.is_stopped()
             }),
-            _ => Stream::stdout(algorithms),
+            _ => Stream::stdout(algorithms, Arc::clone(self.run.stop)),
         }
     }
 
@@ -460,7 +462,7 @@ impl Lane<'_> {
     /// Makes the transfer known and carries the first answer, or one asked for anew where a place for it was long in coming.
     fn begin(&mut self, transfer: Arc<Transfer>, answer: Answer, holds_to: Option<u64>) -> Opened {
         self.state.clock.enter(Stage::Idle);
-        self.round = transfer.rounds.load(Relaxed);
+        self.began = Instant::now();
         let (place, answer) = match self.run.pool.begin_bulk(Some(HELD)) {
             Place::NotYet => {
                 drop(answer);

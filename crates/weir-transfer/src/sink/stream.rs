@@ -5,12 +5,15 @@
 
 use std::fs::{File, metadata};
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::OFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags, fstat};
+use rustix::io::Errno;
 use weir_codec::digest::{Algorithm, Digest, Expected};
 
 use crate::error::Error;
@@ -35,6 +38,9 @@ pub fn block(lanes: u32) -> u64 {
     (WINDOW / (BLOCKS * u64::from(lanes.max(1)))).max(PIECE as u64)
 }
 
+/// Between two looks at whether the user wants to stop.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
 /// Whether `path` takes bytes in order and only so: a pipe, a terminal, a character device. A file in its place would be
 /// no use to whoever named it.
 pub fn is_stream(path: &Path) -> bool {
@@ -48,6 +54,8 @@ pub struct Stream {
     path: Option<PathBuf>,
     state: Mutex<State>,
     algorithms: Vec<Algorithm>,
+    /// The user's wish to end.
+    stop: Arc<AtomicBool>,
     /// Only the lane that writes holds it.
     digests: Mutex<Vec<Box<dyn Digest>>>,
 }
@@ -66,21 +74,27 @@ struct State {
 }
 
 impl Stream {
-    /// Stdout; what passes is also hashed with `algorithms`.
-    pub fn stdout(algorithms: Vec<Algorithm>) -> Result<Stream, Error> {
-        let own = io::stdout().as_fd().try_clone_to_owned();
-        let to = own.map_err(|source| failed("open", None, source))?;
-        Ok(Stream::new(to, None, algorithms))
+    /// Stdout; what passes is also hashed with `algorithms`. Once `stop` is set nothing is waited for.
+    pub fn stdout(algorithms: Vec<Algorithm>, stop: Arc<AtomicBool>) -> Result<Stream, Error> {
+        let stdout = io::stdout();
+        let to = own_end(stdout.as_fd()).map_or_else(|| stdout.as_fd().try_clone_to_owned(), Ok);
+        let to = to.map_err(|source| failed("open", None, source))?;
+        Ok(Stream::new(to, None, algorithms, stop))
     }
 
     /// The pipe or device at `path`. A pipe may have no reader yet: `wait` is called until one has come, and says whether
     /// to go on waiting.
-    pub fn open(path: &Path, algorithms: Vec<Algorithm>, wait: &dyn Fn() -> bool) -> Result<Stream, Error> {
+    pub fn open(
+        path: &Path,
+        algorithms: Vec<Algorithm>,
+        stop: Arc<AtomicBool>,
+        wait: &dyn Fn() -> bool,
+    ) -> Result<Stream, Error> {
         let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
         let is_pipe = metadata(path).is_ok_and(|there| there.file_type().is_fifo());
         loop {
             match File::options().write(true).custom_flags(flags.bits().cast_signed()).open(path) {
-                Ok(file) => return Ok(Stream::new(file.into(), Some(path.to_owned()), algorithms)),
+                Ok(file) => return Ok(Stream::new(file.into(), Some(path.to_owned()), algorithms, stop)),
                 // fifo(7): nobody has it open for reading.
                 Err(error) if is_pipe && error.raw_os_error() == Some(libc::ENXIO) => {
                     if !wait() {
@@ -92,11 +106,11 @@ impl Stream {
         }
     }
 
-    fn new(to: OwnedFd, path: Option<PathBuf>, algorithms: Vec<Algorithm>) -> Stream {
+    fn new(to: OwnedFd, path: Option<PathBuf>, algorithms: Vec<Algorithm>, stop: Arc<AtomicBool>) -> Stream {
         // Not a pipe, or its owner has many already: then as it is.
         let _ = rustix::pipe::fcntl_setpipe_size(&to, PIPE);
         let digests = algorithms.iter().map(|algorithm| algorithm.start()).collect();
-        Stream { to, path, state: Mutex::default(), algorithms, digests: Mutex::new(digests) }
+        Stream { to, path, state: Mutex::default(), algorithms, stop, digests: Mutex::new(digests) }
     }
 
     /// Where it leads, unless to stdout.
@@ -115,11 +129,27 @@ impl Stream {
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let mut length = 0;
         for piece in pieces {
-            write_all(self.to.as_fd(), piece).map_err(|source| failed("write", self.path(), source))?;
+            self.write_all(piece)?;
             digests.iter_mut().for_each(|digest| digest.update(piece));
             length += piece.len() as u64;
         }
         Ok(length)
+    }
+
+    /// Past std's line buffer, which would look for newlines in every byte.
+    fn write_all(&self, mut bytes: &[u8]) -> Result<(), Error> {
+        let failed = |source| failed("write", self.path(), source);
+        while !bytes.is_empty() {
+            match rustix::io::write(&self.to, bytes) {
+                Ok(0) => return Err(failed(io::ErrorKind::WriteZero.into())),
+                Ok(length) => bytes = &bytes[length..],
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if self.stop.load(Relaxed) => return Err(Error::Interrupted),
+                Err(Errno::AGAIN) => wait_writable(self.to.as_fd()).map_err(failed)?,
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
+        Ok(())
     }
 
     /// Bytes written so far.
@@ -174,25 +204,22 @@ fn failed(action: &'static str, path: Option<&Path>, source: io::Error) -> Error
     }
 }
 
-/// Past std's line buffer, which would look for newlines in every byte.
-fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match rustix::io::write(to, bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(length) => bytes = &bytes[length..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => wait_writable(to)?,
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
+/// A pipe on stdout, opened anew: the flag not to block is then this program's alone, and a reader that sleeps does not keep it from
+/// ending. `None` of what is no pipe, or another user's.
+fn own_end(stdout: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let is_pipe = FileType::from_raw_mode(fstat(stdout).ok()?.st_mode) == FileType::Fifo;
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let path = format!("/proc/self/fd/{}", stdout.as_raw_fd());
+    is_pipe.then(|| rustix::fs::open(path, flags, Mode::empty()).ok()).flatten()
 }
 
-/// Opened by us without blocking, or set so by another program that shares the terminal.
+/// Waits a little for one that does not block: opened so by us, or set so by another program that shares the terminal.
 fn wait_writable(to: BorrowedFd<'_>) -> io::Result<()> {
-    let mut fds = [rustix::event::PollFd::new(&to, rustix::event::PollFlags::OUT)];
-    rustix::event::poll(&mut fds, None)?;
-    Ok(())
+    let mut fds = [PollFd::new(&to, PollFlags::OUT)];
+    match poll(&mut fds, Some(&LOOK)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, statx};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, statx, unlinkat};
 use rustix::io::Errno;
 
 use super::{Target, pending};
@@ -17,6 +17,9 @@ use crate::error::Error;
 
 /// Bytes of a mark, and one more by which a longer file is known for another.
 const MARK: u64 = 128;
+
+/// Its first line, for people.
+const MARKED: &str = "weir cp has not filled this folder yet\n";
 
 impl Target {
     /// Makes the folder `name` and marks it as made by `command`. A mark that cannot be written is no error: what it would tell is lost.
@@ -39,9 +42,16 @@ impl Target {
         pending::part_names(name.last()).any(|part| read(&around, &part).is_ok_and(|there| there == mark))
     }
 
-    /// Takes the mark of `name` away, if there is one.
+    /// Takes the mark of `name` away, if there is one; not the part of a file that was to be called so.
     pub fn end_folder(&self, name: &Name) -> Result<(), Error> {
-        self.discard_part(name)
+        let Some(around) = self.directory_of(name)? else { return Ok(()) };
+        for part in pending::part_names(name.last()) {
+            if read(&around, &part).is_ok_and(|there| there.starts_with(MARKED)) {
+                let gone = unlinkat(&around, part, AtFlags::empty());
+                return gone.map_err(|errno| Error::of("remove the mark of", name, errno));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -56,7 +66,7 @@ fn mark(around: &OwnedFd, name: &Name, command: &[u8; 32]) -> Result<String, Err
     hasher.update(command).update(&stat.stx_ino.to_le_bytes());
     // Zeros where the file system keeps none.
     hasher.update(&stat.stx_btime.tv_sec.to_le_bytes()).update(&stat.stx_btime.tv_nsec.to_le_bytes());
-    Ok(format!("weir cp has not filled this folder yet\n{}\n", hasher.finalize()))
+    Ok(format!("{MARKED}{}\n", hasher.finalize()))
 }
 
 fn write(around: &OwnedFd, name: &Name, mark: &str) -> Result<(), Error> {

@@ -1,5 +1,5 @@
 //! What stands in the way of an entry, being of another kind: a file where a directory is to be, or the other way round. `--delete`
-//! takes it away, for the source does not have it.
+//! takes it away, for the source does not have it. A device, pipe or socket that someone put there is no data, and stays.
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ impl Target {
             let fits = match kind {
                 FileType::Directory => directory_wanted,
                 FileType::RegularFile | FileType::Symlink => !directory_wanted,
-                _ => false,
+                _ => return Ok(None),
             };
             if !fits {
                 let goes = self.may_go(&name, kind.is_dir(), filter)?;

@@ -70,6 +70,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     if job.from.is_none() && (job.role == Role::Receiver || job.host.name.is_none()) {
         calibration::set_disk_alone(&mut report.evidence.facts);
     }
+    evidence::keep(cp.evidence.as_deref(), &report.evidence)?;
     let foretold = Foretold::of(&job, &report);
     let record = record(&job, &report, foretold.as_ref());
     say(cp, &record, report.problems.failed().more())?;
@@ -78,7 +79,6 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
         foretold.map_or(Ok(()), |foretold| foretold.say(&record))?;
     }
     page::keep(&cp.voice, &record)?;
-    evidence::keep(cp.evidence.as_deref(), &report.evidence)?;
     Ok(exit_code(&report))
 }
 
@@ -216,8 +216,8 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
         _ => Outcome::Failed,
     };
     let mut record = Record::new("cp", outcome, report.totals.bytes, report.moving.as_secs_f64());
-    // What held back a run that brought nothing is its error, not a stage.
-    if outcome != Outcome::Failed || report.totals.bytes > 0 {
+    // What held back a run that brought nothing is its error, not a stage; a dry run moves nothing that could be held.
+    if !job.options.dry_run && (outcome != Outcome::Failed || report.totals.bytes > 0) {
         record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
     }
     record.resumed = (report.totals.kept > 0).then_some(report.totals.kept);
@@ -279,7 +279,7 @@ fn say_how(job: &Job, report: &Report) -> anyhow::Result<()> {
     let mut stderr = std::io::stderr().lock();
     let raw: u64 = report.codecs.iter().map(|share| share.raw).sum();
     let packed: u64 = report.codecs.iter().map(|share| share.packed).sum();
-    if raw > packed {
+    if raw > packed && !job.options.dry_run {
         let mut shares: Vec<&CodecShare> = report.codecs.iter().collect();
         shares.sort_by_key(|share| std::cmp::Reverse(share.raw));
         let words: Vec<String> = shares.iter().take(3).map(|share| share_in_words(share, raw)).collect();

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
@@ -36,7 +37,7 @@ pub fn resolve(
     wanted: &[Wanted],
     http: &Http,
     options: &Options,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Vec<Job>> {
     let place = Place::of(get, wanted.len())?;
     let mut jobs = Vec::with_capacity(wanted.len());
@@ -208,7 +209,7 @@ fn expect_digests(
     jobs: &mut [Job],
     http: &Http,
     options: &Options,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<()> {
     if !get.checksum.is_empty() && jobs.len() != 1 {
         return Err(Usage("--checksum is of one file; for several use --checksum-from".to_owned()).into());
@@ -253,7 +254,7 @@ fn fetch_checksums(
     of: Option<&Url>,
     http: &Http,
     options: &Options,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Checksums> {
     if let Some(text) = read_checksums(list)? {
         let name = Path::new(list).file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -72,7 +72,7 @@ impl Talk {
     pub(crate) fn take_all(&mut self) {
         self.acknowledges = true;
         while let Some(message) = self.hear() {
-            if let Message::Finish(totals) = message {
+            if let Message::Finish(totals, _) = message {
                 self.say(&Message::Finished(totals));
             }
         }
