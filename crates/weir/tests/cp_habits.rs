@@ -377,7 +377,7 @@ fn a_folder_of_which_something_failed_goes_on_under_its_name() {
     fs::create_dir(sandbox.path("tree")).unwrap();
     sandbox.write("tree/x", "text");
     sandbox.write("tree/secret", "text");
-    fs::set_permissions(sandbox.path("tree/secret"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(sandbox.path("tree/secret"), fs::Permissions::from_mode(0o000)).unwrap();
     fs::set_permissions(sandbox.path(""), fs::Permissions::from_mode(0o777)).unwrap();
     let Some(run) = as_nobody(&sandbox, &["-q", "tree", "new"]) else { return };
     run.fails(1, &["secret", "permission denied"]);

@@ -257,6 +257,9 @@ impl Receiver {
                 "the other end wants to delete, which was not asked for",
             ));
         }
+        if place.goes_on {
+            return Ok(());
+        }
         let mut keeps = self.keeps.lock().unwrap_or_else(PoisonError::into_inner);
         let names: usize = keeps.values().flatten().map(Kept::len).sum();
         let mut told = Ok(());
@@ -268,7 +271,7 @@ impl Receiver {
         } else if let Some(kept) = keeps.entry(folder.clone()).or_insert_with(|| Some(Kept::default())) {
             kept.extend(keep.names.iter().map(Vec::as_slice));
         }
-        if keep.more || place.goes_on {
+        if keep.more {
             return told;
         }
         let Some(mut kept) = keeps.remove(folder).flatten() else { return told };
