@@ -60,7 +60,8 @@ fn a_list_that_never_comes_can_be_interrupted() {
     sandbox.pipe("list");
     let mut get = sandbox.get(["-i", "list"]);
     let mut child = get.command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).unwrap();
+    // Nobody listens to signals yet, and SIGINT is ignored where a shell started this in the background.
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM).unwrap();
     assert!(!child.wait().unwrap().success());
 }
 
