@@ -223,17 +223,34 @@ fn signals_give_the_terminal_back() {
 fn a_second_signal_ends_at_once_and_gives_the_terminal_back() {
     let sandbox = Sandbox::new();
     let Some(screen) = Screen::new(&sandbox) else { return };
-    let server = serve(&sandbox);
-    // Whoever reads the pipe does not read: the first signal is heard, but the end waits for the reader.
-    screen.types("mkfifo pipe; sleep 60 < pipe &");
-    screen.view(&format!("get {} -o pipe --tui", server.url("big.bin")));
+    sandbox.write("big.bin", pattern(60 * MIB, 7));
+    screen.view(&format!("cp big.bin copy --tui {SLOW}"));
+    // A far end that hangs: the first signal is heard, but that end is waited for a while.
+    let hangs = far_end(&sandbox);
+    kill_process(hangs, Signal::STOP).unwrap();
     screen.press("C-c");
+    let first = Instant::now();
     screen.until("word that it ends", |text| text.contains("asked once more it ends at once"));
     // Within a quarter of a second it would be the same wish.
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(300).saturating_sub(first.elapsed()));
     screen.press("C-c");
     screen.is_over(130);
-    assert!(!screen.whole().contains("received "), "it ended in order:\n{}", screen.whole());
+    kill_process(hangs, Signal::KILL).unwrap();
+    assert!(!screen.whole().contains("incomplete"), "it ended in order:\n{}", screen.whole());
+}
+
+/// The far end that a copy in this sandbox has started on this machine.
+fn far_end(sandbox: &Sandbox) -> Pid {
+    let here = sandbox.path("").canonicalize().unwrap();
+    let is_ours = |process: &std::path::Path| {
+        std::fs::read(process.join("cmdline")).is_ok_and(|line| line.ends_with(b"\0peer\0"))
+            && std::fs::read_link(process.join("cwd")).is_ok_and(|folder| folder == here)
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let found = processes
+        .filter(|process| is_ours(process))
+        .find_map(|process| Pid::from_raw(process.file_name()?.to_str()?.parse().ok()?));
+    found.expect("a far end")
 }
 
 #[test]
