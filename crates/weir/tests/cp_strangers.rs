@@ -365,7 +365,8 @@ fn one_silence(index: usize, state: fn(&mut Talk), wait: bool) {
     let start = Instant::now();
     if wait {
         let run = running.wait_for(Duration::from_secs(90));
-        run.fails(run.status.code().unwrap_or(0), &["lost the connection to far: it said nothing for 60 s"]);
+        // It said nothing and took nothing: which of the two is noticed first, both within a look, is chance.
+        run.fails(run.status.code().unwrap_or(0), &["lost the connection to far: it ", " nothing for "]);
         assert!(matches!(run.status.code(), Some(1 | 4)), "state {index}: {run:?}");
     } else {
         running.signal(rustix::process::Signal::INT);
