@@ -119,17 +119,18 @@ pub fn place(to: &[u8], roots: &[Root], same_machine: bool, options: &Options) -
 
 /// Whether this command had made the folder at `path` and not filled it.
 fn is_begun(path: &Path, options: &Options) -> bool {
-    let (Some(last), Ok(around)) = (path.file_name(), open(&around_of(path), false, options)) else {
-        return false;
-    };
-    Name::new(last.as_bytes()).is_ok_and(|name| around.is_begun(&name, &options.command))
+    beside(path, options).is_some_and(|(around, name)| around.is_begun(&name, &options.command))
+}
+
+/// The folder that `path` is in, and what it is called there; `None` where that cannot be told.
+fn beside(path: &Path, options: &Options) -> Option<(Target, Name)> {
+    let name = Name::new(path.file_name()?.as_bytes()).ok()?;
+    Some((open(&around_of(path), false, options).ok()?, name))
 }
 
 /// Who fills a folder as one that is there has it, whatever a copy to its name had begun.
 fn forget_begun(folder: &Path, options: &Options) {
-    if let (Some(last), Ok(around)) = (folder.file_name(), open(&around_of(folder), false, options))
-        && let Ok(name) = Name::new(last.as_bytes())
-    {
+    if let Some((around, name)) = beside(folder, options) {
         // One that stays means no more than it did.
         let _ = around.end_folder(&name);
     }

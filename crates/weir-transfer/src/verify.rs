@@ -57,9 +57,7 @@ pub fn digests_of_file(
     while !is_stopped() {
         let length = file.read(&mut piece)?;
         if length == 0 {
-            let finished = algorithms.iter().zip(digests);
-            let found = finished.map(|(algorithm, digest)| Expected::new(*algorithm, digest.finish()));
-            return Ok(Some(found.filter_map(Result::ok).collect()));
+            return Ok(Some(finished(algorithms, digests)));
         }
         digests.iter_mut().for_each(|digest| digest.update(&piece[..length]));
     }
@@ -75,6 +73,12 @@ pub fn algorithms(expectations: &[Expectation]) -> Vec<Algorithm> {
         }
     }
     algorithms
+}
+
+/// What running digests of these algorithms have come to.
+pub fn finished(algorithms: &[Algorithm], digests: Vec<Box<dyn Digest>>) -> Vec<Expected> {
+    let pairs = algorithms.iter().zip(digests);
+    pairs.filter_map(|(algorithm, digest)| Expected::new(*algorithm, digest.finish()).ok()).collect()
 }
 
 /// All digests of `bytes`.

@@ -126,16 +126,14 @@ impl Lane<'_> {
     /// Asks the URL once more, and again where it gives another version: of several servers behind one name each may have an ETag of its
     /// own (Apache's was made of the inode), and the next connection may come to that of this transfer.
     fn look_again(&mut self, transfer: &Transfer) -> Seen {
-        let mut seen = Seen::Unfit;
         for _ in 0..LOOKS {
             match self.look(transfer) {
-                Seen::Same => return Seen::Same,
-                Seen::Another => seen = Seen::Another,
-                // One odd answer, not a new version: what is here may still be right.
-                Seen::Unfit => return Seen::Unfit,
+                Seen::Another => {}
+                // Of the odd answers one is enough: it is no new version, and what is here may still be right.
+                seen => return seen,
             }
         }
-        seen
+        Seen::Another
     }
 
     /// What the URL gives on a new connection.

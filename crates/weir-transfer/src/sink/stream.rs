@@ -18,6 +18,7 @@ use weir_codec::digest::{Algorithm, Digest, Expected};
 
 use crate::error::Error;
 use crate::sink::read_ahead::ReadAhead;
+use crate::verify;
 
 /// How far ahead of the next byte lanes may fetch: this, 16 lanes' buffers of 300 KiB, and the program stay under 64 MiB.
 pub const WINDOW: u64 = 32 << 20;
@@ -121,8 +122,7 @@ impl Stream {
     /// The digests of all that was written.
     pub fn finish(&self) -> Vec<Expected> {
         let digests = std::mem::take(&mut *self.digests.lock().unwrap_or_else(PoisonError::into_inner));
-        let finished = self.algorithms.iter().zip(digests);
-        finished.filter_map(|(algorithm, digest)| Expected::new(*algorithm, digest.finish()).ok()).collect()
+        verify::finished(&self.algorithms, digests)
     }
 
     fn emit<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>) -> Result<u64, Error> {

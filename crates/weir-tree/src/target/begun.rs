@@ -71,9 +71,8 @@ fn mark(around: &OwnedFd, name: &Name, command: &[u8; 32]) -> Result<String, Err
 
 fn write(around: &OwnedFd, name: &Name, mark: &str) -> Result<(), Error> {
     let failed = |errno| Error::of("mark", name, errno);
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let made = pending::part_names(name.last())
-        .map(|part| openat(around, part, flags, Mode::RUSR | Mode::WUSR))
+        .map(|part| pending::create(around, &part))
         .find(|made| !matches!(made, Err(Errno::NAMETOOLONG)));
     let file = made.unwrap_or(Err(Errno::NAMETOOLONG)).map_err(failed)?;
     let written = File::from(file).write_all(mark.as_bytes());

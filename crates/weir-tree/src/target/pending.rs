@@ -287,7 +287,7 @@ impl Drop for Pending {
     }
 }
 
-fn create(directory: &OwnedFd, last: &[u8]) -> Result<OwnedFd, Errno> {
+pub(super) fn create(directory: &OwnedFd, last: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(directory, last, flags, WRITING)
 }
