@@ -4,7 +4,8 @@
 use std::time::SystemTime;
 
 use libfuzzer_sys::fuzz_target;
-use weir_http::{Validator, digest_field, encoding, filename, head, retry_after};
+use weir_http::validator::{Agreement, Validators};
+use weir_http::{digest_field, encoding, filename, head, retry_after};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(Some((response, end))) = head::parse_response(bytes) {
@@ -17,9 +18,12 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = retry_after::policies(&response.fields);
         let wait = retry_after::wait(&response.fields, SystemTime::UNIX_EPOCH);
         assert!(wait.unwrap_or_default() <= retry_after::MAX_WAIT);
-        if let Some(validator) = Validator::from_fields(&response.fields) {
-            assert!(validator.matches(&response.fields));
-            assert_eq!(Validator::from_parts(validator.kind(), validator.value()), Some(validator));
+        let validators = Validators::from_fields(&response.fields);
+        let proven = validators.agree(&validators) == Agreement::Same;
+        assert_eq!(proven, validators.strong().is_some(), "nothing agrees without a strong validator");
+        if proven {
+            let (etag, last_modified) = (validators.etag(), validators.last_modified());
+            assert_eq!(Validators::from_journal(etag, last_modified), validators);
         }
     }
     if let Ok(Some((request, end))) = head::parse_request(bytes) {

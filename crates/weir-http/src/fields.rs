@@ -25,6 +25,14 @@ pub enum Error {
     },
 }
 
+/// A field that may come once came with several values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{name} comes twice with different values")]
+pub struct Contradiction {
+    /// The field's name in lower case.
+    pub name: &'static str,
+}
+
 /// The fields of one message.
 ///
 /// A value that is valid UTF-8 is taken as such; any other is read as ISO-8859-1 (RFC 9110 section 5.5), so that
@@ -41,6 +49,17 @@ impl Fields {
     /// The first value of `name`.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers_all(name).next()
+    }
+
+    /// The value of a field that a message may carry once. Lines that repeat it word for word are one; an error where
+    /// they differ, since every reader may then believe another.
+    pub fn single(&self, name: &'static str) -> Result<Option<&str>, Contradiction> {
+        let mut values = self.headers_all(name);
+        let first = values.next();
+        match values.all(|value| Some(value) == first) {
+            true => Ok(first),
+            false => Err(Contradiction { name }),
+        }
     }
 
     /// Every value of `name`, in order.

@@ -49,4 +49,4 @@ pub use chunked::ChunkedDecoder;
 pub use content_range::ContentRange;
 pub use fields::Fields;
 pub use head::{RequestHead, ResponseHead};
-pub use validator::Validator;
+pub use validator::Validators;

@@ -1,119 +1,111 @@
-//! Validators: whether two answers are parts of the same object (RFC 9110 sections 8.8 and 13.1).
+//! Validators: whether two answers are of the same version of an object (RFC 9110 sections 8.8, 13.1.5 and 15.3.7).
 //!
-//! A download in ranges is right only if every range comes from one version of the object. So the first answer's
-//! validator is kept, journalled, sent back in `If-Range`, and compared with that of each 206. Ranges must never be
-//! put together across a change, so where nothing can be compared, nothing may be resumed.
+//! A download in parts is right only if every part comes from one version of the object. RFC 9110 section 15.3.7.3
+//! allows parts to be combined only where all of them carry the same strong validator. So the validators of the first
+//! answer are kept and journalled, the strong one is sent back in `If-Range`, and each further answer has to carry it.
+//! An answer that carries nothing to compare proves nothing: silence is not agreement.
 
 use std::time::{Duration, SystemTime};
 
 use crate::fields::Fields;
 use crate::grammar::{self, MAX_VALUE};
 
-/// What identifies one version of an object.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Validator {
-    /// A strong entity tag with its quotes: equal means equal byte for byte (section 8.8.3).
-    Strong(String),
-    /// A `Last-Modified` date of an answer without an entity tag, old enough to be strong: `Date` is at least one
-    /// second later, so a second change within that second would show (section 8.8.2.2).
-    LastModified(String),
-    /// A weak entity tag, or a date that is too young: good for noticing a change in a 206 that is in hand, not for
-    /// `If-Range` (section 13.1.5), and no proof that the bytes are equal.
-    Weak(String),
+/// The validators of one answer.
+///
+/// A field that comes twice with different values contradicts itself and counts as absent. A tag that contradicts
+/// itself, or is too long to be kept, takes the date with it: the server then names several versions at once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Validators {
+    etag: Option<String>,
+    last_modified: Option<String>,
+    /// `Last-Modified` may be used as a strong validator.
+    dated: bool,
 }
 
-/// How an answer's validator relates to the one that is kept.
+/// How the validators of a further answer relate to those that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
-    /// The same version.
+pub enum Agreement {
+    /// Both answers carry the same strong validator, and nothing else in them differs: their parts may be combined.
     Same,
-    /// Another version: what is on disk is of no use.
+    /// A validator that both carry differs.
     Changed,
-    /// The answer carries nothing to compare. With `If-Range` sent, a 206 is by itself the server's word that the
-    /// version is the same, and may leave out `Last-Modified` (section 15.3.7). Without it, it proves nothing.
-    Absent,
+    /// Nothing differs, and nothing proves that the version is the same.
+    Unproven,
 }
 
-impl Validator {
-    /// The best validator of an answer with status 200 or 206, or `None` if it has none.
+impl Validators {
+    /// The validators of an answer with status 200 or 206.
     ///
-    /// An entity tag goes before a date even when it is weak: `If-Range` with a date is forbidden to a client that
-    /// has an entity tag (section 13.1.5). A tag that is malformed is no tag.
-    pub fn from_fields(fields: &Fields) -> Option<Validator> {
-        if let Some(tag) = entity_tag(fields) {
-            return Some(match is_weak(tag) {
-                true => Validator::Weak(tag.to_owned()),
-                false => Validator::Strong(tag.to_owned()),
-            });
-        }
-        let text = fields.header("last-modified").filter(|text| text.len() <= MAX_VALUE)?;
-        let modified = httpdate::parse_http_date(text).ok()?;
-        let date = fields.header("date").and_then(|date| httpdate::parse_http_date(date).ok());
-        Some(match date.is_some_and(|date| is_strong_date(modified, date)) {
-            true => Validator::LastModified(text.to_owned()),
-            false => Validator::Weak(text.to_owned()),
-        })
-    }
-
-    /// The value for `If-Range`, which only a strong validator may be.
-    pub fn if_range_value(&self) -> Option<&str> {
-        match self {
-            Validator::Strong(text) | Validator::LastModified(text) => Some(text),
-            Validator::Weak(_) => None,
-        }
-    }
-
-    /// Compares with the fields of another answer.
-    pub fn compare(&self, fields: &Fields) -> Comparison {
-        let verdict = |same| if same { Comparison::Same } else { Comparison::Changed };
-        let date = |text: &str| httpdate::parse_http_date(text).ok();
-        let by_date = |kept: &str| match (date(kept), fields.header("last-modified").and_then(date)) {
-            (Some(kept), Some(found)) => verdict(kept == found),
-            _ => Comparison::Absent,
+    /// A date is strong where the same answer's `Date` is at least one second later, so that a second change within
+    /// its second would show (section 8.8.2.2), and where there is no entity tag: a client that has one may not send
+    /// a date in `If-Range` (section 13.1.5). A tag that is malformed is kept for what it differs from, no more.
+    pub fn from_fields(fields: &Fields) -> Validators {
+        let etag = match fields.single("etag") {
+            Ok(tag) if tag.is_none_or(|tag| tag.len() <= MAX_VALUE) => tag,
+            _ => return Validators::default(),
         };
-        match (self, entity_tag(fields)) {
-            (Validator::Strong(kept), Some(found)) => verdict(equal_strong(kept, found)),
-            (Validator::Weak(kept), Some(found)) if opaque(kept).is_some() => {
-                verdict(equal_weak(kept, found))
-            }
-            (Validator::Strong(_), None) => Comparison::Absent,
-            (Validator::Weak(kept), None) if opaque(kept).is_some() => Comparison::Absent,
-            (Validator::LastModified(kept) | Validator::Weak(kept), _) => by_date(kept),
+        let one = |name| fields.single(name).ok().flatten().filter(|value| value.len() <= MAX_VALUE);
+        let last_modified = one("last-modified").filter(|text| date(text).is_some());
+        let sent = one("date").and_then(date);
+        let is_old =
+            |text| date(text).zip(sent).is_some_and(|(modified, sent)| is_strong_date(modified, sent));
+        Validators {
+            etag: etag.map(str::to_owned),
+            last_modified: last_modified.map(str::to_owned),
+            dated: etag.is_none_or(|tag| opaque(tag).is_none()) && last_modified.is_some_and(is_old),
         }
     }
 
-    /// Whether another answer certainly carries the same validator.
-    pub fn matches(&self, fields: &Fields) -> bool {
-        self.compare(fields) == Comparison::Same
+    /// Validators out of a journal; texts that are none are left out.
+    pub fn from_journal(etag: Option<&str>, last_modified: Option<&str>) -> Validators {
+        let etag = etag.filter(|tag| tag.len() <= MAX_VALUE);
+        let last_modified = last_modified.filter(|text| text.len() <= MAX_VALUE && date(text).is_some());
+        // A journal is only kept under a strong validator: without a tag that is the date.
+        let dated = last_modified.is_some() && etag.is_none_or(|tag| opaque(tag).is_none());
+        Validators { etag: etag.map(str::to_owned), last_modified: last_modified.map(str::to_owned), dated }
     }
 
-    /// The kind for a journal, to be read back by [`Validator::from_parts`].
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Validator::Strong(_) => "etag",
-            Validator::LastModified(_) => "last-modified",
-            Validator::Weak(_) => "weak",
-        }
+    /// The strong validator, as `If-Range` takes it: an entity tag that is not weak, else a strong date.
+    pub fn strong(&self) -> Option<&str> {
+        self.strong_tag().or_else(|| self.last_modified.as_deref().filter(|_| self.dated))
     }
 
-    /// The text as the server sent it.
-    pub fn value(&self) -> &str {
-        match self {
-            Validator::Strong(text) | Validator::LastModified(text) | Validator::Weak(text) => text,
+    /// Compares with the validators of a further answer.
+    ///
+    /// A 206 has to carry the `ETag` that a 200 would have had (section 15.3.7), so a tag on one side alone is no
+    /// agreement, whatever the dates say. It may leave out `Last-Modified` beside a tag.
+    pub fn agree(&self, other: &Validators) -> Agreement {
+        let tags_differ = match (&self.etag, &other.etag) {
+            (Some(kept), Some(found)) => kept != found && !equal_strong(kept, found),
+            _ => false,
+        };
+        let dates =
+            self.last_modified.as_deref().and_then(date).zip(other.last_modified.as_deref().and_then(date));
+        if tags_differ || dates.is_some_and(|(kept, found)| kept != found) {
+            return Agreement::Changed;
         }
+        let same_tag = self.strong_tag().is_some() && self.strong_tag() == other.strong_tag();
+        let same_date = self.dated && dates.is_some() && self.etag == other.etag;
+        if same_tag || same_date { Agreement::Same } else { Agreement::Unproven }
     }
 
-    /// A validator out of a journal; `None` if the kind is unknown or the value does not fit it.
-    pub fn from_parts(kind: &str, value: &str) -> Option<Validator> {
-        let is_date = httpdate::parse_http_date(value).is_ok();
-        let tag = opaque(value).is_some();
-        match kind {
-            "etag" if tag && !is_weak(value) => Some(Validator::Strong(value.to_owned())),
-            "last-modified" if is_date => Some(Validator::LastModified(value.to_owned())),
-            "weak" if is_date || tag => Some(Validator::Weak(value.to_owned())),
-            _ => None,
-        }
+    /// The entity tag as the server sent it.
+    pub fn etag(&self) -> Option<&str> {
+        self.etag.as_deref()
     }
+
+    /// `Last-Modified` as the server sent it.
+    pub fn last_modified(&self) -> Option<&str> {
+        self.last_modified.as_deref()
+    }
+
+    fn strong_tag(&self) -> Option<&str> {
+        self.etag.as_deref().filter(|tag| opaque(tag).is_some() && !is_weak(tag))
+    }
+}
+
+fn date(text: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(text).ok()
 }
 
 /// Whether a `Last-Modified` date is strong, given the `Date` of the same answer (section 8.8.2.2).
@@ -162,10 +154,6 @@ fn tags(value: &str) -> impl Iterator<Item = &str> {
     grammar::split(value, ',').take(grammar::MAX_MEMBERS)
 }
 
-fn entity_tag(fields: &Fields) -> Option<&str> {
-    fields.header("etag").filter(|tag| tag.len() <= MAX_VALUE && opaque(tag).is_some())
-}
-
 fn is_weak(tag: &str) -> bool {
     tag.starts_with("W/")
 }
@@ -186,66 +174,66 @@ mod tests {
     const EARLY: &str = "Tue, 15 Nov 1994 12:45:26 GMT";
     const LATER: &str = "Tue, 15 Nov 1994 12:45:27 GMT";
 
+    fn of<const N: usize>(fields: [(&str, &str); N]) -> Validators {
+        Validators::from_fields(&Fields::from(fields))
+    }
+
     #[test]
-    fn the_best_of_an_answer() {
-        let best = |fields: Fields| Validator::from_fields(&fields);
-        assert_eq!(
-            best(Fields::from([("ETag", "\"a\""), ("Last-Modified", EARLY)])),
-            Some(Validator::Strong("\"a\"".into()))
-        );
-        assert_eq!(
-            best(Fields::from([("ETag", "W/\"a\""), ("Last-Modified", EARLY), ("Date", LATER)])),
-            Some(Validator::Weak("W/\"a\"".into()))
-        );
-        assert_eq!(
-            best(Fields::from([("Last-Modified", EARLY), ("Date", LATER)])),
-            Some(Validator::LastModified(EARLY.into()))
-        );
-        // Within the same second, or without a Date, the file may change again unseen.
-        assert_eq!(
-            best(Fields::from([("Last-Modified", EARLY), ("Date", EARLY)])),
-            Some(Validator::Weak(EARLY.into()))
-        );
-        assert_eq!(best(Fields::from([("Last-Modified", EARLY)])), Some(Validator::Weak(EARLY.into())));
-        for fields in
-            [Fields::new(), Fields::from([("ETag", "bare")]), Fields::from([("Last-Modified", "yesterday")])]
-        {
-            assert_eq!(best(fields), None);
+    fn what_is_strong_in_an_answer() {
+        for (fields, strong) in [
+            (&[("ETag", "\"a\""), ("Last-Modified", EARLY)][..], Some("\"a\"")),
+            (&[("ETag", "\"a\""), ("ETag", "\"a\"")], Some("\"a\"")),
+            (&[("ETag", "W/\"a\""), ("Last-Modified", EARLY), ("Date", LATER)], None),
+            (&[("Last-Modified", EARLY), ("Date", LATER)], Some(EARLY)),
+            (&[("ETag", "bare"), ("Last-Modified", EARLY), ("Date", LATER)], Some(EARLY)),
+            // Within the same second, or without a Date, the file may change again unseen.
+            (&[("Last-Modified", EARLY), ("Date", EARLY)], None),
+            (&[("Last-Modified", EARLY)], None),
+            // Fields that contradict themselves.
+            (&[("ETag", "\"a\""), ("ETag", "\"b\""), ("Last-Modified", EARLY), ("Date", LATER)], None),
+            (&[("Last-Modified", EARLY), ("Last-Modified", LATER), ("Date", LATER)], None),
+            (&[("Last-Modified", EARLY), ("Date", LATER), ("Date", EARLY)], None),
+            (&[], None),
+            (&[("ETag", "bare")], None),
+            (&[("Last-Modified", "yesterday")], None),
+        ] {
+            let mut lines = Fields::new();
+            fields.iter().for_each(|(name, value)| lines.push(name, value).unwrap());
+            assert_eq!(Validators::from_fields(&lines).strong(), strong, "{fields:?}");
         }
     }
 
     #[test]
-    fn only_strong_ones_go_into_if_range() {
-        assert_eq!(Validator::Strong("\"a\"".into()).if_range_value(), Some("\"a\""));
-        assert_eq!(Validator::LastModified(EARLY.into()).if_range_value(), Some(EARLY));
-        assert_eq!(Validator::Weak("W/\"a\"".into()).if_range_value(), None);
-    }
-
-    #[test]
-    fn compares_each_206() {
-        use Comparison::{Absent, Changed, Same};
-        let etag = |tag: &str| Fields::from([("ETag", tag)]);
-        let modified = |date: &str| Fields::from([("Last-Modified", date)]);
-        let strong = Validator::Strong("\"a\"".into());
-        let weak = Validator::Weak("W/\"a\"".into());
-        let date = Validator::LastModified(EARLY.into());
-        for (validator, fields, expected) in [
-            (&strong, etag("\"a\""), Same),
-            (&strong, etag("\"b\""), Changed),
-            (&strong, etag("W/\"a\""), Changed),
-            (&strong, modified(EARLY), Absent),
-            (&weak, etag("W/\"a\""), Same),
-            (&weak, etag("\"a\""), Same),
-            (&weak, etag("W/\"b\""), Changed),
-            (&weak, Fields::new(), Absent),
-            (&date, modified(EARLY), Same),
-            (&date, modified("Tuesday, 15-Nov-94 12:45:26 GMT"), Same),
-            (&date, modified(LATER), Changed),
-            (&date, etag("\"a\""), Absent),
-            (&Validator::Weak(EARLY.into()), modified(LATER), Changed),
+    fn each_further_answer_has_to_agree() {
+        use Agreement::{Changed, Same, Unproven};
+        let tag = || of([("ETag", "\"a\"")]);
+        let both = || of([("ETag", "\"a\""), ("Last-Modified", EARLY), ("Date", LATER)]);
+        let dated = || of([("Last-Modified", EARLY), ("Date", LATER)]);
+        let weak = || of([("ETag", "W/\"a\"")]);
+        for (kept, found, expected) in [
+            (tag(), tag(), Same),
+            (tag(), both(), Same),
+            (both(), tag(), Same),
+            (tag(), of([("ETag", "\"b\"")]), Changed),
+            (tag(), weak(), Changed),
+            (tag(), of([]), Unproven),
+            (tag(), dated(), Unproven),
+            (both(), dated(), Unproven),
+            (both(), of([("Last-Modified", LATER)]), Changed),
+            (both(), of([("ETag", "\"a\""), ("Last-Modified", LATER)]), Changed),
+            (tag(), of([("ETag", "\"a\""), ("ETag", "\"b\"")]), Unproven),
+            (dated(), dated(), Same),
+            (dated(), of([("Last-Modified", "Tuesday, 15-Nov-94 12:45:26 GMT")]), Same),
+            (dated(), of([("Last-Modified", LATER)]), Changed),
+            (dated(), both(), Unproven),
+            (dated(), tag(), Unproven),
+            (dated(), of([]), Unproven),
+            (weak(), weak(), Unproven),
+            (weak(), of([("ETag", "W/\"b\"")]), Changed),
+            (of([]), of([]), Unproven),
+            (of([("Last-Modified", EARLY)]), of([("Last-Modified", LATER)]), Changed),
         ] {
-            assert_eq!(validator.compare(&fields), expected, "{validator:?} {fields:?}");
-            assert_eq!(validator.matches(&fields), expected == Same);
+            assert_eq!(kept.agree(&found), expected, "{kept:?} {found:?}");
         }
     }
 
@@ -272,24 +260,41 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(etag: String, date: String) {
-            let fields = Fields::from([("ETag", etag.as_str()), ("Last-Modified", &date), ("Date", EARLY)]);
-            if let Some(validator) = Validator::from_fields(&fields) {
-                prop_assert!(validator.matches(&fields));
-            }
+            of([("ETag", etag.as_str()), ("Last-Modified", &date), ("Date", EARLY)]);
             if_none_match(&etag, &date);
             if_range(&etag, Some(&date), Some(SystemTime::UNIX_EPOCH), SystemTime::UNIX_EPOCH);
         }
 
+        /// Agreement wants a strong validator on both sides, and works in both directions.
         #[test]
-        fn journal_round_trip(text in "[!#-~]{0,30}", seconds in 0u64..4_000_000_000, which in 0..4) {
-            let date = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-            let validator = match which {
-                0 => Validator::Strong(format!("\"{text}\"")),
-                1 => Validator::Weak(format!("W/\"{text}\"")),
-                2 => Validator::Weak(date),
-                _ => Validator::LastModified(date),
-            };
-            prop_assert_eq!(Validator::from_parts(validator.kind(), validator.value()), Some(validator));
+        fn only_strong_validators_agree(kept in any_validators(), found in any_validators()) {
+            let agreement = kept.agree(&found);
+            if agreement == Agreement::Same {
+                prop_assert!(kept.strong().is_some());
+                prop_assert_eq!(&kept.etag, &found.etag);
+            }
+            prop_assert_eq!(kept.agree(&kept) == Agreement::Same, kept.strong().is_some());
+            prop_assert_eq!(agreement == Agreement::Changed, found.agree(&kept) == Agreement::Changed);
         }
+
+        #[test]
+        fn journal_round_trip(kept in any_validators()) {
+            let read = Validators::from_journal(kept.etag(), kept.last_modified());
+            prop_assert!(kept.strong().is_none() || read == kept);
+        }
+    }
+
+    fn any_validators() -> impl Strategy<Value = Validators> {
+        let tags = prop::option::of(prop::sample::select(vec!["\"a\"", "\"b\"", "W/\"a\"", "bare"]));
+        let dates = prop::option::of(prop::sample::select(vec![EARLY, LATER]));
+        (tags, dates, prop::bool::ANY).prop_map(|(tag, modified, sent)| {
+            let mut fields = Fields::new();
+            tag.iter().for_each(|tag| fields.push("ETag", tag).unwrap());
+            modified.iter().for_each(|date| fields.push("Last-Modified", date).unwrap());
+            if sent {
+                fields.push("Date", LATER).unwrap();
+            }
+            Validators::from_fields(&fields)
+        })
     }
 }

@@ -129,6 +129,20 @@ pub enum Error {
         /// Which validator or size.
         detail: String,
     },
+    /// Nothing in the answer proves that it is of the object the transfer began with.
+    #[error("{host} does not say whether this is still the same object: {detail}")]
+    Unproven {
+        /// The server's name.
+        host: String,
+        /// What is missing.
+        detail: &'static str,
+    },
+    /// A range was answered with nothing at all, as if the object were empty.
+    #[error("{host} answered a range with an empty body")]
+    EmptyRange {
+        /// The server's name.
+        host: String,
+    },
     /// A web page in place of the file.
     #[error(
         "{host} sent a web page (text/html) where '{name}' promises a file; --any-type saves it all the same"
@@ -226,7 +240,8 @@ impl Error {
         match self {
             Error::Resolve { .. } | Error::Connect { .. } | Error::Broken { .. } => false,
             Error::Truncated { .. } | Error::Stalled { .. } | Error::Malformed { .. } => false,
-            Error::WrongPart { .. } | Error::Changed { .. } => false,
+            Error::WrongPart { .. } | Error::Changed { .. } | Error::Unproven { .. } => false,
+            Error::EmptyRange { .. } => false,
             Error::Tls { permanent, .. } => *permanent,
             // 408, 425, 429 and 5xx are the server's passing trouble; 501 and 505 are not.
             Error::Status { status, .. } | Error::Proxy { status, .. } => {

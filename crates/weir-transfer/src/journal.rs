@@ -1,6 +1,6 @@
 //! The journal beside an unfinished file: what is safely stored, and of which object.
 //!
-//! Form: one line `weir-journal 1 crc32c=xxxxxxxx`, then one JSON object, over which the checksum runs. A journal is
+//! Form: one line `weir-journal 2 crc32c=xxxxxxxx`, then one JSON object, over which the checksum runs. A journal is
 //! replaced atomically (written beside, renamed), always after the data it speaks of.
 //!
 //! Two sets of ranges, for two ways to fail. `written` holds what the kernel took: it survives the death of the
@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::ranges::RangeSet;
+use crate::version::Version;
 
 /// The version that this program writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A journal of 65 536 ranges takes under 3 MiB; a larger one was not written by this program.
 const MAX_BYTES: u64 = 4 << 20;
@@ -32,8 +33,12 @@ const MAX_RANGES: usize = 65_536;
 pub struct Journal {
     /// The URL asked for, without user name and password.
     pub url: String,
-    /// The validator that every part carries: its kind (`etag`, `last-modified`) and its text.
-    pub validator: Option<(String, String)>,
+    /// The `ETag` that every part carries, if the first answer had one.
+    pub etag: Option<String>,
+    /// Its `Last-Modified`.
+    pub last_modified: Option<String>,
+    /// Where the object was after redirects: scheme, host, port and path.
+    pub place: String,
     /// The object's size, bytes.
     pub size: u64,
     /// The boot in which `written` holds (`/proc/sys/kernel/random/boot_id`).
@@ -132,6 +137,11 @@ impl Journal {
         let _ = fs::remove_file(beside(path));
     }
 
+    /// The version that every part is of.
+    pub fn version(&self) -> Version {
+        Version::from_journal(self.etag.as_deref(), self.last_modified.as_deref(), &self.place)
+    }
+
     /// What may be trusted now.
     pub fn stored(&self) -> RangeSet {
         let ranges = if self.boot == boot_id() { &self.written } else { &self.durable };
@@ -173,7 +183,9 @@ mod tests {
     fn sample() -> Journal {
         Journal {
             url: "http://h/x".into(),
-            validator: Some(("etag".into(), "\"e\"".into())),
+            etag: Some("\"e\"".into()),
+            last_modified: None,
+            place: "http://h/x".into(),
             size: 100,
             boot: boot_id(),
             written: vec![(0, 10), (20, 100)],
@@ -195,8 +207,8 @@ mod tests {
 
     #[test]
     fn an_older_version_is_named() {
-        let error = Journal::parse(b"weir-journal 0 crc32c=00000000\n{}").unwrap_err();
-        assert_eq!(error.to_string(), "the journal has version 0, this weir reads version 1");
+        let error = Journal::parse(b"weir-journal 1 crc32c=00000000\n{}").unwrap_err();
+        assert_eq!(error.to_string(), "the journal has version 1, this weir reads version 2");
     }
 
     #[test]

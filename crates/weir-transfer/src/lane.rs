@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use url::Url;
-use weir_http::validator::{Comparison, Validator};
+use weir_http::validator::Agreement;
 use weir_observe::thread::{current_tid, thread_cpu_now};
 
 pub use self::opening::failed_before_opening;
@@ -25,6 +25,7 @@ use crate::object::{self, Object};
 use crate::pool::Work;
 use crate::stage_clock::{Stage, StageClock};
 use crate::transfer::Transfer;
+use crate::version::Version;
 
 /// First pause after a failure; doubled each time up to `MAX_PAUSE`, and spread by half either way so that many
 /// clients do not come back together.
@@ -184,30 +185,50 @@ fn say_pause(url: &Url, error: &Error, pause: Duration) {
     }
 }
 
-/// A part in a coding of its own cannot be put beside the others.
-fn refuse_foreign_coding(transfer: &Transfer, answer: &Answer) -> Result<(), Error> {
-    match object::foreign_coding(&answer.head, &transfer.file_name()) {
-        Some(coding) => Err(Error::Coded { host: host_of(&answer.url), coding }),
-        None => Ok(()),
+/// A body that is not the file called `name`, whatever its status says: coded, or a web page in its place.
+fn refuse_unfit(name: &str, answer: &Answer, any_type: bool) -> Result<(), Error> {
+    let host = || host_of(&answer.url);
+    if let Some(coding) = object::foreign_coding(&answer.head, name) {
+        return Err(Error::Coded { host: host(), coding });
     }
-}
-
-/// An answer that is not the object of this transfer any more, or not as it is.
-fn refuse_another(transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
-    refuse_foreign_coding(transfer, answer)?;
-    let changed = |detail: &str| Error::Changed { host: host_of(&answer.url), detail: detail.to_owned() };
-    if object.size != transfer.size {
-        return Err(changed("its size is another"));
-    }
-    if differs(transfer.validator.as_ref(), answer) {
-        return Err(changed("its validator (ETag or Last-Modified) is another"));
+    let kind = answer.head.header("content-type");
+    if !any_type && weir_http::content_type::html_instead_of(name, kind) {
+        return Err(Error::WebPage { host: host(), name: name.to_owned() });
     }
     Ok(())
 }
 
-/// A part that names another version. One that names none came by `If-Range`, which is the server's word.
-fn differs(pinned: Option<&Validator>, answer: &Answer) -> bool {
-    pinned.is_some_and(|pinned| pinned.compare(&answer.head.fields) == Comparison::Changed)
+/// A part in a coding of its own cannot be put beside the others.
+fn refuse_foreign_coding(transfer: &Transfer, answer: &Answer) -> Result<(), Error> {
+    refuse_unfit(&transfer.file_name(), answer, true)
+}
+
+/// An answer whose bytes may not be put beside those that are here: it is not certainly of the same version.
+fn refuse_another(transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
+    refuse_foreign_coding(transfer, answer)?;
+    refuse_another_size(transfer, answer, object)?;
+    refuse_disagreement(&transfer.version, &object.version, host_of(&answer.url))
+}
+
+/// An object that is not of the size for which room was made.
+fn refuse_another_size(transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
+    match transfer.size {
+        Some(size) if object.size != Some(size) => {
+            Err(Error::Changed { host: host_of(&answer.url), detail: "its size is another".to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Parts are of one version only where both say so (RFC 9110 section 15.3.7.3).
+fn refuse_disagreement(kept: &Version, found: &Version, host: String) -> Result<(), Error> {
+    match kept.agree(found) {
+        Agreement::Same => Ok(()),
+        Agreement::Changed => {
+            Err(Error::Changed { host, detail: "its ETag or Last-Modified is another".to_owned() })
+        }
+        Agreement::Unproven => Err(Error::Unproven { host, detail: kept.doubt(found) }),
+    }
 }
 
 /// The URL for whose origin credentials and fields were given.

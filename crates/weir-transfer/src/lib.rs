@@ -3,7 +3,7 @@
 //! A byte's way: [`engine`] starts lanes; a [`lane`] opens an object (what the answer says of it is [`object`]'s), the
 //! [`ledger`] hands ranges to lanes, each lane reads its socket ([`http::connection`]) and the [`sink`] puts the bytes in
 //! their place; the ledger marks them, the [`journal`] keeps that; after the last range the digests are compared
-//! ([`verify`]) and the file gets its name.
+//! ([`verify`]) and the file gets its name. Parts are put together only where [`version`] proves that they belong together.
 //!
 //! A reading's way: each lane's [`stage_clock`] and socket, and the machine's counters, become windows of evidence in
 //! [`engine`]; the judge of `weir-model` names each window's limit, and the [`tuner`] acts on it.
@@ -25,5 +25,6 @@ pub mod stage_clock;
 pub mod transfer;
 pub mod tuner;
 pub mod verify;
+pub mod version;
 
 pub use error::Error;

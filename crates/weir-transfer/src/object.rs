@@ -4,18 +4,18 @@ use url::Url;
 use weir_http::content_range::ContentRange;
 use weir_http::digest_field::Declared;
 use weir_http::head::ResponseHead;
-use weir_http::validator::Validator;
 
 use crate::error::{self, Error};
 use crate::http::credentials;
+use crate::version::Version;
 
 /// An object as one answer shows it.
 #[derive(Debug, Clone)]
 pub struct Object {
     /// Its size, where announced.
     pub size: Option<u64>,
-    /// By what later answers are known to be of the same object.
-    pub validator: Option<Validator>,
+    /// By what further answers are known to be of the same object.
+    pub version: Version,
     /// This answer holds the object's bytes up to here; `None`: to its end.
     pub holds_to: Option<u64>,
     /// The server answers parts, so lanes can share it and a resume can skip.
@@ -56,8 +56,8 @@ pub fn judge(
                     "several parts in one (multipart/byteranges), one was asked for".to_owned(),
                 ));
             }
-            let field =
-                head.header("content-range").ok_or_else(|| wrong("206 without Content-Range".to_owned()))?;
+            let field = head.fields.single("content-range").map_err(|error| wrong(error.to_string()))?;
+            let field = field.ok_or_else(|| wrong("206 without Content-Range".to_owned()))?;
             let range: ContentRange = field.parse().map_err(|error| wrong(format!("{error}")))?;
             match range {
                 ContentRange::Bytes { complete: None, .. } => {
@@ -71,15 +71,10 @@ pub fn judge(
                             "{length} bytes, for which its Content-Range says '{field}'"
                         )));
                     }
-                    let seen = describe(head);
+                    let seen = describe(head, url);
                     // Without a strong validator nothing says that two parts are of one version.
-                    let pinned = seen.validator.as_ref().is_some_and(|one| one.if_range_value().is_some());
-                    Ok(Part::Asked(Object {
-                        size: complete,
-                        ranged: pinned,
-                        holds_to: Some(last + 1),
-                        ..seen
-                    }))
+                    let ranged = seen.version.if_range().is_some();
+                    Ok(Part::Asked(Object { size: complete, ranged, holds_to: Some(last + 1), ..seen }))
                 }
                 ContentRange::Bytes { first, .. } => {
                     Err(wrong(format!("it starts at byte {first}, asked for from byte {start}")))
@@ -89,11 +84,12 @@ pub fn judge(
         }
         200 | 203 => {
             let size = weir_http::body::content_length(&head.fields).ok().flatten();
-            let object = Object { size, ranged: false, ..describe(head) };
+            let object = Object { size, ranged: false, ..describe(head, url) };
             Ok(Part::Whole(object))
         }
         416 => {
-            let size = head.header("content-range").and_then(|field| field.parse::<ContentRange>().ok());
+            let field = head.fields.single("content-range").ok().flatten();
+            let size = field.and_then(|field| field.parse::<ContentRange>().ok());
             match size.and_then(|range| range.complete()) {
                 Some(0) if start == 0 => Ok(Part::Empty),
                 size => Ok(Part::Beyond(size)),
@@ -109,7 +105,7 @@ pub fn judge(
     }
 }
 
-fn describe(head: &ResponseHead) -> Object {
+fn describe(head: &ResponseHead, url: &Url) -> Object {
     let declarations = weir_http::digest_field::declarations(head.status, &head.fields);
     for ignored in &declarations.ignored {
         tracing::debug!("{} is not used: {}", ignored.field, ignored.why);
@@ -117,7 +113,7 @@ fn describe(head: &ResponseHead) -> Object {
     Object {
         size: None,
         holds_to: None,
-        validator: Validator::from_fields(&head.fields),
+        version: Version::of(&head.fields, url),
         ranged: false,
         declared: declarations.strongest_whole().cloned(),
     }

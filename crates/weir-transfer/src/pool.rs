@@ -30,13 +30,15 @@ pub struct Waiting {
     pub failures: u32,
     /// Times it began again because the object changed.
     pub restarts: u32,
+    /// It is asked for without a range: over one connection, and not to be resumed.
+    pub plain: bool,
     not_before: Option<Instant>,
 }
 
 impl Waiting {
     /// A job that begins again.
-    pub fn again(job: usize, restarts: u32) -> Waiting {
-        Waiting { job, failures: 0, restarts, not_before: None }
+    pub fn again(job: usize, restarts: u32, plain: bool) -> Waiting {
+        Waiting { job, failures: 0, restarts, plain, not_before: None }
     }
 }
 
@@ -113,8 +115,9 @@ impl Pool {
     /// A pool of `jobs` jobs; `small` lanes at most for small objects (fixed from the start if `fixed`), `bulk` to begin with.
     pub fn new(jobs: usize, small: u32, fixed: bool, bulk: u32) -> Pool {
         let ramp = Ramp::new(if fixed || jobs < MANY { 1 } else { small });
-        let queue =
-            (0..jobs).map(|job| Waiting { job, failures: 0, restarts: 0, not_before: None }).collect();
+        let queue = (0..jobs)
+            .map(|job| Waiting { job, failures: 0, restarts: 0, plain: false, not_before: None })
+            .collect();
         Pool {
             state: Mutex::new(State {
                 queue,

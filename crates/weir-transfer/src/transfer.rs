@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use url::Url;
 use weir_codec::digest::Expected;
-use weir_http::validator::Validator;
 use weir_units::Bytes;
 
 use crate::error::{Error, Fate};
@@ -22,6 +21,7 @@ use crate::sink::part_file::journal_of;
 use crate::sink::{PartFile, Sink};
 use crate::stage_clock::{Stage, StageClock};
 use crate::verify::{self, Expectation, Follower};
+use crate::version::Version;
 
 /// A bulk object at work.
 pub struct Transfer {
@@ -33,12 +33,12 @@ pub struct Transfer {
     pub location: Mutex<Url>,
     /// Announced size.
     pub size: Option<u64>,
-    /// What each further answer must carry.
-    pub validator: Option<Validator>,
+    /// What each further answer must prove to be of.
+    pub version: Version,
     /// Parts can be asked for on further connections, as far as known.
     pub ranged: AtomicBool,
-    /// A later run can go on: parts were given, under a strong validator, of a known size.
-    resumable: bool,
+    /// Parts were given, under a strong validator, of a known size.
+    pinned: bool,
     /// Bytes that an earlier run left.
     pub resumed_from: u64,
     /// Which bytes are done and who works on the rest.
@@ -75,8 +75,8 @@ pub struct Opening {
     pub location: Url,
     /// Announced size.
     pub size: Option<u64>,
-    /// Of the answer.
-    pub validator: Option<Validator>,
+    /// Of the first answer.
+    pub version: Version,
     /// Parts can be asked for.
     pub ranged: bool,
     /// What is here already.
@@ -113,9 +113,9 @@ impl Transfer {
             url: opening.url,
             location: Mutex::new(opening.location),
             size: opening.size,
-            validator: opening.validator,
+            version: opening.version,
             ranged: AtomicBool::new(opening.ranged),
-            resumable: opening.ranged && opening.size.is_some(),
+            pinned: opening.ranged && opening.size.is_some(),
             resumed_from,
             ledger: Mutex::new(ledger),
             sink: opening.sink,
@@ -199,9 +199,14 @@ impl Transfer {
         (failures, span)
     }
 
+    /// Its version can be proven, so parts of further answers may be put beside those that are here.
+    pub fn is_pinned(&self) -> bool {
+        self.pinned
+    }
+
     /// The rest could be fetched by a later run.
     pub fn is_resumable(&self) -> bool {
-        self.resumable && self.sink.part().is_some() && self.validator.is_some()
+        self.pinned && self.sink.part().is_some()
     }
 
     /// Stores what is done, unless the transfer is over. `durable` first waits for the disk.
@@ -240,7 +245,7 @@ impl Transfer {
     ) -> Result<(), Error> {
         let url = credentials::without(&self.url);
         let size = self.size.unwrap_or_default();
-        part.store(&journal_of(url.as_str(), self.validator.as_ref(), size, written, confirmed), durable)
+        part.store(&journal_of(url.as_str(), &self.version, size, written, confirmed), durable)
     }
 
     /// Held while the journal's file changes, so that none is stored after the file has got its name.

@@ -81,6 +81,8 @@ pub struct Answer {
     pub body: Exchange,
     /// The request named a user.
     pub authorized: bool,
+    /// The request was for a range.
+    pub ranged: bool,
 }
 
 impl Answer {
@@ -215,7 +217,8 @@ impl<'a> Client<'a> {
             };
             let (head, mut body) = self.ask(&url, &ask, many)?;
             if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
-                return Ok(Answer { head, url, body, authorized: ask.authorization.is_some() });
+                let authorized = ask.authorization.is_some();
+                return Ok(Answer { head, url, body, authorized, ranged: range.is_some() });
             }
             let next = redirect(&url, &head)?;
             self.drain(&mut body);
@@ -452,7 +455,8 @@ fn tunnel(
 
 fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {
     let refused = |detail: String| Error::Redirect { host: host(from), detail };
-    let location = head.header("location").ok_or_else(|| refused("it names no target".to_owned()))?;
+    let location = head.fields.single("location").map_err(|error| refused(error.to_string()))?;
+    let location = location.ok_or_else(|| refused("it names no target".to_owned()))?;
     let next = from.join(location).map_err(|error| refused(format!("its target is not a url ({error})")))?;
     match (from.scheme(), next.scheme()) {
         (_, "https") | ("http", "http") => Ok(next),

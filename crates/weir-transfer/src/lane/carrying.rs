@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_observe::thread::thread_cpu_now;
 use weir_units::Bytes;
 
-use super::{Lane, home_of, host_of, refuse_another};
+use super::{Lane, home_of, host_of, refuse_another, refuse_another_size, refuse_unfit};
 use crate::error::Error;
 use crate::http::connection::{BLOCK, DripWatch};
 use crate::http::exchange::Answer;
@@ -37,14 +37,12 @@ impl Lane<'_> {
             });
         }
         let range = ranged.then_some((claim.start, Some(claim.end).filter(|end| *end != u64::MAX)));
-        let pinned =
-            transfer.validator.as_ref().and_then(|validator| validator.if_range_value()).map(str::to_owned);
         let location = transfer.location.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let answer = self.client.get(
             home_of(&self.run.jobs[transfer.job]),
             &location,
             range,
-            pinned.as_deref(),
+            transfer.version.if_range().filter(|_| ranged),
             false,
         )?;
         match answer.judge(range.map(|range| range.0)) {
@@ -53,7 +51,11 @@ impl Lane<'_> {
                 self.follow(transfer, answer, object.holds_to)
             }
             Ok(Part::Whole(object)) if !ranged => {
-                refuse_another(transfer, &answer, &object)?;
+                if transfer.is_pinned() {
+                    refuse_another(transfer, &answer, &object)?;
+                }
+                refuse_unfit(&transfer.file_name(), &answer, self.run.options.any_type)?;
+                refuse_another_size(transfer, &answer, &object)?;
                 self.follow(transfer, answer, None)
             }
             Ok(Part::Whole(object)) => self.whole_instead(transfer, &answer, &object),
@@ -76,18 +78,11 @@ impl Lane<'_> {
 
     /// 200 to a range: another object (If-Range failed), or a server that gives parts only sometimes.
     fn whole_instead(&mut self, transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
-        let same = transfer.validator.is_some() && transfer.validator == object.validator;
         self.client.close();
-        if same && object.size == transfer.size {
-            transfer.ranged.store(false, Relaxed);
-            tracing::info!(
-                "{} gives no parts on further connections; going on with one",
-                host_of(&answer.url)
-            );
-            return Err(Error::Dropped);
-        }
-        let detail = "it answered with the whole object, which has another validator".to_owned();
-        Err(Error::Changed { host: host_of(&answer.url), detail })
+        refuse_another(transfer, answer, object)?;
+        transfer.ranged.store(false, Relaxed);
+        tracing::info!("{} gives no parts on further connections; going on with one", host_of(&answer.url));
+        Err(Error::Dropped)
     }
 
     /// The byte path: from the socket to its place, until the claim or the answer ends.
@@ -152,7 +147,7 @@ impl Lane<'_> {
         holds_to: Option<u64>,
         host: &str,
     ) -> Result<(), Error> {
-        let Answer { url, body, .. } = answer;
+        let Answer { url, body, ranged, .. } = answer;
         self.client.keep(&url, body);
         let mut ledger = transfer.ledger();
         let at = ledger.claim(self.state.id).filter(|claim| !claim.is_empty()).map(|claim| claim.start);
@@ -164,6 +159,9 @@ impl Lane<'_> {
         }
         if ledger.size().is_none() {
             let end = ledger.claim(self.state.id).map_or(0, |claim| claim.start);
+            if end == 0 && ranged {
+                return Err(Error::EmptyRange { host: host.to_owned() });
+            }
             if !ledger.ends_at(end) {
                 let detail = format!("its answer ended at byte {end}, before bytes that are already here");
                 return Err(Error::WrongPart { host: host.to_owned(), detail });

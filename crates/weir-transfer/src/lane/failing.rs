@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use super::{Lane, home_of, refuse_another, refuse_foreign_coding, say_pause};
+use super::{Lane, home_of, refuse_another, refuse_unfit, say_pause};
 use crate::error::Error;
 use crate::job::Outcome;
 use crate::object::{self, Part};
@@ -13,21 +13,23 @@ use crate::stage_clock::Stage;
 use crate::transfer::Transfer;
 
 /// How often an object may change under us before we stop following it; the last time it comes over one connection.
-pub(super) const MAX_RESTARTS: u32 = 3;
+const MAX_RESTARTS: u32 = 3;
 
 /// Connections on which the version of a transfer is looked for before all of it is thrown away: of two servers that take turns the
 /// second answers on the second.
 pub(super) const LOOKS: u32 = 3;
 
 /// What a URL gives now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Seen {
     /// The version that the transfer is of.
     Same,
-    /// Another that could be saved in its place.
+    /// Another that could be saved in its place, or one that cannot be told from another.
     Another,
     /// Nothing that could.
     Unfit,
+    /// No answer.
+    Failed(Error),
 }
 
 impl Lane<'_> {
@@ -52,21 +54,31 @@ impl Lane<'_> {
         self.run.pool.end_bulk();
     }
 
-    fn part_failed(&mut self, transfer: &Arc<Transfer>, error: Error) {
+    fn part_failed(&mut self, transfer: &Arc<Transfer>, mut error: Error) {
         let mut is_permanent = error.is_permanent();
         match error {
             Error::Dropped | Error::Interrupted => return,
-            Error::Changed { .. } => {
+            Error::EmptyRange { .. } if transfer.sink.part().is_some() => {
+                return self.begin_again(transfer, error, true);
+            }
+            // Nothing has been passed on, and the next request of a transfer without parts is a plain one.
+            Error::EmptyRange { .. } => return,
+            Error::Changed { .. } | Error::Unproven { .. } => {
                 if transfer.doubted.swap(true, Relaxed) {
                     // Another lane is asking.
                     return self.sleep(self.pause(1, &error), Stage::Idle);
                 }
-                let seen = if transfer.is_resumable() { self.look_again(transfer) } else { Seen::Another };
+                let seen = if transfer.is_pinned() { self.look_again(transfer) } else { Seen::Another };
                 transfer.doubted.store(false, Relaxed);
                 match seen {
-                    Seen::Another => return self.begin_again(transfer, error),
+                    Seen::Another => return self.begin_again(transfer, error, false),
                     Seen::Same => is_permanent = false,
                     Seen::Unfit => is_permanent = true,
+                    Seen::Failed(Error::Interrupted) => return,
+                    Seen::Failed(failure) => {
+                        is_permanent = failure.is_permanent();
+                        error = failure;
+                    }
                 }
             }
             _ => {}
@@ -94,17 +106,21 @@ impl Lane<'_> {
             transfer.count_failure(self.began, Instant::now(), |failures| self.pause(failures, &error));
         let keeps = transfer.ranged.load(Relaxed) || transfer.sink.part().is_some();
         if failures > self.run.options.retries && !others || !keeps && done > 0 {
-            return self.end(transfer, error);
+            return match error {
+                // The whole is there, but its parts never prove what they are of: the same would happen to a later run.
+                Error::Unproven { .. } => self.begin_again(transfer, error, true),
+                _ => self.end(transfer, error),
+            };
         }
         if !transfer.ranged.load(Relaxed) && done > 0 {
-            return self.begin_again(transfer, error);
+            return self.begin_again(transfer, error, false);
         }
         say_pause(&transfer.url, &error, pause);
         self.sleep(pause, if error.is_overload() { Stage::Backoff } else { Stage::Idle });
     }
 
-    /// The object changed, or cannot be gone on with: once more from its URL and byte 0.
-    fn begin_again(&mut self, transfer: &Arc<Transfer>, error: Error) {
+    /// The object changed, or cannot be gone on with: once more from its URL and byte 0; `plain`: without a range.
+    fn begin_again(&mut self, transfer: &Arc<Transfer>, error: Error, plain: bool) {
         if transfer.over.swap(true, Relaxed) {
             return;
         }
@@ -120,7 +136,9 @@ impl Lane<'_> {
             part.discard();
         }
         let pause = self.pause(restarts, &error);
-        self.run.pool.requeue(Waiting::again(transfer.job, restarts), pause);
+        // The last time over one connection: one answer is of one version, whatever each further one would be of.
+        let plain = plain || restarts == MAX_RESTARTS;
+        self.run.pool.requeue(Waiting::again(transfer.job, restarts, plain), pause);
     }
 
     /// Asks the URL once more, and again where it gives another version: of several servers behind one name each may have an ETag of its
@@ -140,16 +158,13 @@ impl Lane<'_> {
     fn look(&mut self, transfer: &Transfer) -> Seen {
         self.client.close();
         let home = home_of(&self.run.jobs[transfer.job]);
-        let Ok(answer) = self.client.get(home, &transfer.url, Some((0, None)), None, false) else {
-            return Seen::Unfit;
+        let answer = match self.client.get(home, &transfer.url, Some((0, None)), None, false) {
+            Ok(answer) => answer,
+            Err(error) => return Seen::Failed(error),
         };
         let judged = answer.judge(Some(0));
         self.client.close();
-        let is_page = weir_http::content_type::html_instead_of(
-            &transfer.file_name(),
-            answer.head.header("content-type"),
-        );
-        if refuse_foreign_coding(transfer, &answer).is_err() || !self.run.options.any_type && is_page {
+        if refuse_unfit(&transfer.file_name(), &answer, self.run.options.any_type).is_err() {
             return Seen::Unfit;
         }
         match judged {

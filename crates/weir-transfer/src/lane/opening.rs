@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use url::Url;
 use weir_codec::digest::{Algorithm, Expected};
-use weir_http::validator::Validator;
 use weir_units::Bytes;
 
-use super::failing::{LOOKS, MAX_RESTARTS};
-use super::{Lane, differs, home_of, host_of, refuse_foreign_coding, say_pause};
+use super::failing::LOOKS;
+use super::{Lane, home_of, host_of, refuse_disagreement, refuse_foreign_coding, refuse_unfit, say_pause};
 use crate::error::{Error, Fate};
 use crate::http::connection::DripWatch;
 use crate::http::exchange::{Answer, Exchange};
@@ -27,6 +26,7 @@ use crate::sink::{self, PartFile, Sink, Stream, small_file, stream};
 use crate::stage_clock::Stage;
 use crate::transfer::{Opening, Transfer};
 use crate::verify::{self, Expectation};
+use crate::version::Version;
 
 /// Objects up to this size are read whole and written in one piece.
 const SMALL: u64 = 1 << 20;
@@ -89,7 +89,7 @@ impl Lane<'_> {
         let mut checked = false;
         let mut use_saved = !self.run.options.fresh && waiting.restarts == 0;
         // A list that comes in parts would be taken for whole.
-        let mut ranged = !matches!(job.output, Output::Memory(_));
+        let mut ranged = !matches!(job.output, Output::Memory(_)) && !waiting.plain;
         loop {
             if let Some(target) = &target
                 && !checked
@@ -114,17 +114,15 @@ impl Lane<'_> {
             }
             let range = ranged.then_some((0, None));
             let answer = self.client.get(home_of(job), &job.url, range, None, self.run.many)?;
-            let object = match answer.judge(range.map(|_| 0)) {
+            let judged = answer.judge(range.map(|_| 0));
+            if ranged && needs_a_plain_request(&judged) {
+                self.client.close();
+                ranged = false;
+                continue;
+            }
+            let object = match judged {
                 Ok(Part::Asked(object) | Part::Whole(object)) => object,
-                Ok(Part::Empty) => {
-                    Object { size: Some(0), holds_to: None, validator: None, ranged: false, declared: None }
-                }
-                // Some servers answer a range of an empty or dynamic object with 416, or with several parts: ask plainly.
-                Ok(Part::Beyond(_)) | Err(Error::WrongPart { .. }) if ranged => {
-                    self.client.close();
-                    ranged = false;
-                    continue;
-                }
+                Ok(Part::Empty) => empty(),
                 Ok(Part::Beyond(_)) => return Err(status_416(&answer)),
                 Err(error) => {
                     self.client.keep(&answer.url, answer.body);
@@ -232,22 +230,21 @@ impl Lane<'_> {
         let done = journal.stored();
         let durable: RangeSet = journal.durable.iter().map(|&(start, end)| start..end).collect();
         let expectations = job.expectations.clone();
-        let opening = |location: Url, validator, done, part| Opening {
+        let opening = |location: Url, version, done, part| Opening {
             job: waiting.job,
             url: job.url.clone(),
             location,
             size: Some(journal.size),
-            validator,
+            version,
             ranged: true,
             done,
             durable: durable.clone(),
             sink: Sink::Part(part),
             expectations,
         };
-        let pinned = journal.validator.as_ref().and_then(|(kind, value)| Validator::from_parts(kind, value));
-        let if_range = pinned.as_ref().and_then(Validator::if_range_value).map(str::to_owned);
+        let version = journal.version();
         let Some(gap) = done.gap_after(0, journal.size) else {
-            let transfer = Arc::new(Transfer::new(opening(job.url.clone(), pinned, done, part))?);
+            let transfer = Arc::new(Transfer::new(opening(job.url.clone(), version, done, part))?);
             if self.run.pool.begin_bulk(None) != Place::Taken {
                 return Err(Error::Interrupted);
             }
@@ -259,22 +256,23 @@ impl Lane<'_> {
         let range = Some((gap.start, end));
         let mut why = String::new();
         for _ in 0..LOOKS {
-            let answer =
-                self.client.get(home_of(job), &job.url, range, if_range.as_deref(), self.run.many)?;
+            let answer = self.client.get(home_of(job), &job.url, range, version.if_range(), self.run.many)?;
             why = match answer.judge(Some(gap.start)) {
                 Ok(Part::Asked(object)) if object.size != Some(journal.size) => {
                     "the object's size changed".to_owned()
                 }
-                Ok(Part::Asked(_)) if differs(pinned.as_ref(), &answer) => {
-                    "the object changed on the server".to_owned()
-                }
                 Ok(Part::Asked(object)) => {
-                    let mut opening = opening(answer.url.clone(), pinned, done, part);
-                    let holds_to = object.holds_to;
-                    add_declared(&mut opening.expectations, object);
-                    let transfer = Arc::new(Transfer::new(opening)?);
-                    refuse_foreign_coding(&transfer, &answer)?;
-                    return Ok(Some(self.begin(transfer, answer, holds_to)));
+                    match refuse_disagreement(&version, &object.version, host_of(&answer.url)) {
+                        Err(error) => error.to_string(),
+                        Ok(()) => {
+                            let mut opening = opening(answer.url.clone(), version, done, part);
+                            let holds_to = object.holds_to;
+                            add_declared(&mut opening.expectations, object);
+                            let transfer = Arc::new(Transfer::new(opening)?);
+                            refuse_foreign_coding(&transfer, &answer)?;
+                            return Ok(Some(self.begin(transfer, answer, holds_to)));
+                        }
+                    }
                 }
                 Ok(_) => "the object changed on the server, or it gives no parts any more".to_owned(),
                 Err(error @ Error::WrongPart { .. }) => error.to_string(),
@@ -294,19 +292,17 @@ impl Lane<'_> {
         job: &Job,
         target: Option<PathBuf>,
         mut answer: Answer,
-        object: Object,
+        mut object: Object,
     ) -> Result<Opened, Error> {
         let name =
             target.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_else(|| object::name_from_url(&job.url));
-        let host = || answer.url.host_str().unwrap_or_default().to_owned();
-        if let Some(coding) = object::foreign_coding(&answer.head, &name) {
-            return Err(Error::Coded { host: host(), coding });
+        let large = object.size.is_none_or(|size| size > HTTP2_MAX);
+        let to_disk = !matches!(job.output, Output::Memory(_));
+        if matches!(answer.body, Exchange::Http2(_)) && large && object.ranged && self.run.many && to_disk {
+            (answer, object) = self.over_http1(home_of(job), answer)?;
         }
-        let kind = answer.head.header("content-type");
-        if !self.run.options.any_type && weir_http::content_type::html_instead_of(&name, kind) {
-            return Err(Error::WebPage { host: host(), name });
-        }
+        refuse_unfit(&name, &answer, self.run.options.any_type)?;
         let mut expectations = job.expectations.clone();
         add_declared(&mut expectations, object.clone());
         if let Some(target) = &target {
@@ -323,10 +319,6 @@ impl Lane<'_> {
             }
             (_, Some(target)) if small => self.store_small(job, &target, answer, object, &expectations),
             (_, target) => {
-                let large = object.size.is_none_or(|size| size > HTTP2_MAX);
-                if matches!(answer.body, Exchange::Http2(_)) && large && object.ranged && self.run.many {
-                    answer = self.over_http1(home_of(job), answer, &object, &name)?;
-                }
                 let sink = match target {
                     Some(target) => {
                         let part = PartFile::open(&target)?;
@@ -343,9 +335,8 @@ impl Lane<'_> {
                     url: job.url.clone(),
                     location: answer.url.clone(),
                     size: object.size,
-                    validator: object.validator,
-                    // One answer is of one version, whatever each further one would be of.
-                    ranged: object.ranged && object.size.is_some() && waiting.restarts < MAX_RESTARTS,
+                    version: object.version,
+                    ranged: object.ranged && object.size.is_some(),
                     done: RangeSet::default(),
                     durable: RangeSet::default(),
                     sink,
@@ -367,28 +358,18 @@ impl Lane<'_> {
         }
     }
 
-    /// The same object on a connection of its own.
-    fn over_http1(
-        &mut self,
-        home: &Url,
-        first: Answer,
-        object: &Object,
-        name: &str,
-    ) -> Result<Answer, Error> {
+    /// The object on a connection of its own. Nothing of the first answer is kept, so this one may be of another version.
+    fn over_http1(&mut self, home: &Url, first: Answer) -> Result<(Answer, Object), Error> {
         let url = first.url.clone();
         drop(first);
-        let if_range = object.validator.as_ref().and_then(Validator::if_range_value);
-        let answer = self.client.get(home, &url, Some((0, None)), if_range, false)?;
-        let same = match answer.judge(Some(0))? {
-            Part::Asked(own) => own.size == object.size && own.holds_to == object.holds_to,
-            _ => false,
-        };
-        let coded = object::foreign_coding(&answer.head, name).is_some();
-        if same && !coded && !differs(object.validator.as_ref(), &answer) {
-            return Ok(answer);
+        let answer = self.client.get(home, &url, Some((0, None)), None, false)?;
+        match answer.judge(Some(0))? {
+            Part::Asked(own) | Part::Whole(own) => Ok((answer, own)),
+            Part::Empty | Part::Beyond(_) => {
+                let detail = "it is no longer there over HTTP/1.1; --http2 stays with HTTP/2".to_owned();
+                Err(Error::Changed { host: host_of(&url), detail })
+            }
         }
-        let detail = "it is another over HTTP/1.1 than over HTTP/2; --http2 stays with the latter".to_owned();
-        Err(Error::Changed { host: host_of(&url), detail })
     }
 
     fn store_small(
@@ -488,6 +469,23 @@ impl Lane<'_> {
         };
         Opened::Bulk(transfer, result)
     }
+}
+
+/// What some servers answer to a range of an object that they serve: asked for without a range, it may come. Empty and
+/// cut answers are among them, since nothing tells an empty object from a range that was misread.
+fn needs_a_plain_request(judged: &Result<Part, Error>) -> bool {
+    match judged {
+        Ok(Part::Whole(object)) => object.size == Some(0),
+        // The rest could not be asked for: nothing would tell whether it is of the same version.
+        Ok(Part::Asked(object)) => !object.ranged && object.holds_to != object.size,
+        Ok(Part::Empty | Part::Beyond(_)) | Err(Error::WrongPart { .. }) => true,
+        Err(_) => false,
+    }
+}
+
+/// An object without bytes, as a 416 shows it.
+fn empty() -> Object {
+    Object { size: Some(0), holds_to: None, version: Version::default(), ranged: false, declared: None }
 }
 
 fn add_declared(expectations: &mut Vec<Expectation>, object: Object) {

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatvfs};
 use weir_http::filename::KEPT;
-use weir_http::validator::Validator;
 use weir_units::Bytes;
 
 use crate::error::Error;
 use crate::journal::{self, Journal};
 use crate::ranges::RangeSet;
+use crate::version::Version;
 
 /// Linux's UIO_MAXIOV.
 const MAX_PIECES: usize = 1024;
@@ -98,7 +98,7 @@ impl PartFile {
         };
         let why = if journal.url != url {
             "the partial file here is of another url"
-        } else if journal.validator.is_none() {
+        } else if journal.version().if_range().is_none() {
             "the server gave nothing by which to tell whether the object is still the same"
         } else if !self.file.metadata().is_ok_and(|metadata| metadata.len() == journal.size) {
             "the partial file does not have the size that its journal says"
@@ -236,14 +236,16 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 /// A journal of what the kernel took (`written`) and what is on the disk (`durable`).
 pub fn journal_of(
     url: &str,
-    validator: Option<&Validator>,
+    version: &Version,
     size: u64,
     written: &RangeSet,
     durable: &RangeSet,
 ) -> Journal {
     Journal {
         url: url.to_owned(),
-        validator: validator.map(|one| (one.kind().to_owned(), one.value().to_owned())),
+        etag: version.validators().etag().map(str::to_owned),
+        last_modified: version.validators().last_modified().map(str::to_owned),
+        place: version.place().to_owned(),
         size,
         boot: journal::boot_id(),
         written: journal::pairs(written),
