@@ -42,9 +42,9 @@ plan-check: ## ten copies over shaped links, each planned first: within 15 % in 
 	@scripts/need build
 	WEIR_PLAN_CASES="$(or $(WEIR_PLAN_CASES),all)" cargo test --release $(LOCKED) -p weir --test plan_cases --test cp_verdict -- --nocapture --test-threads 1
 
-soak: ## 1000 downloads killed at random points and resumed (test runs 20)
+soak: ## 1000 downloads killed at random points and resumed, 1000 random histories of an object (test runs 20 of each)
 	@scripts/need build
-	WEIR_SOAK=1000 cargo test --release $(LOCKED) -p weir --test kill -- --nocapture
+	WEIR_SOAK=1000 cargo test --release $(LOCKED) -p weir --test kill --test histories -- --nocapture
 
 soak-cp: ## cp: 10,000 bits flipped, 200 kills, ends that fall silent, 20 GB and 200,000 files in bounded memory (20 minutes)
 	@scripts/need test

@@ -14,7 +14,12 @@ impl Dice {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_nanos() as u64;
         let seed = number("WEIR_SEED").unwrap_or(now) | 1;
         println!("WEIR_SEED={seed} repeats these {runs} runs");
-        (Dice(seed), runs)
+        (Dice::of(seed), runs)
+    }
+
+    /// The numbers that `seed` gives.
+    pub(crate) fn of(seed: u64) -> Dice {
+        Dice(seed | 1)
     }
 
     /// The next one, within `range`.
