@@ -335,11 +335,11 @@ fn a_damaged_journal_begins_again() {
         (&|text| *text = b"\0\xff binary \n\n".to_vec(), "is damaged"),
         (
             &|text| *text = b"weir-journal 0 crc32c=00000000\n{}".to_vec(),
-            "version 0, this weir reads version 1",
+            "version 0, this weir reads version 2",
         ),
         (
             &|text| *text = b"weir-journal 99 crc32c=00000000\n{}".to_vec(),
-            "version 99, this weir reads version 1",
+            "version 99, this weir reads version 2",
         ),
     ] {
         let broken = BrokenOff::new(Signal::INT, &["-c", "1"]);
