@@ -1,5 +1,5 @@
-/* bare HOST PORT PATH OUT: the least a download can be, as a yardstick. One plain HTTP/1.1 GET on one connection; read(2) until
- * 1 MiB is full, then one write(2). No checks beyond the status line, no resume, no name to protect: nothing a user should want. */
+/* bare HOST PORT PATH OUT [PIECE]: the least a download can be, as a yardstick. One plain HTTP/1.1 GET on one connection; read(2)
+ * until PIECE bytes (1 MiB) are there, then one write(2), at a multiple of PIECE. No checks beyond the status line, no resume, no name to protect: nothing a user should want. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FULL (1 << 20)
+#define MOST (4 << 20)
 
-static char buffer[FULL + 1];
+static char buffer[MOST + 1];
 
 static void die(const char *what) {
     perror(what);
@@ -27,8 +27,9 @@ static void write_all(int fd, const char *from, size_t length) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5) {
-        fprintf(stderr, "usage: bare HOST PORT PATH OUT (HOST as an IPv4 address)\n");
+    size_t full = argc == 6 ? strtoul(argv[5], NULL, 10) : 1 << 20;
+    if (argc < 5 || argc > 6 || full < 4096 || full > MOST) {
+        fprintf(stderr, "usage: bare HOST PORT PATH OUT [PIECE] (HOST as an IPv4 address, PIECE in bytes, 4096 to %d)\n", MOST);
         return 2;
     }
     struct sockaddr_in server = {.sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(argv[2]))};
@@ -38,13 +39,13 @@ int main(int argc, char **argv) {
     int out = open(argv[4], O_WRONLY | O_CREAT | O_TRUNC, 0644);
     if (out < 0) die("open");
 
-    int length = snprintf(buffer, FULL, "GET %s HTTP/1.1\r\nHost: %s:%s\r\nConnection: close\r\n\r\n", argv[3], argv[1], argv[2]);
+    int length = snprintf(buffer, MOST, "GET %s HTTP/1.1\r\nHost: %s:%s\r\nConnection: close\r\n\r\n", argv[3], argv[1], argv[2]);
     write_all(in, buffer, (size_t)length);
 
     size_t held = 0;
     char *body = NULL;
     while (body == NULL) {
-        ssize_t got = read(in, buffer + held, FULL - held);
+        ssize_t got = read(in, buffer + held, full - held);
         if (got <= 0) die("read the head");
         held += (size_t)got;
         buffer[held] = 0;
@@ -59,10 +60,10 @@ int main(int argc, char **argv) {
     memmove(buffer, body, held);
 
     for (;;) {
-        ssize_t got = read(in, buffer + held, FULL - held);
+        ssize_t got = read(in, buffer + held, full - held);
         if (got < 0) die("read");
         held += (size_t)got;
-        if (held == FULL || got == 0) {
+        if (held == full || got == 0) {
             write_all(out, buffer, held);
             held = 0;
         }

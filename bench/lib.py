@@ -16,7 +16,7 @@ from typing import Callable, Optional
 
 from machine import die_with_parent, end_group, free_port, machine_cpu_seconds, touch_free_memory, wait_for_listener, warm
 from outputs import size_of, trouble
-from settings import GB, MB, MIB, RESULTS, ROOT, RUNS, TIMEOUT, TOUCH, WEIR, WORK
+from settings import GB, MB, MEMORY, MIB, RESULTS, ROOT, RUNS, TIMEOUT, WEIR, WORK
 
 
 # --- what is compared -------------------------------------------------------------------------------------------------------
@@ -77,6 +77,8 @@ class Scenario:
     contestants: Callable  # of the bed: list of Contestant
     sources: Callable  # makes and returns the files it needs
     goals: list = field(default_factory=list)
+    # Those for memory as found, where they are others.
+    goals_as_found: list = field(default_factory=list)
     runs: int = RUNS
     # An ext4 without a journal passes over inodes freed in the last minute, one by one: 1000 removed files cost whoever comes next
     # more than the work does. Such folders stay until the end, and the next benchmark waits that minute.
@@ -123,8 +125,14 @@ class Summary:
         return max(run.rss for run in self.runs)
 
 
+# From this size on it shows in a run whether the memory it takes is backed by the host.
+LARGE = 64 * MB
+
 # Runs that write no more than this are over before the host takes memory back; each follows a rehearsal.
 REHEARSED = 512 * MB
+
+# Memory as found: this long after the last output was removed. A host takes free pages back after about two seconds.
+PAUSE = 8
 
 # --- one run, and what many say together ------------------------------------------------------------------------------------
 
@@ -144,6 +152,8 @@ class Bench:
         head = "scenario contestant run utc bytes wall_s user_s sys_s peak_rss_kib server_cpu_s others_cpu_s"
         self.raw.writerow([*head.split(), "sent_bytes", "returned_bytes", "trouble"])
         self.running = []
+        # Which memory runs find, of `MEMORY`; `None` where it makes no difference. When an output was last removed.
+        self.memory, self.removed = None, 0.0
         self.home = WORK / "home"  # empty: nobody's configuration takes part
         shutil.rmtree(self.home, ignore_errors=True)
         self.home.mkdir(parents=True)
@@ -187,14 +197,27 @@ class Bench:
             wait_after_removal()
         try:
             contestants = scenario.contestants(self.begin(scenario))
-            kept, remarks = self.rounds(scenario, contestants)
+            is_large = max(c.bytes for c in contestants) >= LARGE and not scenario.keep_outputs
+            for self.memory in MEMORY if is_large else [None]:
+                self.measure(scenario, contestants)
         finally:
             self.end_running()
             self.finish(scenario)
+
+    def measure(self, scenario: Scenario, contestants: list) -> None:
+        """All rounds of a scenario with memory in one state."""
+        kept, remarks = self.rounds(scenario, contestants)
         remarks += self.disturbed([run for runs in kept.values() for run in runs])
         size = {c.name: c.bytes for c in contestants}
         medians = {name: Summary(size[name], runs) for name, runs in kept.items() if runs}
         self.report(scenario, contestants, medians, remarks)
+
+    def titled(self, scenario: Scenario) -> str:
+        memory = {"found": ", memory as found", "touched": ", memory touched before each run"}
+        return f"{self.labelled(scenario)}: {scenario.title}{memory.get(self.memory, '')}"
+
+    def labelled(self, scenario: Scenario) -> str:
+        return f"{scenario.name}-touched" if self.memory == "touched" else scenario.name
 
     def rounds(self, scenario: Scenario, contestants: list) -> tuple:
         present = [c for c in contestants if not c.missing()]
@@ -202,7 +225,9 @@ class Bench:
         kept = {c.name: [] for c in present}
         for number in range(scenario.runs + 1):
             line = []
-            for contestant in list(present):
+            # Who follows whom changes with each round.
+            first = number % max(1, len(present))
+            for contestant in present[first:] + present[:first]:
                 run = self.run(scenario, contestant, number)
                 line.append(f"{contestant.name} {run.trouble or duration(run.wall)}")
                 if run.trouble:
@@ -219,18 +244,13 @@ class Bench:
 
     def run(self, scenario: Scenario, contestant: Contestant, number: int) -> Run:
         slug = re.sub(r"[^a-z0-9]+", "-", contestant.name.lower()).strip("-")
-        place = WORK / "out" / self.stamp / scenario.name / f"{slug}-{number}"
+        place = WORK / "out" / self.stamp / self.labelled(scenario) / f"{slug}-{number}"
         place.mkdir(parents=True)
         if contestant.prepare:
             contestant.prepare(place)
         # Nobody's dirty pages are the next one's burden.
         os.sync()
-        # A few megabytes come from memory in use a moment ago; there either would disturb.
-        size = contestant.bytes
-        if TOUCH and size > REHEARSED:
-            touch_free_memory(max(6 * size, 2 * 2**30))
-        elif TOUCH and size >= 64 * MB and not contestant.prepare and not scenario.keep_outputs:
-            self.rehearse(contestant, place)
+        self.make_memory(contestant, place)
         run, log = self.timed(contestant, place)
         run.trouble = run.trouble or trouble(contestant.outputs, place, compare=number == 0)
         if run.trouble is None:
@@ -238,7 +258,18 @@ class Bench:
         self.write_row(scenario, contestant, number, run)
         if not scenario.keep_outputs:
             shutil.rmtree(place)
+            self.removed = time.monotonic()
         return run
+
+    def make_memory(self, contestant: Contestant, place: Path) -> None:
+        """Brings free memory into the state that is measured. A few megabytes come from memory in use a moment ago."""
+        size = contestant.bytes
+        if self.memory == "found":
+            time.sleep(max(0.0, self.removed + PAUSE - time.monotonic()))
+        elif self.memory == "touched" and size > REHEARSED:
+            touch_free_memory(max(6 * size, 2 * 2**30))
+        elif self.memory == "touched" and size >= LARGE and not contestant.prepare:
+            self.rehearse(contestant, place)
 
     def rehearse(self, contestant: Contestant, place: Path) -> None:
         """The same command once more, right before the run that counts: the pages that its removed output frees are those that the
@@ -305,7 +336,7 @@ class Bench:
         times = [f"{run.wall:.6f}", f"{run.user:.6f}", f"{run.system:.6f}", run.rss // 1024]
         others = [f"{run.server_cpu:.2f}", f"{run.others_cpu:.2f}"]
         traffic = ["" if count is None else count for count in (run.sent, run.returned)]
-        row = [scenario.name, contestant.name, number, now, contestant.bytes, *times, *others, *traffic]
+        row = [self.labelled(scenario), contestant.name, number, now, contestant.bytes, *times, *others, *traffic]
         self.raw.writerow([*row, run.trouble or ""])
         self.raw_file.flush()
 
@@ -318,10 +349,11 @@ class Bench:
         return [f"other processes took up to {max(shares):.0%} of a processor ({count} of {len(shares)} runs over 10 %)"]
 
     def report(self, scenario: Scenario, contestants: list, medians: dict, remarks: list) -> None:
-        lines = [f"## {scenario.name}: {scenario.title}", ""]
+        lines = [f"## {self.titled(scenario)}", ""]
         if medians:
             lines += self.table(medians)
-        lines += ["", *(goal.line(medians) for goal in scenario.goals), *(f"- {remark}" for remark in remarks)]
+        goals = scenario.goals_as_found if self.memory == "found" and scenario.goals_as_found else scenario.goals
+        lines += ["", *(goal.line(medians) for goal in goals), *(f"- {remark}" for remark in remarks)]
         print("\n".join([""] + lines + [""]), flush=True)
         commands = []
         for contestant in contestants:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from outputs import tree
-from settings import MIB, ROOT, TOUCH, WEIR, WORK
+from settings import BALLOON, MEMORY, MIB, ROOT, WEIR, WORK
 
 
 def warm(paths: list) -> None:
@@ -140,7 +140,7 @@ def machine() -> dict:
         "weir": first_line(str(WEIR), "--version"),
         "openssl": first_line("openssl", "version"),
         "python": platform.python_version(),
-        "free memory touched before each run": "yes, the host takes it back (virtio balloon)" if TOUCH else "no",
+        "free memory": f"measured as {' and '.join(MEMORY)}; the host {'takes it back (virtio balloon)' if BALLOON else 'leaves it here'}",
     }
 
 

@@ -24,7 +24,12 @@ def size_from_env(name: str, default: str) -> int:
 
 RUNS = int(os.environ.get("RUNS", "5"))
 TIMEOUT = int(os.environ.get("TIMEOUT", "600"))
-# Only a machine that gives free memory back to its host needs it.
-TOUCH = os.environ.get("TOUCH", "1") == "1" and any(Path("/sys/bus/virtio/drivers/virtio_balloon").glob("virtio*"))
+# Large files are measured on memory as it is found, and beside that on memory touched right before each run, where a machine
+# that gives free memory back to its host makes a difference between the two.
+BALLOON = any(Path("/sys/bus/virtio/drivers/virtio_balloon").glob("virtio*"))
+MEMORY = os.environ.get("MEMORY", "found,touched" if BALLOON else "found").split(",")
+for state in MEMORY:
+    if state not in ("found", "touched"):
+        sys.exit(f"invalid MEMORY '{state}': expected found, touched or found,touched")
 WEIR = Path(os.environ.get("WEIR", ROOT / "target/release/weir")).resolve()
 RESULTS = Path(os.environ.get("RESULTS", ROOT / "bench/results"))
