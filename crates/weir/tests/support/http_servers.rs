@@ -1,0 +1,105 @@
+//! Real HTTP servers over the folder `www` of a sandbox: nginx and Apache.
+
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use super::net::free_port;
+use super::{PATIENCE, Sandbox};
+
+/// A sandbox with a folder `www`, which a server that changes its user can read.
+pub(crate) fn sandbox_with_www() -> Sandbox {
+    let sandbox = Sandbox::new();
+    std::fs::set_permissions(sandbox.path(""), PermissionsExt::from_mode(0o755)).expect("a mode");
+    std::fs::create_dir(sandbox.path("www")).expect("a folder");
+    sandbox
+}
+
+/// nginx, plain and over TLS with HTTP/2, with a certificate of its own.
+pub(crate) struct Nginx {
+    _child: Ended,
+    pub(crate) http: u16,
+    pub(crate) https: u16,
+}
+
+impl Nginx {
+    /// With these directives in both servers. `None` when the machine has no nginx.
+    pub(crate) fn start(sandbox: &Sandbox, directives: &str) -> Option<Nginx> {
+        let binary = installed(&["/usr/sbin/nginx", "/usr/bin/nginx"])?;
+        let made =
+            rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).ok()?;
+        sandbox.write("cert.pem", made.cert.pem());
+        sandbox.write("key.pem", made.signing_key.serialize_pem());
+        let (http, https) = (free_port(), free_port());
+        let here = sandbox.path("");
+        let here = here.display();
+        // A master process would change its user to nobody, who may not read a private folder.
+        let config = format!(
+            "daemon off; master_process off; pid {here}/nginx.pid; error_log {here}/error.log;
+             events {{ worker_connections 256; }}
+             http {{ access_log off; sendfile on; client_body_temp_path {here}/t1; proxy_temp_path {here}/t2;
+               fastcgi_temp_path {here}/t3; uwsgi_temp_path {here}/t4; scgi_temp_path {here}/t5;
+               server {{ listen 127.0.0.1:{http}; root {here}/www; {directives} }}
+               server {{ listen 127.0.0.1:{https} ssl http2; root {here}/www; {directives}
+                 ssl_certificate {here}/cert.pem; ssl_certificate_key {here}/key.pem; }} }}"
+        );
+        let config = sandbox.write("nginx.conf", config);
+        let child = Command::new(binary).arg("-c").arg(config).stderr(Stdio::null()).spawn().ok()?;
+        let nginx = Nginx { _child: Ended(child), http, https };
+        wait_until_it_listens("nginx", https);
+        Some(nginx)
+    }
+}
+
+/// Apache, plain.
+pub(crate) struct Apache {
+    _child: Ended,
+    pub(crate) http: u16,
+}
+
+impl Apache {
+    /// With these directives. `None` when the machine has no Apache.
+    pub(crate) fn start(sandbox: &Sandbox, directives: &str) -> Option<Apache> {
+        let binary = installed(&["/usr/sbin/apache2", "/usr/sbin/httpd"])?;
+        let modules = installed(&["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"])?;
+        let http = free_port();
+        let here = sandbox.path("");
+        let here = here.display();
+        let load = |name: &str| format!("LoadModule {name}_module {modules}/mod_{name}.so\n");
+        let loaded: String = ["mpm_event", "authz_core", "headers"].map(load).concat();
+        let config = format!(
+            "ServerRoot {here}\nDefaultRuntimeDir {here}\nPidFile {here}/apache.pid\nErrorLog {here}/apache.log\n\
+             ServerName localhost\nListen 127.0.0.1:{http}\n{loaded}DocumentRoot {here}/www\n\
+             User nobody\n{directives}\n"
+        );
+        let config = sandbox.write("apache.conf", config);
+        let child = Command::new(binary).args(["-X", "-f"]).arg(config).stderr(Stdio::null()).spawn().ok()?;
+        let apache = Apache { _child: Ended(child), http };
+        wait_until_it_listens("apache", http);
+        Some(apache)
+    }
+}
+
+fn installed(places: &[&'static str]) -> Option<&'static str> {
+    places.iter().find(|path| Path::new(path).exists()).copied()
+}
+
+fn wait_until_it_listens(name: &str, port: u16) {
+    let start = Instant::now();
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        assert!(start.elapsed() < PATIENCE, "{name} does not answer");
+        std::thread::yield_now();
+    }
+}
+
+/// A child that ends with its owner.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
