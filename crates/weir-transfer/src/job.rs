@@ -73,6 +73,8 @@ pub struct Options {
     pub fresh: bool,
     /// Wait for the disk before a file gets its name.
     pub sync: bool,
+    /// Where files grow; `None`: beside their names.
+    pub temp_dir: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -88,6 +90,7 @@ impl Default for Options {
             no_clobber: false,
             fresh: false,
             sync: false,
+            temp_dir: None,
         }
     }
 }

@@ -337,7 +337,7 @@ impl<'a> Watch<'a> {
             .into_iter()
             .zip(self.run.jobs)
             .map(|(report, job)| {
-                report.unwrap_or_else(|| failed_before_opening(job, unfinished(interrupted)))
+                report.unwrap_or_else(|| failed_before_opening(self.run, job, unfinished(interrupted)))
             })
             .collect();
         RunReport {
