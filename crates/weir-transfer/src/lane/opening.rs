@@ -364,7 +364,7 @@ impl Lane<'_> {
     /// The way out for bytes that go on in order.
     fn stream(&self, job: &Job, algorithms: Vec<Algorithm>) -> Result<Stream, Error> {
         match &job.output {
-            Output::File(path) => Stream::open(path, algorithms, Arc::clone(self.run.stop), &|| {
+            Output::Pipe(path) => Stream::open(path, algorithms, Arc::clone(self.run.stop), &|| {
                 self.sleep(Duration::from_millis(20), Stage::Output);
                 !self.run.is_stopped()
             }),
@@ -516,10 +516,9 @@ fn add_declared(expectations: &mut Vec<Expectation>, object: Object) {
 /// The file of a job where it is known before the server is asked.
 fn target_before(job: &Job) -> Option<PathBuf> {
     match &job.output {
-        Output::File(_) if job.output.is_stream() => None,
         Output::File(path) => Some(path.clone()),
         Output::Folder(folder) => Some(folder.join(object::name_from_url(&job.url))),
-        Output::Stdout | Output::Memory(_) => None,
+        Output::Pipe(_) | Output::Stdout | Output::Memory(_) => None,
     }
 }
 

@@ -172,7 +172,7 @@ impl Place {
 
     fn output(&self, wanted: &Wanted) -> anyhow::Result<Output> {
         Ok(match (self, &wanted.name) {
-            (Place::File(path), _) => Output::File(path.clone()),
+            (Place::File(path), _) => Output::to(path.clone()),
             (Place::Stdout, _) => Output::Stdout,
             (Place::Folder(folder), None) => Output::Folder(folder.clone()),
             (Place::Folder(folder), Some(name)) => {
@@ -182,7 +182,7 @@ impl Place {
                     let made = std::fs::create_dir_all(parent);
                     made.with_context(|| format!("cannot create the folder {}", parent.display()))?;
                 }
-                Output::File(path)
+                Output::to(path)
             }
         })
     }
@@ -202,7 +202,7 @@ fn no_two_in_one_place(jobs: &[Job]) -> Result<(), Usage> {
     let mut taken: HashMap<PathBuf, &Url> = HashMap::new();
     for job in jobs {
         let path = match &job.output {
-            Output::File(path) => path.clone(),
+            Output::File(path) | Output::Pipe(path) => path.clone(),
             Output::Folder(folder) => folder.join(object::name_from_url(&job.url)),
             _ => continue,
         };

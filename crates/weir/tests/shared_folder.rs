@@ -1,0 +1,411 @@
+//! Folders that others may write: whatever somebody else puts beside a download, or in its place, is neither written nor believed
+//! nor waited for.
+//!
+//! The cases are data: every name beside a target, everything that can be put there, before a run, between two and during one, for
+//! root and for an ordinary user, in a folder with the sticky bit and in one without that belongs to a stranger, small and large
+//! objects. `fs.protected_*` of the kernel would hide some faults in sticky folders: the others have no such help.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, makedev, mkfifoat, mknodat};
+use rustix::process::Signal;
+use support::{MIB, Object, Run, Running, Sandbox, Server, WEIR, skip};
+use weir_transfer::journal::Journal;
+
+const NOBODY: u32 = 65534;
+
+/// Who puts things into other people's folders.
+const STRANGER: u32 = 54_321;
+
+/// A run that has not ended by then hangs: a good one takes a fiftieth of a second.
+const HANGS: Duration = Duration::from_secs(20);
+
+const SMALL: usize = 100_000;
+const LARGE: usize = 3 * MIB;
+
+/// What is put under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bait {
+    Link,
+    LinkToNothing,
+    Pipe,
+    Device,
+    Socket,
+    Folder,
+    /// A stranger's file, readable by all.
+    Foreign,
+    /// The user's own file, which all may write.
+    OpenToAll,
+    /// Another name of the victim's file.
+    HardLink,
+}
+
+const BAITS: [Bait; 9] = [
+    Bait::Link,
+    Bait::LinkToNothing,
+    Bait::Pipe,
+    Bait::Device,
+    Bait::Socket,
+    Bait::Folder,
+    Bait::Foreign,
+    Bait::OpenToAll,
+    Bait::HardLink,
+];
+
+/// Under which names: what stands behind the target's. Of the last, both the part and a journal that vouches for all of it.
+const NAMES: [&[&str]; 5] = [&[".part"], &[".weir"], &[".weir~"], &[""], &[".part", ".weir"]];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    Before,
+    Between,
+    During,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    path: &'static str,
+    args: &'static [&'static str],
+}
+
+const SIZES: [Size; 3] = [
+    Size { path: "small", args: &[] },
+    Size { path: "large", args: &["-c", "1"] },
+    Size { path: "large", args: &["-c", "4"] },
+];
+
+/// Who runs weir where.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    user: u32,
+    mode: u32,
+    owner: u32,
+}
+
+const STICKY: u32 = 0o1777;
+
+/// What an interrupted run left, to be put before others.
+struct Left {
+    part: Vec<u8>,
+    journal: Journal,
+}
+
+/// A server, a shared folder, and somebody's precious file elsewhere.
+struct Stage {
+    place: Place,
+    sandbox: Sandbox,
+    server: Server,
+    hook: Hook,
+    small: Arc<Vec<u8>>,
+    large: Arc<Vec<u8>>,
+}
+
+type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+const PRECIOUS: &str = "nobody's but the victim's";
+
+impl Stage {
+    /// `None` where this test cannot be two users.
+    fn new(place: Place) -> Option<Stage> {
+        if !rustix::process::geteuid().is_root() {
+            skip("only root can be several users");
+            return None;
+        }
+        let (small, large) = (Object::new(SMALL), Object::new(LARGE));
+        let (small_bytes, large_bytes) = (small.bytes.clone(), large.bytes.clone());
+        let hook = Hook::default();
+        let at_half = Arc::clone(&hook);
+        let server = Server::start(move |request, wire| {
+            let object = if request.path() == "/small" { &small } else { &large };
+            let answer = object.answer(request);
+            wire.head(answer.status, &answer.fields)?;
+            let half = answer.part.start + answer.part.len() / 2;
+            wire.body(&object.bytes[answer.part.start..half])?;
+            let hook = at_half.lock().unwrap().take();
+            if let Some(hook) = hook {
+                hook();
+            }
+            wire.body(&object.bytes[half..answer.part.end])
+        });
+        let sandbox = Sandbox::new();
+        let stage = Stage { place, sandbox, server, hook, small: small_bytes, large: large_bytes };
+        let version = stage.command(&["--version"]).wait_for(HANGS);
+        if !version.status.success() {
+            skip("root cannot run the binary as another user here");
+            return None;
+        }
+        Some(stage)
+    }
+
+    /// Everything anew: the folder empty, the precious file as it was.
+    fn set_up(&self) {
+        for folder in ["shared", "victim"] {
+            let _ = fs::remove_dir_all(self.sandbox.path(folder));
+            fs::create_dir(self.sandbox.path(folder)).unwrap();
+        }
+        give(&self.sandbox.path("."), 0, 0o755);
+        give(&self.sandbox.path("victim"), self.place.user, 0o755);
+        give(&self.sandbox.write("victim/precious", PRECIOUS), self.place.user, 0o640);
+        give(&self.sandbox.path("shared"), self.place.owner, self.place.mode);
+    }
+
+    fn shared(&self, name: &str) -> PathBuf {
+        self.sandbox.path("shared").join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Running {
+        let mut weir = self.sandbox.weir(WEIR, args);
+        weir.command.uid(self.place.user).gid(self.place.user);
+        weir.spawn()
+    }
+
+    fn get(&self, size: Size, output: &str) -> Running {
+        let url = self.server.url(size.path);
+        let args = [&["get", &url, "-o", output, "--retries", "1"], size.args].concat();
+        self.command(&args)
+    }
+
+    fn bytes(&self, size: Size) -> &[u8] {
+        if size.path == "small" { &self.small } else { &self.large }
+    }
+
+    /// A run that is cut off when half has come, and its journal stored.
+    fn left(&self) -> Left {
+        self.set_up();
+        let (killed, held) = std::sync::mpsc::channel::<()>();
+        *self.hook.lock().unwrap() = Some(Box::new(move || drop(held.recv_timeout(HANGS))));
+        let running = self.get(SIZES[1], "shared/large");
+        let start = Instant::now();
+        while !self.shared("large.weir").exists() {
+            assert!(start.elapsed() < HANGS);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        running.signal(Signal::KILL);
+        running.wait();
+        drop(killed);
+        let part = fs::read(self.shared("large.part")).unwrap();
+        let journal = Journal::read(&self.as_own("large.weir")).unwrap().unwrap();
+        Left { part, journal }
+    }
+
+    /// A copy of a file that its reader must own.
+    fn as_own(&self, name: &str) -> PathBuf {
+        let copy = self.sandbox.path("copy");
+        fs::write(&copy, fs::read(self.shared(name)).unwrap()).unwrap();
+        fs::set_permissions(&copy, PermissionsExt::from_mode(0o600)).unwrap();
+        copy
+    }
+
+    /// Puts down what an earlier run of this user left.
+    fn lay_out(&self, left: &Left) {
+        give(&self.sandbox.write("shared/large.part", &left.part), self.place.user, 0o600);
+        give(&self.sandbox.write("shared/large.weir", left.journal.to_text()), self.place.user, 0o600);
+    }
+
+    fn victim_is_unharmed(&self, context: &str) {
+        let precious = self.sandbox.path("victim/precious");
+        let stat = precious.symlink_metadata().unwrap();
+        assert_eq!(fs::read_to_string(&precious).unwrap(), PRECIOUS, "{context}");
+        assert_eq!((stat.mode() & 0o7777, stat.uid()), (0o640, self.place.user), "{context}");
+        assert_eq!(fs::read_dir(self.sandbox.path("victim")).unwrap().count(), 1, "{context}");
+    }
+}
+
+fn give(path: &Path, user: u32, mode: u32) {
+    chown(path, Some(user), Some(user)).unwrap();
+    fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+/// What a stranger does: `false` if the folder does not let them.
+fn plant(bait: Bait, path: &Path, victim: &Path, text: &[u8], place: Place) -> bool {
+    if let Ok(there) = path.symlink_metadata() {
+        if place.mode == STICKY {
+            return false;
+        }
+        if there.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
+    }
+    match bait {
+        Bait::Link => symlink(victim.join("precious"), path).unwrap(),
+        Bait::LinkToNothing => symlink(victim.join("new"), path).unwrap(),
+        Bait::Pipe => {
+            mkfifoat(CWD, path, Mode::RUSR).unwrap();
+            fs::set_permissions(path, PermissionsExt::from_mode(0o666)).unwrap();
+        }
+        Bait::Device => {
+            mknodat(CWD, path, FileType::CharacterDevice, Mode::from_raw_mode(0o666), makedev(1, 3)).unwrap();
+        }
+        Bait::Socket => drop(UnixListener::bind(path).unwrap()),
+        Bait::Folder => fs::create_dir(path).unwrap(),
+        Bait::HardLink => return fs::hard_link(victim.join("precious"), path).map(|()| true).unwrap(),
+        Bait::Foreign | Bait::OpenToAll => fs::write(path, text).unwrap(),
+    }
+    match bait {
+        Bait::OpenToAll => give(path, place.user, 0o666),
+        Bait::Foreign => give(path, STRANGER, 0o666),
+        _ => lchown(path, Some(STRANGER), Some(STRANGER)).unwrap(),
+    }
+    true
+}
+
+/// What the stranger writes under a name: their bytes, and a journal that says that those are the object's.
+fn text(ending: &str, left: &Left) -> Vec<u8> {
+    match ending {
+        ".weir" => Journal { written: vec![(0, LARGE as u64)], ..left.journal.clone() }.to_text(),
+        _ => vec![b'!'; LARGE],
+    }
+}
+
+/// All cases of one place.
+fn every_bait(user: u32, mode: u32, owner: u32) {
+    let place = Place { user, mode, owner };
+    let Some(stage) = Stage::new(place) else { return };
+    let left = Arc::new(stage.left());
+    for endings in NAMES {
+        for bait in BAITS {
+            let both = endings.len() > 1;
+            if both && !matches!(bait, Bait::Foreign | Bait::OpenToAll) {
+                continue;
+            }
+            for when in [When::Before, When::Between, When::During] {
+                for size in SIZES {
+                    let is_target = endings == [""];
+                    if when == When::Between && size.path == "small" {
+                        continue;
+                    }
+                    for output in ["shared/", "shared/NAME"] {
+                        // The name makes a difference to what becomes of the target itself alone.
+                        if is_target || output == "shared/NAME" {
+                            one_case(&stage, &left, endings, bait, when, size, output);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn one_case(
+    stage: &Stage,
+    left: &Arc<Left>,
+    endings: &'static [&'static str],
+    bait: Bait,
+    when: When,
+    size: Size,
+    output: &str,
+) {
+    let place = stage.place;
+    let context = format!("{endings:?} {bait:?} {when:?} {size:?} {output} {place:?}");
+    // Shown where it fails.
+    println!("{context}");
+    stage.set_up();
+    if when == When::Between {
+        stage.lay_out(left);
+    }
+    let put = {
+        let (left, victim) = (Arc::clone(left), stage.sandbox.path("victim"));
+        let names: Vec<_> =
+            endings.iter().map(|ending| (*ending, stage.shared(&format!("{}{ending}", size.path)))).collect();
+        let part = stage.shared(&format!("{}.part", size.path));
+        move || {
+            let start = Instant::now();
+            while when == When::During
+                && size.path == "large"
+                && !part.exists()
+                && start.elapsed() < Duration::from_secs(2)
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            for (ending, path) in &names {
+                plant(bait, path, &victim, &text(ending, &left), place);
+            }
+        }
+    };
+    match when {
+        When::During => *stage.hook.lock().unwrap() = Some(Box::new(put)),
+        _ => put(),
+    }
+    let name = size.path;
+    let running = stage.get(size, &output.replace("NAME", name));
+    let is_target = endings == [""];
+    if is_target && bait == Bait::Pipe && when != When::During && output.ends_with("NAME") {
+        // A pipe that the user names is for another program, which may come later: it waits, and a signal ends that.
+        let start = Instant::now();
+        while !running.catches(Signal::INT) && start.elapsed() < HANGS {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        running.signal(Signal::INT);
+        running.wait_for(HANGS).exits(130);
+        return stage.victim_is_unharmed(&context);
+    }
+    let run = running.wait_for(HANGS);
+    stage.victim_is_unharmed(&context);
+    judge(stage, &run, bait, size, is_target, &context);
+}
+
+/// Either the file is there, whole and this user's, or the run says why not and nothing of the stranger's has become it.
+fn judge(stage: &Stage, run: &Run, bait: Bait, size: Size, is_target: bool, context: &str) {
+    let said = &run.stderr;
+    assert!(!said.contains("panicked"), "{context}\n{said}");
+    let target = stage.shared(size.path);
+    let there = target.symlink_metadata();
+    if run.status.code() == Some(0) {
+        let there = there.unwrap();
+        if is_target && bait == Bait::Device && there.file_type().to_owned().is_file().eq(&false) {
+            return;
+        }
+        assert!(there.is_file(), "{context}\n{said}");
+        assert!(fs::read(&target).unwrap() == stage.bytes(size), "{context}: wrong bytes\n{said}");
+        assert_eq!(there.uid(), stage.place.user, "{context}\n{said}");
+        let writers = there.mode() & 0o022;
+        // The user's own file keeps the mode that they gave it.
+        assert!(
+            writers == 0 || is_target && bait == Bait::OpenToAll,
+            "{context}: {:o}\n{said}",
+            there.mode()
+        );
+        return;
+    }
+    assert!(matches!(run.status.code(), Some(1 | 4)), "{context}: {:?}\n{said}", run.status);
+    assert!(said.contains("cannot") || said.contains("directory"), "{context}\n{said}");
+    if let Ok(there) = there {
+        assert!(is_target, "{context}: {:?} is there\n{said}", there.file_type());
+        let as_planted = match bait {
+            Bait::Link | Bait::LinkToNothing => there.is_symlink(),
+            Bait::Folder => there.is_dir(),
+            Bait::Foreign => there.uid() == STRANGER && fs::read(&target).unwrap()[..] == [b'!'; LARGE],
+            Bait::Pipe | Bait::Device | Bait::Socket => !there.is_file(),
+            Bait::OpenToAll | Bait::HardLink => false,
+        };
+        assert!(as_planted, "{context}: {:?}\n{said}", there.file_type());
+    }
+}
+
+#[test]
+fn root_in_a_sticky_folder() {
+    every_bait(0, STICKY, 0);
+}
+
+#[test]
+fn root_in_a_strangers_folder() {
+    every_bait(0, 0o777, STRANGER);
+}
+
+#[test]
+fn a_user_in_a_sticky_folder() {
+    every_bait(NOBODY, STICKY, 0);
+}
+
+#[test]
+fn a_user_in_a_strangers_folder() {
+    every_bait(NOBODY, 0o777, STRANGER);
+}
