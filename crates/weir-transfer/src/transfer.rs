@@ -289,7 +289,7 @@ impl Transfer {
             // The error says where the complete download is, and what its target holds.
             return Outcome::Failed(error);
         }
-        if !part.is_there() || error.is_verification() || !self.is_resumable() || kept == 0 {
+        if !part.will_be_found() || error.is_verification() || !self.is_resumable() || kept == 0 {
             part.discard();
             return Outcome::Failed(error);
         }

@@ -9,7 +9,7 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -130,10 +130,12 @@ impl Stage {
             wire.head(answer.status, &answer.fields)?;
             let half = answer.part.start + answer.part.len() / 2;
             wire.body(&object.bytes[answer.part.start..half])?;
-            let hook = at_half.lock().unwrap().take();
-            if let Some(hook) = hook {
+            // While it is at work no other connection brings the rest.
+            let mut hook = at_half.lock().unwrap();
+            if let Some(hook) = hook.take() {
                 hook();
             }
+            drop(hook);
             wire.body(&object.bytes[half..answer.part.end])
         });
         let sandbox = Sandbox::new();
@@ -315,7 +317,7 @@ fn one_case(
         let names: Vec<_> =
             endings.iter().map(|ending| (*ending, stage.shared(&format!("{}{ending}", size.path)))).collect();
         let part = stage.shared(&format!("{}.part", size.path));
-        move || {
+        move || -> bool {
             let start = Instant::now();
             while when == When::During
                 && size.path == "large"
@@ -324,15 +326,18 @@ fn one_case(
             {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            for (ending, path) in &names {
-                plant(bait, path, &victim, &text(ending, &left), place);
-            }
+            let planted =
+                names.iter().map(|(ending, path)| plant(bait, path, &victim, &text(ending, &left), place));
+            planted.fold(false, |any, one| any | one)
         }
     };
-    match when {
-        When::During => *stage.hook.lock().unwrap() = Some(Box::new(put)),
+    let is_planted = match when {
+        When::During => {
+            *stage.hook.lock().unwrap() = Some(Box::new(move || _ = put()));
+            false
+        }
         _ => put(),
-    }
+    };
     let name = size.path;
     let running = stage.get(size, &output.replace("NAME", name));
     let is_target = endings == [""];
@@ -350,6 +355,12 @@ fn one_case(
     let run = running.wait_for(HANGS);
     stage.victim_is_unharmed(&context);
     judge(stage, &run, bait, size, is_target, &context);
+    if is_planted && !is_target && size.path == "large" && endings != [".weir~"] {
+        // Whoever wonders where the file of that name went is told.
+        let told =
+            ["; renamed to shared/", "cannot be resumed"].iter().any(|words| run.stderr.contains(words));
+        assert!(told, "{context}\n{}", run.stderr);
+    }
 }
 
 /// Either the file is there, whole and this user's, or the run says why not and nothing of the stranger's has become it.
@@ -360,7 +371,8 @@ fn judge(stage: &Stage, run: &Run, bait: Bait, size: Size, is_target: bool, cont
     let there = target.symlink_metadata();
     if run.status.code() == Some(0) {
         let there = there.unwrap();
-        if is_target && bait == Bait::Device && there.file_type().to_owned().is_file().eq(&false) {
+        if is_target && bait == Bait::Device && there.file_type().is_char_device() {
+            // A device that the user names takes the bytes as it is.
             return;
         }
         assert!(there.is_file(), "{context}\n{said}");
@@ -408,4 +420,249 @@ fn a_user_in_a_sticky_folder() {
 #[test]
 fn a_user_in_a_strangers_folder() {
     every_bait(NOBODY, 0o777, STRANGER);
+}
+
+/// Runs in a stranger's folder, each with a file of its own, at once: half of it comes, `act` is called with its number, and a
+/// little later the rest comes.
+fn in_a_strangers_folder(
+    user: u32,
+    runs: usize,
+    act: impl Fn(&Path, usize) + Send + Sync + 'static,
+    end: impl Fn(&Stage, &Server, usize),
+) {
+    let place = Place { user, mode: 0o777, owner: STRANGER };
+    let Some(stage) = Stage::new(place) else { return };
+    stage.set_up();
+    let object = Object::new(LARGE);
+    let folder = stage.sandbox.path(".");
+    let server = Server::start(move |request, wire| {
+        let number: usize = request.path().trim_start_matches("/f").parse().unwrap();
+        let answer = object.answer(request);
+        wire.head(answer.status, &answer.fields)?;
+        let half = answer.part.start + answer.part.len() / 2;
+        wire.body(&object.bytes[answer.part.start..half])?;
+        if request.start() == 0 {
+            act(&folder, number);
+            // Two journals are kept meanwhile.
+            std::thread::sleep(Duration::from_millis(600));
+        }
+        wire.body(&object.bytes[half..answer.part.end])
+    });
+    std::thread::scope(|scope| {
+        for number in 0..runs {
+            let (stage, server, end) = (&stage, &server, &end);
+            // The caller's closure is not to be shared between threads; a run at a time ends, all go on together.
+            let url = server.url(&format!("f{number}"));
+            let running = stage.command(&["get", &url, "-o", &format!("shared/f{number}"), "-c", "1"]);
+            let waiting = scope.spawn(move || running.wait_for(HANGS));
+            let run = if number + 1 == runs { Some(waiting.join().unwrap()) } else { None };
+            if run.is_some() {
+                for number in 0..runs {
+                    end(stage, server, number);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn journals_that_are_swapped_while_they_are_kept() {
+    for user in [0, NOBODY] {
+        let place = Place { user, mode: 0o777, owner: STRANGER };
+        let act = move |folder: &Path, number: usize| {
+            let path = folder.join(format!("shared/f{number}{}", [".weir", ".weir~"][number % 2]));
+            let start = Instant::now();
+            let journal = folder.join(format!("shared/f{number}.weir"));
+            while !journal.exists() && start.elapsed() < Duration::from_secs(5) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            plant(BAITS[number / 2], &path, &folder.join("victim"), &[b'!'; 1000], place);
+        };
+        in_a_strangers_folder(user, 2 * BAITS.len(), act, |stage, _, number| {
+            let target = stage.shared(&format!("f{number}"));
+            let start = Instant::now();
+            while !target.exists() && start.elapsed() < HANGS {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(fs::read(&target).unwrap() == *stage.large, "{number}");
+            assert_eq!(target.symlink_metadata().unwrap().uid(), user);
+            stage.victim_is_unharmed(&format!("{number} {user}"));
+        });
+    }
+}
+
+#[test]
+fn a_signal_is_heard_whatever_is_in_the_place_of_the_journal() {
+    let place = Place { user: NOBODY, mode: 0o777, owner: STRANGER };
+    let Some(stage) = Stage::new(place) else { return };
+    for bait in BAITS {
+        for ending in [".weir", ".weir~"] {
+            stage.set_up();
+            let (path, victim) = (stage.shared(&format!("large{ending}")), stage.sandbox.path("victim"));
+            let journal = stage.shared("large.weir");
+            let (planted, is_planted) = std::sync::mpsc::channel::<()>();
+            let (ended, is_ended) = std::sync::mpsc::channel::<()>();
+            *stage.hook.lock().unwrap() = Some(Box::new(move || {
+                let start = Instant::now();
+                while !journal.exists() && start.elapsed() < HANGS {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                plant(bait, &path, &victim, b"!", place);
+                planted.send(()).unwrap();
+                let _ = is_ended.recv_timeout(HANGS);
+            }));
+            let running = stage.get(SIZES[1], "shared/large");
+            is_planted.recv_timeout(HANGS).unwrap();
+            let start = Instant::now();
+            running.signal(Signal::INT);
+            running.wait_for(HANGS).exits(130);
+            assert!(start.elapsed() < Duration::from_secs(3), "{bait:?} {ending}: {:?}", start.elapsed());
+            ended.send(()).unwrap();
+            stage.victim_is_unharmed(&format!("{bait:?} {ending}"));
+            stage.get(SIZES[1], "shared/large").wait_for(HANGS).succeeds();
+            assert!(fs::read(stage.shared("large")).unwrap() == *stage.large);
+        }
+    }
+}
+
+#[test]
+fn root_goes_on_with_what_the_folders_owner_began_in_a_file_of_its_own() {
+    let place = Place { user: NOBODY, mode: 0o755, owner: NOBODY };
+    let Some(stage) = Stage::new(place) else { return };
+    let left = stage.left();
+    for user in [0, NOBODY] {
+        stage.set_up();
+        stage.lay_out(&left);
+        let theirs = stage.shared("large.part").metadata().unwrap().ino();
+        let before = stage.server.requests().len();
+        let mut weir = stage.sandbox.get([&*stage.server.url("large"), "-o", "shared/large"]);
+        weir.command.uid(user).gid(user);
+        weir.run().succeeds();
+        let target = stage.shared("large");
+        assert!(fs::read(&target).unwrap() == *stage.large);
+        let there = target.metadata().unwrap();
+        assert_eq!((there.uid(), there.ino() == theirs), (user, user == NOBODY));
+        assert!(stage.server.requests_from(before)[0].start() > 0, "it went on");
+        assert_eq!(fs::read_dir(stage.shared("")).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn what_root_left_is_not_a_users_to_go_on_with() {
+    let place = Place { user: NOBODY, mode: 0o755, owner: NOBODY };
+    let Some(stage) = Stage::new(place) else { return };
+    let left = stage.left();
+    stage.lay_out(&left);
+    for ending in [".part", ".weir"] {
+        give(&stage.shared(&format!("large{ending}")), 0, 0o600);
+    }
+    let run = stage.get(SIZES[1], "shared/large").wait_for(HANGS);
+    run.succeeds().says(&["shared/large.part belongs to another user; renamed to shared/large.part.aside-1"]);
+    assert!(fs::read(stage.shared("large")).unwrap() == *stage.large);
+    assert_eq!(fs::read(stage.shared("large.part.aside-1")).unwrap(), left.part);
+}
+
+#[test]
+fn a_folder_that_is_swapped_for_a_link_during_a_run() {
+    for user in [0, NOBODY] {
+        let Some(stage) = Stage::new(Place { user, mode: 0o777, owner: STRANGER }) else { return };
+        for (size, output) in
+            SIZES.into_iter().flat_map(|size| [(size, "shared/sub/"), (size, "shared/sub/NAME")])
+        {
+            stage.set_up();
+            fs::create_dir(stage.shared("sub")).unwrap();
+            give(&stage.shared("sub"), user, 0o755);
+            let (sub, away, victim) =
+                (stage.shared("sub"), stage.shared("away"), stage.sandbox.path("victim"));
+            *stage.hook.lock().unwrap() = Some(Box::new(move || {
+                fs::rename(&sub, away).unwrap();
+                symlink(victim, &sub).unwrap();
+                lchown(&sub, Some(STRANGER), Some(STRANGER)).unwrap();
+            }));
+            let run = stage.get(size, &output.replace("NAME", size.path)).wait_for(HANGS);
+            stage.victim_is_unharmed(&format!("{user} {output}"));
+            if run.status.success() {
+                let there = stage.shared("away").join(size.path);
+                assert!(fs::read(there).unwrap() == stage.bytes(size), "{}", run.stderr);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_is_a_strangers_link() {
+    for user in [0, NOBODY] {
+        for mode in [0o777, STICKY] {
+            let Some(stage) = Stage::new(Place { user, mode, owner: STRANGER }) else { return };
+            stage.set_up();
+            symlink(stage.sandbox.path("victim"), stage.shared("to")).unwrap();
+            lchown(stage.shared("to"), Some(STRANGER), Some(STRANGER)).unwrap();
+            let list =
+                format!("{}\tto/x\n{}\tto/deep/x\n", stage.server.url("small"), stage.server.url("large"));
+            stage.sandbox.write("list", list);
+            for args in [&["-o", "shared/to/"][..], &["-o", "shared/to/x"], &["-i", "list", "-o", "shared/"]]
+            {
+                let url = stage.server.url("small");
+                let url = if args[0] == "-i" { &[][..] } else { &[&*url][..] };
+                let run = stage.command(&[&["get"], url, args].concat()).wait_for(HANGS);
+                assert!(!run.status.success(), "{args:?}");
+                stage.victim_is_unharmed(&format!("{user} {mode:o} {args:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_that_stays() {
+    let Some(stage) = Stage::new(Place { user: NOBODY, mode: 0o777, owner: STRANGER }) else { return };
+    stage.set_up();
+    plant(Bait::Pipe, &stage.shared("small"), Path::new(""), b"", stage.place);
+    let url = stage.server.url("small");
+    let sum = "0".repeat(64);
+    let args = ["get", &url, "-o", "shared/", "--no-clobber", "--checksum", &format!("sha256:{sum}")];
+    stage.command(&args).wait_for(HANGS).fails(1, &["shared/small", "it is no regular file"]);
+}
+
+#[test]
+fn an_immutable_part() {
+    let Some(stage) = Stage::new(Place { user: 0, mode: 0o777, owner: STRANGER }) else { return };
+    stage.set_up();
+    let part = stage.shared("large.part");
+    fs::write(&part, "for ever").unwrap();
+    give(&part, 0, 0o600);
+    let chattr = |flag: &str| std::process::Command::new("chattr").arg(flag).arg(&part).status();
+    if !chattr("+i").is_ok_and(|status| status.success()) {
+        return skip("no immutable files here");
+    }
+    let run = stage.get(SIZES[1], "shared/large").wait_for(HANGS);
+    chattr("-i").unwrap();
+    run.succeeds().says(&["shared/large.part cannot be opened", "cannot be resumed"]);
+    assert!(fs::read(stage.shared("large")).unwrap() == *stage.large);
+    assert_eq!(fs::read(&part).unwrap(), b"for ever");
+}
+
+/// Other files that a run writes: a page and the evidence.
+#[test]
+fn pages_and_evidence() {
+    for (user, mode) in [(0, STICKY), (0, 0o777), (NOBODY, STICKY), (NOBODY, 0o777)] {
+        let place = Place { user, mode, owner: STRANGER };
+        let Some(stage) = Stage::new(place) else { return };
+        for bait in BAITS {
+            for flag in ["--report", "--evidence"] {
+                stage.set_up();
+                let path = stage.shared("it");
+                plant(bait, &path, &stage.sandbox.path("victim"), b"!", place);
+                let url = stage.server.url("small");
+                let run = stage.command(&["get", &url, "-o", "-", flag, "shared/it"]).wait_for(HANGS);
+                let context = format!("{bait:?} {flag} {place:?}\n{}", run.stderr);
+                stage.victim_is_unharmed(&context);
+                let there = path.symlink_metadata().unwrap();
+                if run.status.success() && bait != Bait::Device {
+                    assert!(there.is_file() && there.uid() == user && there.len() > 1, "{context}");
+                } else if bait != Bait::Device {
+                    assert!(run.stderr.contains("cannot write"), "{context}");
+                }
+            }
+        }
+    }
 }

@@ -358,9 +358,9 @@ impl PartFile {
         self.precious.load(Relaxed)
     }
 
-    /// Nobody has put another file in its place.
-    pub fn is_there(&self) -> bool {
-        self.home.folder.has(&self.home.part, &self.file).unwrap_or(false)
+    /// A later run will find it: nobody has put another file in its place, and its journal says that something is there.
+    pub fn will_be_found(&self) -> bool {
+        self.home.folder.has(&self.home.part, &self.file).unwrap_or(false) && self.home.kept() > 0
     }
 
     /// For reading back what was written.

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, linkat, openat};
 use rustix::io::Errno;
 
 use super::folder::{Target, kind};
@@ -53,7 +53,7 @@ fn write(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
         other => return Ok(other.map(|()| Stored::Named)?),
     }
     let old = naming::may_replace(target)?;
-    if has_names_to_keep(target)? {
+    if has_names_to_keep(old.as_ref()) {
         return Ok(Stored::NeedsPart);
     }
     attributes::give(&file, target, old.as_ref())?;
@@ -84,7 +84,7 @@ fn link(file: &File, target: &Target, name: &std::ffi::OsStr) -> Result<(), Errn
 
 fn by_rename(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
     let old = naming::may_replace(target)?;
-    if has_names_to_keep(target)? {
+    if has_names_to_keep(old.as_ref()) {
         return Ok(Stored::NeedsPart);
     }
     let (passing, mut file) = match beside::create_passing(target.folder(), target.name()) {
@@ -106,9 +106,8 @@ fn by_rename(target: &Target, bytes: &[u8], sync: bool) -> io::Result<Stored> {
 }
 
 /// Other names of the file that is there are to be its names after, too.
-fn has_names_to_keep(target: &Target) -> io::Result<bool> {
-    let regular = target.look()?.filter(|old| kind(old) == FileType::RegularFile);
-    Ok(regular.is_some_and(|old| old.st_nlink > 1))
+fn has_names_to_keep(old: Option<&Stat>) -> bool {
+    old.is_some_and(|old| kind(old) == FileType::RegularFile && old.st_nlink > 1)
 }
 
 /// No new file can have the name. Perhaps the one that has it can be written.
