@@ -22,7 +22,8 @@ use crate::lane::{self, LaneState};
 use crate::limiter::Limiter;
 use crate::object;
 use crate::pool::{self, Pool};
-use crate::sink::part_file;
+use crate::sink::folder::{Folder, Folders, Target};
+use crate::sink::part_file::{self, Home};
 use crate::transfer::Transfer;
 
 /// Between two journals: what a kill can cost is this much of the transfer.
@@ -56,6 +57,9 @@ pub struct Run<'a> {
     names: Mutex<HashMap<PathBuf, usize>>,
     next_lane: AtomicU32,
     fresh_folder: Option<PathBuf>,
+    folders: Folders,
+    /// `--temp-dir`.
+    temp: Option<Arc<Folder>>,
 }
 
 impl Run<'_> {
@@ -68,6 +72,26 @@ impl Run<'_> {
     /// have names of their own.
     pub fn is_fresh_folder(&self, target: &Path) -> bool {
         self.fresh_folder.is_some() && target.parent() == self.fresh_folder.as_deref()
+    }
+
+    /// The name at the end of `path`, in its folder, which stays open.
+    pub fn target(&self, path: &Path) -> Result<Target, Error> {
+        self.folders.target(path).map_err(|source| Error::Local {
+            action: "write",
+            path: path.to_owned(),
+            source,
+            kept: None,
+        })
+    }
+
+    /// Where `target` grows.
+    pub fn home_of(&self, target: &Target) -> Result<Home, Error> {
+        Home::of(target, self.temp.as_ref()).map_err(|source| Error::Local {
+            action: "open a folder for the part of",
+            path: target.path().to_owned(),
+            source,
+            kept: None,
+        })
     }
 
     /// Two jobs of a run must not become one file, even when only the server's names show it, nor one the part or the journal of
@@ -148,6 +172,8 @@ pub fn run(
         names: Mutex::default(),
         next_lane: AtomicU32::new(0),
         fresh_folder: fresh_folder(jobs),
+        folders: Folders::default(),
+        temp: options.temp_dir.as_ref().and_then(|path| Folder::open(path).ok()).map(Arc::new),
     };
     let over = AtomicBool::new(false);
     let mut watch = Watch::new(&run, start);

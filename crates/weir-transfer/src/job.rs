@@ -16,8 +16,10 @@ use crate::verify::Expectation;
 /// Where an object goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// This file; in order, if a pipe or a character device is there.
+    /// This file.
     File(PathBuf),
+    /// The pipe or character device at this path, in order. Decided once: what has the name may change while a run goes on.
+    Pipe(PathBuf),
     /// A file in this folder, named by the server or the URL.
     Folder(PathBuf),
     /// Stdout, in order.
@@ -27,12 +29,16 @@ pub enum Output {
 }
 
 impl Output {
+    /// To `path`, by what is there now.
+    pub fn to(path: PathBuf) -> Output {
+        if stream::is_stream(&path) { Output::Pipe(path) } else { Output::File(path) }
+    }
+
     /// Bytes go out in order and cannot be had back: stdout, a pipe, a device.
     pub fn is_stream(&self) -> bool {
         match self {
-            Output::Stdout => true,
-            Output::File(path) => stream::is_stream(path),
-            Output::Folder(_) | Output::Memory(_) => false,
+            Output::Stdout | Output::Pipe(_) => true,
+            Output::File(_) | Output::Folder(_) | Output::Memory(_) => false,
         }
     }
 }
@@ -73,6 +79,8 @@ pub struct Options {
     pub fresh: bool,
     /// Wait for the disk before a file gets its name.
     pub sync: bool,
+    /// Where files grow; `None`: beside their names.
+    pub temp_dir: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -88,6 +96,7 @@ impl Default for Options {
             no_clobber: false,
             fresh: false,
             sync: false,
+            temp_dir: None,
         }
     }
 }

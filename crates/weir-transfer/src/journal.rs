@@ -1,5 +1,8 @@
 //! The journal beside an unfinished file: what is safely stored, and of which object.
 //!
+//! It holds a URL, which may carry a token: it is its owner's alone. Beside a target it is opened as everything there is
+//! ([`crate::sink::beside`]), so that nobody else's is believed or written.
+//!
 //! Form: one line `weir-journal 2 crc32c=xxxxxxxx`, then one JSON object, over which the checksum runs. A journal is
 //! replaced atomically (written beside, renamed), always after the data it speaks of.
 //!
@@ -10,15 +13,19 @@
 //! name (ext4, btrfs, ZFS): journals between two syncs are not synced themselves. Elsewhere (XFS) a power cut may leave an
 //! empty journal, which is told as damaged, and the transfer begins again.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use rustix::fs::{AtFlags, renameat, unlinkat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::ranges::RangeSet;
+use crate::sink::beside::{self, For, Found};
+use crate::sink::folder::{Folder, Target};
 use crate::version::Version;
 
 /// The version that this program writes.
@@ -109,32 +116,56 @@ impl Journal {
         text
     }
 
-    /// Reads the journal at `path`; `None` when there is none.
+    /// Reads the journal at `path`; `None` when there is none of ours.
     pub fn read(path: &Path) -> Result<Option<Journal>, Error> {
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::Read(error)),
-        };
+        let place = Target::open(path).map_err(Error::Read)?;
+        match beside::peek(place.folder(), place.name(), For::Reading).map_err(Error::Read)? {
+            Some(file) => Journal::read_open(&file).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads the journal that is open.
+    pub fn read_open(file: &File) -> Result<Journal, Error> {
         let mut text = Vec::new();
         file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(Error::Read)?;
-        Journal::parse(&text).map(Some)
+        Journal::parse(&text)
     }
 
     /// Puts this journal in the place of the one at `path`, atomically. `durable` also waits for the disk.
     pub fn store(&self, path: &Path, durable: bool) -> io::Result<()> {
-        let beside = beside(path);
-        // URLs may carry tokens: for the owner alone.
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        let written =
-            file.write_all(&self.to_text()).and_then(|()| if durable { file.sync_all() } else { Ok(()) });
-        written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| drop(fs::remove_file(&beside)))
+        let place = Target::open(path)?;
+        self.store_in(place.folder(), place.name(), durable)
     }
 
-    /// Removes the journal at `path`.
-    pub fn remove(path: &Path) {
-        let _ = fs::remove_file(path);
-        let _ = fs::remove_file(beside(path));
+    /// The same for a name in an open folder.
+    pub fn store_in(&self, folder: &Folder, name: &OsStr, durable: bool) -> io::Result<()> {
+        let (draft, mut file) = draft(folder, name)?;
+        let written =
+            file.write_all(&self.to_text()).and_then(|()| if durable { file.sync_all() } else { Ok(()) });
+        let renamed = written.and_then(|()| match renameat(folder, &draft, folder, name) {
+            // Somebody's folder. Everything else that may be there gives way to a rename.
+            Err(Errno::ISDIR) => {
+                beside::put_aside(folder, name)?;
+                Ok(renameat(folder, &draft, folder, name)?)
+            }
+            other => Ok(other?),
+        });
+        renamed.inspect_err(|_| beside::remove(folder, &draft, &file))
+    }
+
+    /// Removes the journal called `name`, and what was left of the next one; not what is not ours.
+    pub fn remove_in(folder: &Folder, name: &OsStr) {
+        for name in [name, &draft_name(name)] {
+            match beside::peek(folder, name, For::Reading) {
+                Ok(Some(file)) => beside::remove(folder, name, &file),
+                Ok(None) => {}
+                // Ours, but not to be read.
+                Err(_) => {
+                    let _ = unlinkat(folder, name, AtFlags::empty());
+                }
+            }
+        }
     }
 
     /// The version that every part is of.
@@ -169,10 +200,29 @@ pub fn boot_id() -> String {
     }
 }
 
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push("~");
-    PathBuf::from(name)
+fn draft_name(name: &OsStr) -> OsString {
+    let mut draft = name.to_owned();
+    draft.push("~");
+    draft
+}
+
+/// The file in which the next journal is written: a new one always. One that a kill left goes, anything else is put aside.
+fn draft(folder: &Folder, name: &OsStr) -> io::Result<(OsString, File)> {
+    let draft = draft_name(name);
+    match beside::create(folder, &draft) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        other => return Ok((draft, other?)),
+    }
+    if let Ok(Found::Ours(left)) = beside::open(folder, &draft, For::Reading) {
+        beside::remove(folder, &draft, &left);
+    }
+    match beside::create(folder, &draft) {
+        // It cannot be put aside.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            beside::create_passing(folder, Path::new(name).file_stem().unwrap_or(name))
+        }
+        other => Ok((draft, other?)),
+    }
 }
 
 #[cfg(test)]

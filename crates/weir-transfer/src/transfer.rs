@@ -206,7 +206,7 @@ impl Transfer {
 
     /// The rest could be fetched by a later run.
     pub fn is_resumable(&self) -> bool {
-        self.pinned && self.sink.part().is_some()
+        self.pinned && self.sink.part().is_some_and(PartFile::keeps_journal)
     }
 
     /// Stores what is done, unless the transfer is over. `durable` first waits for the disk.
@@ -279,7 +279,7 @@ impl Transfer {
                 part.sync()?;
             }
             let _held = self.journalling();
-            part.publish()?;
+            part.publish(sync)?;
         }
         Ok(found)
     }
@@ -289,7 +289,11 @@ impl Transfer {
         let kept = self.ledger().done().len();
         let _held = self.journalling();
         let Some(part) = self.sink.part() else { return Outcome::Failed(error) };
-        if error.is_verification() || !self.is_resumable() || kept == 0 {
+        if part.is_precious() {
+            // The error says where the complete download is, and what its target holds.
+            return Outcome::Failed(error);
+        }
+        if !part.will_be_found() || error.is_verification() || !self.is_resumable() || kept == 0 {
             part.discard();
             return Outcome::Failed(error);
         }

@@ -47,11 +47,11 @@ mod name;
 pub mod source;
 pub mod target;
 pub mod walk;
-mod xattr;
+pub mod xattr;
 
 pub use entry::{Entry, Kind, Name};
 pub use error::Error;
 pub use filter::Filter;
 pub use source::Source;
-pub use target::{Pending, Target};
+pub use target::{Pending, Target, umask};
 pub use walk::{Step, Walk};

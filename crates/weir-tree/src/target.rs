@@ -33,6 +33,7 @@ use crate::error::Error;
 use crate::source;
 use crate::walk::Identity;
 use crate::xattr;
+pub use attributes::umask;
 use directories::{Directories, Directory};
 pub use extras::Removed;
 use folds::Folds;

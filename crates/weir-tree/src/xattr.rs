@@ -7,8 +7,8 @@ use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::fs::{
-    XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, lgetxattr, llistxattr, lremovexattr,
-    lsetxattr,
+    XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, lgetxattr, listxattr, llistxattr,
+    lremovexattr, lsetxattr, removexattr, setxattr,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -19,14 +19,21 @@ use crate::entry::{MAX_XATTR, MAX_XATTRS, Xattr};
 const MAX_LIST: usize = 64 << 10;
 
 /// Whose attributes.
-pub(crate) enum At<'a> {
+pub enum At<'a> {
     /// Of what is open.
     Open(BorrowedFd<'a>),
     /// Of what has this path, a link itself.
     Path(CString),
+    /// Of what a descriptor holds that was opened with O_PATH: its name under /proc, which is followed.
+    Held(CString),
 }
 
 impl<'a> At<'a> {
+    /// What `held`, opened with O_PATH, is; a file that this process may not read has attributes too.
+    pub fn held(held: BorrowedFd<'_>) -> At<'a> {
+        At::Held(CString::new(format!("/proc/self/fd/{}", held.as_raw_fd())).unwrap_or_default())
+    }
+
     /// `base` in an open directory. The calls have no `at` form before Linux 6.13, but the name of a descriptor under
     /// /proc leads to the very directory that is open. An empty `base` is the directory.
     pub fn name(directory: BorrowedFd<'_>, base: &[u8]) -> At<'a> {
@@ -39,6 +46,7 @@ impl<'a> At<'a> {
         match self {
             At::Open(file) => flistxattr(file, list),
             At::Path(path) => llistxattr(path, list),
+            At::Held(path) => listxattr(path, list),
         }
     }
 
@@ -46,13 +54,16 @@ impl<'a> At<'a> {
         match self {
             At::Open(file) => fgetxattr(file, name, value),
             At::Path(path) => lgetxattr(path, name, value),
+            At::Held(path) => getxattr(path, name, value),
         }
     }
 
-    fn set(&self, xattr: &Xattr) -> Result<(), Errno> {
+    /// Sets one attribute, in place of what it was.
+    pub fn set(&self, xattr: &Xattr) -> Result<(), Errno> {
         match self {
             At::Open(file) => fsetxattr(file, xattr.name(), xattr.value(), XattrFlags::empty()),
             At::Path(path) => lsetxattr(path, xattr.name(), xattr.value(), XattrFlags::empty()),
+            At::Held(path) => setxattr(path, xattr.name(), xattr.value(), XattrFlags::empty()),
         }
     }
 
@@ -60,10 +71,12 @@ impl<'a> At<'a> {
         match self {
             At::Open(file) => fremovexattr(file, name),
             At::Path(path) => lremovexattr(path, name),
+            At::Held(path) => removexattr(path, name),
         }
     }
 
-    fn names(&self) -> Result<Vec<Vec<u8>>, Errno> {
+    /// The names of those attributes that are `wanted`; none where the file system has none.
+    pub fn names(&self, wanted: fn(&[u8]) -> bool) -> Result<Vec<Vec<u8>>, Errno> {
         // Most files have none, and most lists are short: the first guess fits nearly always.
         let mut list = vec![0; 256];
         let length = loop {
@@ -73,11 +86,12 @@ impl<'a> At<'a> {
                 other => break other?,
             }
         };
-        let names = list[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty() && copied(name));
+        let names = list[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty() && wanted(name));
         Ok(names.map(<[u8]>::to_vec).collect())
     }
 
-    fn value(&self, name: &[u8]) -> Result<Option<Xattr>, Errno> {
+    /// The attribute called `name`, if there is one.
+    pub fn value(&self, name: &[u8]) -> Result<Option<Xattr>, Errno> {
         let mut value = vec![0; 256];
         loop {
             match self.get(name, &mut value) {
@@ -86,7 +100,7 @@ impl<'a> At<'a> {
                     return Ok(Xattr::new(name, value));
                 }
                 Err(Errno::RANGE) if value.len() < MAX_XATTR => value.resize(MAX_XATTR, 0),
-                Err(Errno::NODATA) => return Ok(None),
+                Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(None),
                 Err(error) => return Err(error),
             }
         }
@@ -103,7 +117,7 @@ fn copied(name: &[u8]) -> bool {
 pub(crate) fn read(at: At<'_>) -> Result<Vec<Xattr>, Errno> {
     let mut found = Vec::new();
     let mut total = 0;
-    for name in at.names()? {
+    for name in at.names(copied)? {
         let Some(xattr) = at.value(&name)? else { continue };
         total += xattr.weight();
         if total > MAX_XATTRS {
@@ -120,7 +134,7 @@ pub(crate) fn read(at: At<'_>) -> Result<Vec<Xattr>, Errno> {
 pub(crate) fn write(at: At<'_>, wanted: &[Xattr], fresh: bool) -> Result<(), Errno> {
     let mut outcome = Ok(());
     if !fresh {
-        for name in at.names()? {
+        for name in at.names(copied)? {
             // SELinux labels every file by its policy; to take a label away is never allowed.
             let stays = name == b"security.selinux" || wanted.iter().any(|xattr| xattr.name() == name);
             if !stays {

@@ -219,6 +219,9 @@ pub struct Get {
     /// Wait until the bytes are on the disk before the file gets its name.
     #[arg(long)]
     pub sync: bool,
+    /// Keep unfinished files in this folder, not beside their names.
+    #[arg(long, value_name = "DIR")]
+    pub temp_dir: Option<PathBuf>,
     /// Give up after this many attempts in a row that brought nothing new.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub retries: u32,

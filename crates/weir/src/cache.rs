@@ -1,9 +1,12 @@
 //! The cache folder: what weir could find out again, kept from run to run. It says nothing to other users.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+use weir_transfer::sink::folder::Target;
+use weir_transfer::sink::{beside, naming};
 
 use crate::base_folder;
 
@@ -17,16 +20,14 @@ pub fn keep(path: &Path, text: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    // Beside it, so that the rename stays within one file system.
-    let draft = path.with_extension(format!("{}.draft", std::process::id()));
-    let written = write(&draft, text).and_then(|()| fs::rename(&draft, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&draft);
+    // Beside it, so that the rename stays within one file system, and for this user alone.
+    let target = Target::open(path)?;
+    let (passing, mut draft) = beside::create_passing(target.folder(), target.name())?;
+    match draft.write_all(text) {
+        Ok(()) => naming::swap_in(&draft, &target, &passing),
+        Err(error) => {
+            beside::remove(target.folder(), &passing, &draft);
+            Err(error)
+        }
     }
-    written
-}
-
-fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(text)
 }

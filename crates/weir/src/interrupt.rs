@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
 
 use crate::tui;
@@ -60,6 +60,9 @@ pub fn stop() -> anyhow::Result<Arc<AtomicBool>> {
 
 /// The same for a command that may have a live view: then SIGHUP counts too, and the terminal is given back first.
 pub fn stop_beside(view: bool) -> anyhow::Result<Arc<AtomicBool>> {
+    // A file that may not grow further (RLIMIT_FSIZE) is an error of that file, as on a full disk: without a handler the signal
+    // would end the program, and a file written in place would be left half written without a word.
+    flag::register(SIGXFSZ, Arc::default())?;
     let stop = Arc::new(AtomicBool::new(false));
     match view {
         true => tui::on_interrupt(&stop)?,

@@ -9,6 +9,7 @@ mod config;
 mod evidence;
 mod interrupt;
 mod live;
+mod output;
 mod page;
 mod tui;
 mod voice;

@@ -337,7 +337,7 @@ impl<'a> Watch<'a> {
             .into_iter()
             .zip(self.run.jobs)
             .map(|(report, job)| {
-                report.unwrap_or_else(|| failed_before_opening(job, unfinished(interrupted)))
+                report.unwrap_or_else(|| failed_before_opening(self.run, job, unfinished(interrupted)))
             })
             .collect();
         RunReport {
@@ -383,12 +383,11 @@ fn left(census: &Census, active: &[Arc<Transfer>]) -> Option<u64> {
 /// A path on the device that the output goes to.
 fn output_path(jobs: &[Job]) -> Option<PathBuf> {
     jobs.iter().find_map(|job| match &job.output {
-        Output::File(_) if job.output.is_stream() => None,
         Output::File(path) => Some(match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => Path::new(".").to_owned(),
         }),
         Output::Folder(folder) => Some(folder.clone()),
-        Output::Stdout | Output::Memory(_) => None,
+        Output::Pipe(_) | Output::Stdout | Output::Memory(_) => None,
     })
 }

@@ -2,7 +2,6 @@
 //!
 //! Small objects end here; others become transfers, which `carrying` goes on with.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,6 +13,7 @@ use weir_units::Bytes;
 
 use super::failing::LOOKS;
 use super::{Lane, home_of, host_of, refuse_disagreement, refuse_foreign_coding, refuse_unfit, say_pause};
+use crate::engine::Run;
 use crate::error::{Error, Fate};
 use crate::http::connection::DripWatch;
 use crate::http::exchange::{Answer, Exchange};
@@ -22,7 +22,7 @@ use crate::journal::Journal;
 use crate::object::{self, Object, Part};
 use crate::pool::{Place, Waiting};
 use crate::ranges::RangeSet;
-use crate::sink::{self, PartFile, Sink, Stream, small_file, stream};
+use crate::sink::{self, PartFile, Sink, Stream, stream};
 use crate::stage_clock::Stage;
 use crate::transfer::{Opening, Transfer};
 use crate::verify::{self, Expectation};
@@ -80,7 +80,7 @@ impl Lane<'_> {
             }
             return;
         }
-        self.run.pool.report(waiting.job, failed_before_opening(job, error));
+        self.run.pool.report(waiting.job, failed_before_opening(self.run, job, error));
     }
 
     /// Asks for the object and does with the answer what its size and kind call for.
@@ -140,7 +140,7 @@ impl Lane<'_> {
                     return Ok(Opened::Done(Box::new(report)));
                 }
                 self.refuse_a_name_taken(job, target.as_deref(), &answer)?;
-                if use_saved && target.as_deref().is_some_and(has_journal) {
+                if use_saved && target.as_deref().is_some_and(|target| self.has_journal(target)) {
                     continue;
                 }
             }
@@ -153,11 +153,13 @@ impl Lane<'_> {
         if self.run.is_fresh_folder(target) {
             return Ok(None);
         }
-        if let Some(unfit) = sink::unfit(target) {
+        if let Some(unfit) = sink::unfit(&self.run.target(target)?) {
             return Err(Error::Refused(format!("cannot write {}: it is {unfit}", target.display())));
         }
         match std::fs::metadata(target) {
-            Ok(metadata) if metadata.is_dir() => Err(Error::IsDirectory { path: target.to_owned() }),
+            Ok(metadata) if metadata.is_dir() && !target.is_symlink() => {
+                Err(Error::IsDirectory { path: target.to_owned() })
+            }
             Ok(metadata) if self.run.options.no_clobber => {
                 let found = self.check_here(job, target)?;
                 Ok(Some(FileReport {
@@ -180,7 +182,7 @@ impl Lane<'_> {
             return Ok(Vec::new());
         }
         self.state.clock.enter(Stage::Other);
-        let digests = File::open(target)
+        let digests = sink::open_to_read(target)
             .and_then(|file| verify::digests_of_file(file, &algorithms, &|| self.run.is_stopped()));
         let failed = |source| Error::Local { action: "read", path: target.to_owned(), source, kept: None };
         let Some(found) = digests.map_err(failed)? else { return Err(Error::Interrupted) };
@@ -203,11 +205,13 @@ impl Lane<'_> {
 
     /// The part file of an earlier run and its journal, locked, if it can be gone on with.
     fn saved(&self, index: usize, job: &Job, target: &Path) -> Result<Option<(PartFile, Journal)>, Error> {
-        if !has_journal(target) {
+        let place = self.run.target(target)?;
+        let home = self.run.home_of(&place)?;
+        if !home.has_journal() {
             return Ok(None);
         }
         self.run.take_name(target, index)?;
-        let part = PartFile::open(target)?;
+        let part = PartFile::open(&place, home)?;
         let url = crate::http::credentials::without(&job.url);
         match part.saved(url.as_str())? {
             Ok(journal) => Ok(journal.map(|journal| (part, journal))),
@@ -321,7 +325,8 @@ impl Lane<'_> {
             (_, target) => {
                 let sink = match target {
                     Some(target) => {
-                        let part = PartFile::open(&target)?;
+                        let place = self.run.target(&target)?;
+                        let part = PartFile::open(&place, self.run.home_of(&place)?)?;
                         part.restart()?;
                         if let Some(size) = object.size {
                             part.reserve(size).inspect_err(|_| part.discard())?;
@@ -350,7 +355,7 @@ impl Lane<'_> {
     /// The way out for bytes that go on in order.
     fn stream(&self, job: &Job, algorithms: Vec<Algorithm>) -> Result<Stream, Error> {
         match &job.output {
-            Output::File(path) => Stream::open(path, algorithms, Arc::clone(self.run.stop), &|| {
+            Output::Pipe(path) => Stream::open(path, algorithms, Arc::clone(self.run.stop), &|| {
                 self.sleep(Duration::from_millis(20), Stage::Output);
                 !self.run.is_stopped()
             }),
@@ -383,9 +388,12 @@ impl Lane<'_> {
         let size = object.size.unwrap_or_default();
         let mut body = std::mem::take(&mut self.scratch);
         body.clear();
-        if !self.run.is_fresh_folder(target) && has_journal(target) {
+        let place = self.run.target(target)?;
+        if !self.run.is_fresh_folder(target) && self.has_journal(target) {
             // The object was larger when an earlier run began with it.
-            PartFile::open(target)?.discard();
+            let part = PartFile::open(&place, self.run.home_of(&place)?)?;
+            part.restart()?;
+            part.discard();
         }
         let read = if size == 0 { Ok(()) } else { self.read_into(&mut answer, &mut body, SMALL as usize) };
         read?;
@@ -398,7 +406,8 @@ impl Lane<'_> {
         let found = verify::digests_of(&verify::algorithms(expectations), &body);
         verify::check(&target.display().to_string(), expectations, &found, Fate::Discarded)?;
         self.state.clock.enter(Stage::Write);
-        let stored = small_file::store(target, &body, self.run.options.sync);
+        let home = || self.run.home_of(&place);
+        let stored = sink::store_whole(&place, home, &body, self.run.options.sync);
         let took = self.state.clock.current().1;
         self.state.clock.enter(Stage::Other);
         // Not worth a look at the thread's CPU clock: a short write was work, a long one was blocked.
@@ -417,6 +426,12 @@ impl Lane<'_> {
             verified: !expectations.is_empty(),
             ..blank(job)
         })))
+    }
+
+    /// An earlier run may have left a part of `target`.
+    fn has_journal(&self, target: &Path) -> bool {
+        let home = self.run.target(target).and_then(|place| self.run.home_of(&place));
+        home.is_ok_and(|home| home.has_journal())
     }
 
     fn read_whole(&mut self, answer: &mut Answer, limit: usize) -> Result<Vec<u8>, Error> {
@@ -499,10 +514,9 @@ fn add_declared(expectations: &mut Vec<Expectation>, object: Object) {
 /// The file of a job where it is known before the server is asked.
 fn target_before(job: &Job) -> Option<PathBuf> {
     match &job.output {
-        Output::File(_) if job.output.is_stream() => None,
         Output::File(path) => Some(path.clone()),
         Output::Folder(folder) => Some(folder.join(object::name_from_url(&job.url))),
-        Output::Stdout | Output::Memory(_) => None,
+        Output::Pipe(_) | Output::Stdout | Output::Memory(_) => None,
     }
 }
 
@@ -511,10 +525,6 @@ fn target_after(job: &Job, answer: &Answer) -> Option<PathBuf> {
         Output::Folder(folder) => Some(folder.join(object::file_name(&answer.head, &job.url))),
         _ => target_before(job),
     }
-}
-
-fn has_journal(target: &Path) -> bool {
-    crate::sink::part_file::names(target).1.exists()
 }
 
 /// A report with nothing in it yet.
@@ -533,12 +543,10 @@ fn blank(job: &Job) -> FileReport {
 }
 
 /// The report of a job that failed before its object was at work; what an earlier run kept is still there.
-pub fn failed_before_opening(job: &Job, error: Error) -> FileReport {
+pub fn failed_before_opening(run: &Run<'_>, job: &Job, error: Error) -> FileReport {
     let target = target_before(job);
-    let kept = target.as_deref().filter(|target| has_journal(target));
-    let bytes = kept
-        .and_then(|target| Journal::read(&crate::sink::part_file::names(target).1).ok().flatten())
-        .map_or(0, |journal| journal.stored().len());
+    let place = target.as_deref().and_then(|target| run.target(target).ok());
+    let bytes = place.and_then(|place| run.home_of(&place).ok()).map_or(0, |home| home.kept());
     let outcome = if bytes > 0 && !matches!(error, Error::Locked { .. }) {
         Outcome::Partial(error)
     } else {

@@ -1,16 +1,26 @@
 //! Where bytes end up: a part file that becomes the file, a small file in one piece, or a stream in order.
 
+pub mod attributes;
+pub mod beside;
+pub mod folder;
+pub mod in_place;
+pub mod links;
+pub mod naming;
 pub mod part_file;
 pub mod read_ahead;
 pub mod small_file;
 pub mod stream;
 
-use std::fs::symlink_metadata;
-use std::io;
-use std::os::unix::fs::FileTypeExt;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+pub use folder::Target;
+use part_file::Home;
 pub use part_file::PartFile;
+use rustix::fs::{FileType, OFlags};
+use small_file::Stored;
 pub use stream::Stream;
 
 use crate::error::Error;
@@ -50,25 +60,41 @@ impl Sink {
     }
 }
 
-/// Why no download may take the place of what lies at `target`, if so.
-pub fn unfit(target: &Path) -> Option<&'static str> {
-    let kind = std::fs::metadata(target).ok()?.file_type();
-    if kind.is_socket() {
-        Some("a socket; name a file, or a program that reads from '-o -'")
-    } else if kind.is_block_device() {
-        Some("a block device; weir does not write over disks, '-o - | dd of=...' does")
-    } else {
-        None
+/// Why no download may take the place of what lies at `target`, if so. A link is replaced, whatever it leads to.
+pub fn unfit(target: &Target) -> Option<&'static str> {
+    match target.look().ok()?.as_ref().map(folder::kind)? {
+        FileType::Socket => Some("a socket; name a file, or a program that reads from '-o -'"),
+        FileType::BlockDevice => {
+            Some("a block device; weir does not write over disks, '-o - | dd of=...' does")
+        }
+        _ => None,
     }
 }
 
-/// The last guard before a name is given to a file: only a file or a link may lose it. Whoever decides where bytes go
-/// has looked before, but that may be hours ago.
-fn may_replace(target: &Path) -> io::Result<()> {
-    match symlink_metadata(target).map(|there| there.file_type()) {
-        Ok(kind) if !kind.is_file() && !kind.is_symlink() => {
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, "what is there is no file and stays"))
-        }
-        _ => Ok(()),
+/// Puts `bytes`, all of a file, at `target`, and keeps the rights of the file that is there. Where that one has to be written
+/// in place, they lie complete at `home` before.
+pub fn store_whole(
+    target: &Target,
+    home: impl FnOnce() -> Result<Home, Error>,
+    bytes: &[u8],
+    sync: bool,
+) -> Result<(), Error> {
+    if small_file::store(target, bytes, sync)? == Stored::Named {
+        return Ok(());
     }
+    let part = PartFile::open(target, home()?)?;
+    part.restart()?;
+    let stored = part.write_at(0, &mut [IoSlice::new(bytes)]).and_then(|()| part.publish(sync));
+    stored.inspect_err(|_| part.discard())
+}
+
+/// Opens a file that is there to read it; never waits for a pipe, nor sets a device to work.
+pub fn open_to_read(path: &Path) -> io::Result<File> {
+    let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file");
+    if !path.metadata()?.is_file() {
+        return Err(no_file());
+    }
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
 }

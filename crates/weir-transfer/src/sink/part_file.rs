@@ -1,18 +1,25 @@
 //! `NAME.part`, the file while it grows, and `NAME.weir`, its journal. `NAME` itself appears only by rename.
 
-use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatvfs};
+use rustix::fs::{
+    FallocateFlags, FileType, FlockOperation, Mode, fallocate, fchmod, flock, fstatvfs, renameat,
+};
+use rustix::process::geteuid;
 use weir_http::filename::KEPT;
 use weir_units::Bytes;
 
+use super::beside::{self, For, Found};
+use super::folder::{Folder, Target, kind};
+use super::in_place;
+use super::naming::{self, Failure};
 use crate::error::Error;
 use crate::journal::{self, Journal};
 use crate::ranges::RangeSet;
@@ -25,11 +32,62 @@ const MAX_PIECES: usize = 1024;
 #[derive(Debug)]
 pub struct PartFile {
     file: File,
-    target: PathBuf,
-    part: PathBuf,
-    journal: PathBuf,
+    target: Target,
+    home: Home,
+    /// A journal can be kept: nobody else's file is in its place.
+    journalled: AtomicBool,
+    /// It is complete and verified, and is being written into its target: it stays until that is done.
+    precious: AtomicBool,
     /// The kernel tells of a write-back error once; it is remembered here.
     sync_error: AtomicI32,
+}
+
+/// Where a file grows, and under which names.
+#[derive(Debug, Clone)]
+pub struct Home {
+    folder: Arc<Folder>,
+    part: OsString,
+    journal: OsString,
+}
+
+impl Home {
+    /// Beside `target`; in `temp` if there is such a folder; in the system's folder for temporary files if the target's folder
+    /// cannot be written, so that the file that is there can at least be written in place. The same each time, so that a
+    /// later run finds what an earlier one left.
+    pub fn of(target: &Target, temp: Option<&Arc<Folder>>) -> io::Result<Home> {
+        if let Some(temp) = temp {
+            return Ok(Home::elsewhere(target, temp));
+        }
+        let there = if target.folder().is_writable() { None } else { target.look()? };
+        if there.is_some_and(|there| kind(&there) == FileType::RegularFile) {
+            return Ok(Home::elsewhere(target, &Arc::new(Folder::open(&std::env::temp_dir())?)));
+        }
+        let folder = Arc::clone(target.folder());
+        let [part, journal, _] = KEPT.map(|ending| with_ending(target.name(), ending));
+        Ok(Home { folder, part, journal })
+    }
+
+    fn elsewhere(target: &Target, folder: &Arc<Folder>) -> Home {
+        let [part, journal, _] = KEPT.map(|ending| with_ending(&target.name_elsewhere(), ending));
+        Home { folder: Arc::clone(folder), part, journal }
+    }
+
+    /// A journal's name is taken: perhaps an earlier run was cut off.
+    pub fn has_journal(&self) -> bool {
+        self.folder.look(&self.journal).is_ok_and(|there| there.is_some())
+    }
+
+    /// How many bytes an earlier run left, as far as its journal is to be believed. Nothing is changed.
+    pub fn kept(&self) -> u64 {
+        let journal = beside::peek(&self.folder, &self.journal, For::Reading).ok().flatten();
+        journal.and_then(|file| Journal::read_open(&file).ok()).map_or(0, |journal| journal.stored().len())
+    }
+}
+
+fn with_ending(name: &OsStr, ending: &str) -> OsString {
+    let mut name = name.to_owned();
+    name.push(ending);
+    name
 }
 
 /// The names beside `target`: of its part and of its journal.
@@ -40,11 +98,7 @@ pub fn names(target: &Path) -> (PathBuf, PathBuf) {
 
 /// All that there may be beside `target` while it grows.
 pub fn all_names(target: &Path) -> [PathBuf; 3] {
-    KEPT.map(|suffix| {
-        let mut name = target.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    })
+    KEPT.map(|suffix| PathBuf::from(with_ending(target.as_os_str(), suffix)))
 }
 
 /// The file beside which something called `name` would be kept.
@@ -55,44 +109,104 @@ pub fn whole_of(name: &Path) -> Option<&Path> {
 
 impl PartFile {
     /// Opens or creates the part file of `target` and locks it against other weirs.
-    pub fn open(target: &Path) -> Result<PartFile, Error> {
-        let (part, journal) = names(target);
-        let failed = |source| Error::Local { action: "open", path: part.clone(), source, kept: None };
+    pub fn open(target: &Target, home: Home) -> Result<PartFile, Error> {
+        let (folder, part) = (&home.folder, &home.part);
+        let failed = |source| Error::Local { action: "open", path: folder.shown(part), source, kept: None };
         loop {
-            let file = File::options()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                // A link at this name is nobody's part: what it leads to is not to be overwritten.
-                .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
-                .open(&part)
-                .map_err(failed)?;
+            let file = match beside::open(folder, part, For::Writing).map_err(failed)? {
+                Found::Ours(file) => file,
+                Found::Nothing => match beside::create(folder, part) {
+                    // Somebody else was quicker.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                    other => other.map_err(failed)?,
+                },
+                Found::Blocked(why) => return PartFile::for_this_run(target, home, &why),
+            };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Locked { path: target.to_owned() }),
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err(Error::Locked { path: target.path().to_owned() });
+                }
                 // No locks on this file system (some network ones): go on without.
-                Err(_) => return Ok(PartFile::new(file, target, part, journal)),
+                Err(_) => return PartFile::own(file, target, home),
             }
             // The one who held the lock may have renamed the file meanwhile: then ours is no longer the part file.
-            if is_at(&file, &part).map_err(failed)? {
-                return Ok(PartFile::new(file, target, part, journal));
+            if folder.has(part, &file).map_err(failed)? {
+                return PartFile::own(file, target, home);
             }
         }
     }
 
-    fn new(file: File, target: &Path, part: PathBuf, journal: PathBuf) -> PartFile {
-        PartFile { file, target: target.to_owned(), part, journal, sync_error: AtomicI32::new(0) }
+    /// The name of the part is another's, who will not give it up: the file grows under a name that only this run knows.
+    fn for_this_run(target: &Target, mut home: Home, why: &str) -> Result<PartFile, Error> {
+        tracing::warn!("{why}; this download cannot be resumed if it is interrupted");
+        let made = beside::create_passing(&home.folder, target.name());
+        let (part, file) = made.map_err(|source| Error::Local {
+            action: "create a part of",
+            path: target.path().to_owned(),
+            source,
+            kept: None,
+        })?;
+        home.part = part;
+        let part = PartFile::new(file, target, home);
+        part.journalled.store(false, Relaxed);
+        Ok(part)
+    }
+
+    /// Makes sure that nobody but this user has, or had, any right to the part.
+    fn own(file: File, target: &Target, home: Home) -> Result<PartFile, Error> {
+        let failed =
+            |source| Error::Local { action: "open", path: home.folder.shown(&home.part), source, kept: None };
+        let stat = file.metadata().map_err(failed)?;
+        if stat.uid() == geteuid().as_raw() {
+            if stat.mode() & 0o777 != 0o600 {
+                fchmod(&file, Mode::from_raw_mode(0o600)).map_err(|errno| failed(errno.into()))?;
+            }
+            return Ok(PartFile::new(file, target, home));
+        }
+        // Root goes on with what the folder's owner began, but in a file of its own: theirs they may still have open.
+        let taken_over = || {
+            let (passing, own) = beside::create_passing(&home.folder, target.name())?;
+            let _ = flock(&own, FlockOperation::NonBlockingLockExclusive);
+            in_place::copy(&file, &own, stat.len())
+                .map_err(|(_, error)| error)
+                .and_then(|()| Ok(renameat(&home.folder, &passing, &home.folder, &home.part)?))
+                .inspect_err(|_| beside::remove(&home.folder, &passing, &own))?;
+            Ok(own)
+        };
+        let own = taken_over().map_err(failed)?;
+        Ok(PartFile::new(own, target, home))
+    }
+
+    fn new(file: File, target: &Target, home: Home) -> PartFile {
+        PartFile {
+            file,
+            target: target.clone(),
+            home,
+            journalled: AtomicBool::new(true),
+            precious: AtomicBool::new(false),
+            sync_error: AtomicI32::new(0),
+        }
+    }
+
+    /// A later run can find it and what is known of it.
+    pub fn keeps_journal(&self) -> bool {
+        self.journalled.load(Relaxed)
     }
 
     /// What an earlier run left, if its journal can be trusted and is of `url`; the inner `Err` says why not.
     pub fn saved(&self, url: &str) -> Result<Result<Option<Journal>, String>, Error> {
-        let journal = match Journal::read(&self.journal) {
-            Ok(Some(journal)) => journal,
+        let read = match self.open_journal() {
+            Ok(Some(file)) => Journal::read_open(&file),
             Ok(None) => return Ok(Ok(None)),
+            Err(error) => Err(journal::Error::Read(error)),
+        };
+        let journal = match read {
+            Ok(journal) => journal,
             // Another reason than that it is not ours to read may pass; what is kept must not go for it.
             Err(journal::Error::Read(source)) if source.kind() != io::ErrorKind::PermissionDenied => {
-                return Err(Error::Local { action: "read", path: self.journal.clone(), source, kept: None });
+                let path = self.home.folder.shown(&self.home.journal);
+                return Err(Error::Local { action: "read", path, source, kept: None });
             }
             Err(error) => return Ok(Err(error.to_string())),
         };
@@ -108,10 +222,34 @@ impl PartFile {
         Ok(Err(why.to_owned()))
     }
 
+    /// The journal, if one is there; what is not ours is put aside.
+    fn open_journal(&self) -> io::Result<Option<File>> {
+        if !self.keeps_journal() {
+            return Ok(None);
+        }
+        match beside::open(&self.home.folder, &self.home.journal, For::Reading)? {
+            Found::Ours(file) => Ok(Some(file)),
+            Found::Nothing => Ok(None),
+            Found::Blocked(why) => {
+                tracing::warn!("{why}; this download cannot be resumed if it is interrupted");
+                self.journalled.store(false, Relaxed);
+                Ok(None)
+            }
+        }
+    }
+
     /// Forgets what was there.
     pub fn restart(&self) -> Result<(), Error> {
-        Journal::remove(&self.journal);
+        // For what it puts aside.
+        let _ = self.open_journal();
+        self.remove_journal();
         self.file.set_len(0).map_err(|source| self.failed("truncate", source, None))
+    }
+
+    fn remove_journal(&self) {
+        if self.keeps_journal() {
+            Journal::remove_in(&self.home.folder, &self.home.journal);
+        }
     }
 
     /// Reserves `size` bytes, so that a full disk is noticed before the first byte is fetched.
@@ -160,9 +298,10 @@ impl PartFile {
 
     /// Stores the journal; with `durable`, everything written before this call is on the disk first.
     pub fn store(&self, journal: &Journal, durable: bool) -> Result<(), Error> {
-        journal.store(&self.journal, durable).map_err(|source| Error::Local {
+        let Home { folder, journal: name, .. } = &self.home;
+        journal.store_in(folder, name, durable).map_err(|source| Error::Local {
             action: "write",
-            path: self.journal.clone(),
+            path: folder.shown(name),
             source,
             kept: None,
         })
@@ -190,25 +329,38 @@ impl PartFile {
         self.file.set_len(size).map_err(|source| self.failed("resize", source, None))
     }
 
-    /// The complete file gets its name; the journal goes.
-    pub fn publish(&self) -> Result<(), Error> {
-        let rename = || {
-            super::may_replace(&self.target)?;
-            if !is_at(&self.file, &self.part)? {
-                let text = format!("another file was put in the place of {}", self.part.display());
-                return Err(io::Error::other(text));
+    /// The complete, verified file gets its name; the journal goes. With `sync` what is copied on the way there is on the disk
+    /// after.
+    pub fn publish(&self, sync: bool) -> Result<(), Error> {
+        let Home { folder, part, .. } = &self.home;
+        match naming::give_name(&self.file, folder, part, &self.target, sync) {
+            Ok(()) => {}
+            Err(Failure::Rename(source)) => return Err(self.failed("rename to", source, None)),
+            Err(Failure::InPlace(source)) => {
+                self.precious.store(true, Relaxed);
+                return Err(self.failed("write in place", source, None));
             }
-            fs::rename(&self.part, &self.target)
-        };
-        rename().map_err(|source| self.failed("rename to", source, None))?;
-        Journal::remove(&self.journal);
+        }
+        self.remove_journal();
         Ok(())
     }
 
     /// Nothing of it is worth keeping.
     pub fn discard(&self) {
-        let _ = fs::remove_file(&self.part);
-        Journal::remove(&self.journal);
+        if !self.is_precious() {
+            beside::remove(&self.home.folder, &self.home.part, &self.file);
+            self.remove_journal();
+        }
+    }
+
+    /// It is complete and verified, and its target may hold the half of it.
+    pub fn is_precious(&self) -> bool {
+        self.precious.load(Relaxed)
+    }
+
+    /// A later run will find it: nobody has put another file in its place, and its journal says that something is there.
+    pub fn will_be_found(&self) -> bool {
+        self.home.folder.has(&self.home.part, &self.file).unwrap_or(false) && self.home.kept() > 0
     }
 
     /// For reading back what was written.
@@ -218,19 +370,13 @@ impl PartFile {
 
     /// The file's name when it is complete.
     pub fn target(&self) -> &Path {
-        &self.target
+        self.target.path()
     }
 
     /// Says in a disk's error how much is kept.
     pub fn failed(&self, action: &'static str, source: io::Error, kept: Option<Bytes>) -> Error {
-        Error::Local { action, path: self.target.clone(), source, kept }
+        Error::Local { action, path: self.target().to_owned(), source, kept }
     }
-}
-
-/// Whether `path` still leads to `file`.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let ours = file.metadata()?;
-    Ok(fs::metadata(path).is_ok_and(|there| there.ino() == ours.ino() && there.dev() == ours.dev()))
 }
 
 /// A journal of what the kernel took (`written`) and what is on the disk (`durable`).
@@ -256,15 +402,21 @@ pub fn journal_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    fn open(target: &Path) -> PartFile {
+        let target = Target::open(target).unwrap();
+        let home = Home::of(&target, None).unwrap();
+        PartFile::open(&target, home).unwrap()
+    }
 
     #[test]
     fn a_failed_sync_is_remembered() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("x");
         // A device takes bytes but has no disk to wait for: fdatasync(2) fails with EINVAL.
-        let (part, journal) = names(&target);
         let device = File::options().write(true).open("/dev/null").unwrap();
-        let part = PartFile::new(device, &target, part, journal);
+        let part = PartFile { file: device, ..open(&target) };
         part.sync_error().unwrap();
         let error = part.sync().unwrap_err().to_string();
         assert_eq!(error, format!("cannot sync {}: invalid argument", target.display()));
@@ -277,33 +429,36 @@ mod tests {
         let (target, precious) = (dir.path().join("x"), dir.path().join("precious"));
         fs::write(&precious, "text").unwrap();
         std::os::unix::fs::symlink(&precious, names(&target).0).unwrap();
-        assert!(PartFile::open(&target).is_err());
+        open(&target).publish(false).unwrap();
+        assert!(target.is_file() && !target.is_symlink());
+        assert!(dir.path().join("x.part.aside-1").is_symlink());
         assert_eq!(fs::read(&precious).unwrap(), b"text");
     }
 
     #[test]
-    fn a_journal_that_cannot_be_read_now_is_no_reason_to_begin_again() {
+    fn what_is_no_journal_is_put_aside() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("x");
-        // The simplest failure that is not about permission; too many open files is another.
         fs::create_dir(names(&target).1).unwrap();
-        let error = PartFile::open(&target).unwrap().saved("http://h/x").unwrap_err();
-        assert!(matches!(error, Error::Local { action: "read", .. }), "{error}");
+        assert!(matches!(open(&target).saved("http://h/x"), Ok(Ok(None))));
+        assert!(dir.path().join("x.weir.aside-1").is_dir());
     }
 
     #[test]
     fn another_file_does_not_get_the_name() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("x");
-        let part = PartFile::open(&target).unwrap();
+        let part = open(&target);
         let beside = names(&target).0;
         fs::remove_file(&beside).unwrap();
         fs::write(&beside, "another's").unwrap();
-        let error = part.publish().unwrap_err().to_string();
+        let error = part.publish(false).unwrap_err().to_string();
         let place = target.display();
         let expected = format!("cannot rename to {place}: another file was put in the place of {place}.part");
         assert_eq!(error, expected);
         assert!(!target.exists());
+        part.discard();
+        assert_eq!(fs::read(&beside).unwrap(), b"another's");
     }
 
     #[test]
@@ -311,15 +466,35 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("x");
         let _listener = std::os::unix::net::UnixListener::bind(&target).unwrap();
-        let part = PartFile::open(&target).unwrap();
-        let error = part.publish().unwrap_err().to_string();
+        let part = open(&target);
+        let error = part.publish(false).unwrap_err().to_string();
         assert_eq!(
             error,
             format!("cannot rename to {}: what is there is no file and stays", target.display())
         );
         fs::remove_file(&target).unwrap();
         std::os::unix::fs::symlink("nowhere", &target).unwrap();
-        part.publish().unwrap();
-        assert!(target.is_file());
+        part.publish(false).unwrap();
+        assert!(target.is_file() && !target.is_symlink());
+    }
+
+    #[test]
+    fn a_part_elsewhere_is_found_again_and_is_of_one_target() {
+        let (dir, temp) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let temp_folder = Arc::new(Folder::open(temp.path()).unwrap());
+        let home = |name: &str| {
+            let target = Target::open(&dir.path().join(name)).unwrap();
+            (Home::of(&target, Some(&temp_folder)).unwrap(), target)
+        };
+        let (first, target) = home("x");
+        assert_eq!(first.part, home("x").0.part);
+        assert_ne!(first.part, home("y").0.part);
+        let long = home(&"n".repeat(255)).0;
+        assert!(long.journal.len() < 200, "room for the marks of its drafts");
+        let part = PartFile::open(&target, first).unwrap();
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
+        part.publish(false).unwrap();
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+        assert!(dir.path().join("x").is_file());
     }
 }

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use weir_codec::digest::{Algorithm, Digest, Expected};
 
 use crate::error::Error;
+use crate::sink::links;
 use crate::sink::read_ahead::ReadAhead;
 use crate::verify;
 
@@ -43,9 +44,12 @@ pub fn block(lanes: u32) -> u64 {
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Whether `path` takes bytes in order and only so: a pipe, a terminal, a character device. A file in its place would be
-/// no use to whoever named it.
+/// no use to whoever named it. What another user's link leads to is not meant.
 pub fn is_stream(path: &Path) -> bool {
-    metadata(path).map(|there| there.file_type()).is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
+    !links::end_of(path).1
+        && metadata(path)
+            .map(|there| there.file_type())
+            .is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
 }
 
 /// The order of the bytes that lanes bring.
@@ -95,7 +99,15 @@ impl Stream {
         let is_pipe = metadata(path).is_ok_and(|there| there.file_type().is_fifo());
         loop {
             match File::options().write(true).custom_flags(flags.bits().cast_signed()).open(path) {
-                Ok(file) => return Ok(Stream::new(file.into(), Some(path.to_owned()), algorithms, stop)),
+                Ok(file) => {
+                    // What is there was looked at by name. Nothing is lost by having opened something else.
+                    let kind = file.metadata().map(|there| there.file_type());
+                    if !kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
+                        let source = io::Error::other("another file was put in its place");
+                        return Err(failed("write", Some(path), source));
+                    }
+                    return Ok(Stream::new(file.into(), Some(path.to_owned()), algorithms, stop));
+                }
                 // fifo(7): nobody has it open for reading.
                 Err(error) if is_pipe && error.raw_os_error() == Some(libc::ENXIO) => {
                     if !wait() {

@@ -28,7 +28,7 @@ pub(super) enum Was {
 }
 
 /// This process's umask. umask(2) can only be read by setting it, for all threads; /proc tells without.
-pub(super) fn umask() -> u32 {
+pub fn umask() -> u32 {
     const USUAL: u32 = 0o022;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = status.lines().find_map(|line| line.strip_prefix("Umask:"));

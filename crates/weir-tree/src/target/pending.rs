@@ -320,5 +320,7 @@ fn adopt(directory: &OwnedFd, part: &[u8]) -> Result<Option<OwnedFd>, Errno> {
     };
     let stat = source::stat(&file, b"")?;
     let ours = entry::file_type(&stat).is_file() && stat.stx_nlink == 1 && stat.stx_uid == geteuid().as_raw();
+    // One that others may write can have their bytes, whoever owns it.
+    let ours = ours && stat.stx_mode & 0o022 == 0;
     Ok(ours.then_some(file))
 }

@@ -13,6 +13,7 @@ use weir_transfer::http::proxy::Proxies;
 use weir_transfer::http::trust::Trust;
 use weir_transfer::job::{FileReport, Job, Options, Outcome, Output, RunReport};
 use weir_transfer::object;
+use weir_transfer::sink::folder::Folder;
 
 use crate::args::{Get, Jobs, parse_field};
 use crate::calibration;
@@ -30,6 +31,10 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let view = tui::is_possible(get.tui && get.output.as_deref() != Some("-"));
     let http = http(get)?;
     evidence::check(get.evidence.as_deref())?;
+    if let Some(temp) = &get.temp_dir {
+        let cannot = || format!("cannot use --temp-dir {}", temp.display());
+        Folder::open(temp).with_context(cannot)?;
+    }
     let options = options(get);
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
     let wanted = get_jobs::wanted(get)?;
@@ -89,6 +94,7 @@ fn options(get: &Get) -> Options {
         no_clobber: get.no_clobber,
         fresh: get.force,
         sync: get.sync,
+        temp_dir: get.temp_dir.clone(),
     }
 }
 

@@ -13,6 +13,7 @@ use weir_transfer::engine;
 use weir_transfer::http::exchange::Http;
 use weir_transfer::job::{Job, Options, Outcome, Output};
 use weir_transfer::object;
+use weir_transfer::sink::links;
 use weir_transfer::verify::Expectation;
 use weir_units::Bytes;
 
@@ -151,7 +152,7 @@ impl Place {
         }
     }
 
-    /// A link that the user names means the file behind it; one that leads nowhere is replaced.
+    /// A link that the user names means the file behind it; one that leads nowhere, or is another user's bait, is replaced.
     fn file(text: &str) -> anyhow::Result<Place> {
         let path = Path::new(text);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -162,24 +163,37 @@ impl Place {
             ))
             .into());
         }
-        let behind = if path.is_symlink() { path.canonicalize().ok() } else { None };
-        Ok(Place::File(behind.unwrap_or_else(|| path.to_owned())))
+        let (behind, is_foreign) = links::end_of(path);
+        if is_foreign {
+            tracing::warn!("{} is a link of another user; it is replaced, not followed", behind.display());
+        }
+        Ok(Place::File(behind))
     }
 
     fn output(&self, wanted: &Wanted) -> anyhow::Result<Output> {
         Ok(match (self, &wanted.name) {
-            (Place::File(path), _) => Output::File(path.clone()),
+            (Place::File(path), _) => Output::to(path.clone()),
             (Place::Stdout, _) => Output::Stdout,
             (Place::Folder(folder), None) => Output::Folder(folder.clone()),
             (Place::Folder(folder), Some(name)) => {
                 let path = folder.join(name);
                 if let Some(parent) = path.parent() {
+                    no_bait_on_the_way(folder, parent)?;
                     let made = std::fs::create_dir_all(parent);
                     made.with_context(|| format!("cannot create the folder {}", parent.display()))?;
                 }
-                Output::File(path)
+                Output::to(path)
             }
         })
+    }
+}
+
+/// Between `folder` and `parent` there is no link of another user, who would choose where files go.
+fn no_bait_on_the_way(folder: &Path, parent: &Path) -> anyhow::Result<()> {
+    let below = parent.ancestors().take_while(|one| *one != folder);
+    match below.into_iter().find(|one| links::end_of(one).1) {
+        Some(link) => anyhow::bail!("cannot save into {}: it is a link of another user", link.display()),
+        None => Ok(()),
     }
 }
 
@@ -188,7 +202,7 @@ fn no_two_in_one_place(jobs: &[Job]) -> Result<(), Usage> {
     let mut taken: HashMap<PathBuf, &Url> = HashMap::new();
     for job in jobs {
         let path = match &job.output {
-            Output::File(path) => path.clone(),
+            Output::File(path) | Output::Pipe(path) => path.clone(),
             Output::Folder(folder) => folder.join(object::name_from_url(&job.url)),
             _ => continue,
         };

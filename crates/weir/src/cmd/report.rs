@@ -12,6 +12,7 @@ use weir_report::records;
 
 use crate::args::Report;
 use crate::interrupt::{self, INTERRUPTED};
+use crate::output;
 use crate::page;
 use crate::voice::{self, Printed, Usage};
 
@@ -43,7 +44,7 @@ pub fn run(report: &Report) -> anyhow::Result<u8> {
     match target {
         None => io::stdout().lock().write_all(text.as_bytes()).printed("the page")?,
         Some(path) => {
-            page::write(&path, &text)?;
+            output::write(&path, text.as_bytes())?;
             if !report.quiet {
                 writeln!(io::stderr(), "page: {}", escape(&path.display().to_string()))?;
             }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use anyhow::Context;
 use weir_serve::{Config, Content, Server, TlsSource};
 
 use super::bench;
 use crate::args::Serve;
 use crate::interrupt;
+use crate::output;
 use crate::voice;
 
 /// Serves until SIGINT or SIGTERM.
@@ -26,7 +26,7 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
         None => None,
     };
     if let (Some(path), Some(pem)) = (&serve.save_cert, server.certificate_pem()) {
-        std::fs::write(path, pem).with_context(|| format!("cannot write {}", path.display()))?;
+        output::write(path, pem.as_bytes())?;
     }
     if !serve.voice.quiet {
         let mut stdout = std::io::stdout().lock();

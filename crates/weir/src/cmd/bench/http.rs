@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use weir_load::run::{self, Outcome};
 use weir_model::load::{self, LoadVerdict};
 use weir_report::load::{LoadRecord, ab, csv, hdr, wrk};
@@ -16,6 +16,7 @@ use weir_report::{json, load as report};
 
 use crate::args::{BenchHttp, LoadFormat};
 use crate::interrupt::{self, INTERRUPTED};
+use crate::output;
 use crate::page;
 use crate::voice::{self, Printed};
 use plan::Plan;
@@ -128,9 +129,7 @@ fn write_files(plan: &Plan, outcome: &Outcome) -> anyhow::Result<()> {
 }
 
 fn write_file(path: &Path, render: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
-    let written = std::fs::File::create(path).and_then(|file| {
-        let mut out = io::BufWriter::new(file);
-        render(&mut out).and_then(|()| out.flush())
-    });
-    written.with_context(|| format!("cannot write {}", path.display()))
+    let mut text = Vec::new();
+    render(&mut text)?;
+    output::write(path, &text)
 }

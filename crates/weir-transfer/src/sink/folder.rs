@@ -1,0 +1,215 @@
+//! Folders held open, and the names in them: after a folder is open nothing is reached by its path again.
+//!
+//! A path is looked up anew by each call that takes one, and whoever may write one of its folders can put a link there between
+//! two calls. A descriptor stays with the folder that was opened.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat, accessat, fstat, openat, statat};
+use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
+use weir_codec::digest::Algorithm;
+use weir_tree::xattr::At;
+
+use super::links;
+
+/// Folders that a run keeps open: a list may name thousands, and a process has 1024 descriptors by default.
+const OPEN: usize = 64;
+
+/// A folder that is held open.
+#[derive(Debug)]
+pub struct Folder {
+    open: OwnedFd,
+    path: PathBuf,
+    stat: OnceLock<Stat>,
+    writable: OnceLock<bool>,
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.open.as_fd()
+    }
+}
+
+impl Folder {
+    /// Opens the folder at `path`; an empty one means the current folder. If the path ends in a link, that link must be one
+    /// that may be followed ([`links`]).
+    pub fn open(path: &Path) -> io::Result<Folder> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        // Without a slash at its end, since that would have the kernel follow a link.
+        let path: PathBuf = path.components().collect();
+        let path = if path.as_os_str().is_empty() { PathBuf::from(".") } else { path };
+        // O_PATH: a folder that may be searched but not listed is enough.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = match openat(CWD, &path, flags, Mode::empty()) {
+            Err(Errno::NOTDIR | Errno::LOOP) => links::open_folder(&path)?,
+            other => other?,
+        };
+        Ok(Folder { open, path, stat: OnceLock::new(), writable: OnceLock::new() })
+    }
+
+    /// Its path, as it was asked for: for messages only.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A name in it, for messages only.
+    pub fn shown(&self, name: &OsStr) -> PathBuf {
+        let path = self.path.join(name);
+        path.strip_prefix(".").map_or(path.clone(), Path::to_owned)
+    }
+
+    /// What has this name; a link is not followed. `None` if nothing has.
+    pub fn look(&self, name: &OsStr) -> io::Result<Option<Stat>> {
+        match statat(self, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Whether `name` still leads to this very file.
+    pub fn has(&self, name: &OsStr, file: impl AsFd) -> io::Result<bool> {
+        let ours = fstat(file)?;
+        Ok(self.look(name)?.is_some_and(|there| is_same(&there, &ours)))
+    }
+
+    /// Whether names can be made and removed in it.
+    pub fn is_writable(&self) -> bool {
+        let wanted = Access::WRITE_OK | Access::EXEC_OK;
+        *self.writable.get_or_init(|| accessat(self, ".", wanted, AtFlags::EACCESS).is_ok())
+    }
+
+    /// The user it belongs to, if that can be told.
+    pub fn owner(&self) -> Option<u32> {
+        self.stat().map(|stat| stat.st_uid)
+    }
+
+    /// Everyone may put names into it (as into /tmp, with or without the sticky bit).
+    pub fn is_open_to_all(&self) -> bool {
+        self.stat().is_none_or(|stat| stat.st_mode & 0o002 != 0)
+    }
+
+    /// Someone other than this user and root may put names into it: what has a name there may be bait. The group's right to
+    /// write counts unless it is this user's own group, which usual systems make for each user alone; with an ACL the
+    /// group's bits are those of the named users too (acl(5)).
+    pub fn is_shared(&self) -> bool {
+        let Some(stat) = self.stat() else { return true };
+        let foreign = stat.st_uid != 0 && stat.st_uid != geteuid().as_raw();
+        let group_writes = stat.st_mode & 0o020 != 0;
+        let own_group = stat.st_gid == getegid().as_raw();
+        foreign || self.is_open_to_all() || group_writes && (!own_group || self.has_acl())
+    }
+
+    fn has_acl(&self) -> bool {
+        // A file system without ACLs has none; any other failure leaves it open.
+        !matches!(At::held(self.as_fd()).value(super::attributes::ACL), Ok(None))
+    }
+
+    fn stat(&self) -> Option<&Stat> {
+        if self.stat.get().is_none() {
+            let _ = self.stat.set(fstat(self).ok()?);
+        }
+        self.stat.get()
+    }
+}
+
+/// Both are of one file.
+pub fn is_same(one: &Stat, other: &Stat) -> bool {
+    one.st_ino == other.st_ino && one.st_dev == other.st_dev
+}
+
+/// What kind of thing this is.
+pub fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// The name that a file gets when it is complete.
+#[derive(Debug, Clone)]
+pub struct Target {
+    path: PathBuf,
+    folder: Arc<Folder>,
+    name: OsString,
+}
+
+impl Target {
+    /// The name at the end of `path` in `folder`, which is the one that `path` is in.
+    fn new(path: &Path, folder: Arc<Folder>) -> io::Result<Target> {
+        let name = path.file_name().ok_or(Errno::ISDIR)?.to_owned();
+        Ok(Target { path: path.to_owned(), folder, name })
+    }
+
+    /// Opens the folder of `path`.
+    pub fn open(path: &Path) -> io::Result<Target> {
+        let folder = Folder::open(path.parent().unwrap_or(Path::new(".")))?;
+        Target::new(path, Arc::new(folder))
+    }
+
+    /// Its path, as it was asked for: for messages and reports.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Arc<Folder> {
+        &self.folder
+    }
+
+    /// Its name in the folder.
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// What is there now; a link is not followed.
+    pub fn look(&self) -> io::Result<Option<Stat>> {
+        self.folder.look(&self.name)
+    }
+
+    /// A name in another folder that stands for this target and no other: its own, as far as it fits beside the marks that are
+    /// put behind it, and a digest of the whole path. 64 bits: two paths of one user do not meet.
+    pub fn name_elsewhere(&self) -> OsString {
+        use std::os::fd::AsRawFd;
+        const KEPT: usize = 100;
+        let own = format!("/proc/self/fd/{}", self.folder.open.as_raw_fd());
+        let folder = std::fs::read_link(own).unwrap_or_else(|_| self.folder.path.clone());
+        let digest = Algorithm::SHA256.of(folder.join(&self.name).as_os_str().as_bytes());
+        let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let bytes = self.name.as_bytes();
+        let mut name = OsStr::from_bytes(&bytes[..bytes.len().min(KEPT)]).to_owned();
+        name.push(format!(".{hex}"));
+        name
+    }
+}
+
+/// The folders of a run, each opened once.
+#[derive(Debug, Default)]
+pub struct Folders {
+    open: Mutex<HashMap<PathBuf, Arc<Folder>>>,
+}
+
+impl Folders {
+    /// The folder at `path`, open.
+    pub fn folder(&self, path: &Path) -> io::Result<Arc<Folder>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(folder) = open.get(path) {
+            return Ok(Arc::clone(folder));
+        }
+        let folder = Arc::new(Folder::open(path)?);
+        if open.len() >= OPEN {
+            open.clear();
+        }
+        open.insert(path.to_owned(), Arc::clone(&folder));
+        Ok(folder)
+    }
+
+    /// The name at the end of `path`, in its folder.
+    pub fn target(&self, path: &Path) -> io::Result<Target> {
+        Target::new(path, self.folder(path.parent().unwrap_or(Path::new(".")))?)
+    }
+}

@@ -1,0 +1,132 @@
+//! The last resort: a verified file's bytes written into a file that is there, where no new one can take its name.
+//!
+//! That is so where the file has several names, which are to stay names of one file; where it is a mount point; and where its
+//! folder cannot be written though it can. A reader sees it change, and an error in the middle leaves both contents mixed: so
+//! the whole download is verified before, stays where it is until the last byte is written, and both are said.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::{
+    FallocateFlags, FileType, Mode, OFlags, Stat, copy_file_range, fallocate, fchmod, fcntl_setfl, fstat,
+    openat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use weir_units::Bytes;
+
+use super::folder::{Folder, Target, is_same, kind};
+
+/// Bytes copied at a time: large enough that the calls cost nothing beside the bytes.
+const COPIED: usize = 1 << 20;
+
+/// Whether it is certain that what has a name in `folder` is meant by it: where others may put names, a second name of another
+/// file may be bait, and another user's file is theirs.
+pub fn is_safe(old: &Stat, folder: &Folder) -> bool {
+    !folder.is_shared() || old.st_nlink == 1 && old.st_uid == geteuid().as_raw()
+}
+
+/// Writes all of `from`, whose path is `kept`, into `target`, which is `old`.
+pub fn write(from: &File, kept: &Path, target: &Target, old: &Stat, sync: bool) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let still = format!("it is as it was, and the complete download is {}", kept.display());
+    let unchanged = |error: io::Error| with(&error, &still);
+    let to = openat(target.folder(), target.name(), flags, Mode::empty()).map_err(|e| unchanged(e.into()))?;
+    let there = fstat(&to)?;
+    if !is_same(&there, old) || kind(&there) != FileType::RegularFile || !is_safe(&there, target.folder()) {
+        return Err(unchanged(io::Error::other("another file was put in its place")));
+    }
+    fcntl_setfl(&to, OFlags::WRONLY)?;
+    let to = File::from(to);
+    let size = from.metadata()?.len();
+    // A full disk is to be noticed before the first byte is lost. Blocks that it has stay, and where this is not possible the
+    // copy tells.
+    if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) =
+        fallocate(&to, FallocateFlags::KEEP_SIZE, 0, size.max(1))
+    {
+        return Err(unchanged(errno.into()));
+    }
+    if there.st_mode & 0o6000 != 0 {
+        // As the kernel does when someone other than root writes a file.
+        let _ = fchmod(&to, Mode::from_raw_mode(there.st_mode & 0o777));
+    }
+    let mixed = |(done, error): (u64, io::Error)| {
+        let [done, size] = [done, size].map(Bytes);
+        let text = format!(
+            "it now holds the first {done} of {size} of the new content and then the old; the complete download is {}",
+            kept.display()
+        );
+        with(&error, &text)
+    };
+    copy(from, &to, size).map_err(mixed)?;
+    to.set_len(size).map_err(|error| mixed((size, error)))?;
+    if sync {
+        to.sync_all().map_err(|error| mixed((size, error)))?;
+    }
+    Ok(())
+}
+
+/// Copies the first `size` bytes. An error comes with how many were copied before.
+pub fn copy(from: &File, to: &File, size: u64) -> Result<(), (u64, io::Error)> {
+    let (mut read, mut written) = (0, 0);
+    while written < size {
+        let wanted = usize::try_from(size - written).unwrap_or(usize::MAX).min(COPIED);
+        match copy_file_range(from, Some(&mut read), to, Some(&mut written), wanted) {
+            Ok(0) => return Err((written, io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) | Err(Errno::INTR) => {}
+            // Two file systems that have nothing in common, or one that does not know the call.
+            Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::IO) => {
+                let mut bytes = vec![0; wanted];
+                from.read_exact_at(&mut bytes, written).map_err(|error| (written, error))?;
+                to.write_all_at(&bytes, written).map_err(|error| (written, error))?;
+                written += wanted as u64;
+                read = written;
+            }
+            Err(errno) => return Err((written, errno.into())),
+        }
+    }
+    Ok(())
+}
+
+fn with(error: &io::Error, text: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{}; {text}", weir_units::plain(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_and_a_shorter_file_are_written_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let (part, path) = (dir.path().join("part"), dir.path().join("x"));
+        let target = Target::open(&path).unwrap();
+        for (old, new) in [("", "something"), ("longer than that", "short"), ("same", "size"), ("all", "")] {
+            std::fs::write(&path, old).unwrap();
+            std::fs::write(&part, new).unwrap();
+            let stat = target.look().unwrap().unwrap();
+            write(&File::open(&part).unwrap(), &part, &target, &stat, true).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), new);
+        }
+    }
+
+    #[test]
+    fn an_error_says_what_is_there_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let (part, path) = (dir.path().join("part"), dir.path().join("x"));
+        std::fs::write(&path, "old").unwrap();
+        std::fs::write(&part, "new").unwrap();
+        let target = Target::open(&path).unwrap();
+        let stat = target.look().unwrap().unwrap();
+        std::fs::write(dir.path().join("other"), "").unwrap();
+        std::fs::rename(dir.path().join("other"), &path).unwrap();
+        let error = write(&File::open(&part).unwrap(), &part, &target, &stat, false).unwrap_err().to_string();
+        let kept = part.display();
+        assert!(
+            error.ends_with(&format!("; it is as it was, and the complete download is {kept}")),
+            "{error}"
+        );
+    }
+}

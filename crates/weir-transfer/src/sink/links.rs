@@ -1,0 +1,100 @@
+//! Which symbolic links are followed: those of people who could do the same without a link.
+//!
+//! A link is followed if it belongs to this user or to root, or if what it leads to belongs to the link's owner, who could have
+//! written that anyway. This is the kernel's own rule for sticky folders (`fs.protected_symlinks`) made stricter, and for all
+//! folders: whoever may write a folder can put a link there under the name that a download will have.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat, readlinkat};
+use rustix::process::geteuid;
+
+/// As many as the kernel follows (MAXSYMLINKS, include/linux/namei.h).
+const MOST: usize = 40;
+
+/// The file behind `path`: the end of its links, as far as they may be followed; `path` itself where it is no link, or where
+/// its links lead to nothing. The flag says that a link was met that may not be followed: it is then what is at the end.
+pub fn end_of(path: &Path) -> (PathBuf, bool) {
+    let mut end = path.to_owned();
+    for _ in 0..MOST {
+        let Ok(link) = end.symlink_metadata() else { break };
+        if !link.is_symlink() {
+            return (end, false);
+        }
+        let Ok(behind) = end.metadata() else { break };
+        if !may_follow(link.uid(), behind.uid()) {
+            return (end, true);
+        }
+        let Ok(text) = end.read_link() else { break };
+        end = end.parent().unwrap_or(Path::new("")).join(text);
+    }
+    // Nothing is there, or it is one of /proc's links, which lead to what has no path: `/dev/fd/63`.
+    (path.to_owned(), false)
+}
+
+/// The same for a file that is made where it does not exist: of links that lead to nothing, this user's own and root's are
+/// followed.
+pub fn end_or_new(path: &Path) -> (PathBuf, bool) {
+    let (mut end, is_foreign) = end_of(path);
+    for _ in 0..MOST {
+        let Ok(link) = end.symlink_metadata() else { break };
+        if is_foreign || !link.is_symlink() || end.exists() {
+            break;
+        }
+        if !may_follow(link.uid(), NOBODY) {
+            return (end, true);
+        }
+        let Ok(text) = end.read_link() else { break };
+        end = end.parent().unwrap_or(Path::new("")).join(text);
+    }
+    (end, is_foreign)
+}
+
+/// No file belongs to it: (uid_t) -1 (chown(2)).
+const NOBODY: u32 = u32::MAX;
+
+/// Opens the folder behind the link at `path`. The link that is judged is the one whose text is used.
+pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let link = openat(CWD, path, flags, Mode::empty())?;
+    let owner = fstat(&link)?.st_uid;
+    let text =
+        readlinkat(&link, "", Vec::new()).map_err(|_| io::Error::from(io::ErrorKind::NotADirectory))?;
+    let to = path.parent().unwrap_or(Path::new("")).join(OsStr::from_bytes(text.as_bytes()));
+    let open = openat(CWD, to, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    if may_follow(owner, fstat(&open)?.st_uid) {
+        return Ok(open);
+    }
+    let text = format!("{} is a link of another user; name the folder that you mean", path.display());
+    Err(io::Error::other(text))
+}
+
+fn may_follow(link: u32, behind: u32) -> bool {
+    link == 0 || link == behind || link == geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn own_links_are_followed_to_their_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("file"), "").unwrap();
+        symlink("file", at("one")).unwrap();
+        symlink(at("one"), at("two")).unwrap();
+        symlink("nowhere", at("dangling")).unwrap();
+        symlink("round", at("round")).unwrap();
+        assert_eq!(end_of(&at("two")), (at("file"), false));
+        for same in ["file", "dangling", "round", "missing"] {
+            assert_eq!(end_of(&at(same)), (at(same), false));
+        }
+    }
+}

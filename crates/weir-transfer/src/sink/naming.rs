@@ -1,0 +1,133 @@
+//! How a complete, verified file comes by its name: by rename, and where that cannot be by writing in place.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+
+use rustix::fs::{AtFlags, FileType, Stat, renameat, unlinkat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::folder::{Folder, Target, kind};
+use super::{attributes, beside, in_place};
+
+/// Why a file did not get its name.
+#[derive(Debug)]
+pub enum Failure {
+    /// The name is as it was.
+    Rename(io::Error),
+    /// The error says what the file holds now.
+    InPlace(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Rename(error)
+    }
+}
+
+/// The last guard before a name is given to a file: only a file or a link may lose it. Whoever decides where bytes go has
+/// looked before, but that may be hours ago. Returns what is there.
+pub fn may_replace(target: &Target) -> io::Result<Option<Stat>> {
+    let there = target.look()?;
+    match there.as_ref().map(kind) {
+        None | Some(FileType::RegularFile | FileType::Symlink) => Ok(there),
+        Some(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "what is there is no file and stays")),
+    }
+}
+
+/// Calls the complete file `target`. It is called `part` in `home` until then, and no longer after.
+pub fn give_name(
+    file: &File,
+    home: &Folder,
+    part: &OsStr,
+    target: &Target,
+    sync: bool,
+) -> Result<(), Failure> {
+    let old = may_replace(target)?;
+    if !home.has(part, file)? {
+        let text = format!("another file was put in the place of {}", home.shown(part).display());
+        return Err(io::Error::other(text).into());
+    }
+    let regular = old.as_ref().filter(|old| kind(old) == FileType::RegularFile);
+    let fixed = regular.filter(|old| in_place::is_safe(old, target.folder()));
+    let write_in_place = |old: &Stat, why: &str| {
+        let kept = home.shown(part);
+        in_place::write(file, &kept, target, old, sync).map_err(Failure::InPlace)?;
+        tracing::warn!("{}: {why}; written in place", target.path().display());
+        beside::remove(home, part, file);
+        Ok(())
+    };
+    if let Some(old) = regular.filter(|old| old.st_nlink > 1) {
+        if fixed.is_some() {
+            return write_in_place(old, "it has other names too (hard links)");
+        }
+        tracing::warn!(
+            "{}: its other names (hard links) keep the old content: others may write this folder",
+            target.path().display()
+        );
+    }
+    if let Some(old) = fixed.filter(|_| !target.folder().is_writable()) {
+        return write_in_place(old, "its folder cannot be written");
+    }
+    attributes::give(file, target, old.as_ref())?;
+    let renamed = match renameat(home, part, target.folder(), target.name()) {
+        Ok(()) => return is_named(file, target).map_err(Failure::Rename),
+        Err(Errno::XDEV) => copy_over(file, target, old.as_ref(), sync),
+        Err(errno) => Err(errno.into()),
+    };
+    let error = match renamed {
+        Ok(()) => {
+            beside::remove(home, part, file);
+            return Ok(());
+        }
+        Err(error) => error,
+    };
+    attributes::take_back(file);
+    match (fixed, Errno::from_io_error(&error)) {
+        (Some(old), Some(Errno::BUSY)) => write_in_place(old, "it is a mount point"),
+        (Some(old), Some(Errno::XDEV | Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
+            write_in_place(old, "its folder cannot be written")
+        }
+        _ => Err(Failure::Rename(of_a_stranger(error, regular))),
+    }
+}
+
+/// The part grew on another file system: a copy of it beside the target gets the name.
+fn copy_over(file: &File, target: &Target, old: Option<&Stat>, sync: bool) -> io::Result<()> {
+    let (passing, copy) = beside::create_passing(target.folder(), target.name())?;
+    let size = file.metadata()?.len();
+    let copied = in_place::copy(file, &copy, size).map_err(|(_, error)| error);
+    let synced = copied.and_then(|()| if sync { copy.sync_all() } else { Ok(()) });
+    synced.and_then(|()| attributes::give(&copy, target, old)).and_then(|()| swap_in(&copy, target, &passing))
+}
+
+/// Puts `file`, called `passing` beside it, in the place of `target`; `passing` is gone after.
+pub fn swap_in(file: &File, target: &Target, passing: &OsStr) -> io::Result<()> {
+    let folder = target.folder();
+    if let Err(errno) = renameat(folder, passing, folder, target.name()) {
+        let _ = unlinkat(folder, passing, AtFlags::empty());
+        return Err(errno.into());
+    }
+    is_named(file, target)
+}
+
+/// rename(2) takes names. What has the new one must be the file that was verified: in a folder that others may write the old
+/// name may have been another's at that moment, and theirs is not to stay under the target's.
+fn is_named(file: &File, target: &Target) -> io::Result<()> {
+    if target.folder().has(target.name(), file)? {
+        return Ok(());
+    }
+    let _ = beside::put_aside(target.folder(), target.name());
+    Err(io::Error::other("another file was put in its place at the last moment"))
+}
+
+/// A sticky folder lets nobody but its owner replace a file.
+fn of_a_stranger(error: io::Error, old: Option<&Stat>) -> io::Error {
+    let foreign = old.is_some_and(|old| old.st_uid != geteuid().as_raw());
+    if foreign && error.kind() == io::ErrorKind::PermissionDenied {
+        let text = format!("{}; it belongs to another user, choose another name", weir_units::plain(&error));
+        return io::Error::new(error.kind(), text);
+    }
+    error
+}
