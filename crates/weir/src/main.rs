@@ -10,6 +10,7 @@ mod evidence;
 mod interrupt;
 mod live;
 mod page;
+mod secrets;
 mod tui;
 mod voice;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<u8> {
+    secrets::hide(&cli.command);
     if let Some(voice) = cli.command.voice() {
         page::check(voice)?;
     }

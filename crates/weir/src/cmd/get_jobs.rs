@@ -66,6 +66,11 @@ pub fn wanted(get: &Get) -> anyhow::Result<Vec<Wanted>> {
 }
 
 fn parse_url(text: &str) -> Result<Url, Usage> {
+    // The parser drops tabs and line breaks, so that two lines would become one url.
+    if let Some(found) = weir_units::control(text) {
+        let hint = if text.contains('\0') { " (is it UTF-16?)" } else { "" };
+        return Err(Usage(format!("invalid url: it holds {found}{hint}")));
+    }
     // As curl does: a bare host or host/path means http.
     let looks_bare =
         !text.contains("://") && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
@@ -84,9 +89,9 @@ fn read_list(list: &str) -> anyhow::Result<Vec<Wanted>> {
         "-" => weir_units::read_up_to(std::io::stdin().lock(), MAX_LIST),
         path => weir_units::read_file(Path::new(path), MAX_LIST),
     };
-    let text = read.with_context(|| format!("cannot read the list {list}"))?;
-    let text = String::from_utf8(text).with_context(|| format!("cannot read the list {list}"))?;
-    let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim_end()));
+    let bytes = read.with_context(|| format!("cannot read the list {list}"))?;
+    let text = weir_units::list_text(&bytes).with_context(|| format!("cannot read the list {list}"))?;
+    let lines = weir_units::lines(text).map(|(number, line)| (number, line.trim_end()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     lines.map(|(number, line)| parse_line(line).with_context(|| format!("{list}, line {number}"))).collect()
 }

@@ -6,6 +6,7 @@ pub(crate) mod browser;
 mod dice;
 mod expect;
 mod machine;
+pub(crate) mod names;
 pub(crate) mod net;
 mod object;
 mod relay;
