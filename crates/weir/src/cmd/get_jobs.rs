@@ -66,17 +66,17 @@ pub fn wanted(get: &Get) -> anyhow::Result<Vec<Wanted>> {
 }
 
 fn parse_url(text: &str) -> Result<Url, Usage> {
-    // The parser drops tabs and line breaks, so that two lines would become one url.
-    if let Some(found) = weir_units::control(text) {
-        let hint = if text.contains('\0') { " (is it UTF-16?)" } else { "" };
-        return Err(Usage(format!("invalid url: it holds {found}{hint}")));
-    }
     // As curl does: a bare host or host/path means http.
     let looks_bare =
         !text.contains("://") && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
     let full = if looks_bare { format!("http://{text}") } else { text.to_owned() };
     // What is quoted may hold a password: only its beginning is shown.
     let shown: String = text.split('@').next_back().unwrap_or(text).chars().take(120).collect();
+    // The parser drops tabs and line breaks, so that two lines would become one url.
+    if let Some(found) = weir_units::control(text) {
+        let (shown, hint) = (shown.escape_debug(), if text.contains('\0') { " (is it UTF-16?)" } else { "" });
+        return Err(Usage(format!("invalid url '{shown}': it holds {found}{hint}")));
+    }
     let url = Url::parse(&full).map_err(|error| Usage(format!("invalid url '{shown}': {error}")))?;
     match url.scheme() {
         "http" | "https" if url.host_str().is_some() => Ok(url),
@@ -292,6 +292,12 @@ mod tests {
     fn bare_hosts_are_http() {
         assert_eq!(parse_url("h:81/x").unwrap().as_str(), "http://h:81/x");
         assert_eq!(parse_url("[::1]:81/x").unwrap().as_str(), "http://[::1]:81/x");
+        for bad in
+            ["http://h/a\tb", "http://h/a\n", "\rhttp://h/", "http://h\u{7f}/", "http://h/\u{85}", "h\0/"]
+        {
+            let said = parse_url(bad).map(drop).unwrap_err().to_string();
+            assert!(said.contains(" at position "), "{bad:?}: {said}");
+        }
         for bad in ["", "ftp://h/x", "file:///x", "http://", "http://[::1", "mailto:a"] {
             assert!(parse_url(bad).is_err(), "{bad}");
         }
