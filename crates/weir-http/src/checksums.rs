@@ -26,6 +26,9 @@ pub enum Error {
         /// Its size in bytes.
         size: usize,
     },
+    /// In a coding that is not read.
+    #[error("checksum list cannot be read: {0}")]
+    Coding(#[from] weir_units::CodingError),
     /// No line of it is a digest; it may be an error page.
     #[error("checksum list holds no digest: expected lines such as 'HEX  NAME' or 'SHA256 (NAME) = HEX'")]
     Empty,
@@ -73,9 +76,10 @@ impl Checksums {
         if bytes.len() > MAX_SIZE {
             return Err(Error::TooLarge { size: bytes.len() });
         }
-        let lines = bytes.split(|&byte| byte == b'\n').map(String::from_utf8_lossy);
-        let entries: Vec<Entry> =
-            lines.filter_map(|line| parse_line(line.trim_end_matches('\r'), hint)).collect();
+        let bytes = weir_units::list_bytes(bytes)?;
+        // LF, CRLF and CR end a line, and NUL one of `sha256sum --zero`; of CRLF the second leaves an empty line.
+        let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r' | 0)).map(String::from_utf8_lossy);
+        let entries: Vec<Entry> = lines.filter_map(|line| parse_line(&line, hint)).collect();
         if entries.is_empty() { Err(Error::Empty) } else { Ok(Checksums(entries)) }
     }
 
@@ -188,6 +192,18 @@ mod tests {
 
     fn parse(text: &str) -> Checksums {
         Checksums::parse(text.as_bytes(), None).unwrap()
+    }
+
+    #[test]
+    fn every_end_of_a_line_and_the_mark_of_utf_8() {
+        let (one, two) = (hex(Algorithm::SHA256, "1"), hex(Algorithm::SHA256, "2"));
+        for end in ["\n", "\r\n", "\r", "\0"] {
+            let list = parse(&format!("\u{feff}{one}  a{end}{two}  b{end}"));
+            assert_eq!(list.find("a").unwrap().hex(), one, "{end:?}");
+            assert_eq!(list.find("b").unwrap().hex(), two, "{end:?}");
+        }
+        let utf16 = Checksums::parse(b"\xff\xfe1\x002\x00", None).unwrap_err().to_string();
+        assert_eq!(utf16, "checksum list cannot be read: it is UTF-16 text; save it as UTF-8");
     }
 
     #[test]

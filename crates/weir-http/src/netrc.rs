@@ -115,6 +115,7 @@ pub fn parse(text: &str) -> Result<Netrc, Error> {
     if text.len() > MAX_SIZE {
         return Err(Error::TooLarge { size: text.len() });
     }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut words = Words { chars: text.chars().peekable(), line: 1 };
     let mut netrc = Netrc::default();
     while let Some(word) = words.next()? {

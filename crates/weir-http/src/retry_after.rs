@@ -6,15 +6,16 @@
 //! * Version 7 of that draft: `limit=100, remaining=50, reset=30`.
 //! * Older ones: `RateLimit-Remaining` and `RateLimit-Reset`, and the same with `X-`.
 //!
-//! No wait is longer than [`MAX_WAIT`]: beyond that a person should decide, and a wrong clock should not.
+//! A date counts from the answer's own `Date`, so that a client whose clock is wrong waits as long as the server means.
+//! Which wait is too long the caller decides; [`MAX_WAIT`] only keeps the numbers within what a clock can add.
 
 use std::time::{Duration, SystemTime};
 
 use crate::fields::Fields;
 use crate::grammar::{self, MAX_VALUE, parse_saturating};
 
-/// The longest wait: one hour.
-pub const MAX_WAIT: Duration = Duration::from_secs(3600);
+/// The longest wait that is told from a longer one: ten years.
+pub const MAX_WAIT: Duration = Duration::from_secs(3650 * 86_400);
 
 /// What is left of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,16 +43,18 @@ pub fn wait(fields: &Fields, now: SystemTime) -> Option<Duration> {
     })
 }
 
-/// `Retry-After`; a date in the past is no wait.
+/// `Retry-After`; a date in the past is no wait. Of several fields the longest counts: it is the one that offends nobody.
 pub fn retry_after(fields: &Fields, now: SystemTime) -> Option<Duration> {
-    let value = fields.header("retry-after").filter(|value| value.len() <= MAX_VALUE)?;
-    match parse_saturating(value) {
+    let base = fields.header("date").and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or(now);
+    let values = fields.headers_all("retry-after").filter(|value| value.len() <= MAX_VALUE);
+    let wait = |value: &str| match parse_saturating(value) {
         Some(seconds) => Some(capped(seconds)),
         None => {
             let then = httpdate::parse_http_date(value).ok()?;
-            Some(then.duration_since(now).unwrap_or_default().min(MAX_WAIT))
+            Some(then.duration_since(base).unwrap_or_default().min(MAX_WAIT))
         }
-    }
+    };
+    values.filter_map(wait).max()
 }
 
 /// The quota with the least left, from the newest kind of field that is there.
@@ -150,11 +153,11 @@ mod tests {
         for (value, expected) in [
             ("120", Some(120)),
             ("0", Some(0)),
-            ("86400", Some(3600)),
-            ("99999999999999999999999", Some(3600)),
+            ("86400", Some(86_400)),
+            ("99999999999999999999999", Some(MAX_WAIT.as_secs())),
             ("Tue, 14 Nov 2023 22:13:50 GMT", Some(30)),
             ("Tue, 14 Nov 2023 22:13:10 GMT", Some(0)),
-            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(3600)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(MAX_WAIT.as_secs())),
             ("-1", None),
             ("1.5", None),
             ("soon", None),
@@ -165,6 +168,19 @@ mod tests {
                 "{value}"
             );
         }
+    }
+
+    #[test]
+    fn a_date_counts_from_the_server_s_own() {
+        let date = ("Date", "Tue, 14 Nov 2023 10:00:00 GMT");
+        let fields = Fields::from([date, ("Retry-After", "Tue, 14 Nov 2023 10:00:07 GMT")]);
+        assert_eq!(seconds(retry_after(&fields, now())), Some(7));
+    }
+
+    #[test]
+    fn of_several_the_longest_counts() {
+        let fields = Fields::from([("Retry-After", "5"), ("Retry-After", "soon"), ("Retry-After", "9")]);
+        assert_eq!(seconds(retry_after(&fields, now())), Some(9));
     }
 
     #[test]

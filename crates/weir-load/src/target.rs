@@ -4,10 +4,12 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use weir_observe::names;
 
 use crate::error::Error;
 
@@ -106,7 +108,8 @@ fn bare(url: &str) -> String {
 
 /// Every address of a host, in the resolver's order.
 pub fn lookup(host: &str, port: u16) -> io::Result<Vec<Address>> {
-    Ok((host, port).to_socket_addrs()?.map(Address::Tcp).collect())
+    let found = names::resolve(host, port, names::PATIENCE, &|| false)?;
+    Ok(found.into_iter().map(Address::Tcp).collect())
 }
 
 /// Where connections go.

@@ -1,12 +1,13 @@
 //! The client: asks a server for a test and decides when it is over.
 
 use std::cell::RefCell;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
-use std::sync::atomic::AtomicBool;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use weir_model::evidence::Evidence;
 use weir_model::limit::Limit;
+use weir_observe::names::{self, NameError};
 
 use crate::auth::{self, Login, Padding};
 use crate::control::{Control, is_pause};
@@ -120,7 +121,7 @@ impl Progress for Silent {}
 /// interrupted is in the outcome, whose [`Ending`] says so.
 pub fn run(options: &Options, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<Outcome, Error> {
     let patience = options.patience;
-    let (stream, to) = connect(options)?;
+    let (stream, to) = connect(options, stop)?;
     let mut control = Control::new(stream, patience, stop).map_err(|source| Error::Connect { to, source })?;
     let (cookie, parameters) = introduce(options, &mut control)?;
     let segment = socket::segment(control.stream());
@@ -258,10 +259,11 @@ pub(crate) fn introduce(options: &Options, control: &mut Control<'_>) -> Result<
     Ok((cookie, parameters))
 }
 
-pub(crate) fn connect(options: &Options) -> Result<(TcpStream, SocketAddr), Error> {
+pub(crate) fn connect(options: &Options, stop: &AtomicBool) -> Result<(TcpStream, SocketAddr), Error> {
     let host = &options.host;
-    let resolve = |source| Error::Resolve { host: host.clone(), source };
-    let all: Vec<SocketAddr> = (host.as_str(), options.port).to_socket_addrs().map_err(resolve)?.collect();
+    let resolve = |source: NameError| Error::Resolve { host: host.clone(), source: source.into() };
+    let is_stopped = || stop.load(Relaxed);
+    let all = names::resolve(host, options.port, options.connect, &is_stopped).map_err(resolve)?;
     let (family, wanted): (_, fn(&SocketAddr) -> bool) = match options.family {
         Family::Any => ("usable", |_| true),
         Family::V4 => ("IPv4", SocketAddr::is_ipv4),

@@ -5,8 +5,10 @@
 //!
 //! * [`tcp_info`]: what one TCP socket knows about its connection.
 //! * [`thread`]: where one thread's time goes: running, waiting for a processor, asleep in which kernel function.
+//! * [`arguments`]: the words of this process's own command line that others can read.
 //! * [`cache`]: which caches a processor says it has.
 //! * [`cgroup`]: how long a CPU quota held a process back.
+//! * [`clock`]: the time as the user's own clock shows it.
 //! * [`cpu`]: how busy each processor is, and how many this process may use.
 //! * [`dirty`]: how near the page cache is to the point where writers are paced to the disk.
 //! * [`disk`]: which block device holds a path, and what that device did.
@@ -15,6 +17,7 @@
 //! * [`sock_diag`]: the TCP sockets of this network namespace, anyone's.
 //! * [`flow`]: what one of them did over a window, as sender and as receiver.
 //! * [`foreign_lane`]: that as a lane of the model, its times estimated from looks.
+//! * [`names`]: the addresses behind a name, asked for on a thread that can be left behind.
 //! * [`nic`]: the interface to a peer, its link's rate, and what was dropped there.
 //! * [`pace`]: when to look, so that no program keeps step with the looks.
 //! * [`process`]: the threads, children, sockets and files of any process.
@@ -35,8 +38,10 @@
 //! println!("{:?}", host.host_window().dirty);
 //! ```
 
+pub mod arguments;
 pub mod cache;
 pub mod cgroup;
+pub mod clock;
 pub mod cpu;
 pub mod cpuinfo;
 pub mod dirty;
@@ -48,6 +53,7 @@ pub mod host;
 mod lane_probe;
 mod mean;
 pub mod memory;
+pub mod names;
 mod netlink;
 pub mod nic;
 pub mod pace;

@@ -1,14 +1,12 @@
 //! A host and a port as people write them, and the addresses behind them.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// A resolver that says nothing for so long is not waited for: twice the 5 s after which glibc asks again (resolv.conf(5)).
-const PATIENCE: Duration = Duration::from_secs(10);
+use weir_observe::names::{self, NameError};
 
 /// The longest name that DNS carries, in text (RFC 1035 section 2.3.4).
 const LONGEST: usize = 253;
@@ -93,48 +91,27 @@ pub enum ResolveError {
         /// The resolver's words.
         cause: String,
     },
-    /// The resolver said nothing.
-    #[error("cannot resolve {0}: no answer from the resolver in {secs} s", secs = PATIENCE.as_secs())]
-    Silent(String),
     /// Nobody waits for it any more.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Asks the system's resolver. It cannot be interrupted, so it runs on a thread that is left behind when `stop` is set.
+/// Asks the system's resolver, until `stop` is set.
 pub fn resolve(host: &str, stop: &AtomicBool) -> Result<Resolved, ResolveError> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(Resolved { addresses: vec![address], span: None });
     }
-    let (sender, receiver) = channel();
-    let name = host.to_owned();
     let start = Instant::now();
-    let failed = |cause: String| ResolveError::Failed { host: host.to_owned(), cause };
-    let ask = move || {
-        let found = (name.as_str(), 0).to_socket_addrs();
-        let _ = sender.send(found.map(|found| found.map(|address| address.ip()).collect::<Vec<_>>()));
-    };
-    if let Err(error) = std::thread::Builder::new().spawn(ask) {
-        return Err(failed(format!("cannot start a thread: {}", weir_units::plain(&error))));
-    }
-    loop {
-        match receiver.recv_timeout(Duration::from_millis(20)) {
-            Ok(Ok(found)) if found.is_empty() => return Err(failed("no address".to_owned())),
-            Ok(Ok(mut addresses)) => {
-                addresses.dedup();
-                return Ok(Resolved { addresses, span: Some(start.elapsed()) });
+    let found =
+        names::resolve(host, 0, names::PATIENCE, &|| stop.load(Relaxed)).map_err(|error| match error {
+            NameError::Stopped => ResolveError::Interrupted,
+            error => {
+                ResolveError::Failed { host: host.to_owned(), cause: format!("{error}{}", error.way_out()) }
             }
-            Ok(Err(error)) => {
-                return Err(failed(weir_units::plain(&error) + weir_units::unresolved(&error)));
-            }
-            Err(RecvTimeoutError::Disconnected) => return Err(failed("the resolver broke".to_owned())),
-            Err(RecvTimeoutError::Timeout) if stop.load(Relaxed) => return Err(ResolveError::Interrupted),
-            Err(RecvTimeoutError::Timeout) if start.elapsed() > PATIENCE => {
-                return Err(ResolveError::Silent(host.to_owned()));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-    }
+        })?;
+    let mut addresses: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
+    addresses.dedup();
+    Ok(Resolved { addresses, span: Some(start.elapsed()) })
 }
 
 /// With its port.

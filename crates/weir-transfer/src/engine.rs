@@ -164,7 +164,7 @@ pub fn run(
         options,
         http,
         stop,
-        pool: Pool::new(jobs.len(), small.min(jobs.len() as u32).max(1), fixed, bulk),
+        pool: Pool::new(jobs.len(), small.min(jobs.len() as u32).max(1), fixed, bulk).with_hosts(hosts(jobs)),
         limiter: options.rate_cap.map(Limiter::new),
         many,
         lanes: Mutex::default(),
@@ -233,6 +233,17 @@ fn keep_journals(run: &Run<'_>, over: &AtomicBool) {
             last_durable = Instant::now();
         }
     }
+}
+
+/// The hosts of `jobs`, each by the index of its first job.
+fn hosts(jobs: &[Job]) -> Vec<u32> {
+    let mut first = HashMap::new();
+    let mut hosts = Vec::with_capacity(jobs.len());
+    for (index, job) in jobs.iter().enumerate() {
+        let origin = (job.url.host_str(), job.url.port_or_known_default());
+        hosts.push(*first.entry(origin).or_insert(index as u32));
+    }
+    hosts
 }
 
 /// The folder that all of `jobs` go to, if it is empty.

@@ -2,23 +2,27 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use url::Url;
-use weir_units::Bytes;
-use weir_units::{plain, unreached, unresolved};
+use weir_observe::names::{Lookup, NameError};
+use weir_units::{Bytes, human_duration};
+use weir_units::{plain, unreached};
 
 /// A failed step. Whoever talked to the remote decides here whether trying again can help.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name has no address.
-    #[error("cannot resolve {host}: {}{}", plain(.source), unresolved(.source))]
+    #[error("cannot resolve {host}: {cause}{}", .cause.way_out())]
     Resolve {
         /// The name.
         host: String,
         /// The resolver's answer.
-        source: io::Error,
+        cause: NameError,
     },
+    /// The name is still being looked up; the lane has other work meanwhile.
+    #[error("cannot resolve {} yet", .0.host())]
+    NamePending(Lookup),
     /// No address took the connection.
     #[error("cannot connect to {to}: {}{}", plain(.source), unreached(.source))]
     Connect {
@@ -54,6 +58,8 @@ pub enum Error {
         status: u16,
         /// Its status in words.
         detail: String,
+        /// How long it asks to wait.
+        retry_after: Option<Duration>,
     },
     /// The connection broke.
     #[error("connection to {host} broke: {}", plain(.source))]
@@ -74,14 +80,31 @@ pub enum Error {
         expected: String,
     },
     /// No byte, or hardly any, for the whole of the time allowed.
-    #[error("{host} sent {what} for {} s; raise --timeout if that is normal there", .after.as_secs())]
+    #[error("{host} sent {what} for {} s; {way_out}", .after.as_secs_f64())]
     Stalled {
         /// The server's name.
         host: String,
         /// `nothing`, `no complete answer`, `under 10 B/s`.
-        what: &'static str,
+        what: String,
         /// The time allowed.
         after: Duration,
+        /// Which option allows more.
+        way_out: &'static str,
+        /// Bytes came, but too few for the least rate.
+        is_slow: bool,
+    },
+    /// The server asks for a longer wait than the user allows.
+    #[error("{cause}; it asks for a wait of {}, --max-wait allows {}: run the same command again after {back}",
+        human_duration(*.asked), human_duration(*.most))]
+    ComeBack {
+        /// What it answered.
+        cause: Box<Error>,
+        /// How long it asks to be left alone.
+        asked: Duration,
+        /// `--max-wait`.
+        most: Duration,
+        /// When that is over, as the user's clock shows it.
+        back: String,
     },
     /// The answer is not HTTP, or breaks its rules.
     #[error("{host} sent a malformed answer: {detail}")]
@@ -238,7 +261,9 @@ impl Error {
     /// Trying again cannot help.
     pub fn is_permanent(&self) -> bool {
         match self {
-            Error::Resolve { .. } | Error::Connect { .. } | Error::Broken { .. } => false,
+            // A resolver repeats its questions by itself; what it does not know, or is silent about, stays so.
+            Error::Resolve { cause, .. } => !matches!(cause, NameError::Passing(_)),
+            Error::NamePending(_) | Error::Connect { .. } | Error::Broken { .. } => false,
             Error::Truncated { .. } | Error::Stalled { .. } | Error::Malformed { .. } => false,
             Error::WrongPart { .. } | Error::Changed { .. } | Error::Unproven { .. } => false,
             Error::EmptyRange { .. } => false,
@@ -268,7 +293,7 @@ impl Error {
     /// How long the server wants to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Error::Status { retry_after, .. } => *retry_after,
+            Error::Status { retry_after, .. } | Error::Proxy { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
@@ -278,14 +303,42 @@ impl Error {
         self.retry_after().is_some() || matches!(self, Error::Status { status: 429 | 503, .. })
     }
 
+    /// This error, or where the server asks for a wait of more than `most` the word to come back later.
+    pub(crate) fn within(self, most: Duration, now: SystemTime) -> Error {
+        match self.retry_after() {
+            Some(asked) if asked > most => {
+                let back = now.checked_add(asked).map_or_else(String::new, weir_observe::clock::minute);
+                Error::ComeBack { cause: Box::new(self), asked, most, back }
+            }
+            _ => self,
+        }
+    }
+
+    /// A peer that kept silent for as long as `after`.
+    pub(crate) fn stalled(host: &str, what: &str, after: Duration) -> Error {
+        let way_out = "raise --timeout if that is normal there";
+        Error::Stalled { host: host.to_owned(), what: what.to_owned(), after, way_out, is_slow: false }
+    }
+
+    /// A peer with which no session came about in time.
+    pub(crate) fn stalled_before(host: &str, what: &str, after: Duration) -> Error {
+        let way_out = "raise --connect-timeout (or --timeout) if that is normal there";
+        Error::Stalled { host: host.to_owned(), what: what.to_owned(), after, way_out, is_slow: false }
+    }
+
+    /// The same command may bring the file later, whatever is kept of it now.
+    pub fn is_for_later(&self) -> bool {
+        matches!(self, Error::ComeBack { .. })
+    }
+
     /// Of the way to a proxy, which `named_by` names, not of the way to the server.
     pub(crate) fn at_proxy(self, named_by: &str) -> Error {
         match self {
             Error::Connect { to, source } => {
                 Error::Connect { to: format!("the proxy {to} that {named_by} names"), source }
             }
-            Error::Resolve { host, source } => {
-                Error::Resolve { host: format!("the proxy {host} that {named_by} names"), source }
+            Error::Resolve { host, cause } => {
+                Error::Resolve { host: format!("the proxy {host} that {named_by} names"), cause }
             }
             other => other,
         }

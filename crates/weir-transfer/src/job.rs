@@ -10,6 +10,8 @@ use weir_model::limit::Limit;
 use weir_units::Rate;
 
 use crate::error::Error;
+use crate::http::connection::MAX_WAIT;
+use crate::http::speed::SpeedLimit;
 use crate::sink::stream;
 use crate::verify::Expectation;
 
@@ -65,8 +67,14 @@ pub struct Options {
     pub files_at_once: Option<u32>,
     /// `--limit-rate`.
     pub rate_cap: Option<Rate>,
-    /// For a connect, and for each stretch without a byte.
+    /// For each stretch without a byte, and for the head of an answer.
     pub timeout: Duration,
+    /// For a name, its connect and the handshakes.
+    pub connect_timeout: Duration,
+    /// The least rate of a connection that carries a body.
+    pub speed: SpeedLimit,
+    /// The longest wait that a server may ask for.
+    pub max_wait: Duration,
     /// Attempts after the first that bring nothing new.
     pub retries: u32,
     /// SO_RCVBUF, bytes.
@@ -83,13 +91,19 @@ pub struct Options {
     pub temp_dir: Option<PathBuf>,
 }
 
+/// A minute without a byte is a broken path: TCP itself has tried again eight times by then.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
 impl Default for Options {
     fn default() -> Options {
         Options {
             lanes: None,
             files_at_once: None,
             rate_cap: None,
-            timeout: Duration::from_secs(60),
+            timeout: TIMEOUT,
+            connect_timeout: TIMEOUT,
+            speed: SpeedLimit::usual(TIMEOUT),
+            max_wait: MAX_WAIT,
             retries: 5,
             receive_buffer: None,
             any_type: false,
@@ -115,7 +129,7 @@ pub enum Outcome {
     Complete,
     /// Not fetched because the file exists (`--no-clobber`).
     Skipped,
-    /// Incomplete; the same command goes on from what is kept.
+    /// Incomplete; the same command goes on from what is kept, now or when the server wants to be asked again.
     Partial(Error),
     /// Failed, nothing kept.
     Failed(Error),

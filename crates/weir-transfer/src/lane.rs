@@ -8,7 +8,7 @@ mod opening;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use url::Url;
 use weir_http::validator::Agreement;
@@ -22,7 +22,7 @@ use crate::http::exchange::{Answer, Client};
 use crate::job::Job;
 use crate::ledger::LaneId;
 use crate::object::{self, Object};
-use crate::pool::Work;
+use crate::pool::{Avoid, Work};
 use crate::stage_clock::{Stage, StageClock};
 use crate::transfer::Transfer;
 use crate::version::Version;
@@ -31,9 +31,6 @@ use crate::version::Version;
 /// clients do not come back together.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-
-/// A pause from which on a person wonders.
-const LONG_PAUSE: Duration = Duration::from_secs(5);
 
 /// A lane as others see it.
 pub struct LaneState {
@@ -120,14 +117,18 @@ pub fn run(run: &Run<'_>, state: &LaneState) {
     };
     let dial = Dial {
         timeout: run.options.timeout,
+        connect_timeout: run.options.connect_timeout,
+        speed: run.options.speed,
+        max_wait: run.options.max_wait,
         receive_buffer: run.options.receive_buffer,
         stops: [&**run.stop, &state.kick],
     };
     let client = Client::new(run.http, &state.clock, dial, &on_socket);
-    let mut lane = Lane { run, state, client, scratch: Vec::new(), began: Instant::now() };
+    let mut lane = Lane { run, state, client, scratch: Vec::new(), began: Instant::now(), avoids: None };
     loop {
-        state.clock.enter(Stage::Idle);
-        match run.pool.next(state.id) {
+        let avoids = lane.avoids.filter(|avoids| Instant::now() < avoids.until);
+        state.clock.enter(if avoids.is_some() { Stage::Backoff } else { Stage::Idle });
+        match run.pool.next(state.id, avoids) {
             Work::Quit => break,
             Work::Open(waiting) => lane.open(waiting),
             Work::Part(transfer, _) => lane.part(&transfer),
@@ -145,6 +146,8 @@ struct Lane<'a> {
     scratch: Vec<u8>,
     /// When this lane's attempt at a transfer began.
     began: Instant,
+    /// A host that has asked this lane to stay away.
+    avoids: Option<Avoid>,
 }
 
 impl Lane<'_> {
@@ -157,7 +160,27 @@ impl Lane<'_> {
     fn pause(&self, failures: u32, error: &Error) -> Duration {
         let doubled = FIRST_PAUSE * (1 << failures.saturating_sub(1).min(10));
         let spread = doubled.min(MAX_PAUSE).mul_f64(0.5 + fastrand::f64());
-        error.retry_after().map_or(spread, |asked| asked.max(spread))
+        // A longer wait than the user allows ends the file, unless other connections bring it.
+        let asked = error.retry_after().map(|asked| asked.min(self.run.options.max_wait));
+        asked.map_or(spread, |asked| asked.max(spread))
+    }
+
+    /// `error`, or the word that it is too long to wait for the end of it.
+    fn for_later(&self, error: Error) -> Error {
+        match error.is_permanent() {
+            true => error,
+            false => error.within(self.run.options.max_wait, SystemTime::now()),
+        }
+    }
+
+    /// This lane leaves the host of `job` alone for as long as `pause`, and does other work meanwhile.
+    fn avoid(&mut self, job: usize, pause: Duration) {
+        self.avoids = Some(Avoid { host: self.run.pool.host_of(job), until: Instant::now() + pause });
+    }
+
+    /// A word before a pause.
+    fn say_pause(&self, url: &Url, error: &Error, pause: Duration) {
+        self.run.http.waits().say(&object::shown(url), &host_of(url), error, pause);
     }
 
     /// Sleeps in short steps, so that a stop is heard.
@@ -172,16 +195,6 @@ impl Lane<'_> {
             std::thread::sleep(left.min(Duration::from_millis(50)));
         }
         self.state.clock.enter(Stage::Other);
-    }
-}
-
-/// A word before a pause; one that a person would take for a hang, since a server asked for it, is said aloud.
-fn say_pause(url: &Url, error: &Error, pause: Duration) {
-    let (url, seconds) = (object::shown(url), pause.as_secs_f64());
-    if pause >= LONG_PAUSE && error.retry_after().is_some() {
-        tracing::warn!("{url}: {error:#}; trying again in {seconds:.0} s, as it asked");
-    } else {
-        tracing::info!("{url}: {error:#}; trying again in {seconds:.1} s");
     }
 }
 

@@ -158,7 +158,7 @@ pub fn shown(url: &Url) -> String {
 }
 
 /// Foreign text on one line without control characters.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(80).collect()
 }
 

@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use weir_observe::names::Lookup;
+
 use crate::job::FileReport;
 use crate::ledger::{LaneId, SplitRule};
 use crate::ramp::Ramp;
@@ -17,6 +19,9 @@ const MIN_PART: u64 = 1 << 20;
 
 /// Parts smaller than this never are: a request and the heads of its answer, some hundred bytes, are to be little beside it.
 const LEAST_PART: u64 = 32 << 10;
+
+/// How often lanes without work look whether the name that a job waits for is there: little beside what a late name took anyway.
+const NAMES: Duration = Duration::from_millis(20);
 
 /// From this many jobs on, round trips are worth overlapping from the start.
 pub const MANY: usize = 8;
@@ -33,13 +38,35 @@ pub struct Waiting {
     /// It is asked for without a range: over one connection, and not to be resumed.
     pub plain: bool,
     not_before: Option<Instant>,
+    /// The name that it waits for, since when.
+    name: Option<(Lookup, Instant)>,
+    aside: Duration,
 }
 
 impl Waiting {
     /// A job that begins again.
     pub fn again(job: usize, restarts: u32, plain: bool) -> Waiting {
-        Waiting { job, failures: 0, restarts, plain, not_before: None }
+        Waiting { job, failures: 0, restarts, plain, not_before: None, name: None, aside: Duration::ZERO }
     }
+
+    /// How long it has been put aside for names.
+    pub fn aside(&self) -> Duration {
+        self.aside
+    }
+
+    fn is_ready(&self, now: Instant) -> bool {
+        self.not_before.is_none_or(|time| time <= now)
+            && self.name.as_ref().is_none_or(|(name, _)| name.is_over())
+    }
+}
+
+/// A host that a lane leaves alone for a while.
+#[derive(Debug, Clone, Copy)]
+pub struct Avoid {
+    /// See [`Pool::host_of`].
+    pub host: u32,
+    /// For how long.
+    pub until: Instant,
 }
 
 /// What a lane is to do.
@@ -66,6 +93,8 @@ pub enum Place {
 /// The pool.
 pub struct Pool {
     state: Mutex<State>,
+    /// The host of each job, by number.
+    hosts: Vec<u32>,
     /// For lanes that have nothing to do.
     work: Condvar,
     /// For the watch: the end of the run, or a wish for more lanes.
@@ -75,6 +104,8 @@ pub struct Pool {
 struct State {
     queue: VecDeque<Waiting>,
     active: Vec<Arc<Transfer>>,
+    /// Transfers that no lane takes a part of before a time.
+    resting: Vec<(usize, Instant)>,
     reports: Vec<Option<FileReport>>,
     finished: usize,
     lanes: u32,
@@ -115,13 +146,13 @@ impl Pool {
     /// A pool of `jobs` jobs; `small` lanes at most for small objects (fixed from the start if `fixed`), `bulk` to begin with.
     pub fn new(jobs: usize, small: u32, fixed: bool, bulk: u32) -> Pool {
         let ramp = Ramp::new(if fixed || jobs < MANY { 1 } else { small });
-        let queue = (0..jobs)
-            .map(|job| Waiting { job, failures: 0, restarts: 0, plain: false, not_before: None })
-            .collect();
+        let queue = (0..jobs).map(|job| Waiting::again(job, 0, false)).collect();
         Pool {
+            hosts: Vec::new(),
             state: Mutex::new(State {
                 queue,
                 active: Vec::new(),
+                resting: Vec::new(),
                 reports: (0..jobs).map(|_| None).collect(),
                 finished: 0,
                 lanes: 0,
@@ -137,6 +168,16 @@ impl Pool {
             work: Condvar::new(),
             watch: Condvar::new(),
         }
+    }
+
+    /// Of jobs with hosts of these numbers.
+    pub fn with_hosts(self, hosts: Vec<u32>) -> Pool {
+        Pool { hosts, ..self }
+    }
+
+    /// The number of a job's host.
+    pub fn host_of(&self, job: usize) -> u32 {
+        self.hosts.get(job).copied().unwrap_or_default()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -190,7 +231,7 @@ impl Pool {
     }
 
     /// What `lane` is to do next; waits until there is something.
-    pub fn next(&self, lane: LaneId) -> Work {
+    pub fn next(&self, lane: LaneId, avoids: Option<Avoid>) -> Work {
         let mut state = self.lock();
         loop {
             if state.stopped || state.is_done() || state.lanes > state.wanted() {
@@ -199,12 +240,17 @@ impl Pool {
                 return Work::Quit;
             }
             let now = Instant::now();
-            if let Some(work) =
-                state.part(lane, false).or_else(|| state.open(now)).or_else(|| state.part(lane, true))
+            let avoids = avoids.filter(|avoids| now < avoids.until);
+            let may = |job: usize| avoids.is_none_or(|avoids| avoids.host != self.host_of(job));
+            state.resting.retain(|(_, until)| now < *until);
+            if let Some(work) = (state.part(lane, false, &may))
+                .or_else(|| state.open(now, &may))
+                .or_else(|| state.part(lane, true, &may))
             {
                 return work;
             }
             let patience = state.next_ready(now).unwrap_or(Duration::from_millis(100));
+            let patience = avoids.map_or(patience, |avoids| patience.min(avoids.until - now));
             state = self.sleep(state, patience);
         }
     }
@@ -242,6 +288,18 @@ impl Pool {
         let mut state = self.lock();
         state.queue.push_back(Waiting { not_before: Some(Instant::now() + after), ..waiting });
         self.announce(&state);
+    }
+
+    /// Puts a job back until its `name` has an address, or has none.
+    pub fn put_aside(&self, waiting: Waiting, name: Lookup) {
+        let mut state = self.lock();
+        state.queue.push_back(Waiting { name: Some((name, Instant::now())), not_before: None, ..waiting });
+        self.announce(&state);
+    }
+
+    /// No lane takes a part of `job` before `until`.
+    pub fn rest(&self, job: usize, until: Instant) {
+        self.lock().resting.push((job, until));
     }
 
     /// A job's end.
@@ -374,19 +432,24 @@ impl State {
     }
 
     /// The next job whose time has come.
-    fn open(&mut self, now: Instant) -> Option<Work> {
-        let ready = self.queue.iter().position(|job| job.not_before.is_none_or(|time| time <= now))?;
-        let job = self.queue.remove(ready)?;
+    fn open(&mut self, now: Instant, may: &dyn Fn(usize) -> bool) -> Option<Work> {
+        let ready = self.queue.iter().position(|job| may(job.job) && job.is_ready(now))?;
+        let mut job = self.queue.remove(ready)?;
+        job.aside +=
+            job.name.take().map_or(Duration::ZERO, |(_, since)| now.saturating_duration_since(since));
         Some(Work::Open(job))
     }
 
-    fn part(&mut self, lane: LaneId, split: bool) -> Option<Work> {
+    fn part(&mut self, lane: LaneId, split: bool, may: &dyn Fn(usize) -> bool) -> Option<Work> {
         if self.bulk_lanes >= self.bulk_wanted {
             return None;
         }
         let joining = u64::from(self.bulk_wanted - self.bulk_lanes);
         for transfer in &self.active {
             if transfer.over.load(Relaxed) || (!transfer.ranged.load(Relaxed) && split) {
+                continue;
+            }
+            if !may(transfer.job) || self.resting.iter().any(|(job, _)| *job == transfer.job) {
                 continue;
             }
             let mut ledger = transfer.ledger();
@@ -413,14 +476,45 @@ impl State {
     }
 
     fn next_ready(&self, now: Instant) -> Option<Duration> {
+        let is_aside = self.queue.iter().any(|job| job.name.is_some());
         let times = self.queue.iter().filter_map(|job| job.not_before);
-        times.min().map(|time| time.saturating_duration_since(now).max(Duration::from_millis(1)))
+        let times = times.chain(self.resting.iter().map(|(_, until)| *until));
+        let next = times.min().map(|time| time.saturating_duration_since(now).max(Duration::from_millis(1)));
+        // Names do not call, they are looked at.
+        if is_aside { Some(next.map_or(NAMES, |next| next.min(NAMES))) } else { next }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lane_that_avoids_a_host_takes_work_of_another() {
+        let pool = Pool::new(3, 3, true, 1).with_hosts(vec![7, 7, 8]);
+        assert!(pool.admit());
+        let avoids = |span: u64| Some(Avoid { host: 7, until: Instant::now() + Duration::from_millis(span) });
+        let opened = |avoids| match pool.next(0, avoids) {
+            Work::Open(waiting) => waiting.job,
+            _ => panic!("no job to open"),
+        };
+        assert_eq!(opened(avoids(60_000)), 2);
+        assert_eq!(opened(avoids(1)), 0, "only for as long as it was asked to");
+        assert_eq!(opened(None), 1);
+    }
+
+    #[test]
+    fn a_job_that_waits_for_its_name_holds_up_no_other() {
+        let pool = Pool::new(2, 2, true, 1);
+        assert!(pool.admit());
+        let names = weir_observe::names::Names::default();
+        let Work::Open(first) = pool.next(0, None) else { panic!("no job to open") };
+        // A name that is known from the start: its job is taken up again after the other.
+        pool.put_aside(first, names.look_up("localhost", Duration::ZERO));
+        for expected in [1, 0] {
+            assert!(matches!(pool.next(0, None), Work::Open(waiting) if waiting.job == expected));
+        }
+    }
 
     #[test]
     fn a_place_is_waited_for_no_longer_than_asked() {

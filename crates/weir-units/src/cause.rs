@@ -44,6 +44,9 @@ pub fn unreached(cause: &io::Error) -> &'static str {
 pub fn unresolved(cause: &io::Error) -> &'static str {
     // EAI_AGAIN, as glibc and musl put it; the standard library keeps no number.
     let text = cause.to_string().to_lowercase();
+    if cause.kind() == io::ErrorKind::TimedOut {
+        return "; check the network and /etc/resolv.conf";
+    }
     match text.contains("temporary failure") || text.contains("try again") {
         true => "; check the network and /etc/resolv.conf",
         false => "; check the name",

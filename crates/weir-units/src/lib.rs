@@ -1,4 +1,4 @@
-//! What people write and read in all of weir: bytes and rates, the system's word for a failure, files of a bounded size.
+//! What people write and read in all of weir: bytes and rates, the system's word for a failure, files of a bounded size, lists.
 //!
 //! Answers: what does `100Mbit` mean, and how is 1 953 125 000 bytes a second printed?
 //! Decimal prefixes (k, M, G, T) are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` powers of 1024; `bit` divides by 8.
@@ -14,6 +14,7 @@
 
 mod bounded;
 mod cause;
+mod lines;
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use bounded::{read_file, read_text, read_up_to};
 pub use cause::{plain, unreached, unresolved};
+pub use lines::{CodingError, control, lines, list_bytes, list_text};
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

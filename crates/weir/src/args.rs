@@ -222,12 +222,26 @@ pub struct Get {
     /// Keep unfinished files in this folder, not beside their names.
     #[arg(long, value_name = "DIR")]
     pub temp_dir: Option<PathBuf>,
-    /// Give up after this many attempts in a row that brought nothing new.
+    /// Give up after this many attempts in a row that brought nothing new; a silent name server counts as all of them.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub retries: u32,
-    /// Give up a connect, or a connection without a byte, after this long.
+    /// Give up a connection without a byte, or an answer without its whole head, after SECONDS.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     pub timeout: Duration,
+    /// Give up a connection that is not made in SECONDS: its name (all lookups of it together), connect and handshakes
+    /// [default: --timeout].
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub connect_timeout: Option<Duration>,
+    /// Give up a connection that brings fewer BYTES of a file a second than this; 0 allows any [default: 10 over --timeout].
+    #[arg(short = 'Y', long, value_name = "BYTES", value_parser = parse_speed)]
+    pub speed_limit: Option<u64>,
+    /// Give it up after SECONDS below --speed-limit [default: 30].
+    #[arg(short = 'y', long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub speed_time: Option<Duration>,
+    /// Wait at most SECONDS where a server asks for it (Retry-After); asked for more, end with exit code 4 and say when to
+    /// come back.
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = parse_wait)]
+    pub max_wait: Duration,
 
     /// Fill the terminal with a live view: the pipeline, the rate, connections, files; q ends the run as Ctrl-C does.
     #[arg(long, conflicts_with = "quiet")]
@@ -434,6 +448,21 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         Ok(seconds) if (0.001..=86400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("expected seconds, such as 30 or 2.5".to_owned()),
     }
+}
+
+/// `600`, `0`: seconds, a year at most.
+fn parse_wait(text: &str) -> Result<Duration, String> {
+    match text.trim_end_matches('s').parse::<f64>() {
+        Ok(seconds) if (0.0..=31_536_000.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds, such as 600, or 0 for no wait at all".to_owned()),
+    }
+}
+
+/// `1000`, `64k`: bytes a second, as curl has it; a rate (`1Mbit`) too.
+fn parse_speed(text: &str) -> Result<u64, String> {
+    let rate = || text.parse::<Rate>().ok().map(|rate| rate.0.ceil() as u64);
+    let bytes = text.parse::<Bytes>().ok().map(|bytes| bytes.0);
+    bytes.or_else(rate).ok_or_else(|| "expected bytes a second, such as 1000 or 64k".to_owned())
 }
 
 /// `200ms`, `2s`, `2`.

@@ -11,6 +11,7 @@ mod interrupt;
 mod live;
 mod output;
 mod page;
+mod secrets;
 mod tui;
 mod voice;
 
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<u8> {
+    secrets::hide(&cli.command);
     if let Some(voice) = cli.command.voice() {
         page::check(voice)?;
     }

@@ -8,8 +8,10 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use weir_report::escape::escape_lines;
+use weir_transfer::http::waiting;
 use weir_units::plain;
 
+use crate::interrupt::INTERRUPTED;
 use crate::tui;
 
 /// The exit code of bad arguments, as clap's.
@@ -44,7 +46,10 @@ pub fn start_log_beside(view: bool, quiet: bool, verbose: u8) {
     let level = if view { asked.max(LevelFilter::INFO) } else { asked };
     let libraries = if verbose > 2 { "debug" } else { "warn" };
     let filter = EnvFilter::new(format!(
-        "{libraries},weir={level},weir_transfer={level},weir_peer={level},weir_tree={level},weir_serve={level},weir_net={level}"
+        "{libraries},weir={level},weir_transfer={level},weir_peer={level},weir_tree={level},weir_serve={level},weir_net={level},{}={}",
+        waiting::TARGET,
+        // A wait that nobody knows of is taken for a hang.
+        level.max(LevelFilter::WARN)
     ));
     // Set once; a second call in a test is of no interest.
     let _ = tracing_subscriber::fmt()
@@ -70,7 +75,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line {
-        Line { asked: *event.level() <= self.asked }
+        Line { asked: *event.level() <= self.asked || event.target() == waiting::TARGET }
     }
 }
 
@@ -141,7 +146,17 @@ pub fn fatal(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(CLOSED);
     }
     let _ = writeln!(std::io::stderr(), "weir: {}", escape_lines(&words(error)));
-    ExitCode::from(if error.is::<Usage>() { USAGE } else { 1 })
+    ExitCode::from(code(error))
+}
+
+/// 2 for bad arguments, 130 and 4 where a transfer beneath says so, 1 for all else.
+fn code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<weir_transfer::error::Error>() {
+        _ if error.is::<Usage>() => USAGE,
+        Some(weir_transfer::error::Error::Interrupted) => INTERRUPTED,
+        Some(error) if error.is_for_later() => 4,
+        _ => 1,
+    }
 }
 
 /// An error and what caused it, each once, the system's words without their numbers.

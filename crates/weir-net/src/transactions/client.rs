@@ -107,7 +107,7 @@ pub fn run(
     let parameters =
         Parameters { transactions: Some(asked), time: whole, no_delay: true, ..options.parameters.clone() };
     let told = Options { parameters, ..options.clone() };
-    let (stream, to) = connect(&told)?;
+    let (stream, to) = connect(&told, stop)?;
     let mut control =
         Control::new(stream, options.patience, stop).map_err(|source| Error::Connect { to, source })?;
     let (cookie, parameters) = introduce(&told, &mut control)?;

@@ -1,11 +1,12 @@
 //! From a host and a port to a connected socket: both address families, the faster one wins (RFC 8305).
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use socket2::{Domain, Protocol, Socket, Type};
+use weir_observe::names::{NameError, Names, with_port};
 
 use crate::error::Error;
 use crate::http::connection::Dial;
@@ -19,23 +20,43 @@ const LOOK: Duration = Duration::from_millis(100);
 /// At most this many addresses of a name are tried.
 const MAX_ADDRESSES: usize = 16;
 
+/// A lane with other work waits this long for a name, counted from when its lookup began; then it puts the job aside. Nearly all
+/// names are there by then (a resolver across a continent answers in 20 to 40 ms).
+const WAITED: Duration = Duration::from_millis(50);
+
+/// How one connection is to come about.
+pub struct Way<'a> {
+    /// The names of the run.
+    pub names: &'a Names,
+    /// How to dial.
+    pub dial: &'a Dial<'a>,
+    /// When the name, the connect and the handshakes must be done.
+    pub deadline: Instant,
+    /// The caller has other work while a name is looked up: [`Error::NamePending`] is of use to it.
+    pub may_put_aside: bool,
+}
+
 /// Connects to `host:port`.
-pub fn connect(host: &str, port: u16, dial: &Dial<'_>) -> Result<TcpStream, Error> {
-    let addresses = resolve(host, port)?;
-    race(&addresses, dial).map_err(|source| match source.kind() {
+pub fn connect(host: &str, port: u16, way: &Way<'_>) -> Result<TcpStream, Error> {
+    let addresses = resolve(host, port, way)?;
+    race(&addresses, way).map_err(|source| match source.kind() {
         io::ErrorKind::Interrupted => Error::Interrupted,
-        _ => Error::Connect { to: format!("{host}:{port}"), source },
+        _ => {
+            way.names.doubt(host);
+            Error::Connect { to: format!("{host}:{port}"), source }
+        }
     })
 }
 
-fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let failed = |source| Error::Resolve { host: host.to_owned(), source };
-    let found: Vec<_> = (bare, port).to_socket_addrs().map_err(failed)?.collect();
-    if found.is_empty() {
-        return Err(failed(io::Error::new(io::ErrorKind::NotFound, "no address")));
+fn resolve(host: &str, port: u16, way: &Way<'_>) -> Result<Vec<SocketAddr>, Error> {
+    let lookup = way.names.look_up(host, way.dial.connect_timeout);
+    let until = way.may_put_aside.then(|| Instant::now() + WAITED.saturating_sub(lookup.age()));
+    match lookup.wait(until, &|| way.dial.is_stopped()) {
+        None => Err(Error::NamePending(lookup)),
+        Some(Ok(found)) => Ok(interleave(with_port(&found, port))),
+        Some(Err(NameError::Stopped)) => Err(Error::Interrupted),
+        Some(Err(cause)) => Err(Error::Resolve { host: host.to_owned(), cause }),
     }
-    Ok(interleave(found))
 }
 
 /// The families by turns, the resolver's first choice first.
@@ -56,8 +77,8 @@ fn interleave(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
 }
 
 /// Starts one attempt after the other, `ATTEMPT_DELAY` apart or as soon as the last failed; the first to connect wins.
-fn race(addresses: &[SocketAddr], dial: &Dial<'_>) -> io::Result<TcpStream> {
-    let deadline = Instant::now() + dial.timeout;
+fn race(addresses: &[SocketAddr], way: &Way<'_>) -> io::Result<TcpStream> {
+    let (dial, deadline) = (way.dial, way.deadline);
     let mut waiting = addresses.iter();
     let mut running: Vec<Socket> = Vec::new();
     let mut next_start = Instant::now();
@@ -70,7 +91,7 @@ fn race(addresses: &[SocketAddr], dial: &Dial<'_>) -> io::Result<TcpStream> {
         if now >= deadline {
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("no answer in {} s", dial.timeout.as_secs()),
+                format!("no answer in {} s", dial.connect_timeout.as_secs_f64()),
             ));
         }
         if (now >= next_start || running.is_empty()) && waiting.len() > 0 {

@@ -17,6 +17,7 @@ use weir_observe::thread::thread_cpu_now;
 use weir_units::Bytes;
 
 use crate::error::Error;
+use crate::http::speed::{SpeedLimit, SpeedWatch};
 use crate::http::tls::{self, Session};
 use crate::stage_clock::{Stage, StageClock};
 
@@ -35,24 +36,48 @@ pub const LOOK: Duration = Duration::from_millis(100);
 /// window of evidence, so that every window has its share.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 
-/// Fewer bytes than this a second for the whole of `--timeout` count as a stall.
-pub const DRIP: u64 = 10;
+/// The longest wait that a server may ask for where the user says nothing. Who asks for more wants the user to come back later.
+pub const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// How connections are made and when they are given up.
 #[derive(Clone, Copy)]
 pub struct Dial<'a> {
-    /// For the connect, and for each stretch without a byte.
+    /// For each stretch without a byte, and for the whole of an answer's head.
     pub timeout: Duration,
+    /// For all that comes before a request: the name, the connect, the proxy's answer and the TLS handshake together.
+    pub connect_timeout: Duration,
+    /// The least rate of a body.
+    pub speed: SpeedLimit,
+    /// The longest wait that a server may ask for.
+    pub max_wait: Duration,
     /// SO_RCVBUF, bytes; `None` leaves autotuning on.
     pub receive_buffer: Option<usize>,
     /// Any of these set: give up at once.
     pub stops: [&'a AtomicBool; 2],
 }
 
-impl Dial<'_> {
+impl<'a> Dial<'a> {
+    /// The usual limits that follow from one `timeout`.
+    pub fn new(timeout: Duration, stops: [&'a AtomicBool; 2]) -> Dial<'a> {
+        let speed = SpeedLimit::usual(timeout);
+        Dial { timeout, connect_timeout: timeout, speed, max_wait: MAX_WAIT, receive_buffer: None, stops }
+    }
+
     /// The run, or this lane, is to stop.
     pub fn is_stopped(&self) -> bool {
         self.stops.iter().any(|stop| stop.load(Relaxed))
+    }
+
+    /// Sleeps in short steps, so that a stop is heard.
+    pub fn sleep(&self, span: Duration) {
+        let end = Instant::now() + span;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.is_stopped() {
+                return;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
     }
 }
 
@@ -67,6 +92,7 @@ pub struct Connection {
     filled: usize,
     pieces: Vec<Range<usize>>,
     body: Body,
+    watch: SpeedWatch,
     reusable: bool,
     fresh: bool,
     handed_over: bool,
@@ -83,6 +109,7 @@ impl Connection {
     /// Wraps a connected socket; `session` is the finished handshake of an https connection.
     pub fn new(host: &str, socket: TcpStream, session: Option<Session>) -> io::Result<Connection> {
         socket.set_read_timeout(Some(LOOK))?;
+        socket.set_write_timeout(Some(LOOK))?;
         Ok(Connection {
             host: host.to_owned(),
             socket: Arc::new(socket),
@@ -92,6 +119,7 @@ impl Connection {
             filled: 0,
             pieces: Vec::new(),
             body: Body::None,
+            watch: SpeedWatch::new(SpeedLimit::usual(Duration::MAX)),
             reusable: true,
             fresh: true,
             handed_over: false,
@@ -115,18 +143,21 @@ impl Connection {
 
     /// Sends a request's head.
     pub fn send(&mut self, head: &[u8], dial: &Dial<'_>) -> Result<(), Error> {
-        if self.fresh {
-            self.socket.set_write_timeout(Some(dial.timeout)).map_err(|e| self.broken(e))?;
-        }
         (self.decoded, self.filled) = (0, 0);
+        let deadline = Instant::now() + dial.timeout;
+        let go_on = || !dial.is_stopped() && Instant::now() < deadline;
         let sent = match &mut self.session {
-            Some(session) => session.send(&self.socket, head),
-            None => (&mut &*self.socket).write_all(head),
+            Some(session) => session.send(&self.socket, head, &go_on),
+            None => send_all(&self.socket, head, &go_on),
         };
-        sent.map_err(|error| self.broken(error))
+        sent.map_err(|error| match is_timeout(&error) {
+            true if dial.is_stopped() => Error::Interrupted,
+            true => self.stalled("nothing", dial.timeout),
+            false => self.broken(error),
+        })
     }
 
-    /// Reads the answer's head; interim answers (1xx) are passed over.
+    /// Reads the answer's head; interim answers (1xx) are passed over. The deadline is of all of it, whatever comes meanwhile.
     pub fn read_head(
         &mut self,
         method: &str,
@@ -135,6 +166,9 @@ impl Connection {
     ) -> Result<ResponseHead, Error> {
         let deadline = Instant::now() + dial.timeout;
         loop {
+            if dial.is_stopped() {
+                return Err(Error::Interrupted);
+            }
             let parsed = parse_response(&self.buffer[self.decoded..self.filled]);
             match parsed.map_err(|error| self.malformed(error.to_string()))? {
                 Some((head, length)) => {
@@ -142,15 +176,14 @@ impl Connection {
                     if head.is_interim() {
                         continue;
                     }
-                    self.begin_body(method, &head)?;
+                    self.begin_body(method, &head, dial)?;
                     return Ok(head);
                 }
                 None if Instant::now() >= deadline => {
-                    return Err(
-                        self.stalled(if self.filled == 0 { "nothing" } else { "no complete answer" }, dial)
-                    );
+                    let what = if self.filled == 0 { "nothing" } else { "no complete answer" };
+                    return Err(self.stalled(what, dial.timeout));
                 }
-                None => self.receive_head(clock, dial)?,
+                None => self.receive_head(clock)?,
             }
         }
     }
@@ -205,10 +238,11 @@ impl Connection {
         self.handed_over = true;
     }
 
-    fn begin_body(&mut self, method: &str, head: &ResponseHead) -> Result<(), Error> {
+    fn begin_body(&mut self, method: &str, head: &ResponseHead, dial: &Dial<'_>) -> Result<(), Error> {
         let framing = head.framing(method).map_err(|error| self.malformed(error.to_string()))?;
         self.fresh = false;
         self.reusable = head.keeps_connection();
+        self.watch = SpeedWatch::new(dial.speed);
         self.body = match framing {
             Framing::None => Body::None,
             Framing::Length(length) => Body::Length { left: length, total: length },
@@ -218,7 +252,7 @@ impl Connection {
         Ok(())
     }
 
-    fn receive_head(&mut self, clock: &StageClock, dial: &Dial<'_>) -> Result<(), Error> {
+    fn receive_head(&mut self, clock: &StageClock) -> Result<(), Error> {
         if self.filled == self.buffer.len() {
             return Err(self.malformed("its head is larger than 64 KiB".to_owned()));
         }
@@ -226,7 +260,6 @@ impl Connection {
             Ok(0) if self.filled == 0 => Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
             Ok(0) => Err(self.malformed("it ended within its head".to_owned())),
             Ok(_) => Ok(()),
-            Err(error) if is_timeout(&error) && dial.is_stopped() => Err(Error::Interrupted),
             Err(error) if is_timeout(&error) => Ok(()),
             Err(error) => Err(self.broken(error)),
         }
@@ -240,28 +273,35 @@ impl Connection {
         dial: &Dial<'_>,
     ) -> Result<usize, Error> {
         let start = Instant::now();
+        let mut heard = Duration::ZERO;
         loop {
             got += self.decode()?;
             let waited = start.elapsed();
-            if got >= enough || self.is_end() || (got > 0 && waited >= FLUSH_AFTER) {
+            let is_full = self.filled == self.buffer.len() && got > 0;
+            if got >= enough || is_full || self.is_end() || (got > 0 && waited >= FLUSH_AFTER) {
+                self.watch.book(got as u64, waited);
                 return Ok(got);
             }
+            // Asked at each turn: what a peer sends instead of a body must not keep these from being asked.
+            if got == 0 && dial.is_stopped() {
+                return Err(Error::Interrupted);
+            }
+            if got == 0 && waited - heard >= dial.timeout {
+                return Err(self.stalled("nothing", dial.timeout));
+            }
+            if self.watch.is_slow(got as u64, waited) {
+                return Err(self.watch.error(&self.host, got as u64));
+            }
             if self.filled == self.buffer.len() {
-                return Ok(got);
+                // All of it was framing.
+                (self.decoded, self.filled) = (0, 0);
             }
             match self.receive(self.room(enough - got), clock) {
                 // Whoever stops a lane shuts its socket down, which looks like the server's end of it.
                 Ok(0) if dial.is_stopped() => return Err(Error::Interrupted),
                 Ok(0) => return self.at_close(got),
-                Ok(_) => {}
-                Err(error) if is_timeout(&error) => {
-                    if dial.is_stopped() {
-                        return Err(Error::Interrupted);
-                    }
-                    if got == 0 && start.elapsed() >= dial.timeout {
-                        return Err(self.stalled("nothing", dial));
-                    }
-                }
+                Ok(_) => heard = start.elapsed(),
+                Err(error) if is_timeout(&error) => {}
                 // TLS without its close_notify: anybody on the path may have cut it (RFC 8446 section 6.1).
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return self.at_cut(got),
                 Err(error) => return Err(self.broken(error)),
@@ -375,8 +415,8 @@ impl Connection {
         Error::Malformed { host: self.host.clone(), detail }
     }
 
-    fn stalled(&self, what: &'static str, dial: &Dial<'_>) -> Error {
-        Error::Stalled { host: self.host.clone(), what, after: dial.timeout }
+    fn stalled(&self, what: &str, after: Duration) -> Error {
+        Error::stalled(&self.host, what, after)
     }
 
     fn broken(&self, source: io::Error) -> Error {
@@ -393,31 +433,22 @@ impl Drop for Connection {
     }
 }
 
-/// Notices a server that sends, but hardly.
-#[derive(Debug)]
-pub struct DripWatch {
-    since: Instant,
-    got: u64,
-}
-
-impl DripWatch {
-    /// Starts watching.
-    pub fn new(now: Instant) -> DripWatch {
-        DripWatch { since: now, got: 0 }
-    }
-
-    /// Books `bytes`; an error when under 10 B/s came over the whole of `timeout`.
-    pub fn book(&mut self, bytes: u64, now: Instant, host: &str, timeout: Duration) -> Result<(), Error> {
-        self.got += bytes;
-        if now.duration_since(self.since) < timeout {
-            return Ok(());
+/// Sends all of `bytes`. Each time the socket's send timeout passes, `go_on` says whether to wait on.
+pub fn send_all(mut socket: &TcpStream, bytes: &[u8], go_on: &dyn Fn() -> bool) -> io::Result<()> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match socket.write(&bytes[sent..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(length) => sent += length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_timeout(&error) => {}
+            Err(error) => return Err(error),
         }
-        if self.got < DRIP * timeout.as_secs().max(1) {
-            return Err(Error::Stalled { host: host.to_owned(), what: "under 10 B/s", after: timeout });
+        if sent < bytes.len() && !go_on() {
+            return Err(io::ErrorKind::TimedOut.into());
         }
-        *self = DripWatch::new(now);
-        Ok(())
     }
+    Ok(())
 }
 
 /// A socket's or session's error in the words of a user.

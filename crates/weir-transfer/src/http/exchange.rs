@@ -7,9 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use url::Url;
 use weir_http::head::ResponseHead;
+use weir_observe::names::Names;
 
 use crate::error::Error;
-use crate::http::address;
+use crate::http::address::{self, Way};
 use crate::http::connection::{Connection, Dial, LOOK, explain, is_timeout};
 use crate::http::credentials;
 use crate::http::h2_session::{H2Session, H2Stream};
@@ -17,6 +18,7 @@ use crate::http::proxy::{Proxies, Proxy};
 use crate::http::request::{Ask, Origin, safe_elsewhere};
 use crate::http::tls::Session;
 use crate::http::trust::{Clients, Trust};
+use crate::http::waiting::Waits;
 use crate::object::{self, Part};
 use crate::stage_clock::{Stage, StageClock};
 
@@ -49,6 +51,8 @@ pub struct Http {
     headers: Vec<(String, String)>,
     user: Option<String>,
     sessions: Mutex<HashMap<Origin, Arc<Mutex<Known>>>>,
+    names: Names,
+    waits: Waits,
 }
 
 /// What is known of an origin's HTTP/2.
@@ -144,7 +148,14 @@ impl Http {
             headers,
             user: user.map(credentials::from_pair),
             sessions: Mutex::default(),
+            names: Names::default(),
+            waits: Waits::default(),
         }
+    }
+
+    /// What was said of waits.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     /// TLS is set up when the first https URL is met: reading the system's certificates takes milliseconds.
@@ -171,6 +182,8 @@ pub struct Client<'a> {
     on_socket: &'a (dyn Fn(Option<&Arc<TcpStream>>) + Sync),
     connects: u32,
     requests: u32,
+    /// The lane has other work while a name is looked up; for how long this job has waited for one already.
+    put_aside: Option<Duration>,
 }
 
 impl<'a> Client<'a> {
@@ -181,7 +194,13 @@ impl<'a> Client<'a> {
         dial: Dial<'a>,
         on_socket: &'a (dyn Fn(Option<&Arc<TcpStream>>) + Sync),
     ) -> Client<'a> {
-        Client { http, clock, dial, kept: None, on_socket, connects: 0, requests: 0 }
+        Client { http, clock, dial, kept: None, on_socket, connects: 0, requests: 0, put_aside: None }
+    }
+
+    /// From now on a name that is long in coming is an error ([`Error::NamePending`]), with which the job can be put aside; it has
+    /// been for as long as `so_far`. `None`: names are waited for.
+    pub fn may_put_aside(&mut self, so_far: Option<Duration>) {
+        self.put_aside = so_far;
     }
 
     /// How this lane dials.
@@ -223,6 +242,7 @@ impl<'a> Client<'a> {
             let next = redirect(&url, &head)?;
             self.drain(&mut body);
             self.keep(&url, body);
+            self.wait_as_asked(&url, head)?;
             url = next;
         }
         let detail = format!("more than {MAX_REDIRECTS} in a row");
@@ -243,6 +263,36 @@ impl<'a> Client<'a> {
     pub fn close(&mut self) {
         self.kept = None;
         (self.on_socket)(None);
+    }
+
+    /// RFC 9110 section 10.2.3: with a redirect, the least time before the next request.
+    fn wait_as_asked(&self, url: &Url, head: ResponseHead) -> Result<(), Error> {
+        let now = SystemTime::now();
+        let retry_after = weir_http::retry_after::retry_after(&head.fields, now);
+        let Some(asked) = retry_after.filter(|asked| !asked.is_zero()) else { return Ok(()) };
+        let (host, status, reason) = (host(url), head.status, object::printable(&head.reason));
+        let error = Error::Status { host: host.clone(), status, reason, retry_after, hint: "" };
+        match error.within(self.dial.max_wait, now) {
+            error @ Error::ComeBack { .. } => return Err(error),
+            error => self.http.waits.say(&object::shown(url), &host, &error, asked),
+        }
+        self.clock.enter(Stage::Backoff);
+        self.dial.sleep(asked);
+        self.clock.enter(Stage::Other);
+        if self.dial.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// The way of a connection that begins now.
+    fn way(&self) -> Way<'_> {
+        let whole = self.dial.connect_timeout;
+        // What a job has waited for its name is gone, but a connect gets a fair chance.
+        let left = whole.saturating_sub(self.put_aside.unwrap_or_default()).max(whole / 4);
+        Way {
+            names: &self.http.names,
+            dial: &self.dial,
+            deadline: Instant::now() + left,
+            may_put_aside: self.put_aside.is_some(),
+        }
     }
 
     fn authorization(&self, url: &Url) -> Option<String> {
@@ -346,14 +396,16 @@ impl<'a> Client<'a> {
                 self.clock.enter(Stage::Connecting);
                 self.connects += 1;
                 let began = Instant::now();
-                let socket = self.dial_through(origin, self.http.proxies.for_url(url))?;
+                let way = self.way();
+                let socket = self.dial_through(origin, self.http.proxies.for_url(url), &way)?;
                 if may_choose && began.elapsed() < NEAR {
                     *known = Known::Near;
-                    self.kept = Some((origin.clone(), Box::new(self.secure(origin, socket)?)));
+                    let connection = self.secure(origin, socket, way.deadline)?;
+                    self.kept = Some((origin.clone(), Box::new(connection)));
                     return Ok(None);
                 }
                 let config = if origin.tls { Some(self.http.clients()?.http2) } else { None };
-                *known = match H2Session::start(origin, socket, config, &self.dial)? {
+                *known = match H2Session::start(origin, socket, config, &self.dial, way.deadline)? {
                     Some(session) => Known::Session(session),
                     None => Known::No,
                 };
@@ -376,28 +428,28 @@ impl<'a> Client<'a> {
     fn open(&mut self, origin: &Origin, proxy: Option<&Proxy>) -> Result<Connection, Error> {
         self.clock.enter(Stage::Connecting);
         self.connects += 1;
-        let socket = self.dial_through(origin, proxy)?;
-        self.secure(origin, socket)
+        let way = self.way();
+        let socket = self.dial_through(origin, proxy, &way)?;
+        self.secure(origin, socket, way.deadline)
     }
 
     /// The connection over `socket`, after the TLS handshake of an https origin.
-    fn secure(&self, origin: &Origin, socket: TcpStream) -> Result<Connection, Error> {
+    fn secure(&self, origin: &Origin, socket: TcpStream, deadline: Instant) -> Result<Connection, Error> {
         let broken = |error| explain(&origin.host, error);
         if !origin.tls {
             return Connection::new(&origin.host, socket, None).map_err(broken);
         }
         let mut session = Session::new(self.http.clients()?.http1, &origin.host)?;
         socket.set_read_timeout(Some(LOOK)).map_err(broken)?;
-        socket.set_write_timeout(Some(self.dial.timeout)).map_err(broken)?;
-        let deadline = Instant::now() + self.dial.timeout;
+        socket.set_write_timeout(Some(LOOK)).map_err(broken)?;
         let go_on = || !self.dial.is_stopped() && Instant::now() < deadline;
-        session.handshake(&socket, go_on).map_err(|error| {
+        session.handshake(&socket, &go_on).map_err(|error| {
             if is_timeout(&error) && self.dial.is_stopped() {
                 return Error::Interrupted;
             }
             if is_timeout(&error) {
-                let (host, after) = (origin.host.clone(), self.dial.timeout);
-                return Error::Stalled { host, what: "no complete tls handshake", after };
+                let after = self.dial.connect_timeout;
+                return Error::stalled_before(&origin.host, "no complete tls handshake", after);
             }
             broken(error)
         })?;
@@ -408,18 +460,26 @@ impl<'a> Client<'a> {
     }
 
     /// A socket to the origin, or to its proxy, through which https origins are reached by CONNECT.
-    fn dial_through(&self, origin: &Origin, proxy: Option<&Proxy>) -> Result<TcpStream, Error> {
-        let Some(proxy) = proxy else { return address::connect(&origin.host, origin.port, &self.dial) };
-        let socket = address::connect(&proxy.host, proxy.port, &self.dial);
+    fn dial_through(
+        &self,
+        origin: &Origin,
+        proxy: Option<&Proxy>,
+        way: &Way<'_>,
+    ) -> Result<TcpStream, Error> {
+        let Some(proxy) = proxy else { return address::connect(&origin.host, origin.port, way) };
+        let socket = address::connect(&proxy.host, proxy.port, way);
         let socket = socket.map_err(|error| error.at_proxy(&proxy.named_by))?;
-        if origin.tls { tunnel(socket, origin, proxy, self.clock, &self.dial) } else { Ok(socket) }
+        if origin.tls { tunnel(socket, origin, proxy, self.clock, way) } else { Ok(socket) }
     }
 
-    /// Reads a short answer that nobody wants, so that its connection can be used again.
+    /// Reads a short answer that nobody wants, so that its connection can be used again; for no longer than a new one may take.
     fn drain(&self, body: &mut Exchange) {
         const SHORT: u64 = 64 << 10;
-        while body.left().is_some_and(|left| left > 0 && left <= SHORT) {
-            if body.fill(SHORT as usize, self.clock, &self.dial).is_err() {
+        const PATIENCE: Duration = Duration::from_millis(250);
+        let Exchange::Http1(connection) = body else { return };
+        let (began, dial) = (Instant::now(), Dial { timeout: PATIENCE, ..self.dial });
+        while connection.left().is_some_and(|left| left > 0 && left <= SHORT) && began.elapsed() < PATIENCE {
+            if connection.fill(SHORT as usize, self.clock, &dial).is_err() {
                 break;
             }
         }
@@ -432,8 +492,10 @@ fn tunnel(
     origin: &Origin,
     proxy: &Proxy,
     clock: &StageClock,
-    dial: &Dial<'_>,
+    way: &Way<'_>,
 ) -> Result<TcpStream, Error> {
+    let left = way.deadline.saturating_duration_since(Instant::now());
+    let dial = &Dial { timeout: left, ..*way.dial };
     let to = format!("{}:{}", origin.host, origin.port);
     let mut request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");
     if let Some(authorization) = &proxy.authorization {
@@ -442,12 +504,20 @@ fn tunnel(
     request.push_str("\r\n");
     let kept = socket.try_clone().map_err(|error| explain(&proxy.host, error))?;
     let mut connection = Connection::new(&proxy.host, socket, None).map_err(|e| explain(&proxy.host, e))?;
-    connection.send(request.as_bytes(), dial)?;
-    let head = connection.read_head("CONNECT", clock, dial)?;
+    let head = connection
+        .send(request.as_bytes(), dial)
+        .and_then(|()| connection.read_head("CONNECT", clock, dial))
+        .map_err(|error| match error {
+            Error::Stalled { host, what, .. } => {
+                Error::stalled_before(&host, &what, way.dial.connect_timeout)
+            }
+            other => other,
+        })?;
     if !(200..300).contains(&head.status) {
-        let detail = format!("{} {}", head.status, head.reason);
+        let detail = format!("{} {}", head.status, object::printable(&head.reason));
         let proxy = format!("{}:{}", proxy.host, proxy.port);
-        return Err(Error::Proxy { proxy, to, status: head.status, detail });
+        let retry_after = weir_http::retry_after::wait(&head.fields, SystemTime::now());
+        return Err(Error::Proxy { proxy, to, status: head.status, detail, retry_after });
     }
     connection.hand_over();
     Ok(kept)
@@ -457,6 +527,10 @@ fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {
     let refused = |detail: String| Error::Redirect { host: host(from), detail };
     let location = head.fields.single("location").map_err(|error| refused(error.to_string()))?;
     let location = location.ok_or_else(|| refused("it names no target".to_owned()))?;
+    // The parser drops tabs and line breaks, and what is left is another URL.
+    if let Some(found) = weir_units::control(location) {
+        return Err(refused(format!("its target holds {found}")));
+    }
     let next = from.join(location).map_err(|error| refused(format!("its target is not a url ({error})")))?;
     match (from.scheme(), next.scheme()) {
         (_, "https") | ("http", "http") => Ok(next),

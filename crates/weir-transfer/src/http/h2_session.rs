@@ -8,10 +8,10 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -26,9 +26,10 @@ use weir_http::fields::Fields;
 use weir_http::head::ResponseHead;
 
 use crate::error::Error;
-use crate::http::connection::{DRIP, Dial, explain};
+use crate::http::connection::{Dial, explain};
 use crate::http::credentials;
 use crate::http::request::{Ask, Origin};
+use crate::http::speed::{SpeedLimit, SpeedWatch};
 use crate::object;
 use crate::stage_clock::{Stage, StageClock};
 
@@ -51,26 +52,51 @@ const LOOK: Duration = Duration::from_millis(100);
 /// after another.
 const TURNS: u32 = 10;
 
-/// When bytes came last.
+/// What a connection, or one of its streams, has brought of late: bytes of bodies and heads, not control frames.
 #[derive(Debug, Clone)]
-struct Heard(Arc<Mutex<(Instant, u64)>>);
+struct Heard {
+    quota: u64,
+    state: Arc<Mutex<HeardState>>,
+}
+
+#[derive(Debug)]
+struct HeardState {
+    /// When a byte came last.
+    last: Instant,
+    /// When as many had come as the least rate asks for, and how many have come since.
+    enough: Instant,
+    since: u64,
+}
 
 impl Heard {
-    fn new() -> Heard {
-        Heard(Arc::new(Mutex::new((Instant::now(), 0))))
+    fn new(limit: SpeedLimit) -> Heard {
+        let (last, enough) = (Instant::now(), Instant::now());
+        Heard { quota: limit.quota(), state: Arc::new(Mutex::new(HeardState { last, enough, since: 0 })) }
     }
 
-    /// Bytes came. A drip counts for nothing, as on a connection of its own (`DripWatch`).
     fn book(&self, bytes: u64) {
-        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.1 += bytes;
-        if heard.1 >= DRIP * heard.0.elapsed().as_secs().max(1) {
-            *heard = (Instant::now(), 0);
+        let mut heard = self.lock();
+        heard.since += bytes;
+        if bytes > 0 {
+            heard.last = Instant::now();
+        }
+        if heard.since >= self.quota {
+            (heard.enough, heard.since) = (heard.last, 0);
         }
     }
 
+    /// For how long nothing has come.
     fn silent(&self) -> Duration {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.elapsed()
+        self.lock().last.elapsed()
+    }
+
+    /// For how long less has come than the least rate asks for.
+    fn slow(&self) -> Duration {
+        self.lock().enough.elapsed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HeardState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,6 +123,7 @@ pub struct H2Session {
     /// The server takes no more requests on it.
     retired: Arc<AtomicBool>,
     heard: Heard,
+    speed: SpeedLimit,
 }
 
 /// One answer on a session.
@@ -111,17 +138,21 @@ pub struct H2Stream {
     retired: Arc<AtomicBool>,
     /// Of this stream and of its connection.
     heard: [Heard; 2],
+    speed: SpeedLimit,
+    watch: SpeedWatch,
 }
 
 impl H2Session {
-    /// Sets a session up on `socket`. `Ok(None)`: the server chose HTTP/1.1.
+    /// Sets a session up on `socket` until `deadline`. `Ok(None)`: the server chose HTTP/1.1.
     pub fn start(
         origin: &Origin,
         socket: TcpStream,
         config: Option<Arc<ClientConfig>>,
         dial: &Dial<'_>,
+        deadline: Instant,
     ) -> Result<Option<H2Session>, Error> {
         let host = origin.host.clone();
+        let copy = socket.try_clone().map_err(|error| explain(&host, error))?;
         let (calls, incoming) = unbounded_channel();
         let (ready, started) = mpsc::channel();
         let thread_host = host.clone();
@@ -129,20 +160,24 @@ impl H2Session {
             .name("h2".to_owned())
             .spawn(move || run(socket, config, &thread_host, incoming, &ready))
             .map_err(|error| Error::Refused(format!("cannot start a thread: {error}")))?;
-        let deadline = Instant::now() + dial.timeout;
-        loop {
+        let failed = loop {
             match started.recv_timeout(LOOK) {
                 Ok(Ok(true)) => {
-                    let (retired, heard) = (Arc::default(), Heard::new());
-                    return Ok(Some(H2Session { host, calls, retired, heard }));
+                    let (retired, heard, speed) = (Arc::default(), Heard::new(dial.speed), dial.speed);
+                    return Ok(Some(H2Session { host, calls, retired, heard, speed }));
                 }
                 Ok(Ok(false)) => return Ok(None),
-                Ok(Err(error)) => return Err(explain(&host, error)),
-                Err(RecvTimeoutError::Timeout) if dial.is_stopped() => return Err(Error::Interrupted),
+                Ok(Err(error)) => break explain(&host, error),
+                Err(RecvTimeoutError::Timeout) if dial.is_stopped() => break Error::Interrupted,
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
-                Err(_) => return Err(Error::Stalled { host, what: "nothing", after: dial.timeout }),
+                Err(_) => {
+                    break Error::stalled_before(&host, "no complete handshake", dial.connect_timeout);
+                }
             }
-        }
+        };
+        // The thread still waits for the peer.
+        let _ = copy.shutdown(Shutdown::Both);
+        Err(failed)
     }
 
     /// The connection is still there and takes requests (a server ends it after some thousands with GOAWAY).
@@ -165,7 +200,7 @@ impl H2Session {
             .map_err(|error| Error::Refused(format!("cannot ask for {}: {error}", object::shown(url))))?;
         let (sender, events) = mpsc::channel();
         let retired = Arc::clone(&self.retired);
-        let heard = [Heard::new(), self.heard.clone()];
+        let heard = [Heard::new(self.speed), self.heard.clone()];
         self.calls
             .send(Call { request, events: sender, retired: Arc::clone(&retired), heard: heard.clone() })
             .map_err(|_| ended(&self.host))?;
@@ -179,6 +214,8 @@ impl H2Session {
             ended: false,
             retired,
             heard,
+            speed: self.speed,
+            watch: SpeedWatch::new(self.speed),
         })
     }
 }
@@ -210,9 +247,17 @@ impl H2Stream {
         }
         clock.enter(Stage::Receive);
         let mut filled = 0;
+        let mut waited = Duration::ZERO;
         while filled < enough && !self.ended {
             // Hand on what is there rather than wait for more: a stream's window is only a part of a block.
-            let event = if filled == 0 { Some(self.wait(dial)?) } else { self.poll()? };
+            let event = if filled == 0 {
+                let began = Instant::now();
+                let event = self.wait(dial)?;
+                waited += began.elapsed();
+                Some(event)
+            } else {
+                self.poll()?
+            };
             match event {
                 Some(Event::Data(bytes)) => {
                     filled += bytes.len();
@@ -225,6 +270,14 @@ impl H2Stream {
         }
         self.got += filled as u64;
         clock.enter(Stage::Other);
+        self.watch.book(filled as u64, waited);
+        // A drip wakes the lane before it looks by itself.
+        if !self.is_end()
+            && self.watch.is_slow(0, Duration::ZERO)
+            && let Some(error) = self.stalled(Duration::ZERO, dial)
+        {
+            return Err(error);
+        }
         Ok(filled)
     }
 
@@ -251,24 +304,31 @@ impl H2Stream {
                 Err(RecvTimeoutError::Disconnected) => return Err(ended(&self.host)),
                 Err(RecvTimeoutError::Timeout) if dial.is_stopped() => return Err(Error::Interrupted),
                 Err(RecvTimeoutError::Timeout) => {
-                    if let Some(after) = self.stalled(since.elapsed(), dial.timeout) {
-                        return Err(Error::Stalled { host: self.host.clone(), what: "nothing", after });
+                    if let Some(error) = self.stalled(since.elapsed(), dial) {
+                        return Err(error);
                     }
                 }
             }
         }
     }
 
-    /// Whether a lane that has waited so long waits in vain, and for how long nothing came then.
-    fn stalled(&self, waited: Duration, timeout: Duration) -> Option<Duration> {
-        let [stream, connection] = [0, 1].map(|which| self.heard[which].silent().min(waited));
-        if connection >= timeout {
-            // A connection that the network has forgotten answers no stream: the next try takes a new one.
-            self.retired.store(true, Relaxed);
-            return Some(timeout);
+    /// The error of a lane that waits in vain; it has waited for as long as `here` since it last got something.
+    fn stalled(&self, here: Duration, dial: &Dial<'_>) -> Option<Error> {
+        let waited = self.watch.waited(here);
+        for (which, turns) in [(1, 1), (0, TURNS)] {
+            let heard = &self.heard[which];
+            let silent = heard.silent().min(here) >= dial.timeout * turns;
+            let slow = self.speed.bytes > 0 && heard.slow().min(waited) >= self.speed.span * turns;
+            if silent || slow {
+                // A connection that the network has forgotten answers no stream: the next try takes a new one.
+                self.retired.fetch_or(which == 1, Relaxed);
+                return Some(match silent {
+                    true => Error::stalled(&self.host, "nothing", dial.timeout * turns),
+                    false => self.watch.error(&self.host, 0),
+                });
+            }
         }
-        let most = timeout * TURNS;
-        (stream >= most).then_some(most)
+        None
     }
 
     fn poll(&mut self) -> Result<Option<Event>, Error> {

@@ -9,8 +9,10 @@ pub mod exchange;
 pub mod h2_session;
 pub mod proxy;
 pub mod request;
+pub mod speed;
 pub mod tls;
 pub mod trust;
+pub mod waiting;
 
 pub use connection::Connection;
 pub use exchange::Exchange;

@@ -74,6 +74,10 @@ fn is_exempt(item: &str, host: &str, port: Option<u16>) -> bool {
 
 fn parse(text: &str, named_by: &str) -> Result<Proxy, Error> {
     let refused = |why: &str| Error::Refused(format!("cannot use the proxy that {named_by} gives: {why}"));
+    let text = text.trim_matches([' ', '\t']);
+    if let Some(found) = weir_units::control(text) {
+        return Err(refused(&format!("it holds {found}")));
+    }
     let full = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let url = Url::parse(&full).map_err(|error| refused(&error.to_string()))?;
     if url.scheme() != "http" {
@@ -149,6 +153,14 @@ mod tests {
         let both = proxies(&[("https_proxy", "a:1"), ("ALL_PROXY", "b:1")]);
         for (url, named_by) in [("https://h/", "https_proxy"), ("http://h/", "ALL_PROXY")] {
             assert_eq!(both.for_url(&Url::parse(url).unwrap()).unwrap().named_by, named_by);
+        }
+    }
+
+    #[test]
+    fn control_characters_are_refused() {
+        for text in ["http://a\tb:1", "a\r:1", "http://a:1\n", "\u{feff}http://a:1", "a\0b"] {
+            let refused = Proxies::new(Some(text), |_| None).map(drop).map_err(|error| error.to_string());
+            assert!(refused.unwrap_err().contains(" at position "), "{text:?}");
         }
     }
 

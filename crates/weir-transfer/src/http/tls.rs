@@ -3,9 +3,10 @@
 //! rustls's unbuffered interface decrypts in place in our own 256 KiB buffer and hands each record out once; its
 //! buffered one would read the socket in small pieces and copy each byte twice more.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
@@ -13,7 +14,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedS
 use rustls::{ClientConfig, Error as TlsError};
 
 use crate::error::Error;
-use crate::http::connection::is_timeout;
+use crate::http::connection::{LOOK, is_timeout, send_all};
 use crate::stage_clock::{Stage, StageClock};
 
 /// 16 records: few enough to stay in the L2 cache between the kernel's copy and the decryption.
@@ -62,13 +63,14 @@ impl Session {
         })
     }
 
-    /// Runs the handshake to its end. Each time the socket's receive timeout passes, `go_on` says whether to wait on.
-    pub fn handshake(&mut self, socket: &TcpStream, go_on: impl Fn() -> bool) -> io::Result<()> {
+    /// Runs the handshake to its end. `go_on` says whether to wait on, however much or little comes meanwhile.
+    pub fn handshake(&mut self, socket: &TcpStream, go_on: &dyn Fn() -> bool) -> io::Result<()> {
         loop {
-            match self.turn(socket, &mut [])? {
+            match self.turn(socket, &mut [], go_on)? {
                 Turn::Again => {}
+                Turn::NeedsRead if !go_on() => return Err(io::ErrorKind::TimedOut.into()),
                 Turn::NeedsRead => match self.receive(socket) {
-                    Err(error) if is_timeout(&error) && go_on() => {}
+                    Err(error) if is_timeout(&error) => {}
                     other => other?,
                 },
                 Turn::Writable | Turn::Data(_) => return Ok(()),
@@ -83,7 +85,7 @@ impl Session {
     }
 
     /// Encrypts and sends `plain`.
-    pub fn send(&mut self, socket: &TcpStream, plain: &[u8]) -> io::Result<()> {
+    pub fn send(&mut self, socket: &TcpStream, plain: &[u8], go_on: &dyn Fn() -> bool) -> io::Result<()> {
         loop {
             let UnbufferedStatus { discard, state } =
                 self.tls.process_tls_records(&mut self.incoming[self.start..self.end]);
@@ -99,19 +101,27 @@ impl Session {
                 };
                 self.start += discard;
                 self.outgoing.extend_from_slice(&sealed[..length]);
-                return self.flush(socket);
+                return flush(socket, &mut self.outgoing, go_on);
             }
             self.start += discard;
-            match self.turn(socket, &mut [])? {
+            match self.turn(socket, &mut [], go_on)? {
                 Turn::Again | Turn::Writable => {}
-                Turn::NeedsRead => self.receive(socket)?,
+                Turn::NeedsRead if !go_on() => return Err(io::ErrorKind::TimedOut.into()),
+                Turn::NeedsRead => match self.receive(socket) {
+                    Err(error) if is_timeout(&error) => {}
+                    other => other?,
+                },
                 Turn::Data(_) | Turn::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
         }
     }
 
-    /// Reads plaintext into `into`; 0 at a clean end of the session.
+    /// Reads plaintext into `into`; 0 at a clean end of the session. Records without plaintext, or parts of one, do not keep it
+    /// longer than the socket's receive timeout.
     pub fn read(&mut self, socket: &TcpStream, into: &mut [u8], clock: &StageClock) -> io::Result<usize> {
+        let began = Instant::now();
+        let go_on = || began.elapsed() < LOOK;
+        let mut received = false;
         loop {
             if self.spare_at < self.spare.len() {
                 let length = into.len().min(self.spare.len() - self.spare_at);
@@ -128,7 +138,7 @@ impl Session {
                 clock.enter(Stage::Decrypt);
             }
             let turn = loop {
-                match self.turn(socket, &mut into[filled..])? {
+                match self.turn(socket, &mut into[filled..], &go_on)? {
                     Turn::Data(length) => {
                         filled += length;
                         if filled == into.len() || self.spare_at < self.spare.len() {
@@ -145,13 +155,19 @@ impl Session {
                 _ if filled > 0 => return Ok(filled),
                 Turn::Closed => {}
                 Turn::Again | Turn::Data(_) => {}
-                Turn::NeedsRead | Turn::Writable => self.receive(socket)?,
+                Turn::NeedsRead | Turn::Writable if received && !go_on() => {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                Turn::NeedsRead | Turn::Writable => {
+                    self.receive(socket)?;
+                    received = true;
+                }
             }
         }
     }
 
     /// One step of rustls's state machine; plaintext goes to `into`, what does not fit to `spare`.
-    fn turn(&mut self, socket: &TcpStream, into: &mut [u8]) -> io::Result<Turn> {
+    fn turn(&mut self, socket: &TcpStream, into: &mut [u8], go_on: &dyn Fn() -> bool) -> io::Result<Turn> {
         let UnbufferedStatus { mut discard, state } =
             self.tls.process_tls_records(&mut self.incoming[self.start..self.end]);
         let turn = match state {
@@ -181,9 +197,12 @@ impl Session {
                 Turn::Again
             }
             Ok(ConnectionState::TransmitTlsData(data)) => {
-                let sent = send_all(socket, &mut self.outgoing);
+                let sent = flush(socket, &mut self.outgoing, go_on);
                 data.done();
-                sent?;
+                // A record that went out in part cannot be gone on with.
+                sent.map_err(
+                    |error| if is_timeout(&error) { io::Error::other("it takes no bytes") } else { error },
+                )?;
                 Turn::Again
             }
             Ok(ConnectionState::BlockedHandshake) => Turn::NeedsRead,
@@ -223,14 +242,10 @@ impl Session {
             }
         }
     }
-
-    fn flush(&mut self, socket: &TcpStream) -> io::Result<()> {
-        send_all(socket, &mut self.outgoing)
-    }
 }
 
-fn send_all(mut socket: &TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
-    socket.write_all(bytes)?;
+fn flush(socket: &TcpStream, bytes: &mut Vec<u8>, go_on: &dyn Fn() -> bool) -> io::Result<()> {
+    send_all(socket, bytes, go_on)?;
     bytes.clear();
     Ok(())
 }

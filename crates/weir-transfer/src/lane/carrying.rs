@@ -9,7 +9,7 @@ use weir_units::Bytes;
 
 use super::{Lane, home_of, host_of, refuse_another, refuse_another_size, refuse_unfit};
 use crate::error::Error;
-use crate::http::connection::{BLOCK, DripWatch};
+use crate::http::connection::BLOCK;
 use crate::http::exchange::Answer;
 use crate::object::{self, Object, Part};
 use crate::sink::{Sink, stream};
@@ -97,7 +97,6 @@ impl Lane<'_> {
         let host = host_of(&answer.url);
         self.state.bulk.store(true, Relaxed);
         transfer.carriers.lock().unwrap_or_else(PoisonError::into_inner).insert(lane);
-        let mut drip = DripWatch::new(Instant::now());
         let (stage, block) = match &transfer.sink {
             Sink::Part(_) => (Stage::Write, block_of(self.run.pool.wanted())),
             Sink::Stream(_) => (Stage::Output, stream::PIECE),
@@ -114,7 +113,6 @@ impl Lane<'_> {
                 return Err(Error::WrongPart { host, detail });
             }
             self.state.started.store(true, Relaxed);
-            drip.book(got, Instant::now(), &host, self.run.options.timeout)?;
             let cpu = thread_cpu_now();
             self.state.clock.enter(stage);
             let taken = transfer.take(lane, got, answer.body.pieces());

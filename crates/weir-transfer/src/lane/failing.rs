@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use super::{Lane, home_of, refuse_another, refuse_unfit, say_pause};
+use super::{Lane, home_of, refuse_another, refuse_unfit};
 use crate::error::Error;
+use crate::http::waiting::LONG;
 use crate::job::Outcome;
 use crate::object::{self, Part};
 use crate::pool::Waiting;
@@ -96,10 +97,19 @@ impl Lane<'_> {
         if is_permanent {
             return self.end(transfer, error);
         }
+        let error = if others { error } else { self.for_later(error) };
+        if error.is_for_later() {
+            return self.end(transfer, error);
+        }
         if transfer.is_resumable() {
             transfer.ranged.store(true, Relaxed);
         }
-        if done > transfer.at_failure.swap(done, Relaxed) {
+        // A drip is no progress: else a few bytes an attempt would keep a run for days.
+        let enough = match error {
+            Error::Stalled { is_slow: true, .. } => self.run.options.speed.quota().max(1),
+            _ => 1,
+        };
+        if done >= transfer.at_failure.swap(done, Relaxed).saturating_add(enough) {
             transfer.failures.store(0, Relaxed);
         }
         let (failures, pause) =
@@ -115,8 +125,16 @@ impl Lane<'_> {
         if !transfer.ranged.load(Relaxed) && done > 0 {
             return self.begin_again(transfer, error, false);
         }
-        say_pause(&transfer.url, &error, pause);
-        self.sleep(pause, if error.is_overload() { Stage::Backoff } else { Stage::Idle });
+        self.say_pause(&transfer.url, &error, pause);
+        let is_overload = error.is_overload();
+        if others || !is_overload && pause < LONG {
+            return self.sleep(pause, if is_overload { Stage::Backoff } else { Stage::Idle });
+        }
+        // Its place among those that carry is free for another file meanwhile.
+        self.run.pool.rest(transfer.job, Instant::now() + pause);
+        if is_overload {
+            self.avoid(transfer.job, pause);
+        }
     }
 
     /// The object changed, or cannot be gone on with: once more from its URL and byte 0; `plain`: without a range.
@@ -182,7 +200,10 @@ impl Lane<'_> {
         self.run.cut_lanes_of(transfer, self.state.id);
         let stopped = matches!(error, Error::OutputClosed { .. });
         let _ = transfer.journal_at_end();
-        let outcome = transfer.give_up(error);
+        let outcome = match transfer.give_up(error) {
+            Outcome::Failed(error) if error.is_for_later() => Outcome::Partial(error),
+            outcome => outcome,
+        };
         self.run.pool.report(transfer.job, transfer.report(outcome, &[]));
         if stopped {
             self.run.pool.stop();

@@ -12,10 +12,9 @@ use weir_codec::digest::{Algorithm, Expected};
 use weir_units::Bytes;
 
 use super::failing::LOOKS;
-use super::{Lane, home_of, host_of, refuse_disagreement, refuse_foreign_coding, refuse_unfit, say_pause};
+use super::{Lane, home_of, host_of, refuse_disagreement, refuse_foreign_coding, refuse_unfit};
 use crate::engine::Run;
 use crate::error::{Error, Fate};
-use crate::http::connection::DripWatch;
 use crate::http::exchange::{Answer, Exchange};
 use crate::job::{FileReport, Job, Outcome, Output};
 use crate::journal::Journal;
@@ -49,7 +48,9 @@ enum Opened {
 impl Lane<'_> {
     pub(super) fn open(&mut self, waiting: Waiting) {
         let job = &self.run.jobs[waiting.job];
+        self.client.may_put_aside(Some(waiting.aside()));
         let opened = self.try_open(&waiting, job);
+        self.client.may_put_aside(None);
         self.count();
         match opened {
             Ok(Opened::Done(report)) => {
@@ -69,16 +70,18 @@ impl Lane<'_> {
         if matches!(error, Error::Interrupted | Error::Dropped) && !self.run.is_stopped() {
             return self.run.pool.requeue(waiting, Duration::ZERO);
         }
+        if let Error::NamePending(name) = error {
+            return self.run.pool.put_aside(waiting, name);
+        }
+        let error = self.for_later(error);
         waiting.failures += 1;
         if !error.is_permanent() && waiting.failures <= self.run.options.retries {
             let pause = self.pause(waiting.failures, &error);
-            say_pause(&job.url, &error, pause);
-            let asked = error.is_overload();
-            self.run.pool.requeue(waiting, pause);
-            if asked {
-                self.sleep(pause, Stage::Backoff);
+            self.say_pause(&job.url, &error, pause);
+            if error.is_overload() {
+                self.avoid(waiting.job, pause);
             }
-            return;
+            return self.run.pool.requeue(waiting, pause);
         }
         self.run.pool.report(waiting.job, failed_before_opening(self.run, job, error));
     }
@@ -442,10 +445,11 @@ impl Lane<'_> {
 
     fn read_into(&mut self, answer: &mut Answer, body: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
         let host = answer.url.host_str().unwrap_or_default().to_owned();
-        let mut drip = DripWatch::new(Instant::now());
         while !answer.body.is_end() {
+            if self.client.dial().is_stopped() {
+                return Err(Error::Interrupted);
+            }
             let got = answer.body.fill(self.piece(), &self.state.clock, self.client.dial())?;
-            drip.book(got as u64, Instant::now(), &host, self.run.options.timeout)?;
             if body.len() + got > limit {
                 return Err(Error::Refused(format!("{host} sent more than {limit} bytes")));
             }
@@ -457,6 +461,8 @@ impl Lane<'_> {
 
     /// Makes the transfer known and carries the first answer, or one asked for anew where a place for it was long in coming.
     fn begin(&mut self, transfer: Arc<Transfer>, answer: Answer, holds_to: Option<u64>) -> Opened {
+        // From here on the job is no longer one that could wait in the queue.
+        self.client.may_put_aside(None);
         self.state.clock.enter(Stage::Idle);
         self.began = Instant::now();
         let (place, answer) = match self.run.pool.begin_bulk(Some(HELD)) {
@@ -547,7 +553,7 @@ pub fn failed_before_opening(run: &Run<'_>, job: &Job, error: Error) -> FileRepo
     let target = target_before(job);
     let place = target.as_deref().and_then(|target| run.target(target).ok());
     let bytes = place.and_then(|place| run.home_of(&place).ok()).map_or(0, |home| home.kept());
-    let outcome = if bytes > 0 && !matches!(error, Error::Locked { .. }) {
+    let outcome = if error.is_for_later() || bytes > 0 && !matches!(error, Error::Locked { .. }) {
         Outcome::Partial(error)
     } else {
         Outcome::Failed(error)

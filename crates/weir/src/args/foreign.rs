@@ -16,10 +16,11 @@ const TABLE: &[Row] = &[
         &["-Z", "--parallel", "--parallel-max", "--max-concurrent-downloads", "--max-threads"],
         "files are fetched beside one another by themselves, -j N sets how many",
     ),
+    ("get", &["--retry", "--tries", "-t", "--max-tries"], "it is --retries N"),
     (
         "get",
-        &["--retry", "--tries", "-t", "--max-tries", "--waitretry", "--retry-delay"],
-        "it is --retries N",
+        &["--waitretry", "--retry-delay", "--retry-wait"],
+        "pauses grow by themselves, and a server's own wait is kept to up to --max-wait SECONDS; leave it out",
     ),
     (
         "get",
@@ -28,13 +29,15 @@ const TABLE: &[Row] = &[
     ),
     (
         "get",
-        &["-m", "--max-time"],
+        &["-m", "--max-time", "--retry-max-time"],
         "timeout SECONDS weir get ... ends it, and the same command goes on from there",
     ),
+    ("get", &["-T", "--read-timeout"], "it is --timeout SECONDS; weir uploads nothing (curl's -T)"),
+    ("get", &["--dns-timeout"], "it is --connect-timeout SECONDS, for a name and its connect together"),
     (
         "get",
-        &["-T", "--connect-timeout", "--read-timeout"],
-        "it is --timeout SECONDS; weir uploads nothing (curl's -T)",
+        &["--lowest-speed-limit"],
+        "it is --speed-limit BYTES, and --speed-time SECONDS says for how long",
     ),
     ("get", &["--output-document", "--out"], "it is -o FILE"),
     (

@@ -1,6 +1,7 @@
 //! `weir get`: from arguments to files, a verdict and an exit code.
 
 use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 use anyhow::Context;
 use weir_model::verdict;
@@ -10,6 +11,7 @@ use weir_transfer::engine;
 use weir_transfer::error::Error;
 use weir_transfer::http::exchange::{Http, Version};
 use weir_transfer::http::proxy::Proxies;
+use weir_transfer::http::speed::SpeedLimit;
 use weir_transfer::http::trust::Trust;
 use weir_transfer::job::{FileReport, Job, Options, Outcome, Output, RunReport};
 use weir_transfer::object;
@@ -88,6 +90,9 @@ fn options(get: &Get) -> Options {
         },
         rate_cap: get.limit_rate,
         timeout: get.timeout,
+        connect_timeout: get.connect_timeout.unwrap_or(get.timeout),
+        speed: speed(get),
+        max_wait: get.max_wait,
         retries: get.retries,
         receive_buffer: get.recv_buffer.map(|bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX)),
         any_type: get.any_type,
@@ -95,6 +100,18 @@ fn options(get: &Get) -> Options {
         fresh: get.force,
         sync: get.sync,
         temp_dir: get.temp_dir.clone(),
+    }
+}
+
+/// As curl has it: of the two options each has its default beside the other.
+fn speed(get: &Get) -> SpeedLimit {
+    match (get.speed_limit, get.speed_time) {
+        (None, None) => SpeedLimit::usual(get.timeout),
+        (limit, time) => SpeedLimit {
+            bytes: limit.unwrap_or(1),
+            span: time.unwrap_or(Duration::from_secs(30)),
+            chosen: true,
+        },
     }
 }
 
@@ -139,6 +156,7 @@ fn file_record(job: &Job, file: &FileReport) -> FileRecord {
             Outcome::Failed(error) => Some(error.to_string()),
             // A disk's error says itself what is kept.
             Outcome::Partial(error @ Error::Local { .. }) => Some(error.to_string()),
+            Outcome::Partial(error) if file.bytes == 0 => Some(error.to_string()),
             Outcome::Partial(error) => {
                 let kept = weir_units::Bytes(file.bytes);
                 Some(format!("{error}; {kept} are kept, the same command goes on from there"))

@@ -73,6 +73,11 @@ fn parse_url(text: &str) -> Result<Url, Usage> {
     let full = if looks_bare { format!("http://{text}") } else { text.to_owned() };
     // What is quoted may hold a password: only its beginning is shown.
     let shown: String = text.split('@').next_back().unwrap_or(text).chars().take(120).collect();
+    // The parser drops tabs and line breaks, so that two lines would become one url.
+    if let Some(found) = weir_units::control(text) {
+        let (shown, hint) = (shown.escape_debug(), if text.contains('\0') { " (is it UTF-16?)" } else { "" });
+        return Err(Usage(format!("invalid url '{shown}': it holds {found}{hint}")));
+    }
     let url = Url::parse(&full).map_err(|error| Usage(format!("invalid url '{shown}': {error}")))?;
     match url.scheme() {
         "http" | "https" if url.host_str().is_some() => Ok(url),
@@ -85,9 +90,9 @@ fn read_list(list: &str) -> anyhow::Result<Vec<Wanted>> {
         "-" => weir_units::read_up_to(std::io::stdin().lock(), MAX_LIST),
         path => weir_units::read_file(Path::new(path), MAX_LIST),
     };
-    let text = read.with_context(|| format!("cannot read the list {list}"))?;
-    let text = String::from_utf8(text).with_context(|| format!("cannot read the list {list}"))?;
-    let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim_end()));
+    let bytes = read.with_context(|| format!("cannot read the list {list}"))?;
+    let text = weir_units::list_text(&bytes).with_context(|| format!("cannot read the list {list}"))?;
+    let lines = weir_units::lines(text).map(|(number, line)| (number, line.trim_end()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     lines.map(|(number, line)| parse_line(line).with_context(|| format!("{list}, line {number}"))).collect()
 }
@@ -301,6 +306,12 @@ mod tests {
     fn bare_hosts_are_http() {
         assert_eq!(parse_url("h:81/x").unwrap().as_str(), "http://h:81/x");
         assert_eq!(parse_url("[::1]:81/x").unwrap().as_str(), "http://[::1]:81/x");
+        for bad in
+            ["http://h/a\tb", "http://h/a\n", "\rhttp://h/", "http://h\u{7f}/", "http://h/\u{85}", "h\0/"]
+        {
+            let said = parse_url(bad).map(drop).unwrap_err().to_string();
+            assert!(said.contains(" at position "), "{bad:?}: {said}");
+        }
         for bad in ["", "ftp://h/x", "file:///x", "http://", "http://[::1", "mailto:a"] {
             assert!(parse_url(bad).is_err(), "{bad}");
         }

@@ -17,11 +17,12 @@ mod threads;
 mod watch;
 
 use std::io::{IsTerminal, Write};
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use weir_observe::names;
 use weir_observe::pace::Pace;
 use weir_observe::process::{self, Pid};
 use weir_observe::sock_diag::Filter;
@@ -71,8 +72,9 @@ fn resolve(host: &str) -> anyhow::Result<IpAddr> {
     if let Ok(address) = bare.parse() {
         return Ok(address);
     }
-    let mut found = (host, 0).to_socket_addrs().with_context(|| format!("cannot resolve --peer {host}"))?;
-    let first = found.next().with_context(|| format!("cannot resolve --peer {host}: no address"))?;
+    let found = names::resolve(host, 0, names::PATIENCE, &|| false);
+    let found = found.with_context(|| format!("cannot resolve --peer {host}"))?;
+    let first = found.first().with_context(|| format!("cannot resolve --peer {host}: no address"))?;
     Ok(first.ip())
 }
 

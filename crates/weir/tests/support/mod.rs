@@ -7,6 +7,7 @@ mod dice;
 mod expect;
 pub(crate) mod http_servers;
 mod machine;
+pub(crate) mod names;
 pub(crate) mod net;
 mod object;
 mod relay;

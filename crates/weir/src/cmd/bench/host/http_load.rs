@@ -44,7 +44,7 @@ impl HttpLoad {
     fn fetch(&self, stop: &AtomicBool, moved: &AtomicU64) -> Result<(), Error> {
         let clock = StageClock::new(Instant::now());
         let never = AtomicBool::new(false);
-        let dial = Dial { timeout: TIMEOUT, receive_buffer: None, stops: [stop, &never] };
+        let dial = Dial::new(TIMEOUT, [stop, &never]);
         let mut client = Client::new(&self.http, &clock, dial, &|_| {});
         while !stop.load(Relaxed) {
             let mut answer = client.get(&self.url, &self.url, None, None, false)?;

@@ -1,0 +1,110 @@
+//! Which words of the command line hold a secret? Everybody on the machine can read those (ps, /proc/PID/cmdline), so they are
+//! overwritten as soon as they are parsed: the value of -u, the user and password of a URL or a proxy, the values of header fields.
+//!
+//! Looked for is what was parsed, not what was typed: whichever way a flag was written, its value stands at the end of a word.
+
+use std::ops::Range;
+
+use crate::args::{BenchCommand, Command};
+
+/// A word's end, and what of it is secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Secret {
+    text: String,
+    hidden: Range<usize>,
+}
+
+/// Overwrites them. Where the system does not allow that they stay as they are; nothing else depends on it.
+pub fn hide(command: &Command) {
+    let secrets = secrets(command);
+    if secrets.is_empty() {
+        return;
+    }
+    let find = |word: &[u8]| {
+        let hits = secrets.iter().filter(|secret| {
+            let is_whole = word == secret.text.as_bytes();
+            is_whole || word.starts_with(b"-") && word.ends_with(secret.text.as_bytes())
+        });
+        let at = |secret: &Secret| {
+            let before = word.len() - secret.text.len();
+            before + secret.hidden.start..before + secret.hidden.end
+        };
+        hits.map(at).collect()
+    };
+    if let Err(error) = weir_observe::arguments::blank(find) {
+        tracing::debug!("secrets on the command line stay readable: {error}");
+    }
+}
+
+fn secrets(command: &Command) -> Vec<Secret> {
+    let mut found = Vec::new();
+    match command {
+        Command::Get(get) => {
+            found.extend(get.user.iter().map(|user| Secret { text: user.clone(), hidden: 0..user.len() }));
+            found.extend(get.headers.iter().filter_map(|line| of_field(line)));
+            let urls = get.urls.iter().chain(&get.proxy).chain(&get.checksum_from);
+            found.extend(urls.filter_map(|url| of_url(url)));
+        }
+        Command::Bench(bench) => {
+            if let BenchCommand::Http(http) = &bench.command {
+                found.extend(http.headers.iter().filter_map(|line| of_field(line)));
+                found.extend(http.url.iter().filter_map(|url| of_url(url)));
+                // ab's -A and -P: user and password for the server and for a proxy.
+                for two in http.ab.iter().flat_map(|words| words.windows(2)) {
+                    if matches!(two[0].as_str(), "-A" | "-P") {
+                        found.push(Secret { text: two[1].clone(), hidden: 0..two[1].len() });
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+    found
+}
+
+/// The user and the password of a URL: either may be a token.
+fn of_url(text: &str) -> Option<Secret> {
+    let start = text.find("://").map_or(0, |at| at + 3);
+    let authority = text[start..].split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let end = start + authority.rfind('@')?;
+    Some(Secret { text: text.to_owned(), hidden: start..end })
+}
+
+/// A field's value. Any may hold a secret (`PRIVATE-TOKEN`, `Cookie`), but for those that say what is wanted or who asks.
+fn of_field(line: &str) -> Option<Secret> {
+    let (name, value) = line.split_once(':')?;
+    let harmless = ["accept", "accept-language", "accept-encoding", "user-agent", "host", "referer", "range"];
+    if harmless.contains(&name.trim().to_ascii_lowercase().as_str()) {
+        return None;
+    }
+    let start = line.len() - value.trim_start().len();
+    Some(Secret { text: line.to_owned(), hidden: start..line.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_secret_of_a_word() {
+        let hidden = |secret: Option<Secret>| secret.map(|secret| secret.text[secret.hidden].to_owned());
+        for (url, expected) in [
+            ("https://me:pw@h/x", Some("me:pw")),
+            ("https://token@h", Some("token")),
+            ("me:p@ss@h:80/x@y", Some("me:p@ss")),
+            ("http://h/a@b", None),
+            ("http://h?x=a@b", None),
+            ("h", None),
+        ] {
+            assert_eq!(hidden(of_url(url)).as_deref(), expected, "{url}");
+        }
+        for (line, expected) in [
+            ("Authorization: Bearer x", Some("Bearer x")),
+            ("PRIVATE-TOKEN:x", Some("x")),
+            ("User-Agent: me", None),
+            ("no colon", None),
+        ] {
+            assert_eq!(hidden(of_field(line)).as_deref(), expected, "{line}");
+        }
+    }
+}
