@@ -1,20 +1,25 @@
 //! What do all connections of a server share, and how do they get from a request to its answer?
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use http::StatusCode;
+use tokio::sync::Semaphore;
+use weir_http::request_target::Path;
 use weir_units::Rate;
 
+use crate::allowance::Pot;
+
 use crate::answer::{self, Answer, Request};
-use crate::connections::Connections;
+use crate::connections::{Connections, Terms};
 use crate::content::{self, Entry, Resolve};
+use crate::limits;
 use crate::pacer::Pacer;
 use crate::source::Source;
-use crate::target::Target;
 use crate::{Config, Error, Shutdown};
 
 /// Content, the slowness that was asked for, and what happened so far.
@@ -23,6 +28,10 @@ pub(crate) struct Site {
     limit_rate: Option<Rate>,
     pub(crate) delay: Duration,
     pub(crate) connections: Arc<Connections>,
+    /// Memory for the bodies of tasks.
+    pub(crate) pot: Arc<Pot>,
+    /// Requests of HTTP/2 that may be answered at the same time.
+    pub(crate) streams: Arc<Semaphore>,
     /// Also held by whoever may stop the server.
     pub(crate) shutdown: Shutdown,
     requests: AtomicU64,
@@ -42,12 +51,20 @@ pub struct Stats {
 
 impl Site {
     pub(crate) fn new(config: &Config) -> Result<Site, Error> {
-        let limit = config.connections_at_once.unwrap_or(usize::MAX).min(config.max_connections);
+        let limits = limits::derive(limits::descriptors(), config.max_connections)?;
+        let terms = Terms {
+            most: limits.connections,
+            at_once: config.connections_at_once,
+            limit_rate: config.limit_rate,
+            delay: config.delay,
+        };
         Ok(Site {
             content: content::open(&config.content)?,
             limit_rate: config.limit_rate,
             delay: config.delay,
-            connections: Arc::new(Connections::new(limit)),
+            connections: Arc::new(Connections::new(terms)),
+            pot: Arc::new(Pot::new()),
+            streams: Arc::new(Semaphore::new(limits.streams)),
             shutdown: Shutdown::new().map_err(Error::start("the shutdown event"))?,
             requests: AtomicU64::new(0),
             bytes_sent: AtomicU64::new(0),
@@ -72,6 +89,23 @@ impl Site {
             _ => None,
         };
         (answer, source)
+    }
+
+    /// The same for a task, whose thread must not wait for long: opening a file takes microseconds, but reading a large
+    /// directory may take a second.
+    pub(crate) async fn answer_async(
+        self: &Arc<Self>,
+        request: Request,
+        client: SocketAddr,
+    ) -> io::Result<(Answer, Option<Source>)> {
+        match &request.target {
+            Some(target) if target.slash => {
+                let site = self.clone();
+                let answer = tokio::task::spawn_blocking(move || site.answer(&request, client));
+                answer.await.map_err(io::Error::other)
+            }
+            _ => Ok(self.answer(&request, client)),
+        }
     }
 
     /// The answer to bytes that are no request.
@@ -107,13 +141,13 @@ impl Site {
 }
 
 /// Method and path, safe to print on a terminal; formatted only when someone listens to the log.
-struct Shown<'a>(&'a Request<'a>);
+struct Shown<'a>(&'a Request);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.0.method.escape_default())?;
         match &self.0.target {
-            Some(Target { path, slash }) => {
+            Some(Path { bytes: path, slash }) => {
                 let slash = if *slash && !path.is_empty() { "/" } else { "" };
                 write!(f, "/{}{slash}", path.escape_ascii())
             }
