@@ -10,6 +10,7 @@ mod evidence;
 mod interrupt;
 mod live;
 mod page;
+mod repeats;
 mod tui;
 mod voice;
 
@@ -19,7 +20,9 @@ use args::{Cli, Command};
 
 /// Exit codes are listed in `weir --help`.
 fn main() -> ExitCode {
-    match config::command_line(args::with_command(std::env::args_os())).and_then(run) {
+    let result = config::command_line(args::with_command(std::env::args_os())).and_then(run);
+    voice::end_log();
+    match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => voice::fatal(&error),
     }
