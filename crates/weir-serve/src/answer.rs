@@ -15,6 +15,7 @@ use weir_http::request_target::Path;
 
 use crate::content::listing;
 use crate::content::{Entry, File, Item};
+use crate::listings::Lease;
 
 /// What is asked. A request body is ignored: no method that is served gives it a meaning.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub(crate) struct Answer {
     pub(crate) headers: Vec<(&'static str, String)>,
     /// Empty for HEAD and 304, whatever `Content-Length` says.
     pub(crate) body: Vec<Part>,
+    /// What the body takes of the server's memory, for as long as it is sent.
+    pub(crate) lease: Option<Lease>,
 }
 
 /// A stretch of a body.
@@ -75,7 +78,12 @@ impl Answer {
     }
 
     fn new(status: StatusCode, now: SystemTime) -> Answer {
-        Answer { status, headers: vec![("Date", httpdate::fmt_http_date(now))], body: Vec::new() }
+        Answer {
+            status,
+            headers: vec![("Date", httpdate::fmt_http_date(now))],
+            body: Vec::new(),
+            lease: None,
+        }
     }
 
     fn with(mut self, name: &'static str, value: impl Into<String>) -> Answer {
@@ -206,12 +214,15 @@ fn prefers_json(fields: &Fields) -> bool {
     names("application/json") && !names("text/html")
 }
 
+/// For now there is no room for the answer.
+pub(crate) fn busy(now: SystemTime) -> Answer {
+    Answer::error(StatusCode::SERVICE_UNAVAILABLE, now).with("Retry-After", "1")
+}
+
 /// The client may try again when the server is out of descriptors or memory; a broken disk will not mend soon.
 fn answer_failure(err: &std::io::Error, now: SystemTime) -> Answer {
     match err.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
-            Answer::error(StatusCode::SERVICE_UNAVAILABLE, now).with("Retry-After", "1")
-        }
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => busy(now),
         _ => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, now),
     }
 }

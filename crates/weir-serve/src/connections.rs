@@ -113,12 +113,12 @@ impl Connections {
         self.give_way(&mut self.open())
     }
 
-    /// Ends the connection that has stalled for longest among those that answer many requests at once.
+    /// Ends the connection that has stalled for longest among those that are busy: it holds files and memory.
     pub(crate) fn end_most_stalled(&self) -> bool {
         let now = Instant::now();
         let mut open = self.open();
         let stalled =
-            |held: &mut Held| Some((held.activity.open_count() > 1).then(|| held.idle_since(now, self))??);
+            |held: &mut Held| Some((held.activity.open_count() > 0).then(|| held.idle_since(now, self))??);
         let found = open.held.iter_mut().filter_map(|(&id, held)| Some((stalled(held)?, id))).min();
         found.is_some_and(|(_, id)| open.end(id))
     }

@@ -74,6 +74,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn send_answer(&mut self, answer: Answer, source: Option<Source>, after: After) -> io::Result<()> {
         let mut head = Vec::new();
         exchange::write_head(&answer, after, &mut head);
+        let _lease = answer.lease;
         let mut payload = Payload::new(answer.body, source, self.client.clone());
         // What fits one record leaves in one: most answers about small files.
         let room = (16 * 1024usize).saturating_sub(head.len());

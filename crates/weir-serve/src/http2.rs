@@ -127,6 +127,7 @@ async fn send_answer(
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(io::Error::other)?;
         response.headers_mut().append(name, HeaderValue::try_from(value).map_err(io::Error::other)?);
     }
+    let _lease = answer.lease;
     let mut payload = Payload::new(answer.body, source, client.clone());
     let mut stream = respond.send_response(response, payload.left() == 0).map_err(io::Error::other)?;
     while payload.left() > 0 {

@@ -39,6 +39,7 @@ mod exchange;
 mod http1;
 mod http2;
 mod limits;
+mod listings;
 mod pacer;
 mod payload;
 mod plain;

@@ -17,15 +17,18 @@ pub(crate) struct Limits {
 }
 
 /// Derives the limits from `RLIMIT_NOFILE`. A connection takes a socket and, while it answers, a file; a stream of HTTP/2
-/// takes a file. So a third of the descriptors goes to each.
+/// takes a file. So a third of the descriptors goes to each; who asks for more connections gets up to three quarters for
+/// their sockets, since few of them answer at the same time.
 pub(crate) fn derive(descriptors: u64, asked: Option<usize>) -> Result<Limits, Error> {
-    let third = usize::try_from(descriptors.saturating_sub(RESERVED) / 3).unwrap_or(usize::MAX).max(1);
-    let streams = third.min(MOST_STREAMS);
-    match asked {
-        Some(asked) if asked > third => Err(Error::Descriptors { asked, possible: third }),
-        Some(asked) => Ok(Limits { connections: asked, streams }),
-        None => Ok(Limits { connections: third.min(MOST_CONNECTIONS), streams }),
-    }
+    let all = usize::try_from(descriptors.saturating_sub(RESERVED)).unwrap_or(usize::MAX);
+    let possible = (all / 4 * 3).max(1);
+    let connections = match asked {
+        Some(asked) if asked > possible => return Err(Error::Descriptors { asked, possible }),
+        Some(asked) => asked,
+        None => (all / 3).clamp(1, MOST_CONNECTIONS),
+    };
+    let streams = (all.saturating_sub(connections) / 2).clamp(1, MOST_STREAMS);
+    Ok(Limits { connections, streams })
 }
 
 /// The descriptors that this process may have.
@@ -44,7 +47,8 @@ mod tests {
         assert_eq!(derived(1024, None), Some((320, 320)));
         assert_eq!(derived(1 << 20, None), Some((MOST_CONNECTIONS, MOST_STREAMS)));
         assert_eq!(derived(u64::MAX, Some(100_000)), Some((100_000, MOST_STREAMS)));
-        assert_eq!(derived(1024, Some(321)), None);
+        assert_eq!(derived(1024, Some(720)), Some((720, 120)));
+        assert_eq!(derived(1024, Some(721)), None);
         assert_eq!(derived(10, None), Some((1, 1)));
     }
 }

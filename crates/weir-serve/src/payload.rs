@@ -3,6 +3,7 @@
 //! Bytes in the page cache are read on the spot with `preadv2(RWF_NOWAIT)`; only a read that would wait for the disk goes
 //! to a blocking thread. A piece is read when there is room for it, and holds its lease (`allowance`) until it is gone.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,35 +87,70 @@ impl Payload {
         let Some(source) = self.source.clone() else {
             return Err(io::Error::other("only answers about a file have ranges of one"));
         };
-        let mut buffer = vec![0; lease.len()];
-        let count = match source.read_cached_at(&mut buffer, start) {
+        let mut leased = Leased::new(lease);
+        leased.filled = match source.read_cached_at(leased.room(), start) {
             Some(count) => count,
             None => {
                 let read = tokio::task::spawn_blocking(move || {
-                    let count = source.read_at(&mut buffer, start)?;
-                    io::Result::Ok((buffer, count))
+                    let count = source.read_at(leased.room(), start)?;
+                    io::Result::Ok((leased, count))
                 });
                 let count;
-                (buffer, count) = read.await.map_err(io::Error::other)??;
+                (leased, count) = read.await.map_err(io::Error::other)??;
                 count
             }
         };
-        if count == 0 {
+        if leased.filled == 0 {
             return Err(io::Error::other("the file became shorter while it was sent"));
         }
-        buffer.truncate(count);
-        Ok(Bytes::from_owner(Leased { buffer, _lease: lease }))
+        Ok(Bytes::from_owner(leased))
     }
 }
 
 /// Bytes read, with the right to hold them.
 struct Leased {
     buffer: Vec<u8>,
-    _lease: Lease,
+    filled: usize,
+    lease: Lease,
+}
+
+thread_local! {
+    /// Buffers of a whole piece that were written, for the next one: to clear a new one takes half as long as to fill it.
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Spare buffers of a thread, of which there are as many as processors.
+const MOST_SPARE: usize = 8;
+
+impl Leased {
+    fn new(lease: Lease) -> Leased {
+        // A larger buffer than the lease would be memory that nobody counts.
+        let spare = if lease.len() == PIECE { SPARE.with_borrow_mut(Vec::pop) } else { None };
+        Leased { buffer: spare.unwrap_or_else(|| vec![0; lease.len()]), filled: 0, lease }
+    }
+
+    fn room(&mut self) -> &mut [u8] {
+        let most = self.lease.len();
+        &mut self.buffer[..most]
+    }
 }
 
 impl AsRef<[u8]> for Leased {
     fn as_ref(&self) -> &[u8] {
-        &self.buffer
+        &self.buffer[..self.filled]
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        if self.buffer.len() == PIECE {
+            // At the end of a thread there is no store any more, and no next piece.
+            let _ = SPARE.try_with(|spare| {
+                let mut spare = spare.borrow_mut();
+                if spare.len() < MOST_SPARE {
+                    spare.push(std::mem::take(&mut self.buffer));
+                }
+            });
+        }
     }
 }

@@ -18,9 +18,13 @@ use crate::answer::{self, Answer, Request};
 use crate::connections::{Connections, Terms};
 use crate::content::{self, Entry, Resolve};
 use crate::limits;
+use crate::listings::Listings;
 use crate::pacer::Pacer;
 use crate::source::Source;
 use crate::{Config, Error, Shutdown};
+
+/// How long a request waits for a descriptor that another connection gives back.
+const DESCRIPTORS: Duration = Duration::from_millis(20);
 
 /// Content, the slowness that was asked for, and what happened so far.
 pub(crate) struct Site {
@@ -30,6 +34,7 @@ pub(crate) struct Site {
     pub(crate) connections: Arc<Connections>,
     /// Memory for the bodies of tasks.
     pub(crate) pot: Arc<Pot>,
+    listings: Listings,
     /// Requests of HTTP/2 that may be answered at the same time.
     pub(crate) streams: Arc<Semaphore>,
     /// Also held by whoever may stop the server.
@@ -64,6 +69,7 @@ impl Site {
             delay: config.delay,
             connections: Arc::new(Connections::new(terms)),
             pot: Arc::new(Pot::new()),
+            listings: Listings::new(),
             streams: Arc::new(Semaphore::new(limits.streams)),
             shutdown: Shutdown::new().map_err(Error::start("the shutdown event"))?,
             requests: AtomicU64::new(0),
@@ -76,13 +82,16 @@ impl Site {
     /// May wait for the disk while it finds the file, but not for any of its bytes.
     pub(crate) fn answer(&self, request: &Request, client: SocketAddr) -> (Answer, Option<Source>) {
         let entry = match &request.target {
-            Some(target) if request.is_served() => self.content.resolve(target),
+            Some(target) if request.is_served() => self.resolve(target),
             _ => Entry::Absent,
         };
         if let Entry::Failed(err) = &entry {
             tracing::warn!("cannot answer {}: {err}", Shown(request));
         }
-        let answer = answer::decide(request, &entry, SystemTime::now());
+        let mut answer = answer::decide(request, &entry, SystemTime::now());
+        if let Entry::Listing(_) = entry {
+            answer = self.hold(answer);
+        }
         self.note(client, &Shown(request), &answer);
         let source = match entry {
             Entry::File(file) => Some(file.source),
@@ -91,8 +100,8 @@ impl Site {
         (answer, source)
     }
 
-    /// The same for a task, whose thread must not wait for long: opening a file takes microseconds, but reading a large
-    /// directory may take a second.
+    /// As [`answer`](Site::answer), for a task, whose thread must not wait for long: to open a file takes microseconds, but
+    /// to read a large directory may take a second.
     pub(crate) async fn answer_async(
         self: &Arc<Self>,
         request: Request,
@@ -100,12 +109,37 @@ impl Site {
     ) -> io::Result<(Answer, Option<Source>)> {
         match &request.target {
             Some(target) if target.slash => {
+                let _turn = self.listings.queue().await;
                 let site = self.clone();
                 let answer = tokio::task::spawn_blocking(move || site.answer(&request, client));
                 answer.await.map_err(io::Error::other)
             }
             _ => Ok(self.answer(&request, client)),
         }
+    }
+
+    /// A listing with its lease. Where others fill the memory for them, one whose client has stalled gives way to the next.
+    fn hold(&self, mut answer: Answer) -> Answer {
+        answer.lease = self.listings.lease(answer.body_len() as usize);
+        if answer.lease.is_none() {
+            self.connections.end_most_stalled();
+            return answer::busy(SystemTime::now());
+        }
+        answer
+    }
+
+    /// Where descriptors have run out, those who only hold them give way first.
+    fn resolve(&self, target: &Path) -> Entry {
+        let _turn = target.slash.then(|| self.listings.turn());
+        let entry = self.content.resolve(target);
+        let is_full = matches!(&entry, Entry::Failed(err)
+            if matches!(err.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)));
+        if !is_full || !(self.connections.end_most_stalled() || self.connections.end_longest_idle()) {
+            return entry;
+        }
+        // Its thread or task closes what it held within microseconds, unless the machine is very busy.
+        self.connections.wait_for_place(DESCRIPTORS);
+        self.content.resolve(target)
     }
 
     /// The answer to bytes that are no request.
