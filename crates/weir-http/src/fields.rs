@@ -112,13 +112,18 @@ impl Fields {
         self.push(grammar::trim(name), value)
     }
 
-    /// Takes over what httparse has found, whose names are tokens and whose values hold no control characters.
+    /// Takes over what httparse has found.
     pub(crate) fn from_parsed(parsed: &[httparse::Header<'_>]) -> Fields {
+        Fields::from_checked(parsed.iter().map(|header| (header.name, header.value)))
+    }
+
+    /// Takes over what a parser of messages has found: names that are tokens, values without control characters.
+    pub fn from_checked<'a>(parsed: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Fields {
         let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
             Ok(text) => grammar::trim(text).to_owned(),
             Err(_) => grammar::trim(&latin1(bytes)).to_owned(),
         };
-        Fields(parsed.iter().map(|header| (header.name.to_owned(), text(header.value))).collect())
+        Fields(parsed.into_iter().map(|(name, value)| (name.to_owned(), text(value))).collect())
     }
 
     /// Writes `Name: value\r\n` for each field.

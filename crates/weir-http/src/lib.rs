@@ -15,6 +15,9 @@
 //! * [`content_disposition`] and [`filename`]: a safe local name for it.
 //! * [`netrc`]: who to log in as.
 //!
+//! A request, as a server meets it: [`request`] says whether it may be answered at all, [`request_target`] what it
+//! names, [`authority`] whether it says properly whom it is for, [`precondition`] and [`range_request`] what to send.
+//!
 //! ```
 //! use weir_http::{body::Framing, content_range::ContentRange, head};
 //!
@@ -27,6 +30,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod authority;
 pub mod body;
 pub mod checksums;
 pub mod chunked;
@@ -40,7 +44,10 @@ pub mod filename;
 mod grammar;
 pub mod head;
 pub mod netrc;
+pub mod precondition;
 pub mod range_request;
+pub mod request;
+pub mod request_target;
 pub mod retry_after;
 pub mod validator;
 
@@ -49,4 +56,5 @@ pub use chunked::ChunkedDecoder;
 pub use content_range::ContentRange;
 pub use fields::Fields;
 pub use head::{RequestHead, ResponseHead};
+pub use request_target::RequestTarget;
 pub use validator::Validators;

@@ -8,7 +8,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::fields::Fields;
-use crate::grammar::{self, MAX_VALUE};
+use crate::grammar::MAX_VALUE;
 
 /// The validators of one answer.
 ///
@@ -113,32 +113,6 @@ pub fn is_strong_date(modified: SystemTime, date: SystemTime) -> bool {
     date.duration_since(modified).is_ok_and(|age| age >= Duration::from_secs(1))
 }
 
-/// A server's `If-None-Match` (section 13.1.2): whether the client has this version already, so that 304 is right.
-/// The comparison is weak; `etag` is the current tag, quotes and `W/` included.
-pub fn if_none_match(value: &str, etag: &str) -> bool {
-    tags(value).any(|tag| tag == "*" || equal_weak(tag, etag))
-}
-
-/// A server's `If-Match` (section 13.1.1): whether this is a version the client accepts, else 412. Strong comparison.
-pub fn if_match(value: &str, etag: &str) -> bool {
-    tags(value).any(|tag| tag == "*" || equal_strong(tag, etag))
-}
-
-/// A server's `If-Range` (section 13.1.5): whether the range may be sent, else the whole object with 200.
-///
-/// A tag is compared strongly. A date has to be the very `Last-Modified` date, and that has to be strong at `now`.
-pub fn if_range(value: &str, etag: Option<&str>, modified: Option<SystemTime>, now: SystemTime) -> bool {
-    if opaque(value).is_some() {
-        return etag.is_some_and(|etag| equal_strong(value, etag));
-    }
-    let seconds =
-        |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).ok().map(|since| since.as_secs());
-    match (httpdate::parse_http_date(value), modified) {
-        (Ok(date), Some(modified)) => seconds(date) == seconds(modified) && is_strong_date(modified, now),
-        _ => false,
-    }
-}
-
 /// Weak comparison (section 8.8.3.2): the same text, whether weak or not.
 pub fn equal_weak(a: &str, b: &str) -> bool {
     opaque(a).is_some() && opaque(a) == opaque(b)
@@ -147,11 +121,6 @@ pub fn equal_weak(a: &str, b: &str) -> bool {
 /// Strong comparison (section 8.8.3.2): the same text, and neither is weak.
 pub fn equal_strong(a: &str, b: &str) -> bool {
     !is_weak(a) && !is_weak(b) && equal_weak(a, b)
-}
-
-fn tags(value: &str) -> impl Iterator<Item = &str> {
-    let value = if value.len() > MAX_VALUE { "" } else { value };
-    grammar::split(value, ',').take(grammar::MAX_MEMBERS)
 }
 
 fn is_weak(tag: &str) -> bool {
@@ -237,32 +206,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_servers_side() {
-        assert!(if_none_match("\"x\", W/\"a,b\"", "\"a,b\"") && if_none_match("*", "\"a\""));
-        assert!(!if_none_match("\"x\"", "\"a\"") && !if_none_match("a", "\"a\""));
-        assert!(
-            if_match("\"a\"", "\"a\"") && !if_match("W/\"a\"", "\"a\"") && !if_match("W/\"a\"", "W/\"a\"")
-        );
-        let early = httpdate::parse_http_date(EARLY).unwrap();
-        let later = httpdate::parse_http_date(LATER).unwrap();
-        assert!(
-            if_range("\"a\"", Some("\"a\""), None, later)
-                && !if_range("W/\"a\"", Some("W/\"a\""), None, later)
-        );
-        assert!(if_range(EARLY, None, Some(early), later) && !if_range(EARLY, None, Some(early), early));
-        assert!(
-            !if_range(LATER, None, Some(early), later)
-                && !if_range("junk", Some("\"a\""), Some(early), later)
-        );
-    }
-
     proptest! {
         #[test]
         fn never_panics(etag: String, date: String) {
             of([("ETag", etag.as_str()), ("Last-Modified", &date), ("Date", EARLY)]);
-            if_none_match(&etag, &date);
-            if_range(&etag, Some(&date), Some(SystemTime::UNIX_EPOCH), SystemTime::UNIX_EPOCH);
         }
 
         /// Agreement wants a strong validator on both sides, and works in both directions.

@@ -4,7 +4,7 @@ use weir_serve::{Config, Content, Server, TlsSource};
 use weir_units::{Bytes, Rate};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
+    tracing_subscriber::fmt().with_max_level(tracing::Level::ERROR).init();
     let mut args = std::env::args().skip(1);
     let mut config = Config::new(Content::Dir(args.next().ok_or("missing DIR")?.into()));
     let mut certificate_file = None;

@@ -6,24 +6,27 @@
 use std::ops::Range;
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use http::StatusCode;
+use weir_http::Fields;
+use weir_http::precondition::{self, Outcome, Version};
+use weir_http::range_request::{ByteRange, Requested};
+use weir_http::request_target::Path;
 
-use crate::condition::{Fields, Outcome, Validators};
 use crate::content::listing;
 use crate::content::{Entry, File, Item};
-use crate::range::{self, Wanted};
-use crate::target::Target;
+use crate::listings::Lease;
 
 /// What is asked. A request body is ignored: no method that is served gives it a meaning.
 #[derive(Debug)]
-pub(crate) struct Request<'a> {
-    pub(crate) method: &'a str,
-    /// `None` when the target cannot name anything (see [`crate::target::parse`]).
-    pub(crate) target: Option<Target>,
-    pub(crate) fields: Fields<'a>,
+pub(crate) struct Request {
+    pub(crate) method: String,
+    /// `None` when the target cannot name anything (see [`weir_http::request_target`]).
+    pub(crate) target: Option<Path>,
+    pub(crate) fields: Fields,
 }
 
-impl Request<'_> {
+impl Request {
     pub(crate) fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
@@ -42,12 +45,14 @@ pub(crate) struct Answer {
     pub(crate) headers: Vec<(&'static str, String)>,
     /// Empty for HEAD and 304, whatever `Content-Length` says.
     pub(crate) body: Vec<Part>,
+    /// What the body takes of the server's memory, for as long as it is sent.
+    pub(crate) lease: Option<Lease>,
 }
 
 /// A stretch of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
-    Text(Vec<u8>),
+    Text(Bytes),
     /// Bytes of the file that was asked for.
     File(Range<u64>),
 }
@@ -73,7 +78,12 @@ impl Answer {
     }
 
     fn new(status: StatusCode, now: SystemTime) -> Answer {
-        Answer { status, headers: vec![("Date", httpdate::fmt_http_date(now))], body: Vec::new() }
+        Answer {
+            status,
+            headers: vec![("Date", httpdate::fmt_http_date(now))],
+            body: Vec::new(),
+            lease: None,
+        }
     }
 
     fn with(mut self, name: &'static str, value: impl Into<String>) -> Answer {
@@ -82,7 +92,7 @@ impl Answer {
     }
 
     fn with_text(self, media_type: &'static str, text: String) -> Answer {
-        self.with("Content-Type", media_type).with_body(vec![Part::Text(text.into_bytes())])
+        self.with("Content-Type", media_type).with_body(vec![Part::Text(text.into())])
     }
 
     fn with_body(mut self, body: Vec<Part>) -> Answer {
@@ -97,7 +107,7 @@ pub(crate) fn decide(request: &Request, entry: &Entry, now: SystemTime) -> Answe
     if !request.is_served() {
         return Answer::error(StatusCode::METHOD_NOT_ALLOWED, now).with("Allow", "GET, HEAD");
     }
-    let path = request.target.as_ref().map_or(&b""[..], |target| &target.path);
+    let path = request.target.as_ref().map_or(&b""[..], |target| &target.bytes);
     let mut answer = match entry {
         Entry::File(file) => answer_file(request, file, now),
         Entry::Listing(items) => answer_listing(&request.fields, path, items, now),
@@ -116,29 +126,31 @@ pub(crate) fn decide(request: &Request, entry: &Entry, now: SystemTime) -> Answe
 
 fn answer_file(request: &Request, file: &File, now: SystemTime) -> Answer {
     // A file from the future was changed now, as far as anyone can be told (RFC 9110, 8.8.2.1).
-    let version = Validators { tag: &file.tag, modified: file.modified.map(|modified| modified.min(now)) };
-    match request.fields.judge(version) {
+    let version = Version { tag: &file.tag, modified: file.modified.map(|modified| modified.min(now)) };
+    match precondition::judge(&request.fields, version) {
         Outcome::Failed => return Answer::error(StatusCode::PRECONDITION_FAILED, now),
         Outcome::NotModified => return describe(StatusCode::NOT_MODIFIED, version, now),
         Outcome::Proceed => {}
     }
     // A range is defined for GET only (14.2).
-    let range =
-        request.fields.range.filter(|_| !request.is_head() && request.fields.range_applies(version, now));
-    match range.map_or(Wanted::Whole, |range| range::parse(range, file.len)) {
-        Wanted::Whole => describe(StatusCode::OK, version, now)
+    let requested = match request.is_head() {
+        true => Requested::Ignore("not GET"),
+        false => precondition::requested(&request.fields, version, file.len, now),
+    };
+    let partial = || describe(StatusCode::PARTIAL_CONTENT, version, now);
+    match requested {
+        Requested::Ignore(_) => describe(StatusCode::OK, version, now)
             .with("Content-Type", file.media_type)
             .with_body(vec![Part::File(0..file.len)]),
-        Wanted::Unsatisfiable => Answer::error(StatusCode::RANGE_NOT_SATISFIABLE, now)
+        Requested::Unsatisfiable => Answer::error(StatusCode::RANGE_NOT_SATISFIABLE, now)
             .with("Content-Range", format!("bytes */{}", file.len)),
-        Wanted::Ranges(ranges) => {
-            answer_ranges(describe(StatusCode::PARTIAL_CONTENT, version, now), file, &ranges)
-        }
+        Requested::Single(range) => answer_ranges(partial(), file, &[range]),
+        Requested::Multi(ranges) => answer_ranges(partial(), file, &ranges),
     }
 }
 
 /// The headers that say which version of the file this is.
-fn describe(status: StatusCode, version: Validators, now: SystemTime) -> Answer {
+fn describe(status: StatusCode, version: Version, now: SystemTime) -> Answer {
     let answer = Answer::new(status, now).with("Accept-Ranges", "bytes").with("ETag", version.tag);
     match version.modified {
         Some(modified) => answer.with("Last-Modified", httpdate::fmt_http_date(modified)),
@@ -146,12 +158,12 @@ fn describe(status: StatusCode, version: Validators, now: SystemTime) -> Answer 
     }
 }
 
-fn answer_ranges(answer: Answer, file: &File, ranges: &[Range<u64>]) -> Answer {
+fn answer_ranges(answer: Answer, file: &File, ranges: &[ByteRange]) -> Answer {
     if let [range] = ranges {
         return answer
             .with("Content-Type", file.media_type)
             .with("Content-Range", content_range(range, file.len))
-            .with_body(vec![Part::File(range.clone())]);
+            .with_body(vec![Part::File(range.first..range.last + 1)]);
     }
     let boundary = boundary(file);
     let mut body = Vec::with_capacity(2 * ranges.len() + 1);
@@ -161,14 +173,14 @@ fn answer_ranges(answer: Answer, file: &File, ranges: &[Range<u64>]) -> Answer {
             file.media_type,
             content_range(range, file.len)
         );
-        body.extend([Part::Text(head.into_bytes()), Part::File(range.clone())]);
+        body.extend([Part::Text(head.into()), Part::File(range.first..range.last + 1)]);
     }
-    body.push(Part::Text(format!("\r\n--{boundary}--\r\n").into_bytes()));
+    body.push(Part::Text(format!("\r\n--{boundary}--\r\n").into()));
     answer.with("Content-Type", format!("multipart/byteranges; boundary={boundary}")).with_body(body)
 }
 
-fn content_range(range: &Range<u64>, len: u64) -> String {
-    format!("bytes {}-{}/{len}", range.start, range.end - 1)
+fn content_range(range: &ByteRange, len: u64) -> String {
+    format!("bytes {}-{}/{len}", range.first, range.last)
 }
 
 /// Between the parts of a multipart body: at most 70 letters and digits (RFC 2046, 5.1.1).
@@ -194,20 +206,23 @@ fn answer_listing(fields: &Fields, path: &[u8], items: &[Item], now: SystemTime)
 /// Programs name JSON; browsers name HTML, whatever else they accept.
 fn prefers_json(fields: &Fields) -> bool {
     let names = |wanted: &str| {
-        fields.accept.iter().flat_map(|line| line.split(|&byte| byte == b',')).any(|element| {
-            let media_type = element.split(|&byte| byte == b';').next().unwrap_or_default();
-            media_type.trim_ascii().eq_ignore_ascii_case(wanted.as_bytes())
+        fields.members("accept").any(|member| {
+            let media_type = member.split(';').next().unwrap_or_default();
+            media_type.trim_ascii().eq_ignore_ascii_case(wanted)
         })
     };
     names("application/json") && !names("text/html")
 }
 
+/// For now there is no room for the answer.
+pub(crate) fn busy(now: SystemTime) -> Answer {
+    Answer::error(StatusCode::SERVICE_UNAVAILABLE, now).with("Retry-After", "1")
+}
+
 /// The client may try again when the server is out of descriptors or memory; a broken disk will not mend soon.
 fn answer_failure(err: &std::io::Error, now: SystemTime) -> Answer {
     match err.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
-            Answer::error(StatusCode::SERVICE_UNAVAILABLE, now).with("Retry-After", "1")
-        }
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => busy(now),
         _ => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, now),
     }
 }

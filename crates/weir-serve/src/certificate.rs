@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::{Error, TlsSource};
 
+/// A chain is a few kilobytes, a key less.
+const MAX_PEM: weir_units::Bytes = weir_units::Bytes(1 << 20);
 /// Names that every self-signed certificate is for.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
@@ -30,9 +32,17 @@ pub(crate) fn open(source: &TlsSource) -> Result<Tls, Error> {
                 let path = path.to_owned();
                 move |source| Error::PemFile { path, source }
             };
-            let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect);
-            let key = PrivateKeyDer::from_pem_file(key).map_err(in_file(key))?;
-            (chain.map_err(in_file(cert))?, key, None)
+            let read = |path: &std::path::Path| {
+                weir_units::read_file(path, MAX_PEM).map_err(pem::Error::Io).map_err(in_file(path))
+            };
+            let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(cert)?).collect();
+            let key_text = read(key)?;
+            let key = PrivateKeyDer::from_pem_slice(&key_text).map_err(in_file(key))?;
+            let chain = chain.map_err(in_file(cert))?;
+            if chain.is_empty() {
+                return Err(in_file(cert)(pem::Error::NoItemsFound));
+            }
+            (chain, key, None)
         }
     };
     Ok(Tls { config: Arc::new(configure(chain, key).map_err(Error::Tls)?), self_signed_pem })

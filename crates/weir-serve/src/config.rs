@@ -28,8 +28,9 @@ pub struct Config {
     pub send_buffer: Option<Bytes>,
     /// Serve only so many connections at a time; the others are established by the kernel and wait unaccepted.
     pub connections_at_once: Option<usize>,
-    /// The most connections that are ever held; beyond it, they wait unaccepted too.
-    pub max_connections: usize,
+    /// The most connections that are held; beyond it, the longest idle one gives way to a new one. `None` derives it
+    /// from the descriptors that the process may have: a third of them, at most 4096.
+    pub max_connections: Option<usize>,
 }
 
 /// Where the bytes come from.
@@ -69,7 +70,7 @@ impl Config {
             delay: Duration::ZERO,
             send_buffer: None,
             connections_at_once: None,
-            max_connections: 1024,
+            max_connections: None,
         }
     }
 
@@ -85,7 +86,7 @@ impl Config {
         if !rate_is_usable {
             return Err(Error::Config("limit rate is below one byte per second: give a higher one or none"));
         }
-        if self.connections_at_once == Some(0) || self.max_connections == 0 {
+        if self.connections_at_once == Some(0) || self.max_connections == Some(0) {
             return Err(Error::Config("connections at once is zero: at least one must be served"));
         }
         if self.listen.is_empty() {

@@ -1,14 +1,61 @@
-//! How many connections are open, may one more be, and how are all of them ended?
+//! Which connections are open, which of them gives way to a new one, and which have had their time?
+//!
+//! One register for all kinds: threads and tasks, with TLS and without. It has a hand on each socket, and ends a
+//! connection by shutting that down, which its thread or task notices at once. It asks two things of each:
+//!
+//! * *Idle* is a connection that answers no request: it may be silent, in the middle of a handshake or of a head, or
+//!   exchange pings. It has [`IDLE`] of that.
+//! * *Busy* is one that answers, and it must take the bytes: at least [`SLOWEST`] over [`PATIENCE`].
+//!
+//! When all places are taken, the one that has been idle for longest gives way. A busy one whose client has taken
+//! nothing worth the name for [`STALLED`] counts as idle since then.
 
 use std::collections::HashMap;
 use std::net::{Shutdown as Half, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// The open connections, at most `limit` of them.
+use weir_units::Rate;
+
+use crate::acknowledged;
+use crate::activity::Activity;
+
+/// A client may keep a connection open and silent, or take over a head, for so long.
+pub(crate) const IDLE: Duration = Duration::from_secs(60);
+/// What threads and tasks have on top to end an idle connection in good form (408, GOAWAY) before it is cut.
+const GRACE: Duration = Duration::from_secs(5);
+/// A client that takes nothing for so long is gone. A reader stopped by hand or by a slow disk is given that time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+/// Less than a modem took; a client that takes less over [`PATIENCE`] only means to hold the connection.
+const SLOWEST: Rate = Rate(1024.0);
+/// For so long a client that takes less than [`WORTH`] is still taken for one that reads, when places are short.
+const STALLED: Duration = Duration::from_secs(5);
+/// Bytes that count as progress: a TLS record.
+const WORTH: u64 = 16 * 1024;
+/// A new connection is not idle before its client can have said anything: a round trip within a country.
+const FRESH: Duration = Duration::from_millis(50);
+/// Of so many connections one is listed to give way at a time, so that a flood does not sort all of them for each.
+const LISTED: usize = 16;
+/// Connections that gave way, whose threads and tasks have not noticed yet. They hold a descriptor each.
+const MOST_LEAVING: usize = 64;
+
+/// What is asked of connections.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// The most that are held; beyond that, the longest idle one gives way.
+    pub(crate) most: usize,
+    /// The most that are served at a time; beyond that, clients wait. To show what a slow server is like.
+    pub(crate) at_once: Option<usize>,
+    /// What the server itself allows each client.
+    pub(crate) limit_rate: Option<Rate>,
+    /// What the server itself waits before each answer.
+    pub(crate) delay: Duration,
+}
+
+/// The open connections.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    limit: usize,
+    terms: Terms,
     open: Mutex<Open>,
     /// Signalled when a connection ends.
     ended: Condvar,
@@ -16,14 +63,26 @@ pub(crate) struct Connections {
 
 #[derive(Debug, Default)]
 struct Open {
-    count: usize,
+    held: HashMap<u64, Held>,
+    /// How many gave way and are still there.
+    leaving: usize,
     closing: bool,
     next_id: u64,
-    /// Sockets of the blocking threads. Tasks are told through [`Shutdown`](crate::Shutdown) instead.
-    sockets: HashMap<u64, Arc<TcpStream>>,
+    /// Who gives way next, the last first, with the time since when they were idle as they were listed.
+    listed: Vec<(Instant, u64)>,
 }
 
-/// The right to serve one connection; dropping it lets the next one in.
+#[derive(Debug)]
+struct Held {
+    socket: Arc<TcpStream>,
+    activity: Arc<Activity>,
+    /// Bytes that the client had taken when it last made progress, and when that was.
+    progress: (u64, Instant),
+    /// Bytes that it had taken when its pace was last found good, and when that was.
+    pace: (u64, Instant),
+}
+
+/// The place of one connection; dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Permit {
     connections: Arc<Connections>,
@@ -31,40 +90,103 @@ pub(crate) struct Permit {
 }
 
 impl Connections {
-    pub(crate) fn new(limit: usize) -> Connections {
-        Connections { limit, open: Mutex::default(), ended: Condvar::new() }
+    pub(crate) fn new(terms: Terms) -> Connections {
+        Connections { terms, open: Mutex::default(), ended: Condvar::new() }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.open().count
+        let open = self.open();
+        open.held.len() + open.leaving
     }
 
-    /// Takes a place if one is free.
-    pub(crate) fn admit(self: &Arc<Self>) -> Option<Permit> {
+    /// Whether one more may be accepted; makes room for it where all places are taken.
+    pub(crate) fn make_room(&self) -> bool {
         let mut open = self.open();
-        if open.count >= self.limit || open.closing {
-            return None;
+        if open.closing || self.terms.at_once.is_some_and(|most| open.held.len() + open.leaving >= most) {
+            return false;
         }
-        open.count += 1;
-        open.next_id += 1;
-        Some(Permit { connections: self.clone(), id: open.next_id })
+        open.held.len() < self.terms.most || self.give_way(&mut open)
     }
 
-    /// Waits until a place is free, at most for `span`.
+    /// Ends the longest idle connection, whether places are short or something else is: descriptors, threads.
+    pub(crate) fn end_longest_idle(&self) -> bool {
+        self.give_way(&mut self.open())
+    }
+
+    /// Ends the connection that has stalled for longest among those that are busy: it holds files and memory.
+    pub(crate) fn end_most_stalled(&self) -> bool {
+        let now = Instant::now();
+        let mut open = self.open();
+        let stalled =
+            |held: &mut Held| Some((held.activity.open_count() > 0).then(|| held.idle_since(now, self))??);
+        let found = open.held.iter_mut().filter_map(|(&id, held)| Some((stalled(held)?, id))).min();
+        found.is_some_and(|(_, id)| open.end(id))
+    }
+
+    /// Takes a place for a connection.
+    pub(crate) fn hold(self: &Arc<Self>, socket: &Arc<TcpStream>, activity: &Arc<Activity>) -> Permit {
+        let now = Instant::now();
+        let mut open = self.open();
+        if open.closing {
+            let _ = socket.shutdown(Half::Both);
+        }
+        open.next_id += 1;
+        let id = open.next_id;
+        let held =
+            Held { socket: socket.clone(), activity: activity.clone(), progress: (0, now), pace: (0, now) };
+        open.held.insert(id, held);
+        Permit { connections: self.clone(), id }
+    }
+
+    /// Waits until a connection ends, at most for `span`.
     pub(crate) fn wait_for_place(&self, span: Duration) {
-        let full = |open: &mut Open| open.count >= self.limit;
-        drop(self.ended.wait_timeout_while(self.open(), span, full));
+        drop(self.ended.wait_timeout(self.open(), span));
+    }
+
+    /// Cuts the connections that were idle, or slow, for longer than they may be.
+    pub(crate) fn end_overdue(&self) {
+        let now = Instant::now();
+        for held in self.open().held.values_mut() {
+            if held.is_overdue(now, &self.terms) {
+                // An error says that the client was faster.
+                let _ = held.socket.shutdown(Half::Both);
+            }
+        }
     }
 
     /// Hangs up on everyone and waits, at most for `span`, until the threads and tasks have noticed.
     pub(crate) fn close_all(&self, span: Duration) {
         let mut open = self.open();
         open.closing = true;
-        for socket in open.sockets.values() {
-            // An error says that the client was faster.
-            let _ = socket.shutdown(Half::Both);
+        for held in open.held.values() {
+            let _ = held.socket.shutdown(Half::Both);
         }
-        drop(self.ended.wait_timeout_while(open, span, |open| open.count > 0));
+        let some = |open: &mut Open| !open.held.is_empty() || open.leaving > 0;
+        drop(self.ended.wait_timeout_while(open, span, some));
+    }
+
+    fn give_way(&self, open: &mut Open) -> bool {
+        if open.leaving >= MOST_LEAVING {
+            return false;
+        }
+        let now = Instant::now();
+        for listing in 0..2 {
+            while let Some((since, id)) = open.listed.pop() {
+                let still = open.held.get_mut(&id).and_then(|held| held.idle_since(now, self));
+                if still == Some(since) {
+                    return open.end(id);
+                }
+            }
+            if listing == 0 {
+                open.list(now, self);
+            }
+        }
+        false
+    }
+
+    fn worth(&self) -> u64 {
+        // A client cannot take more than the server lets it have: a second's worth is progress then.
+        self.terms.limit_rate.map_or(WORTH, |rate| (rate.0 as u64).clamp(1, WORTH))
     }
 
     /// No code panics while it holds this lock, so a poisoned one is still consistent.
@@ -73,27 +195,74 @@ impl Connections {
     }
 }
 
-impl Permit {
-    /// Has [`Connections::close_all`] close this socket too; a socket that comes too late is closed now.
-    pub(crate) fn register(&self, socket: &Arc<TcpStream>) {
-        let mut open = self.connections.open();
-        if open.closing {
-            let _ = socket.shutdown(Half::Both);
-        }
-        open.sockets.insert(self.id, socket.clone());
+impl Open {
+    /// Hangs up and gives the place away at once: a thread may take a while to notice.
+    fn end(&mut self, id: u64) -> bool {
+        let Some(held) = self.held.remove(&id) else { return false };
+        let _ = held.socket.shutdown(Half::Both);
+        self.leaving += 1;
+        true
     }
 
-    /// The connection goes on as a task, which must own the socket alone.
-    pub(crate) fn unregister(&self) {
-        self.connections.open().sockets.remove(&self.id);
+    /// Lists those who have been idle for longest.
+    fn list(&mut self, now: Instant, connections: &Connections) {
+        let idle =
+            self.held.iter_mut().filter_map(|(&id, held)| Some((held.idle_since(now, connections)?, id)));
+        let mut idle: Vec<_> = idle.collect();
+        idle.sort_unstable();
+        idle.truncate(self.held.len().div_ceil(LISTED));
+        idle.reverse();
+        self.listed = idle;
+    }
+}
+
+impl Held {
+    /// Since when it is idle, or as good as idle; `None` while it is fresh or makes progress.
+    fn idle_since(&mut self, now: Instant, connections: &Connections) -> Option<Instant> {
+        let turned = self.activity.turned();
+        if self.activity.open_count() == 0 {
+            return (now.saturating_duration_since(turned) >= FRESH).then_some(turned);
+        }
+        let taken = self.taken();
+        if taken >= self.progress.0 + connections.worth() {
+            self.progress = (taken, now);
+        }
+        let since = self.progress.1.max(turned);
+        let patience = STALLED + connections.terms.delay;
+        (now.saturating_duration_since(since) >= patience).then_some(since)
+    }
+
+    fn is_overdue(&mut self, now: Instant, terms: &Terms) -> bool {
+        let turned = self.activity.turned();
+        let taken = self.taken();
+        if taken >= self.progress.0 + WORTH {
+            self.progress = (taken, now);
+        }
+        if self.activity.open_count() == 0 {
+            self.pace = (taken, now);
+            return now.saturating_duration_since(turned) >= IDLE + GRACE;
+        }
+        let slowest = terms.limit_rate.map_or(SLOWEST.0, |rate| SLOWEST.0.min(rate.0 / 2.0));
+        if taken.saturating_sub(self.pace.0) as f64 >= slowest * PATIENCE.as_secs_f64() {
+            self.pace = (taken, now);
+        }
+        now.saturating_duration_since(self.pace.1.max(turned)) >= PATIENCE + terms.delay
+    }
+
+    /// Bytes of bodies that the client has taken: no more than were offered, so that pings and settings, which are
+    /// acknowledged like any bytes, are no progress.
+    fn taken(&self) -> u64 {
+        let offered = self.activity.offered();
+        acknowledged::bytes(&self.socket).map_or(offered, |acknowledged| acknowledged.min(offered))
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut open = self.connections.open();
-        open.sockets.remove(&self.id);
-        open.count -= 1;
+        if open.held.remove(&self.id).is_none() {
+            open.leaving -= 1;
+        }
         drop(open);
         self.connections.ended.notify_all();
     }

@@ -11,6 +11,14 @@ pub enum Error {
     /// A value of [`Config`](crate::Config) that cannot be honoured.
     #[error("{0}")]
     Config(&'static str),
+    /// More connections than there are descriptors for.
+    #[error("cannot hold {asked} connections: the limit of open files (RLIMIT_NOFILE) allows {possible}")]
+    Descriptors {
+        /// How many were asked for.
+        asked: usize,
+        /// How many there may be.
+        possible: usize,
+    },
     /// The served directory is absent, not a directory, or not readable.
     #[error("cannot serve directory {}", path.display())]
     Root {

@@ -4,16 +4,18 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio_rustls::TlsAcceptor;
 
+use crate::activity::Activity;
 use crate::certificate::{self, Tls};
-use crate::connections::Permit;
+use crate::client::Client;
+use crate::connections::{IDLE, PATIENCE, Permit};
 use crate::plain;
-use crate::secure::Secure;
+use crate::secure;
 use crate::shutdown::Shutdown;
 use crate::signal::block_sigpipe;
 use crate::site::{Site, Stats};
@@ -24,11 +26,10 @@ use crate::{Config, Error};
 const BACKLOG: i32 = 4096;
 /// A connection's thread needs about 20 KiB; the rest is address space only, unless a log subscriber is a deep one.
 const STACK: usize = 256 * 1024;
-/// A client that has acknowledged nothing, or kept its window shut, for so long is gone. A reader stopped by hand or by a
-/// slow disk is given that time.
-const DEAD_CLIENT: Duration = Duration::from_secs(300);
 /// How long to leave a queue alone that cannot be served now: no descriptors, or no free place.
 const RETRY: Duration = Duration::from_millis(50);
+/// How often connections are looked at that may be overdue: seconds are nothing beside a minute.
+const LOOK: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// For threads and tasks to notice that the server stops. They only have to return.
 const STOP: Duration = Duration::from_secs(5);
 
@@ -98,8 +99,13 @@ impl Server {
     /// Serves until the [`shutdown`](Server::shutdown) switch is thrown, then closes all connections. Once stopped, a
     /// server does not run again.
     pub fn run(&self) {
+        let mut looked = Instant::now();
         while !self.site.shutdown.is_stopped() {
             self.accept_ready();
+            if looked.elapsed() >= Duration::from_secs(LOOK.tv_sec as u64) {
+                self.site.connections.end_overdue();
+                looked = Instant::now();
+            }
         }
         self.site.connections.close_all(STOP);
     }
@@ -118,7 +124,7 @@ impl Server {
             self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
         polled.push(PollFd::new(&self.site.shutdown, PollFlags::IN));
         // An interrupted wait reports nothing ready and is simply repeated.
-        if poll(&mut polled, None).is_err() {
+        if poll(&mut polled, Some(&LOOK)).is_err() {
             return;
         }
         for (listener, polled) in self.listeners.iter().zip(&polled) {
@@ -126,50 +132,55 @@ impl Server {
                 continue;
             }
             // The place comes first: a client for whom there is none stays in the kernel's queue.
-            let Some(permit) = self.site.connections.admit() else {
+            if !self.site.connections.make_room() {
                 return self.site.connections.wait_for_place(RETRY);
-            };
+            }
             match listener.accept() {
-                Ok((socket, client)) => self.start(socket, client, permit),
+                Ok((socket, client)) => self.start(socket, client),
                 Err(err) if is_transient(&err) => {}
                 Err(err) => {
                     tracing::warn!("cannot accept a connection: {err}; trying again");
+                    self.site.connections.end_longest_idle();
                     self.site.shutdown.sleep(RETRY);
                 }
             }
         }
     }
 
-    fn start(&self, socket: TcpStream, client: SocketAddr, permit: Permit) {
+    fn start(&self, socket: TcpStream, client: SocketAddr) {
+        let (socket, activity) = (Arc::new(socket), Arc::new(Activity::new()));
+        let permit = self.site.connections.hold(&socket, &activity);
+        let client = Client::new(self.site.clone(), client, activity);
+        let address = client.address;
         let started = match &self.tls {
             Some(tls) => self.start_tls(socket, client, permit, tls),
             None => self.start_plain(socket, client, permit),
         };
         if let Err(err) = started {
-            tracing::warn!("cannot serve the connection from {client}: {err}; it is closed");
+            tracing::warn!("cannot serve the connection from {address}: {err}; it is closed");
+            // No thread, most likely: the next one shall have one.
+            self.site.connections.end_longest_idle();
         }
     }
 
-    fn start_tls(&self, socket: TcpStream, client: SocketAddr, permit: Permit, tls: &Tls) -> io::Result<()> {
+    fn start_tls(&self, socket: Arc<TcpStream>, client: Client, permit: Permit, tls: &Tls) -> io::Result<()> {
         let acceptor = TlsAcceptor::from(tls.config.clone());
-        let connection = Secure::new(self.site.clone(), client);
-        self.tasks.spawn(connection.serve_tls(socket, acceptor, permit))
+        self.tasks.spawn(secure::serve_tls(socket, acceptor, client, permit))
     }
 
-    fn start_plain(&self, socket: TcpStream, client: SocketAddr, permit: Permit) -> io::Result<()> {
-        let socket = Arc::new(socket);
-        permit.register(&socket);
-        let (site, tasks) = (self.site.clone(), self.tasks.clone());
+    fn start_plain(&self, socket: Arc<TcpStream>, client: Client, permit: Permit) -> io::Result<()> {
+        let tasks = self.tasks.clone();
         let serve = move || {
             block_sigpipe();
+            let address = client.address;
             let result = match plain::starts_with_http2(&socket) {
-                Ok(false) => plain::serve(&site, &socket, client),
-                Ok(true) => serve_http2(&tasks, site, socket, client, permit),
+                Ok(false) => plain::serve(&client.site, &socket, address, &client.activity),
+                Ok(true) => tasks.spawn(secure::serve_http2(socket, client, permit)),
                 Err(err) => Err(err),
             };
             if let Err(err) = result {
                 // Clients that go away are worth a line only when someone looks for them.
-                tracing::debug!("connection from {client} ended: {err}");
+                tracing::debug!("connection from {address} ended: {err}");
             }
         };
         thread::Builder::new().name("weir-serve-http".into()).stack_size(STACK).spawn(serve)?;
@@ -219,21 +230,6 @@ impl Drop for Handle {
     }
 }
 
-/// Moves a connection from its thread to a task.
-fn serve_http2(
-    tasks: &Tasks,
-    site: Arc<Site>,
-    socket: Arc<TcpStream>,
-    client: SocketAddr,
-    permit: Permit,
-) -> io::Result<()> {
-    permit.unregister();
-    match Arc::into_inner(socket) {
-        Some(socket) => tasks.spawn(Secure::new(site, client).serve_http2(socket, permit)),
-        None => Err(io::Error::other("the socket is still shared")),
-    }
-}
-
 /// Opens a listening socket. Linux copies these options to each accepted socket, which saves a call for each of them.
 fn listen(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -243,8 +239,8 @@ fn listen(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
         socket.set_only_v6(true)?;
     }
     socket.set_tcp_nodelay(true)?;
-    socket.set_read_timeout(Some(plain::IDLE))?;
-    socket.set_tcp_user_timeout(Some(DEAD_CLIENT))?;
+    socket.set_read_timeout(Some(IDLE))?;
+    socket.set_tcp_user_timeout(Some(PATIENCE))?;
     if let Some(size) = config.send_buffer {
         socket.set_send_buffer_size(size.0.min(i32::MAX as u64) as usize)?;
     }

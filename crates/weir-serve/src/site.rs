@@ -1,21 +1,30 @@
 //! What do all connections of a server share, and how do they get from a request to its answer?
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use http::StatusCode;
+use tokio::sync::Semaphore;
+use weir_http::request_target::Path;
 use weir_units::Rate;
 
+use crate::allowance::Pot;
+
 use crate::answer::{self, Answer, Request};
-use crate::connections::Connections;
+use crate::connections::{Connections, Terms};
 use crate::content::{self, Entry, Resolve};
+use crate::limits;
+use crate::listings::Listings;
 use crate::pacer::Pacer;
 use crate::source::Source;
-use crate::target::Target;
 use crate::{Config, Error, Shutdown};
+
+/// How long a request waits for a descriptor that another connection gives back.
+const DESCRIPTORS: Duration = Duration::from_millis(20);
 
 /// Content, the slowness that was asked for, and what happened so far.
 pub(crate) struct Site {
@@ -23,6 +32,11 @@ pub(crate) struct Site {
     limit_rate: Option<Rate>,
     pub(crate) delay: Duration,
     pub(crate) connections: Arc<Connections>,
+    /// Memory for the bodies of tasks.
+    pub(crate) pot: Arc<Pot>,
+    listings: Listings,
+    /// Requests of HTTP/2 that may be answered at the same time.
+    pub(crate) streams: Arc<Semaphore>,
     /// Also held by whoever may stop the server.
     pub(crate) shutdown: Shutdown,
     requests: AtomicU64,
@@ -42,12 +56,21 @@ pub struct Stats {
 
 impl Site {
     pub(crate) fn new(config: &Config) -> Result<Site, Error> {
-        let limit = config.connections_at_once.unwrap_or(usize::MAX).min(config.max_connections);
+        let limits = limits::derive(limits::descriptors(), config.max_connections)?;
+        let terms = Terms {
+            most: limits.connections,
+            at_once: config.connections_at_once,
+            limit_rate: config.limit_rate,
+            delay: config.delay,
+        };
         Ok(Site {
             content: content::open(&config.content)?,
             limit_rate: config.limit_rate,
             delay: config.delay,
-            connections: Arc::new(Connections::new(limit)),
+            connections: Arc::new(Connections::new(terms)),
+            pot: Arc::new(Pot::new()),
+            listings: Listings::new(),
+            streams: Arc::new(Semaphore::new(limits.streams)),
             shutdown: Shutdown::new().map_err(Error::start("the shutdown event"))?,
             requests: AtomicU64::new(0),
             bytes_sent: AtomicU64::new(0),
@@ -59,19 +82,64 @@ impl Site {
     /// May wait for the disk while it finds the file, but not for any of its bytes.
     pub(crate) fn answer(&self, request: &Request, client: SocketAddr) -> (Answer, Option<Source>) {
         let entry = match &request.target {
-            Some(target) if request.is_served() => self.content.resolve(target),
+            Some(target) if request.is_served() => self.resolve(target),
             _ => Entry::Absent,
         };
         if let Entry::Failed(err) = &entry {
             tracing::warn!("cannot answer {}: {err}", Shown(request));
         }
-        let answer = answer::decide(request, &entry, SystemTime::now());
+        let mut answer = answer::decide(request, &entry, SystemTime::now());
+        if let Entry::Listing(_) = entry {
+            answer = self.hold(answer);
+        }
         self.note(client, &Shown(request), &answer);
         let source = match entry {
             Entry::File(file) => Some(file.source),
             _ => None,
         };
         (answer, source)
+    }
+
+    /// As [`answer`](Site::answer), for a task, whose thread must not wait for long: to open a file takes microseconds, but
+    /// to read a large directory may take a second.
+    pub(crate) async fn answer_async(
+        self: &Arc<Self>,
+        request: Request,
+        client: SocketAddr,
+    ) -> io::Result<(Answer, Option<Source>)> {
+        match &request.target {
+            Some(target) if target.slash => {
+                let _turn = self.listings.queue().await;
+                let site = self.clone();
+                let answer = tokio::task::spawn_blocking(move || site.answer(&request, client));
+                answer.await.map_err(io::Error::other)
+            }
+            _ => Ok(self.answer(&request, client)),
+        }
+    }
+
+    /// A listing with its lease. Where others fill the memory for them, one whose client has stalled gives way to the next.
+    fn hold(&self, mut answer: Answer) -> Answer {
+        answer.lease = self.listings.lease(answer.body_len() as usize);
+        if answer.lease.is_none() {
+            self.connections.end_most_stalled();
+            return answer::busy(SystemTime::now());
+        }
+        answer
+    }
+
+    /// Where descriptors have run out, those who only hold them give way first.
+    fn resolve(&self, target: &Path) -> Entry {
+        let _turn = target.slash.then(|| self.listings.turn());
+        let entry = self.content.resolve(target);
+        let is_full = matches!(&entry, Entry::Failed(err)
+            if matches!(err.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)));
+        if !is_full || !(self.connections.end_most_stalled() || self.connections.end_longest_idle()) {
+            return entry;
+        }
+        // Its thread or task closes what it held within microseconds, unless the machine is very busy.
+        self.connections.wait_for_place(DESCRIPTORS);
+        self.content.resolve(target)
     }
 
     /// The answer to bytes that are no request.
@@ -107,13 +175,13 @@ impl Site {
 }
 
 /// Method and path, safe to print on a terminal; formatted only when someone listens to the log.
-struct Shown<'a>(&'a Request<'a>);
+struct Shown<'a>(&'a Request);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.0.method.escape_default())?;
         match &self.0.target {
-            Some(Target { path, slash }) => {
+            Some(Path { bytes: path, slash }) => {
                 let slash = if *slash && !path.is_empty() { "/" } else { "" };
                 write!(f, "/{}{slash}", path.escape_ascii())
             }

@@ -102,6 +102,37 @@ fn what_is_no_request_is_refused() {
         b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost : x\r\n\r\n",
         b"GET / HTTP/3.0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n",
+        b"GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost:\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: u@a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a:99999\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n",
+        b"GET http://a/ HTTP/1.1\r\n\r\n",
+        b"GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET * HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET a:80 HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"CONNECT / HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: +0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0, 0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\n\r\n",
+        b"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\n folded: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n",
+        b"GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /\r\n\r\n",
+        b"\r\n\r\n\r\n\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
     ] {
         let mut client = Client::new(&server);
         client.send(bytes);
@@ -109,6 +140,29 @@ fn what_is_no_request_is_refused() {
         client.finish();
         assert_eq!(client.read_rest(), b"");
     }
+}
+
+#[test]
+fn what_is_odd_but_plain_is_answered() {
+    let server = serve(generated(10));
+    for bytes in [
+        &b"\r\nGET /data.bin HTTP/1.1\r\nHost: a\r\n\r\n"[..],
+        b"GET /data.bin HTTP/1.1\nHost: a\n\n",
+        b"GET http://b:1/data.bin HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /data.bin HTTP/1.1\r\nHost: [::1]:8000\r\n\r\n",
+        b"GET /data.bin HTTP/1.1\r\nHost: a:\r\nContent-Length: 000\r\n\r\n",
+        b"GET /data.bin?x=../.. HTTP/1.0\r\n\r\n",
+    ] {
+        let mut client = Client::new(&server);
+        client.send(bytes);
+        assert_eq!(client.read_reply(true).status, 200, "{}", bytes.escape_ascii());
+    }
+    let mut client = Client::new(&server);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n");
+    assert_eq!(client.read_reply(true).status, 501);
+    let mut client = Client::new(&server);
+    client.send("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.read_reply(true).status, 405);
 }
 
 #[test]

@@ -136,3 +136,40 @@ fn names_are_escaped_in_the_listing() {
     let href = list["entries"][0]["href"].as_str().unwrap();
     assert_eq!(client.get(&format!("/{href}"), &[]).text(), "trap");
 }
+
+#[test]
+fn what_weir_keeps_beside_a_growing_file_is_nobodys() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["x", "x.part", "x.weir", "x.weir~", ".x.weir-part", "X.PART", ".part", "part", "x.parts"] {
+        fs::write(root.path().join(name), name).unwrap();
+    }
+    // A folder of such a name is somebody's own.
+    fs::create_dir(root.path().join("d.part")).unwrap();
+    fs::write(root.path().join("d.part/y"), "y").unwrap();
+    let server = serve_dir(root.path());
+    let mut client = Client::new(&server);
+    for target in [
+        "/x.part",
+        "/x.weir",
+        "/x.weir~",
+        "/x%2eweir",
+        "/.x.weir-part",
+        "/X.PART",
+        "/.part",
+        "/x.part?y",
+        "/./x.weir",
+    ] {
+        for method in ["GET", "HEAD"] {
+            assert_eq!(client.ask(method, target, &[]).status, 404, "{method} {target}");
+        }
+        assert_eq!(client.get(target, &["Range: bytes=0-0"]).status, 404, "{target}");
+    }
+    for target in ["/x", "/part", "/x.parts", "/d.part/y"] {
+        assert_eq!(client.get(target, &[]).status, 200, "{target}");
+    }
+    let listing: serde_json::Value =
+        serde_json::from_str(client.get("/", &["Accept: application/json"]).text()).unwrap();
+    let names: Vec<_> = listing["entries"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
+    assert_eq!(names, ["d.part", "part", "x", "x.parts"]);
+    assert!(!client.get("/", &[]).text().contains("x.weir"));
+}

@@ -53,6 +53,10 @@ fn one_range_is_a_206() {
         ("bytes=7-", "bytes 7-9/10", "789"),
         ("bytes=-1", "bytes 9-9/10", "9"),
         ("bytes=0-999", "bytes 0-9/10", "0123456789"),
+        ("bytes=-999999999999999999999999", "bytes 0-9/10", "0123456789"),
+        ("bytes=8-999999999999999999999999", "bytes 8-9/10", "89"),
+        ("bytes=,,2-3,", "bytes 2-3/10", "23"),
+        ("bytes=99-,-0,4-4", "bytes 4-4/10", "4"),
     ] {
         let reply = client.get("/digits.txt", &[&format!("Range: {range}")]);
         assert_eq!((reply.status, reply.text()), (206, body), "{range}");
@@ -80,7 +84,28 @@ fn too_many_or_malformed_ranges_get_the_whole_file() {
     let (_root, server) = digits();
     let mut client = Client::new(&server);
     let many = format!("Range: bytes={}", ["0-0"; 17].join(","));
-    for line in [many.as_str(), "Range: bytes=5-2", "Range: chars=0-1"] {
+    // A small request must not make a server send much (CVE-2011-3192).
+    let often = format!("Range: bytes={}", ["0-"; 16].join(","));
+    let crossed = "Range: bytes=0-4,4-9";
+    let suffixes = "Range: bytes=-1,-2";
+    let commas = format!("Range: bytes=0-0{}", ",".repeat(9000));
+    for line in [
+        &many,
+        &often,
+        crossed,
+        suffixes,
+        &commas,
+        "Range: bytes=5-2",
+        "Range: chars=0-1",
+        "Range: bytes=0-0,9-8",
+        "Range: bytes=",
+        "Range: bytes=,",
+        "Range: bytes=+0-1",
+        "Range: bytes=0x0-1",
+        "Range: bytes=0-0-0",
+        "Range: bytes=--1",
+        "Range: bytes=0-0;x",
+    ] {
         let reply = client.get("/digits.txt", &[line]);
         assert_eq!((reply.status, reply.text()), (200, "0123456789"), "{line}");
     }
@@ -92,9 +117,11 @@ fn a_range_beyond_the_end_is_a_416() {
     let (_root, server) = digits();
     let mut client = Client::new(&server);
     for (path, size) in [("/digits.txt", 10), ("/empty", 0)] {
-        let reply = client.get(path, &["Range: bytes=10-"]);
-        assert_eq!(reply.status, 416);
-        assert_eq!(reply.field("Content-Range"), Some(format!("bytes */{size}").as_str()));
+        for range in ["10-", "-0", "10-11,12-13", "99999999999999999999999999-"] {
+            let reply = client.get(path, &[&format!("Range: bytes={range}")]);
+            assert_eq!(reply.status, 416, "{range}");
+            assert_eq!(reply.field("Content-Range"), Some(format!("bytes */{size}").as_str()));
+        }
     }
 }
 

@@ -71,6 +71,7 @@ pub struct BadPattern {
 pub fn names<R: BufRead>(list: R, path: PathBuf, nul: bool) -> impl Iterator<Item = Result<Name, Error>> {
     let mut list = list;
     std::iter::from_fn(move || {
+        let mut empty = 0;
         loop {
             match read_line(&mut list, if nul { 0 } else { b'\n' }) {
                 Ok(None) => return None,
@@ -81,6 +82,14 @@ pub fn names<R: BufRead>(list: R, path: PathBuf, nul: bool) -> impl Iterator<Ite
                     if !line.is_empty() {
                         return Some(name_of(line));
                     }
+                    empty += 1;
+                    if empty > LONGEST {
+                        return Some(Err(Error::Path {
+                            action: "read",
+                            path: path.clone(),
+                            source: no_list(),
+                        }));
+                    }
                 }
                 Err(source) => return Some(Err(Error::Path { action: "read", path: path.clone(), source })),
             }
@@ -88,11 +97,23 @@ pub fn names<R: BufRead>(list: R, path: PathBuf, nul: bool) -> impl Iterator<Ite
     })
 }
 
+/// More of a line, or more empty ones in a row, have no list of names: /dev/zero has, and it never ends.
+const LONGEST: usize = 1 << 20;
+
+fn no_list() -> std::io::Error {
+    let why = format!("it is no list of names: {LONGEST} bytes of it hold none");
+    std::io::Error::new(std::io::ErrorKind::InvalidData, why)
+}
+
 /// A line without its end. Of one that is far too long only the beginning is kept: enough to be refused as a name.
 fn read_line(list: &mut impl BufRead, end: u8) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let mut seen = false;
+    let mut length = 0;
     loop {
+        if length > LONGEST {
+            return Err(no_list());
+        }
         let buffer = list.fill_buf()?;
         if buffer.is_empty() {
             return Ok(seen.then_some(line));
@@ -103,6 +124,7 @@ fn read_line(list: &mut impl BufRead, end: u8) -> std::io::Result<Option<Vec<u8>
         line.extend_from_slice(&piece[..piece.len().min(2 * MAX_NAME - line.len().min(2 * MAX_NAME))]);
         let used = stop.map_or(buffer.len(), |stop| stop + 1);
         list.consume(used);
+        length += used;
         if stop.is_some() {
             return Ok(Some(line));
         }

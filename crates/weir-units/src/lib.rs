@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use bounded::{read_file, read_text, read_up_to};
+pub use bounded::{open_file, read_file, read_text, read_up_to};
 pub use cause::{plain, unreached, unresolved};
 pub use lines::{CodingError, control, lines, list_bytes, list_text};
 

@@ -324,6 +324,9 @@ pub struct Serve {
     /// Serve only N connections at a time; others wait.
     #[arg(long, value_name = "N")]
     pub at_once: Option<usize>,
+    /// Hold at most N connections; when all are taken, the longest idle one is closed [default: by open files, up to 4096].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_connections: Option<u32>,
     /// Answer measurements too, as 'weir bench net -s' does: on port 5201 of this machine alone, or where --bench=ADDR:PORT says.
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, value_parser = parse_listen)]
     pub bench: Option<Option<SocketAddr>>,

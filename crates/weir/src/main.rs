@@ -11,6 +11,7 @@ mod interrupt;
 mod live;
 mod output;
 mod page;
+mod repeats;
 mod secrets;
 mod tui;
 mod voice;
@@ -21,7 +22,9 @@ use args::{Cli, Command};
 
 /// Exit codes are listed in `weir --help`.
 fn main() -> ExitCode {
-    match config::command_line(args::with_command(std::env::args_os())).and_then(run) {
+    let result = config::command_line(args::with_command(std::env::args_os())).and_then(run);
+    voice::end_log();
+    match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => voice::fatal(&error),
     }

@@ -2,16 +2,20 @@
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 use weir_report::escape::escape_lines;
 use weir_transfer::http::waiting;
 use weir_units::plain;
 
 use crate::interrupt::INTERRUPTED;
+use crate::repeats::Shown;
 use crate::tui;
 
 /// The exit code of bad arguments, as clap's.
@@ -44,21 +48,33 @@ pub fn start_log_beside(view: bool, quiet: bool, verbose: u8) {
         _ => LevelFilter::DEBUG,
     };
     let level = if view { asked.max(LevelFilter::INFO) } else { asked };
-    let libraries = if verbose > 2 { "debug" } else { "warn" };
-    let filter = EnvFilter::new(format!(
-        "{libraries},weir={level},weir_transfer={level},weir_peer={level},weir_tree={level},weir_serve={level},weir_net={level},{}={}",
-        waiting::TARGET,
-        // A wait that nobody knows of is taken for a hang.
-        level.max(LevelFilter::WARN)
-    ));
-    // Set once; a second call in a test is of no interest.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    // What a peer can make a library say is not for the terminal: h2 warns of each PING that it did not send.
+    let libraries = match (quiet, verbose) {
+        (true, _) | (_, 0 | 1) => LevelFilter::OFF,
+        (_, 2) => LevelFilter::WARN,
+        _ => LevelFilter::DEBUG,
+    };
+    let shown = Shown::new(level, libraries);
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(Lines { asked })
         .with_target(false)
         .with_ansi(!view && colours(&std::io::stderr()))
         .without_time()
-        .try_init();
+        .with_filter(shown.clone());
+    // Set once; a second call in a test is of no interest.
+    if tracing_subscriber::registry().with(lines).try_init().is_ok() {
+        let _ = SHOWN.set(shown);
+    }
+}
+
+/// What the log shows, once it has begun.
+static SHOWN: OnceLock<Shown> = OnceLock::new();
+
+/// Tells what was repeated too often to be shown. Nothing is logged after it.
+pub fn end_log() {
+    if let Some(shown) = SHOWN.get() {
+        shown.tell_all();
+    }
 }
 
 /// Where lines of the log go: to the live view while there is one, else to stderr.

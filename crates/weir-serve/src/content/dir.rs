@@ -9,10 +9,11 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
+use weir_http::filename::KEPT;
+use weir_http::request_target::Path as Target;
 
 use super::{Entry, File, Item, Resolve, http_time, media_type, sort};
 use crate::source::Source;
-use crate::target::Target;
 
 /// `O_NONBLOCK`: opening a FIFO must not wait for a writer. It changes nothing for regular files.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
@@ -57,12 +58,15 @@ impl Dir {
     }
 
     fn look_up(&self, target: &Target) -> rustix::io::Result<Entry> {
+        if !target.slash && is_kept(&target.bytes) {
+            return Ok(Entry::Absent);
+        }
         // A FIFO or a device is looked at, never opened: opening some devices has effects.
-        let stat = rustix::fs::fstat(self.open_path(&target.path, LOOK)?)?;
+        let stat = rustix::fs::fstat(self.open_path(&target.bytes, LOOK)?)?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile if !target.slash => self.file(&target.path),
+            FileType::RegularFile if !target.slash => self.file(&target.bytes),
             FileType::Directory if !target.slash => Ok(Entry::Slashless),
-            FileType::Directory => self.directory(&target.path),
+            FileType::Directory => self.directory(&target.bytes),
             _ => Ok(Entry::Absent),
         }
     }
@@ -117,6 +121,9 @@ impl Dir {
             FileType::RegularFile => false,
             _ => return None,
         };
+        if !is_directory && is_kept(name) {
+            return None;
+        }
         let size = if is_directory { 0 } else { stat.st_size as u64 };
         Some(Item { name: name.to_vec(), is_directory, size, modified: http_time(stat.st_mtime) })
     }
@@ -132,6 +139,18 @@ impl Resolve for Dir {
             other => Entry::Failed(other.into()),
         })
     }
+}
+
+/// What `weir cp` keeps beside a file that grows.
+const COPIED: &str = ".weir-part";
+
+/// Whether a file of this name is what weir keeps beside a growing one: bytes that may have holes, and a journal. They are
+/// nobody's but the run's that writes them. File systems without case would give them out under other names too.
+fn is_kept(path: &[u8]) -> bool {
+    KEPT.iter().chain([&COPIED]).any(|ending| {
+        let at = path.len().checked_sub(ending.len());
+        at.is_some_and(|at| path[at..].eq_ignore_ascii_case(ending.as_bytes()))
+    })
 }
 
 fn open_beneath(root: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -173,9 +192,9 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use rustix::fs::CWD;
+    use weir_http::request_target::{self, RequestTarget};
 
     use super::*;
-    use crate::target;
 
     /// root/{plain, sub/inner, in -> sub/inner, out -> ../secret, up -> .., fifo} beside secret.
     fn tree() -> (tempfile::TempDir, Dir) {
@@ -194,7 +213,11 @@ mod tests {
     }
 
     fn kind(dir: &Dir, raw: &str) -> &'static str {
-        match target::parse(raw).map(|target| dir.resolve(&target)) {
+        let target = match request_target::parse(raw) {
+            Some(RequestTarget::Path(target)) => target,
+            _ => None,
+        };
+        match target.map(|target| dir.resolve(&target)) {
             Some(Entry::File(_)) => "file",
             Some(Entry::Listing(_)) => "listing",
             Some(Entry::Slashless) => "slashless",

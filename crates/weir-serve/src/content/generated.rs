@@ -6,9 +6,10 @@ use std::time::SystemTime;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use weir_http::request_target::Path as Target;
+
 use super::{Entry, File, Item, Resolve, media_type, sort};
 use crate::source::Source;
-use crate::target::Target;
 
 /// The pattern repeats after this many bytes: the largest prime below 1 MiB.
 ///
@@ -70,10 +71,10 @@ impl Generated {
 
 impl Resolve for Generated {
     fn resolve(&self, target: &Target) -> Entry {
-        if target.path.is_empty() {
+        if target.bytes.is_empty() {
             return Entry::Listing(self.listing());
         }
-        let found = self.files.iter().find(|(name, _)| name.as_bytes() == target.path && !target.slash);
+        let found = self.files.iter().find(|(name, _)| name.as_bytes() == target.bytes && !target.slash);
         let Some((name, size)) = found else { return Entry::Absent };
         Entry::File(File {
             source: Source::repeated(self.pattern.clone(), PATTERN_PERIOD),

@@ -8,8 +8,9 @@ mod media_type;
 use std::io;
 use std::time::{Duration, SystemTime};
 
+use weir_http::request_target::Path as Target;
+
 use crate::source::Source;
-use crate::target::Target;
 use crate::{Content, Error};
 
 /// A kind of content. To add one: its file here, a variant of [`Content`], an arm of [`open`].

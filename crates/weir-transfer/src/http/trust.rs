@@ -62,22 +62,20 @@ fn config(trust: &Trust) -> Result<ClientConfig, Error> {
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
+/// A list of all authorities that systems trust is a quarter of a megabyte.
+const MAX_PEM: weir_units::Bytes = weir_units::Bytes(16 << 20);
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let refused = |cause: String| cannot_read(path, &cause);
-    let read = CertificateDer::pem_file_iter(path).map_err(|error| refused(pem_cause(error)))?;
-    let read: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| refused(pem_cause(error)))?;
+    let text = weir_units::read_file(path, MAX_PEM).map_err(|error| refused(weir_units::plain(&error)))?;
+    let read: Vec<_> = CertificateDer::pem_slice_iter(&text)
+        .collect::<Result<_, _>>()
+        .map_err(|error| refused(error.to_string()))?;
     if read.is_empty() { Err(refused("no certificate in PEM form in it".to_owned())) } else { Ok(read) }
 }
 
 fn cannot_read(path: &Path, cause: &str) -> Error {
     Error::Refused(format!("cannot read certificates from {}: {cause}", path.display()))
-}
-
-fn pem_cause(error: rustls::pki_types::pem::Error) -> String {
-    match error {
-        rustls::pki_types::pem::Error::Io(error) => weir_units::plain(&error),
-        other => other.to_string(),
-    }
 }
 
 /// Whom to believe, where it is not the system's authorities. Either way the peer must show that it holds its key.

@@ -1,6 +1,5 @@
 //! `weir report`: records to a page.
 
-use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -106,7 +105,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
         if path.is_dir() {
             anyhow::bail!("cannot read {}: it is a folder; name the records in it", path.display());
         }
-        let file = File::open(path).with_context(cannot)?;
+        let file = weir_units::open_file(path).with_context(cannot)?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         (name, records::read(BufReader::new(file)))
     };

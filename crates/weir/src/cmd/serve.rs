@@ -19,6 +19,7 @@ pub fn run(serve: &Serve) -> anyhow::Result<u8> {
     if serve.voice.report.is_some() {
         return Err(voice::Usage("serve has no run to report; weir get and weir why have".to_owned()).into());
     }
+    raise_descriptors();
     let server = Server::bind(config(serve)).map_err(with_way_out)?;
     let stop = interrupt::stop()?;
     let bench = match serve.bench {
@@ -68,7 +69,21 @@ fn config(serve: &Serve) -> Config {
         delay: serve.delay.unwrap_or_default(),
         send_buffer: serve.send_buffer,
         connections_at_once: serve.at_once,
+        max_connections: serve.max_connections.map(|most| most as usize),
         ..Config::new(Content::Dir(serve.root.clone()))
+    }
+}
+
+/// Lets the process have as many descriptors as it may give itself, up to what the most connections that anyone would ask
+/// for need (see `weir_serve::Config::max_connections`). The soft limit of 1024 is for programs that use select(2).
+fn raise_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    const ENOUGH: u64 = 256 * 1024;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.unwrap_or(ENOUGH).min(ENOUGH);
+    if current.is_some_and(|current| current < wanted) {
+        // Where it fails, the server holds as many as the limit allows, as before.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
     }
 }
 
@@ -82,6 +97,7 @@ fn with_way_out(error: weir_serve::Error) -> anyhow::Error {
         weir_serve::Error::Listen { source, .. } if source.kind() == PermissionDenied => {
             "ports below 1024 need root"
         }
+        weir_serve::Error::Descriptors { .. } => "raise it (ulimit -Hn) or ask for fewer (--max-connections)",
         _ => return error.into(),
     };
     anyhow::anyhow!("{}; {way_out}", voice::words(&error.into()))
