@@ -13,6 +13,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, lchown,
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -26,11 +27,14 @@ const NOBODY: u32 = 65534;
 /// Who puts things into other people's folders.
 const STRANGER: u32 = 54_321;
 
+/// Counts what is staged, for names.
+static STAGED: AtomicU64 = AtomicU64::new(0);
+
 /// A run that has not ended by then hangs: a good one takes a fiftieth of a second.
 const HANGS: Duration = Duration::from_secs(20);
 
 const SMALL: usize = 100_000;
-const LARGE: usize = 3 * MIB;
+const LARGE: usize = 2 * MIB;
 
 /// What is put under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,7 +188,7 @@ impl Stage {
     fn left(&self) -> Left {
         self.set_up();
         let (killed, held) = std::sync::mpsc::channel::<()>();
-        *self.hook.lock().unwrap() = Some(Box::new(move || drop(held.recv_timeout(HANGS))));
+        *self.hook.lock().unwrap() = Some(Box::new(move || _ = held.recv_timeout(HANGS)));
         let running = self.get(SIZES[1], "shared/large");
         let start = Instant::now();
         while !self.shared("large.weir").exists() {
@@ -227,35 +231,37 @@ fn give(path: &Path, user: u32, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// What a stranger does: `false` if the folder does not let them.
+/// What a stranger does: `false` if the folder does not let them. At once, as by a rename: weir may look at any moment.
 fn plant(bait: Bait, path: &Path, victim: &Path, text: &[u8], place: Place) -> bool {
+    let at = path.parent().unwrap().with_file_name(format!("staged-{}", STAGED.fetch_add(1, Relaxed)));
+    match bait {
+        Bait::Link => symlink(victim.join("precious"), &at).unwrap(),
+        Bait::LinkToNothing => symlink(victim.join("new"), &at).unwrap(),
+        Bait::Pipe => {
+            mkfifoat(CWD, &at, Mode::RUSR).unwrap();
+            fs::set_permissions(&at, PermissionsExt::from_mode(0o666)).unwrap();
+        }
+        Bait::Device => {
+            mknodat(CWD, &at, FileType::CharacterDevice, Mode::from_raw_mode(0o666), makedev(1, 3)).unwrap();
+        }
+        Bait::Socket => drop(UnixListener::bind(&at).unwrap()),
+        Bait::Folder => fs::create_dir(&at).unwrap(),
+        Bait::HardLink => fs::hard_link(victim.join("precious"), &at).unwrap(),
+        Bait::Foreign | Bait::OpenToAll => fs::write(&at, text).unwrap(),
+    }
+    match bait {
+        Bait::OpenToAll => give(&at, place.user, 0o666),
+        Bait::Foreign => give(&at, STRANGER, 0o666),
+        Bait::HardLink => {}
+        _ => lchown(&at, Some(STRANGER), Some(STRANGER)).unwrap(),
+    }
     if let Ok(there) = path.symlink_metadata() {
         if place.mode == STICKY {
             return false;
         }
-        if there.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
+        let _ = if there.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     }
-    match bait {
-        Bait::Link => symlink(victim.join("precious"), path).unwrap(),
-        Bait::LinkToNothing => symlink(victim.join("new"), path).unwrap(),
-        Bait::Pipe => {
-            mkfifoat(CWD, path, Mode::RUSR).unwrap();
-            fs::set_permissions(path, PermissionsExt::from_mode(0o666)).unwrap();
-        }
-        Bait::Device => {
-            mknodat(CWD, path, FileType::CharacterDevice, Mode::from_raw_mode(0o666), makedev(1, 3)).unwrap();
-        }
-        Bait::Socket => drop(UnixListener::bind(path).unwrap()),
-        Bait::Folder => fs::create_dir(path).unwrap(),
-        Bait::HardLink => return fs::hard_link(victim.join("precious"), path).map(|()| true).unwrap(),
-        Bait::Foreign | Bait::OpenToAll => fs::write(path, text).unwrap(),
-    }
-    match bait {
-        Bait::OpenToAll => give(path, place.user, 0o666),
-        Bait::Foreign => give(path, STRANGER, 0o666),
-        _ => lchown(path, Some(STRANGER), Some(STRANGER)).unwrap(),
-    }
-    true
+    fs::rename(&at, path).is_ok()
 }
 
 /// What the stranger writes under a name: their bytes, and a journal that says that those are the object's.
@@ -281,6 +287,15 @@ fn every_bait(user: u32, mode: u32, owner: u32) {
                 for size in SIZES {
                     let is_target = endings == [""];
                     if when == When::Between && size.path == "small" {
+                        continue;
+                    }
+                    // The sticky bit keeps strangers from what is there already.
+                    let is_there = match when {
+                        When::Before => false,
+                        When::Between => endings.iter().any(|ending| [".part", ".weir"].contains(ending)),
+                        When::During => endings.contains(&".part") && size.path == "large",
+                    };
+                    if mode == STICKY && is_there {
                         continue;
                     }
                     for output in ["shared/", "shared/NAME"] {
@@ -616,7 +631,7 @@ fn a_folder_that_is_a_strangers_link() {
 fn a_pipe_in_the_place_of_a_file_that_stays() {
     let Some(stage) = Stage::new(Place { user: NOBODY, mode: 0o777, owner: STRANGER }) else { return };
     stage.set_up();
-    plant(Bait::Pipe, &stage.shared("small"), Path::new(""), b"", stage.place);
+    plant(Bait::Pipe, &stage.shared("small"), &stage.sandbox.path("victim"), b"", stage.place);
     let url = stage.server.url("small");
     let sum = "0".repeat(64);
     let args = ["get", &url, "-o", "shared/", "--no-clobber", "--checksum", &format!("sha256:{sum}")];

@@ -40,11 +40,16 @@ pub fn give(file: &File, target: &Target, old: Option<&Stat>) -> io::Result<()> 
         return give_new(file, target);
     };
     let shown = target.path().display();
-    if target.folder().is_open_to_all() && old.st_uid != geteuid().as_raw() {
+    let folder = target.folder();
+    let is_foreign = folder.is_open_to_all() && !folder.is_ours(old.st_uid);
+    // Another name of a file of ours that is open to all would open the new one to all.
+    if is_foreign || old.st_nlink > 1 && folder.is_shared() {
         give_new(file, target)?;
         let mode = fstat(file)?.st_mode & old.st_mode & RIGHTS;
-        tracing::warn!("{shown} belongs to another user; the new file is yours, with mode {mode:03o}");
-        return Ok(fchmod(file, Mode::from_raw_mode(mode))?);
+        if is_foreign {
+            tracing::warn!("{shown} belongs to another user; the new file is yours, with mode {mode:03o}");
+        }
+        return set_mode(file, mode);
     }
     // Its attributes are read from what is held open: of a name somebody else's could be.
     let held = openat(
@@ -56,7 +61,7 @@ pub fn give(file: &File, target: &Target, old: Option<&Stat>) -> io::Result<()> 
     .and_then(|held| fstat(&held).map(|stat| (held, stat)));
     let Some((held, _)) = held.ok().filter(|(_, stat)| is_same(stat, old) && stat.st_uid == old.st_uid)
     else {
-        return Ok(fchmod(file, Mode::from_raw_mode(PRIVATE & old.st_mode))?);
+        return set_mode(file, PRIVATE & old.st_mode);
     };
     // 1. The owner: chown(2) takes capabilities away, and only an owner's wish is left after it.
     give_owner(file, old)?;
@@ -68,9 +73,15 @@ pub fn give(file: &File, target: &Target, old: Option<&Stat>) -> io::Result<()> 
     // 2. Extended attributes, while the mode lets its owner write.
     give_xattrs(file, &At::held(held.as_fd()), target);
     // 3. The ACL, which sets the mode too, or the mode alone.
-    let acl = At::held(held.as_fd()).value(ACL).ok().flatten();
-    let mut acl = acl.and_then(|acl| Acl::parse(acl.value()));
+    let read = At::held(held.as_fd()).value(ACL);
+    // With an ACL that cannot be read the group's bits are not the group's: then as if the group were another.
+    let is_known =
+        read.as_ref().is_ok_and(|acl| acl.as_ref().is_none_or(|it| Acl::parse(it.value()).is_some()));
+    let mut acl = read.ok().flatten().and_then(|acl| Acl::parse(acl.value()));
     let mut mode = old.st_mode & RIGHTS;
+    if !is_known {
+        mode = without_group(mode);
+    }
     if !same_group {
         mode = without_group(mode);
         acl = acl.map(Acl::without_group);
@@ -117,11 +128,21 @@ fn give_mode(file: &File, mode: u32, acl: Option<Acl>) -> io::Result<()> {
     // Without an ACL the group's bits are the group's own, no longer those of all who are named.
     let mode = acl.map_or(mode, |acl| mode & !0o070 | acl.group() << 3);
     // One that it has from its folder would let in others.
-    match fremovexattr(file, ACL) {
-        Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
-        Err(errno) => return Err(errno.into()),
+    let own = At::Open(file.as_fd());
+    if fremovexattr(file, ACL).is_err_and(|errno| errno != Errno::NODATA)
+        && own.value(ACL).is_ok_and(|acl| acl.is_some())
+    {
+        return Err(io::Error::other("its folder's ACL cannot be taken off it"));
     }
-    Ok(fchmod(file, Mode::from_raw_mode(mode))?)
+    set_mode(file, mode)
+}
+
+/// Some file systems have one mode for all files (FAT) and refuse another: what was made private is no wider for it.
+fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    match fchmod(file, Mode::from_raw_mode(mode)) {
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        other => Ok(other?),
+    }
 }
 
 fn give_owner(file: &File, old: &Stat) -> io::Result<()> {

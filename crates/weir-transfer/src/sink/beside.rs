@@ -163,12 +163,11 @@ fn try_open(folder: &Folder, name: &OsStr, what: For) -> io::Result<Tried> {
 
 /// Why this is not taken for weir's own, if so.
 fn distrust(stat: &Stat, folder: &Folder) -> Option<&'static str> {
-    let me = geteuid();
-    let trusted = |uid| uid == me.as_raw() || me.is_root() && folder.owner() == Some(uid);
+    let trusted = |uid| geteuid().is_root() && folder.owner() == Some(uid) || folder.is_ours(uid);
     match kind(stat) {
         FileType::RegularFile if !trusted(stat.st_uid) => Some("belongs to another user"),
         FileType::RegularFile if stat.st_nlink > 1 => Some("has other names too (hard links)"),
-        FileType::RegularFile if stat.st_mode & 0o022 != 0 => Some("can be written by others"),
+        FileType::RegularFile if folder.others_write(stat.st_mode) => Some("can be written by others"),
         FileType::RegularFile => None,
         FileType::Symlink => Some("is a symbolic link"),
         FileType::Directory => Some("is a folder"),

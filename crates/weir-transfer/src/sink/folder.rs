@@ -29,6 +29,7 @@ pub struct Folder {
     path: PathBuf,
     stat: OnceLock<Stat>,
     writable: OnceLock<bool>,
+    made: OnceLock<Option<(u32, u32)>>,
 }
 
 impl AsFd for Folder {
@@ -51,7 +52,7 @@ impl Folder {
             Err(Errno::NOTDIR | Errno::LOOP) => links::open_folder(&path)?,
             other => other?,
         };
-        Ok(Folder { open, path, stat: OnceLock::new(), writable: OnceLock::new() })
+        Ok(Folder { open, path, stat: OnceLock::new(), writable: OnceLock::new(), made: OnceLock::new() })
     }
 
     /// Its path, as it was asked for: for messages only.
@@ -84,6 +85,27 @@ impl Folder {
     pub fn is_writable(&self) -> bool {
         let wanted = Access::WRITE_OK | Access::EXEC_OK;
         *self.writable.get_or_init(|| accessat(self, ".", wanted, AtFlags::EACCESS).is_ok())
+    }
+
+    /// A file of this owner is this user's.
+    pub fn is_ours(&self, owner: u32) -> bool {
+        owner == geteuid().as_raw() || self.made().is_some_and(|(user, _)| user == owner)
+    }
+
+    /// Others can write a file of this mode, and it was not made so by the file system.
+    pub fn others_write(&self, mode: u32) -> bool {
+        mode & 0o022 != 0 && self.made().is_none_or(|(_, made)| mode & 0o022 & !made != 0)
+    }
+
+    /// Owner and mode of a private file that this user makes here. Not every file system keeps what it is told: on FAT all files
+    /// are the mount's owner's, with the mount's mode; NFS may make root's files nobody's. Asked only about a file that seems
+    /// not to be ours. A name that nobody can foresee, made and removed: it is our own that is looked at.
+    fn made(&self) -> Option<(u32, u32)> {
+        *self.made.get_or_init(|| {
+            let (name, file) = super::beside::create_passing(self, OsStr::new("weir")).ok()?;
+            super::beside::remove(self, &name, &file);
+            fstat(&file).ok().map(|stat| (stat.st_uid, stat.st_mode & 0o777))
+        })
     }
 
     /// The user it belongs to, if that can be told.
@@ -211,5 +233,36 @@ impl Folders {
     /// The name at the end of `path`, in its folder.
     pub fn target(&self, path: &Path) -> io::Result<Target> {
         Target::new(path, self.folder(path.parent().unwrap_or(Path::new(".")))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_file_system_without_owners_are_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = Folder::open(dir.path()).unwrap();
+        let other = geteuid().as_raw() + 1;
+        assert!(kept.is_ours(geteuid().as_raw()) && !kept.is_ours(other));
+        assert!(kept.others_write(0o664) && !kept.others_write(0o644));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        // FAT, mounted by somebody else with umask=000.
+        let fat = Folder { made: OnceLock::from(Some((other, 0o777))), ..kept };
+        assert!(fat.is_ours(other) && !fat.others_write(0o777));
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_is_shared() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        for (mode, open, shared) in
+            [(0o700, false, false), (0o755, false, false), (0o775, false, false), (0o1777, true, true)]
+        {
+            std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(mode)).unwrap();
+            let folder = Folder::open(dir.path()).unwrap();
+            assert_eq!((folder.is_open_to_all(), folder.is_shared()), (open, shared), "{mode:o}");
+        }
     }
 }

@@ -14,7 +14,6 @@ use rustix::fs::{
     openat,
 };
 use rustix::io::Errno;
-use rustix::process::geteuid;
 use weir_units::Bytes;
 
 use super::folder::{Folder, Target, is_same, kind};
@@ -25,7 +24,7 @@ const COPIED: usize = 1 << 20;
 /// Whether it is certain that what has a name in `folder` is meant by it: where others may put names, a second name of another
 /// file may be bait, and another user's file is theirs.
 pub fn is_safe(old: &Stat, folder: &Folder) -> bool {
-    !folder.is_shared() || old.st_nlink == 1 && old.st_uid == geteuid().as_raw()
+    !folder.is_shared() || old.st_nlink == 1 && folder.is_ours(old.st_uid)
 }
 
 /// Writes all of `from`, whose path is `kept`, into `target`, which is `old`.

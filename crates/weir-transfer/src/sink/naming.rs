@@ -6,7 +6,6 @@ use std::io;
 
 use rustix::fs::{AtFlags, FileType, Stat, renameat, unlinkat};
 use rustix::io::Errno;
-use rustix::process::geteuid;
 
 use super::folder::{Folder, Target, kind};
 use super::{attributes, beside, in_place};
@@ -89,7 +88,7 @@ pub fn give_name(
         (Some(old), Some(Errno::XDEV | Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
             write_in_place(old, "its folder cannot be written")
         }
-        _ => Err(Failure::Rename(of_a_stranger(error, regular))),
+        _ => Err(Failure::Rename(of_a_stranger(error, regular, target.folder()))),
     }
 }
 
@@ -115,7 +114,7 @@ pub fn swap_in(file: &File, target: &Target, passing: &OsStr) -> io::Result<()> 
 /// rename(2) takes names. What has the new one must be the file that was verified: in a folder that others may write the old
 /// name may have been another's at that moment, and theirs is not to stay under the target's.
 fn is_named(file: &File, target: &Target) -> io::Result<()> {
-    if target.folder().has(target.name(), file)? {
+    if !target.folder().is_shared() || target.folder().has(target.name(), file)? {
         return Ok(());
     }
     let _ = beside::put_aside(target.folder(), target.name());
@@ -123,8 +122,8 @@ fn is_named(file: &File, target: &Target) -> io::Result<()> {
 }
 
 /// A sticky folder lets nobody but its owner replace a file.
-fn of_a_stranger(error: io::Error, old: Option<&Stat>) -> io::Error {
-    let foreign = old.is_some_and(|old| old.st_uid != geteuid().as_raw());
+fn of_a_stranger(error: io::Error, old: Option<&Stat>, folder: &Folder) -> io::Error {
+    let foreign = old.is_some_and(|old| !folder.is_ours(old.st_uid));
     if foreign && error.kind() == io::ErrorKind::PermissionDenied {
         let text = format!("{}; it belongs to another user, choose another name", weir_units::plain(&error));
         return io::Error::new(error.kind(), text);

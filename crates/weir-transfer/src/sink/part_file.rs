@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use rustix::fs::{
     FallocateFlags, FileType, FlockOperation, Mode, fallocate, fchmod, flock, fstatvfs, renameat,
 };
-use rustix::process::geteuid;
 use weir_http::filename::KEPT;
 use weir_units::Bytes;
 
@@ -27,6 +26,9 @@ use crate::version::Version;
 
 /// Linux's UIO_MAXIOV.
 const MAX_PIECES: usize = 1024;
+
+/// Others may take the part's name and give it back in turns. Whoever does so this often does not stop for us.
+const TRIES: usize = 64;
 
 /// A part file that this process has locked.
 #[derive(Debug)]
@@ -60,7 +62,7 @@ impl Home {
         }
         let there = if target.folder().is_writable() { None } else { target.look()? };
         if there.is_some_and(|there| kind(&there) == FileType::RegularFile) {
-            return Ok(Home::elsewhere(target, &Arc::new(Folder::open(&std::env::temp_dir())?)));
+            return Ok(Home::elsewhere(target, &Arc::new(temporary_folder()?)));
         }
         let folder = Arc::clone(target.folder());
         let [part, journal, _] = KEPT.map(|ending| with_ending(target.name(), ending));
@@ -82,6 +84,11 @@ impl Home {
         let journal = beside::peek(&self.folder, &self.journal, For::Reading).ok().flatten();
         journal.and_then(|file| Journal::read_open(&file).ok()).map_or(0, |journal| journal.stored().len())
     }
+}
+
+/// $TMPDIR, or /tmp where that is none.
+fn temporary_folder() -> io::Result<Folder> {
+    Folder::open(&std::env::temp_dir()).or_else(|_| Folder::open(Path::new("/tmp")))
 }
 
 fn with_ending(name: &OsStr, ending: &str) -> OsString {
@@ -112,7 +119,7 @@ impl PartFile {
     pub fn open(target: &Target, home: Home) -> Result<PartFile, Error> {
         let (folder, part) = (&home.folder, &home.part);
         let failed = |source| Error::Local { action: "open", path: folder.shown(part), source, kept: None };
-        loop {
+        for _ in 0..TRIES {
             let file = match beside::open(folder, part, For::Writing).map_err(failed)? {
                 Found::Ours(file) => file,
                 Found::Nothing => match beside::create(folder, part) {
@@ -135,6 +142,8 @@ impl PartFile {
                 return PartFile::own(file, target, home);
             }
         }
+        let why = format!("{} is being changed by another program", folder.shown(part).display());
+        PartFile::for_this_run(target, home, &why)
     }
 
     /// The name of the part is another's, who will not give it up: the file grows under a name that only this run knows.
@@ -158,9 +167,10 @@ impl PartFile {
         let failed =
             |source| Error::Local { action: "open", path: home.folder.shown(&home.part), source, kept: None };
         let stat = file.metadata().map_err(failed)?;
-        if stat.uid() == geteuid().as_raw() {
+        if home.folder.is_ours(stat.uid()) {
             if stat.mode() & 0o777 != 0o600 {
-                fchmod(&file, Mode::from_raw_mode(0o600)).map_err(|errno| failed(errno.into()))?;
+                // Refused where all files have one mode (FAT).
+                let _ = fchmod(&file, Mode::from_raw_mode(0o600));
             }
             return Ok(PartFile::new(file, target, home));
         }
