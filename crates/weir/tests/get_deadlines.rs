@@ -494,3 +494,36 @@ fn the_same_over_http2() {
     assert!(run.stderr.contains("sent under 200 KB/s for 1 s"), "{}", run.stderr);
     assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
 }
+
+#[test]
+fn a_host_that_takes_connections_and_is_silent_holds_up_no_other() {
+    let silent = Server::start(|_, wire| wire.wait_for_close());
+    // One that falls silent in the middle, and takes a new connection without a word.
+    let object = Object::new(3 * MIB);
+    let midway = Server::start(move |request, wire| match request.number {
+        0 => {
+            object.serve_up_to(request, wire, MIB)?;
+            wire.close()
+        }
+        _ => wire.wait_for_close(),
+    });
+    let large = Object::new(2 * MIB);
+    let bytes = large.bytes.clone();
+    let good = Server::start(move |request, wire| large.serve(request, wire));
+    for (first, lanes) in [
+        (silent.url("x"), &[][..]),
+        (silent.url("x"), &["-j", "1"]),
+        (midway.url("x"), &[]),
+        (midway.url("x"), &["-c", "1"]),
+    ] {
+        let sandbox = Sandbox::new();
+        let urls = [first, good.url("a"), good.url("b"), good.url("c")];
+        let start = Instant::now();
+        let running = sandbox.get(&urls).args(&["-o", "in/"]).args(lanes).spawn();
+        let came = || ["in/a", "in/b", "in/c"].iter().filter(|name| sandbox.path(name).exists()).count();
+        wait_for("the other files", || came() == 3);
+        assert!(start.elapsed() < Duration::from_secs(10), "{lanes:?}: {:?}", start.elapsed());
+        is_heard(running);
+        assert!(sandbox.read("in/b") == *bytes);
+    }
+}

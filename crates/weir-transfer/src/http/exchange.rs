@@ -379,6 +379,8 @@ impl<'a> Client<'a> {
         may_choose: bool,
     ) -> Result<Option<(ResponseHead, H2Stream)>, Error> {
         let known = self.http.known(origin);
+        // Whoever finds another lane at it waits for its connection.
+        self.clock.enter(Stage::Connecting);
         let request = {
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             if let Known::Session(session) = &*known
