@@ -26,8 +26,8 @@ const MISSING: Duration = Duration::from_secs(10);
 const PASSING: Duration = Duration::from_millis(50);
 
 /// Threads at most, for a list of many hosts whose names are all silent. Each holds about 40 KiB (its stack and the resolver's
-/// buffers), 5 MiB together; further lookups wait for one of them.
-const MOST_THREADS: usize = 128;
+/// buffers), 10 MiB together; further lookups wait for one of them.
+const MOST_THREADS: usize = 256;
 
 /// A resolver's modules may need much (nss_ldap, nss_sss); pages that are not touched cost nothing.
 const STACK: usize = 512 << 10;
@@ -308,7 +308,13 @@ fn hand_over(entry: &Arc<Entry>) {
     let first = Arc::clone(entry);
     let thread = std::thread::Builder::new().name("name".to_owned()).stack_size(STACK);
     if let Err(error) = thread.spawn(move || work_off(first)) {
-        DESK.lock().unwrap_or_else(PoisonError::into_inner).threads -= 1;
+        let mut desk = DESK.lock().unwrap_or_else(PoisonError::into_inner);
+        desk.threads -= 1;
+        if desk.threads > 0 {
+            // One of those that are there takes it.
+            return desk.waiting.push_back(Arc::clone(entry));
+        }
+        drop(desk);
         entry.end(Err(NameError::Passing(format!("cannot start a thread: {}", weir_units::plain(&error)))));
     }
 }

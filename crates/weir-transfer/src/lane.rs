@@ -32,6 +32,12 @@ use crate::version::Version;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
+/// [`LaneState::host`] of a lane without a job.
+pub const NOBODY: u32 = u32::MAX;
+
+/// A connection or a head takes a second over the worst of paths; from then on another lane does this one's other work.
+const STUCK: Duration = Duration::from_secs(1);
+
 /// A lane as others see it.
 pub struct LaneState {
     /// Its number, unique in the run.
@@ -58,6 +64,8 @@ pub struct LaneState {
     pub started: AtomicBool,
     /// Its bytes can be asked for again by another lane.
     pub ranged: AtomicBool,
+    /// The host that it works for ([`crate::pool::Pool::host_of`]), or [`NOBODY`].
+    pub host: AtomicU32,
     /// Break off what it does now and go on afresh.
     pub kick: AtomicBool,
     /// The server refused or cut it since last asked.
@@ -84,11 +92,19 @@ impl LaneState {
             bulk: AtomicBool::new(false),
             started: AtomicBool::new(false),
             ranged: AtomicBool::new(false),
+            host: AtomicU32::new(NOBODY),
             kick: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             cpu_at_end: AtomicU64::new(0),
         }
+    }
+
+    /// The host that it has waited for in vain for a while: for a connection, or for the head of an answer.
+    pub fn stuck_at(&self) -> Option<u32> {
+        let (stage, since) = self.clock.current();
+        let is_stuck = matches!(stage, Stage::Connecting | Stage::FirstByte) && since >= STUCK;
+        Some(self.host.load(Relaxed)).filter(|host| is_stuck && *host != NOBODY)
     }
 
     /// At work on bytes that another lane could go on with.
@@ -130,9 +146,16 @@ pub fn run(run: &Run<'_>, state: &LaneState) {
         state.clock.enter(if avoids.is_some() { Stage::Backoff } else { Stage::Idle });
         match run.pool.next(state.id, avoids) {
             Work::Quit => break,
-            Work::Open(waiting) => lane.open(waiting),
-            Work::Part(transfer, _) => lane.part(&transfer),
+            Work::Open(waiting) => {
+                state.host.store(run.pool.host_of(waiting.job), Relaxed);
+                lane.open(waiting);
+            }
+            Work::Part(transfer, _) => {
+                state.host.store(run.pool.host_of(transfer.job), Relaxed);
+                lane.part(&transfer);
+            }
         }
+        state.host.store(NOBODY, Relaxed);
     }
     lane.client.close();
     state.cpu_at_end.store(u64::try_from(thread_cpu_now().as_nanos()).unwrap_or(u64::MAX), Relaxed);

@@ -23,6 +23,9 @@ const LEAST_PART: u64 = 32 << 10;
 /// How often lanes without work look whether the name that a job waits for is there: little beside what a late name took anyway.
 const NAMES: Duration = Duration::from_millis(20);
 
+/// Lanes at most that stand in for others, as many as there may be for small files.
+const MOST_STUCK: usize = 32;
+
 /// From this many jobs on, round trips are worth overlapping from the start.
 pub const MANY: usize = 8;
 
@@ -106,6 +109,12 @@ struct State {
     active: Vec<Arc<Transfer>>,
     /// Transfers that no lane takes a part of before a time.
     resting: Vec<(usize, Instant)>,
+    /// The hosts that lanes wait for in vain, one entry a lane, while there is work of other hosts.
+    stuck: Vec<u32>,
+    /// How many of these lanes hold a place among those that carry.
+    stuck_bulk: u32,
+    /// There are threads for others to do it.
+    may_stand_in: bool,
     reports: Vec<Option<FileReport>>,
     finished: usize,
     lanes: u32,
@@ -153,6 +162,9 @@ impl Pool {
                 queue,
                 active: Vec::new(),
                 resting: Vec::new(),
+                stuck: Vec::new(),
+                stuck_bulk: 0,
+                may_stand_in: true,
                 reports: (0..jobs).map(|_| None).collect(),
                 finished: 0,
                 lanes: 0,
@@ -216,6 +228,7 @@ impl Pool {
         // Fewer lanes is slower; none at all would wait for ever.
         state.stopped |= state.lanes == 0;
         let most = state.lanes;
+        (state.may_stand_in, state.stuck, state.stuck_bulk) = (false, Vec::new(), 0);
         state.small_wanted = state.small_wanted.min(most);
         state.bulk_wanted = state.bulk_wanted.min(most);
         self.announce(&state);
@@ -234,14 +247,20 @@ impl Pool {
     pub fn next(&self, lane: LaneId, avoids: Option<Avoid>) -> Work {
         let mut state = self.lock();
         loop {
-            if state.stopped || state.is_done() || state.lanes > state.wanted() {
+            if state.stopped || state.is_done() || state.lanes > state.wanted() + state.stuck.len() as u32 {
                 state.lanes -= 1;
                 self.announce(&state);
                 return Work::Quit;
             }
             let now = Instant::now();
             let avoids = avoids.filter(|avoids| now < avoids.until);
-            let may = |job: usize| avoids.is_none_or(|avoids| avoids.host != self.host_of(job));
+            // Lanes beyond the number wanted are here for the hosts that nobody waits for.
+            let (stuck, is_beyond) = (state.stuck.clone(), state.lanes > state.wanted());
+            let may = |job: usize, beyond: bool| {
+                let host = self.host_of(job);
+                let is_left_alone = (beyond || is_beyond) && stuck.contains(&host);
+                avoids.is_none_or(|avoids| avoids.host != host) && !is_left_alone
+            };
             state.resting.retain(|(_, until)| now < *until);
             if let Some(work) = (state.part(lane, false, &may))
                 .or_else(|| state.open(now, &may))
@@ -259,7 +278,7 @@ impl Pool {
     pub fn begin_bulk(&self, patience: Option<Duration>) -> Place {
         let end = patience.map(|patience| Instant::now() + patience);
         let mut state = self.lock();
-        while state.bulk_lanes >= state.bulk_wanted && !state.stopped {
+        while state.bulk_lanes >= state.bulk_wanted + state.stuck_bulk && !state.stopped {
             if end.is_some_and(|end| Instant::now() >= end) {
                 return Place::NotYet;
             }
@@ -295,6 +314,27 @@ impl Pool {
         let mut state = self.lock();
         state.queue.push_back(Waiting { name: Some((name, Instant::now())), not_before: None, ..waiting });
         self.announce(&state);
+    }
+
+    /// Lanes that wait for these hosts in vain, and whether they hold a place among those that carry. While other hosts have work
+    /// others do it in their stead: a host that is down holds up no other.
+    pub fn set_stuck(&self, lanes: Vec<(u32, bool)>) {
+        let mut state = self.lock();
+        if lanes.is_empty() && state.stuck.is_empty() {
+            return;
+        }
+        let is_stuck = |job: usize| lanes.iter().any(|(host, _)| *host == self.host_of(job));
+        let now = Instant::now();
+        // Looked at each 20 ms: of a list of a million the first files must do.
+        let waits = state.queue.iter().take(10_000).any(|job| !is_stuck(job.job) && job.is_ready(now));
+        let has_other = waits || state.active.iter().any(|transfer| !is_stuck(transfer.job));
+        let lanes = if has_other && state.may_stand_in { lanes } else { Vec::new() };
+        let stuck_bulk = lanes.iter().filter(|(_, bulk)| *bulk).count() as u32;
+        let stuck: Vec<u32> = lanes.into_iter().take(MOST_STUCK).map(|(host, _)| host).collect();
+        if (&stuck, stuck_bulk) != (&state.stuck, state.stuck_bulk) {
+            (state.stuck, state.stuck_bulk) = (stuck, stuck_bulk);
+            self.announce(&state);
+        }
     }
 
     /// No lane takes a part of `job` before `until`.
@@ -424,7 +464,7 @@ impl State {
     }
 
     fn is_short_of_lanes(&self) -> bool {
-        !self.stopped && !self.is_done() && self.lanes < self.wanted()
+        !self.stopped && !self.is_done() && self.lanes < self.wanted() + self.stuck.len() as u32
     }
 
     fn wanted(&self) -> u32 {
@@ -432,24 +472,25 @@ impl State {
     }
 
     /// The next job whose time has come.
-    fn open(&mut self, now: Instant, may: &dyn Fn(usize) -> bool) -> Option<Work> {
-        let ready = self.queue.iter().position(|job| may(job.job) && job.is_ready(now))?;
+    fn open(&mut self, now: Instant, may: &dyn Fn(usize, bool) -> bool) -> Option<Work> {
+        let ready = self.queue.iter().position(|job| may(job.job, false) && job.is_ready(now))?;
         let mut job = self.queue.remove(ready)?;
         job.aside +=
             job.name.take().map_or(Duration::ZERO, |(_, since)| now.saturating_duration_since(since));
         Some(Work::Open(job))
     }
 
-    fn part(&mut self, lane: LaneId, split: bool, may: &dyn Fn(usize) -> bool) -> Option<Work> {
-        if self.bulk_lanes >= self.bulk_wanted {
+    fn part(&mut self, lane: LaneId, split: bool, may: &dyn Fn(usize, bool) -> bool) -> Option<Work> {
+        if self.bulk_lanes >= self.bulk_wanted + self.stuck_bulk {
             return None;
         }
-        let joining = u64::from(self.bulk_wanted - self.bulk_lanes);
+        let is_beyond = self.bulk_lanes >= self.bulk_wanted;
+        let joining = u64::from(self.bulk_wanted.saturating_sub(self.bulk_lanes).max(1));
         for transfer in &self.active {
             if transfer.over.load(Relaxed) || (!transfer.ranged.load(Relaxed) && split) {
                 continue;
             }
-            if !may(transfer.job) || self.resting.iter().any(|(job, _)| *job == transfer.job) {
+            if !may(transfer.job, is_beyond) || self.resting.iter().any(|(job, _)| *job == transfer.job) {
                 continue;
             }
             let mut ledger = transfer.ledger();

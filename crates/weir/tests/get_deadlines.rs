@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::{MIB, Object, Running, Sandbox, Server, Wire, pattern, wait_for};
+use support::{MIB, Object, Relay, Running, Sandbox, Server, Wire, pattern, wait_for};
 
 const BODY: &[u8] = b"the bytes";
 
@@ -385,6 +385,102 @@ fn a_drip_is_no_progress() {
 }
 
 #[test]
+fn records_and_frames_byte_by_byte_are_no_file() {
+    // 50 B/s on the wire, five times the least rate, but no record of TLS is ever complete.
+    let object = Object::new(3 * MIB);
+    let secure = Server::start_tls(move |request, wire| object.serve(request, wire));
+    let relay = Relay::drip_after(100_000, SOON, secure.address());
+    let sandbox = Sandbox::new();
+    let start = Instant::now();
+    let limits = ["-k", "--timeout", "1", "--retries", "0", "-o", "out"];
+    let run = sandbox.get([&format!("https://{}/x", relay.address)]).args(&limits).run();
+    run.fails(4, &["127.0.0.1 sent no", " for 1 s", "are kept"]);
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+
+    std::fs::create_dir(sandbox.path("files")).unwrap();
+    sandbox.write("files/large.bin", pattern(3 * MIB, 1));
+    sandbox.write("files/small.bin", pattern(60_000, 1));
+    let serving = sandbox.serve("files", &["--tls"]);
+    let server = serving.url("").replace("https://", "").trim_end_matches('/').parse().unwrap();
+    for (file, first) in [("large.bin", 100_000), ("small.bin", 20_000)] {
+        let relay = Relay::drip_after(first, SOON, server);
+        let start = Instant::now();
+        let limits = ["--http2", "-k", "--timeout", "1", "--retries", "0", "-c", "1", "-o", "two"];
+        let run = sandbox.get([&format!("https://{}/{file}", relay.address)]).args(&limits).run();
+        assert!(run.stderr.contains("127.0.0.1 sent "), "{}", run.stderr);
+        assert!(matches!(run.status.code(), Some(1 | 4)), "{}", run.stderr);
+        assert!(start.elapsed() < Duration::from_secs(4), "{file}: {:?}", start.elapsed());
+    }
+}
+
+/// A frame of HTTP/2 (RFC 9113 section 4.1) on stream 1, or 0.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+#[test]
+fn frames_that_are_not_the_file_keep_no_connection_alive() {
+    const DATA: u8 = 0;
+    const HEADERS: u8 = 1;
+    const PING: u8 = 6;
+    const WINDOW_UPDATE: u8 = 8;
+    let settings = frame(4, 0, 0, b"");
+    // `:status: 200` of the static table; `:status: 102`, spelled out; `content-length: 100000`, of the static table's name 28.
+    let ok = frame(HEADERS, 4, 1, &[&[0x88, 0x0f, 0x0d, 6][..], b"100000"].concat());
+    let interim = frame(HEADERS, 4, 1, b"\x08\x03102");
+    let ping = frame(PING, 0, 0, b"12345678");
+    let window = frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]);
+    let one = frame(DATA, 0, 1, b"x");
+    let none = frame(DATA, 0, 1, b"");
+    let begun = |then: &[&[u8]]| [&[&settings[..]], then].concat().concat();
+    for (kind, begin, next, gap) in [
+        ("pings before a head", begun(&[]), &ping, SOON),
+        ("interim answers", begun(&[]), &interim, SOON),
+        ("a byte of settings at a time", Vec::new(), &settings[..1].to_vec(), SOON),
+        ("pings in a body", begun(&[&ok, &one]), &ping, SOON),
+        ("windows in a body", begun(&[&ok]), &window, SOON),
+        ("frames without data", begun(&[&ok]), &none, SOON),
+        ("a byte now and then", begun(&[&ok]), &one, Duration::from_millis(200)),
+    ] {
+        let next = next.clone();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for mut socket in listener.incoming().flatten() {
+                let (begin, next) = (begin.clone(), next.clone());
+                std::thread::spawn(move || -> io::Result<()> {
+                    let mut preface = [0; 4096];
+                    // The request is on its way by the time that its stream is spoken of.
+                    std::thread::sleep(Duration::from_millis(100));
+                    let _ = socket.read(&mut preface)?;
+                    socket.write_all(&begin)?;
+                    loop {
+                        socket.write_all(&next)?;
+                        std::thread::sleep(gap);
+                    }
+                });
+            }
+        });
+        let sandbox = Sandbox::new();
+        let start = Instant::now();
+        let limits = ["--http2", "--timeout", "1", "--retries", "0", "-o", "out"];
+        let run = sandbox.get([&format!("http://127.0.0.1:{port}/x")]).args(&limits).run();
+        run.exits(1);
+        assert!(start.elapsed() < Duration::from_secs(4), "{kind}: {:?}", start.elapsed());
+        println!("{kind}: {:?}: {}", start.elapsed(), run.stderr);
+        let running =
+            sandbox.get([&format!("http://127.0.0.1:{port}/x")]).args(&["--http2", "--retries", "0"]).spawn();
+        wait_for("its handler", || running.catches(Signal::INT));
+        std::thread::sleep(Duration::from_millis(200));
+        let start = Instant::now();
+        running.signal(Signal::INT);
+        let run = running.wait();
+        assert!(start.elapsed() < HEARD, "{kind}: heard after {:?}: {}", start.elapsed(), run.stderr);
+    }
+}
+
+#[test]
 fn the_same_over_http2() {
     // A server that answers, behind a relay that lets bytes through one by one after the first.
     let sandbox = Sandbox::new();
@@ -397,4 +493,37 @@ fn the_same_over_http2() {
     let run = sandbox.get([&serving.url("large.bin")]).args(&args).run();
     assert!(run.stderr.contains("sent under 200 KB/s for 1 s"), "{}", run.stderr);
     assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_host_that_takes_connections_and_is_silent_holds_up_no_other() {
+    let silent = Server::start(|_, wire| wire.wait_for_close());
+    // One that falls silent in the middle, and takes a new connection without a word.
+    let object = Object::new(3 * MIB);
+    let midway = Server::start(move |request, wire| match request.number {
+        0 => {
+            object.serve_up_to(request, wire, MIB)?;
+            wire.close()
+        }
+        _ => wire.wait_for_close(),
+    });
+    let large = Object::new(2 * MIB);
+    let bytes = large.bytes.clone();
+    let good = Server::start(move |request, wire| large.serve(request, wire));
+    for (first, lanes) in [
+        (silent.url("x"), &[][..]),
+        (silent.url("x"), &["-j", "1"]),
+        (midway.url("x"), &[]),
+        (midway.url("x"), &["-c", "1"]),
+    ] {
+        let sandbox = Sandbox::new();
+        let urls = [first, good.url("a"), good.url("b"), good.url("c")];
+        let start = Instant::now();
+        let running = sandbox.get(&urls).args(&["-o", "in/"]).args(lanes).spawn();
+        let came = || ["in/a", "in/b", "in/c"].iter().filter(|name| sandbox.path(name).exists()).count();
+        wait_for("the other files", || came() == 3);
+        assert!(start.elapsed() < Duration::from_secs(10), "{lanes:?}: {:?}", start.elapsed());
+        is_heard(running);
+        assert!(sandbox.read("in/b") == *bytes);
+    }
 }

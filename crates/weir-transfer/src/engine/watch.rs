@@ -116,6 +116,8 @@ impl<'a> Watch<'a> {
                 }
             }
             self.look();
+            let stuck = |seen: &Seen| Some((seen.state.stuck_at()?, seen.state.bulk.load(Relaxed)));
+            self.run.pool.set_stuck(self.seen.iter().filter_map(stuck).collect());
             let now = Instant::now();
             if over || now - self.window_start >= WINDOW {
                 self.close_window(now, observer);

@@ -72,7 +72,7 @@ pub enum Exchange {
     /// HTTP/1.1; the connection can be used again after the body's end.
     Http1(Box<Connection>),
     /// HTTP/2.
-    Http2(H2Stream),
+    Http2(Box<H2Stream>),
 }
 
 /// The head of an answer, where it came from in the end, and its body.
@@ -312,7 +312,7 @@ impl<'a> Client<'a> {
             Version::Http2 => true,
         };
         let auto = self.http.version == Version::Auto;
-        let over2 = |(head, stream)| (head, Exchange::Http2(stream));
+        let over2 = |(head, stream)| (head, Exchange::Http2(Box::new(stream)));
         let first = if wants_http2 { self.ask_http2(url, &origin, ask, auto) } else { Ok(None) };
         let answer = match first {
             Ok(Some(answer)) => return Ok(over2(answer)),
@@ -382,6 +382,8 @@ impl<'a> Client<'a> {
         may_choose: bool,
     ) -> Result<Option<(ResponseHead, H2Stream)>, Error> {
         let known = self.http.known(origin);
+        // Whoever finds another lane at it waits for its connection.
+        self.clock.enter(Stage::Connecting);
         let request = {
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             if let Known::Session(session) = &*known

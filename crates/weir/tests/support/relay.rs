@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Listens on a free port for as long as the test's process lives.
 pub(crate) struct Relay {
@@ -17,6 +18,25 @@ impl Relay {
     pub(crate) fn mute_after(first: usize, server: SocketAddr) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         Relay::start(listener, server, [usize::MAX, first])
+    }
+
+    /// Relays to `server`; of each connection's answers `first` bytes at once, and then one after the other, `gap` apart.
+    pub(crate) fn drip_after(first: usize, gap: Duration, server: SocketAddr) -> Relay {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&connections);
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                counter.fetch_add(1, Relaxed);
+                let Ok(server) = TcpStream::connect(server) else { return };
+                let (to_server, to_client) = (server.try_clone(), client.try_clone());
+                let (Ok(to_server), Ok(to_client)) = (to_server, to_client) else { return };
+                std::thread::spawn(move || carry(client, to_server, usize::MAX));
+                std::thread::spawn(move || drip(server, to_client, first, gap));
+            }
+        });
+        Relay { address, connections }
     }
 
     /// Relays to the same port of 127.0.0.1, listening at ::1, where a server that listens everywhere finds the port taken in
@@ -60,6 +80,25 @@ fn carry(mut from: TcpStream, mut to: TcpStream, mut allowed: usize) {
         allowed -= passed;
         if to.write_all(&buffer[..passed]).is_err() {
             return;
+        }
+    }
+}
+
+/// Carries `first` bytes as they come and each further one by itself.
+fn drip(mut from: TcpStream, mut to: TcpStream, first: usize, gap: Duration) {
+    let mut left = first;
+    let mut buffer = [0; 16 << 10];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        let at_once = count.min(left);
+        left -= at_once;
+        if to.write_all(&buffer[..at_once]).is_err() {
+            return;
+        }
+        for byte in &buffer[at_once..count] {
+            std::thread::sleep(gap);
+            if to.write_all(&[*byte]).is_err() {
+                return;
+            }
         }
     }
 }
