@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, lchown,
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -654,6 +654,42 @@ fn an_immutable_part() {
     run.succeeds().says(&["shared/large.part cannot be opened", "cannot be resumed"]);
     assert!(fs::read(stage.shared("large")).unwrap() == *stage.large);
     assert_eq!(fs::read(&part).unwrap(), b"for ever");
+}
+
+/// Every name changes all the time. Whether a download gets through is up to the stranger, but it comes to an end and harms nobody.
+#[test]
+fn a_stranger_who_never_stops() {
+    const RUNS: usize = 20;
+    for user in [0, NOBODY] {
+        let place = Place { user, mode: 0o777, owner: STRANGER };
+        let Some(stage) = Stage::new(place) else { return };
+        stage.set_up();
+        let over = Arc::new(AtomicBool::new(false));
+        let stranger = {
+            let (over, shared, victim) = (over.clone(), stage.shared(""), stage.sandbox.path("victim"));
+            std::thread::spawn(move || {
+                // Not by chance, so that each bait meets each name at each moment sooner or later.
+                for number in 0.. {
+                    if over.load(Relaxed) {
+                        return;
+                    }
+                    let name = ["small", "large"][number % 2];
+                    let ending = ["", ".part", ".weir", ".weir~"][number / 2 % 4];
+                    let path = shared.join(format!("{name}{ending}"));
+                    plant(BAITS[number % BAITS.len()], &path, &victim, b"!", place);
+                }
+            })
+        };
+        for number in 0..RUNS {
+            let size = SIZES[number % SIZES.len()];
+            let run = stage.get(size, "shared/").wait_for(HANGS);
+            assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+            assert!(matches!(run.status.code(), Some(0 | 1 | 4)), "{:?} {}", run.status, run.stderr);
+        }
+        over.store(true, Relaxed);
+        stranger.join().unwrap();
+        stage.victim_is_unharmed(&format!("{user}"));
+    }
 }
 
 /// Other files that a run writes: a page and the evidence.
