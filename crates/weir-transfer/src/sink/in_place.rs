@@ -1,8 +1,9 @@
-//! The last resort: a verified file's bytes written into a file that is there, where no new one can take its name.
+//! Writes a verified file's bytes into an existing file, where no new file can take its name: the file has
+//! several names that must stay names of one file, it is a mount point, or its folder cannot be written.
 //!
-//! That is so where the file has several names, which are to stay names of one file; where it is a mount point; and where its
-//! folder cannot be written though it can. A reader sees it change, and an error in the middle leaves both contents mixed: so
-//! the whole download is verified before, stays where it is until the last byte is written, and both are said.
+//! Readers see the file change, and an error half way leaves both contents mixed. So the whole download is
+//! verified first and stays where it is until the last byte is written, and an error says what the file now
+//! holds.
 
 use std::fs::File;
 use std::io;
@@ -21,8 +22,8 @@ use super::folder::{Folder, Target, is_same, kind};
 /// Bytes copied at a time: large enough that the calls cost nothing beside the bytes.
 const COPIED: usize = 1 << 20;
 
-/// Whether it is certain that what has a name in `folder` is meant by it: where others may put names, a second name of another
-/// file may be bait, and another user's file is theirs.
+/// Whether the file may be written through its name in `folder`. Where others may put names, a hard link may
+/// be bait and another user's file is theirs.
 pub fn is_safe(old: &Stat, folder: &Folder) -> bool {
     !folder.is_shared() || old.st_nlink == 1 && folder.is_ours(old.st_uid)
 }
@@ -40,8 +41,8 @@ pub fn write(from: &File, kept: &Path, target: &Target, old: &Stat, sync: bool) 
     fcntl_setfl(&to, OFlags::WRONLY)?;
     let to = File::from(to);
     let size = from.metadata()?.len();
-    // A full disk is to be noticed before the first byte is lost. Blocks that it has stay, and where this is not possible the
-    // copy tells.
+    // Notice a full disk before the first byte is overwritten. File systems without fallocate report it
+    // during the copy.
     if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) =
         fallocate(&to, FallocateFlags::KEEP_SIZE, 0, size.max(1))
     {

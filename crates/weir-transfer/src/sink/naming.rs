@@ -1,4 +1,5 @@
-//! How a complete, verified file comes by its name: by rename, and where that cannot be by writing in place.
+//! Gives a complete, verified file its name: by rename, or by writing in place where a rename is not
+//! possible.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,8 +26,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The last guard before a name is given to a file: only a file or a link may lose it. Whoever decides where bytes go has
-/// looked before, but that may be hours ago. Returns what is there.
+/// The last check before a file gets its name: only a file or a link may be replaced. The first check may be
+/// hours old. Returns what is there.
 pub fn may_replace(target: &Target) -> io::Result<Option<Stat>> {
     let there = target.look()?;
     match there.as_ref().map(kind) {
@@ -111,8 +112,8 @@ pub fn swap_in(file: &File, target: &Target, passing: &OsStr) -> io::Result<()> 
     is_named(file, target)
 }
 
-/// rename(2) takes names. What has the new one must be the file that was verified: in a folder that others may write the old
-/// name may have been another's at that moment, and theirs is not to stay under the target's.
+/// rename(2) works on names. In a shared folder someone may have swapped the part just before the call, so
+/// check that the target now is the file that was verified; a foreign file does not keep the name.
 fn is_named(file: &File, target: &Target) -> io::Result<()> {
     if !target.folder().is_shared() || target.folder().has(target.name(), file)? {
         return Ok(());
