@@ -268,6 +268,33 @@ fn hard_links_stay_names_of_one_file() {
 }
 
 #[test]
+fn hard_links_of_a_file_that_cannot_be_written_lose_it_and_that_is_said() {
+    for length in SIZES {
+        let (server, bytes) = serve(length);
+        let Some((sandbox, get)) = as_nobody() else { return };
+        let old = sandbox.write("out", "old");
+        chown(&old, Some(NOBODY), Some(NOBODY)).unwrap();
+        set_mode(&old, 0o444);
+        fs::hard_link(&old, sandbox.path("other")).unwrap();
+        let run = get(&sandbox, &[&server.url("x"), "-o", "out"]);
+        run.succeeds().says(&["out: its other names (hard links) keep the old content: permission denied"]);
+        assert!(sandbox.read("out") == bytes && sandbox.read("other") == b"old");
+        assert_eq!(mode(&old), 0o444);
+        // A program that runs, under two names.
+        let sandbox = Sandbox::new();
+        fs::copy("/bin/sleep", sandbox.path("program")).unwrap();
+        fs::hard_link(sandbox.path("program"), sandbox.path("again")).unwrap();
+        let mut running = Command::new(sandbox.path("program")).arg("60").spawn().unwrap();
+        let run = sandbox.get([&*server.url("x"), "-o", "program"]).run();
+        running.kill().unwrap();
+        running.wait().unwrap();
+        run.succeeds().says(&["program: its other names (hard links) keep the old content: text file busy"]);
+        assert!(sandbox.read("program") == bytes);
+        assert_eq!(mode(&sandbox.path("program")), mode(&sandbox.path("again")));
+    }
+}
+
+#[test]
 fn a_link_that_the_user_names_stays_and_the_file_behind_keeps_its_mode() {
     for length in SIZES {
         let (server, bytes) = serve(length);

@@ -51,24 +51,33 @@ pub fn give_name(
     }
     let regular = old.as_ref().filter(|old| kind(old) == FileType::RegularFile);
     let fixed = regular.filter(|old| in_place::is_safe(old, target.folder()));
-    let write_in_place = |old: &Stat, why: &str| {
-        let kept = home.shown(part);
-        in_place::write(file, &kept, target, old, sync).map_err(Failure::InPlace)?;
+    let kept = home.shown(part);
+    let write_in_place = |to: io::Result<File>, why: &str| {
+        let to = to.map_err(|error| Failure::InPlace(in_place::unchanged(&error, &kept)))?;
+        in_place::write(file, &kept, &to, sync).map_err(Failure::InPlace)?;
         tracing::warn!("{}: {why}; written in place", target.path().display());
         beside::remove(home, part, file);
         Ok(())
     };
-    if let Some(old) = regular.filter(|old| old.st_nlink > 1) {
-        if fixed.is_some() {
-            return write_in_place(old, "it has other names too (hard links)");
-        }
-        tracing::warn!(
-            "{}: its other names (hard links) keep the old content: others may write this folder",
-            target.path().display()
-        );
+    if regular.is_some_and(|old| old.st_nlink > 1) {
+        let why = match fixed.map(|old| in_place::open(target, old)) {
+            None => "others may write this folder".to_owned(),
+            // Read-only, or a program that runs. It can still be replaced, as a file with one name is.
+            Some(Err(error))
+                if matches!(
+                    Errno::from_io_error(&error),
+                    Some(Errno::ACCESS | Errno::PERM | Errno::TXTBSY)
+                ) =>
+            {
+                weir_units::plain(&error)
+            }
+            Some(to) => return write_in_place(to, "it has other names too (hard links)"),
+        };
+        let shown = target.path().display();
+        tracing::warn!("{shown}: its other names (hard links) keep the old content: {why}");
     }
     if let Some(old) = fixed.filter(|_| !target.folder().is_writable()) {
-        return write_in_place(old, "its folder cannot be written");
+        return write_in_place(in_place::open(target, old), "its folder cannot be written");
     }
     attributes::give(file, target, old.as_ref())?;
     let renamed = match renameat(home, part, target.folder(), target.name()) {
@@ -85,9 +94,9 @@ pub fn give_name(
     };
     attributes::take_back(file);
     match (fixed, Errno::from_io_error(&error)) {
-        (Some(old), Some(Errno::BUSY)) => write_in_place(old, "it is a mount point"),
+        (Some(old), Some(Errno::BUSY)) => write_in_place(in_place::open(target, old), "it is a mount point"),
         (Some(old), Some(Errno::XDEV | Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
-            write_in_place(old, "its folder cannot be written")
+            write_in_place(in_place::open(target, old), "its folder cannot be written")
         }
         _ => Err(Failure::Rename(of_a_stranger(error, regular, target.folder()))),
     }
