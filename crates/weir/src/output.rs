@@ -1,5 +1,5 @@
-//! Files that a run writes beside what it was asked for: a page, a record, evidence. Each is whole or not there, an existing
-//! one keeps its rights, and a link that another user put there is replaced, not followed.
+//! Files that a run writes besides its downloads: a page, a record, evidence. Each is written whole or not at
+//! all, an existing one keeps its rights, and another user's link is replaced, not followed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ pub fn check(path: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     let Place::File(end) = place(path)? else { return Ok(()) };
     let target = Target::open(&end).with_context(cannot)?;
-    let may_be_written = accessat(CWD, &end, Access::WRITE_OK, AtFlags::EACCESS);
+    let may_be_written = accessat(CWD, &end, Access::WRITE_OK, AtFlags::empty());
     if target.folder().is_writable() || may_be_written.is_ok() {
         return Ok(());
     }
@@ -72,7 +72,8 @@ fn place(path: &Path) -> anyhow::Result<Place> {
     }
 }
 
-/// Opens what is no file. A pipe that no program reads is an error: to wait for one would hang, and no signal would end it.
+/// Opens a pipe or device. A pipe that no program reads is an error: the open would block and ignore the
+/// first signal.
 fn open_stream(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = File::options().write(true).custom_flags(flags.bits().cast_signed()).open(path);

@@ -1,5 +1,6 @@
-//! A download takes the place of a file's content: its mode, owner, ACL, attributes and other names stay. Until it is complete it is
-//! for its owner alone, and where no new file can have the name the old one is written, after all has been verified.
+//! A download replaces a file's content: mode, owner, ACL, attributes and other names stay. Until it is
+//! complete, the file is its owner's alone. Where no new file can have the name, weir writes the old one
+//! after it has verified everything.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -37,7 +38,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// `weir get URL -o OUT` for each size, over a file that `prepare` has made ready; `check` looks at what came.
+/// Runs `weir get URL -o OUT` for each size over a file that `prepare` set up, then calls `check`.
 fn replaces(args: &[&str], prepare: impl Fn(&Sandbox, &Path), check: impl Fn(&Sandbox, &Path, &Run)) {
     for length in SIZES {
         let (server, bytes) = serve(length);
@@ -143,7 +144,8 @@ fn as_nobody() -> Option<(Sandbox, fn(&Sandbox, &[&str]) -> Run)> {
 
 const ACL: &str = "system.posix_acl_access";
 
-/// An ACL as `setfacl -m u:1000:rw` makes it on a file of mode 640: version 2, then tag, rights and id of each.
+/// An ACL as `setfacl -m u:1000:rw` makes it on a file of mode 640: version 2, then tag, rights and id of
+/// each.
 fn acl() -> Vec<u8> {
     let entry = |tag: u16, rights: u16, id: u32| {
         [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
@@ -263,6 +265,33 @@ fn hard_links_stay_names_of_one_file() {
             assert_eq!(sandbox.names(), ["other", "out"]);
         },
     );
+}
+
+#[test]
+fn hard_links_of_a_file_that_cannot_be_written_lose_it_and_that_is_said() {
+    for length in SIZES {
+        let (server, bytes) = serve(length);
+        let Some((sandbox, get)) = as_nobody() else { return };
+        let old = sandbox.write("out", "old");
+        chown(&old, Some(NOBODY), Some(NOBODY)).unwrap();
+        set_mode(&old, 0o444);
+        fs::hard_link(&old, sandbox.path("other")).unwrap();
+        let run = get(&sandbox, &[&server.url("x"), "-o", "out"]);
+        run.succeeds().says(&["out: its other names (hard links) keep the old content: permission denied"]);
+        assert!(sandbox.read("out") == bytes && sandbox.read("other") == b"old");
+        assert_eq!(mode(&old), 0o444);
+        // A program that runs, under two names.
+        let sandbox = Sandbox::new();
+        fs::copy("/bin/sleep", sandbox.path("program")).unwrap();
+        fs::hard_link(sandbox.path("program"), sandbox.path("again")).unwrap();
+        let mut running = Command::new(sandbox.path("program")).arg("60").spawn().unwrap();
+        let run = sandbox.get([&*server.url("x"), "-o", "program"]).run();
+        running.kill().unwrap();
+        running.wait().unwrap();
+        run.succeeds().says(&["program: its other names (hard links) keep the old content: text file busy"]);
+        assert!(sandbox.read("program") == bytes);
+        assert_eq!(mode(&sandbox.path("program")), mode(&sandbox.path("again")));
+    }
 }
 
 #[test]

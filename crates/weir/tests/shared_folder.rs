@@ -1,9 +1,10 @@
-//! Folders that others may write: whatever somebody else puts beside a download, or in its place, is neither written nor believed
-//! nor waited for.
+//! Folders that others may write: weir neither writes nor believes nor waits for what somebody else puts
+//! beside a download or in its place.
 //!
-//! The cases are data: every name beside a target, everything that can be put there, before a run, between two and during one, for
-//! root and for an ordinary user, in a folder with the sticky bit and in one without that belongs to a stranger, small and large
-//! objects. `fs.protected_*` of the kernel would hide some faults in sticky folders: the others have no such help.
+//! The cases are data: every name beside a target, every kind of bait, before a run, between two runs and
+//! during one, as root and as an ordinary user, in a sticky folder and in a stranger's folder with mode 777,
+//! for small and large objects. The kernel's `fs.protected_*` settings would hide some faults in sticky
+//! folders; they do not apply to the others.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -13,7 +14,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, lchown,
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -65,7 +66,7 @@ const BAITS: [Bait; 9] = [
     Bait::HardLink,
 ];
 
-/// Under which names: what stands behind the target's. Of the last, both the part and a journal that vouches for all of it.
+/// Endings behind the target's name. The last is a part together with a journal that vouches for all of it.
 const NAMES: [&[&str]; 5] = [&[".part"], &[".weir"], &[".weir~"], &[""], &[".part", ".weir"]];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,7 +232,8 @@ fn give(path: &Path, user: u32, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// What a stranger does: `false` if the folder does not let them. At once, as by a rename: weir may look at any moment.
+/// Puts the bait in place by one rename, since weir may look at any moment. `false` if the folder's sticky
+/// bit forbids it.
 fn plant(bait: Bait, path: &Path, victim: &Path, text: &[u8], place: Place) -> bool {
     let at = path.parent().unwrap().with_file_name(format!("staged-{}", STAGED.fetch_add(1, Relaxed)));
     match bait {
@@ -357,7 +359,7 @@ fn one_case(
     let running = stage.get(size, &output.replace("NAME", name));
     let is_target = endings == [""];
     if is_target && bait == Bait::Pipe && when != When::During && output.ends_with("NAME") {
-        // A pipe that the user names is for another program, which may come later: it waits, and a signal ends that.
+        // A pipe that the user names waits for a reader; a signal ends the wait.
         let start = Instant::now();
         while !running.catches(Signal::INT) && start.elapsed() < HANGS {
             std::thread::yield_now();
@@ -378,7 +380,7 @@ fn one_case(
     }
 }
 
-/// Either the file is there, whole and this user's, or the run says why not and nothing of the stranger's has become it.
+/// Either the file is whole and this user's, or the run says why not and nothing foreign has its name.
 fn judge(stage: &Stage, run: &Run, bait: Bait, size: Size, is_target: bool, context: &str) {
     let said = &run.stderr;
     assert!(!said.contains("panicked"), "{context}\n{said}");
@@ -437,13 +439,13 @@ fn a_user_in_a_strangers_folder() {
     every_bait(NOBODY, 0o777, STRANGER);
 }
 
-/// Runs in a stranger's folder, each with a file of its own, at once: half of it comes, `act` is called with its number, and a
-/// little later the rest comes.
+/// Starts several runs at once in a stranger's folder. The server sends half of each file, calls `act` with
+/// the file's number, and sends the rest a little later.
 fn in_a_strangers_folder(
     user: u32,
     runs: usize,
     act: impl Fn(&Path, usize) + Send + Sync + 'static,
-    end: impl Fn(&Stage, &Server, usize),
+    end: impl Fn(&Stage, usize),
 ) {
     let place = Place { user, mode: 0o777, owner: STRANGER };
     let Some(stage) = Stage::new(place) else { return };
@@ -463,21 +465,16 @@ fn in_a_strangers_folder(
         }
         wire.body(&object.bytes[half..answer.part.end])
     });
-    std::thread::scope(|scope| {
-        for number in 0..runs {
-            let (stage, server, end) = (&stage, &server, &end);
-            // The caller's closure is not to be shared between threads; a run at a time ends, all go on together.
-            let url = server.url(&format!("f{number}"));
-            let running = stage.command(&["get", &url, "-o", &format!("shared/f{number}"), "-c", "1"]);
-            let waiting = scope.spawn(move || running.wait_for(HANGS));
-            let run = if number + 1 == runs { Some(waiting.join().unwrap()) } else { None };
-            if run.is_some() {
-                for number in 0..runs {
-                    end(stage, server, number);
-                }
-            }
-        }
-    });
+    let all: Vec<Running> = (0..runs)
+        .map(|number| {
+            let (url, output) = (server.url(&format!("f{number}")), format!("shared/f{number}"));
+            stage.command(&["get", &url, "-o", &output, "-c", "1"])
+        })
+        .collect();
+    for (number, running) in all.into_iter().enumerate() {
+        running.wait_for(HANGS).succeeds();
+        end(&stage, number);
+    }
 }
 
 #[test]
@@ -493,12 +490,8 @@ fn journals_that_are_swapped_while_they_are_kept() {
             }
             plant(BAITS[number / 2], &path, &folder.join("victim"), &[b'!'; 1000], place);
         };
-        in_a_strangers_folder(user, 2 * BAITS.len(), act, |stage, _, number| {
+        in_a_strangers_folder(user, 2 * BAITS.len(), act, |stage, number| {
             let target = stage.shared(&format!("f{number}"));
-            let start = Instant::now();
-            while !target.exists() && start.elapsed() < HANGS {
-                std::thread::sleep(Duration::from_millis(5));
-            }
             assert!(fs::read(&target).unwrap() == *stage.large, "{number}");
             assert_eq!(target.symlink_metadata().unwrap().uid(), user);
             stage.victim_is_unharmed(&format!("{number} {user}"));
@@ -654,6 +647,42 @@ fn an_immutable_part() {
     run.succeeds().says(&["shared/large.part cannot be opened", "cannot be resumed"]);
     assert!(fs::read(stage.shared("large")).unwrap() == *stage.large);
     assert_eq!(fs::read(&part).unwrap(), b"for ever");
+}
+
+/// A stranger swaps every name all the time. A download may fail, but it ends and harms nobody.
+#[test]
+fn a_stranger_who_never_stops() {
+    const RUNS: usize = 20;
+    for user in [0, NOBODY] {
+        let place = Place { user, mode: 0o777, owner: STRANGER };
+        let Some(stage) = Stage::new(place) else { return };
+        stage.set_up();
+        let over = Arc::new(AtomicBool::new(false));
+        let stranger = {
+            let (over, shared, victim) = (over.clone(), stage.shared(""), stage.sandbox.path("victim"));
+            std::thread::spawn(move || {
+                // Not by chance, so that each bait meets each name at each moment sooner or later.
+                for number in 0.. {
+                    if over.load(Relaxed) {
+                        return;
+                    }
+                    let name = ["small", "large"][number % 2];
+                    let ending = ["", ".part", ".weir", ".weir~"][number / 2 % 4];
+                    let path = shared.join(format!("{name}{ending}"));
+                    plant(BAITS[number % BAITS.len()], &path, &victim, b"!", place);
+                }
+            })
+        };
+        for number in 0..RUNS {
+            let size = SIZES[number % SIZES.len()];
+            let run = stage.get(size, "shared/").wait_for(HANGS);
+            assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+            assert!(matches!(run.status.code(), Some(0 | 1 | 4)), "{:?} {}", run.status, run.stderr);
+        }
+        over.store(true, Relaxed);
+        stranger.join().unwrap();
+        stage.victim_is_unharmed(&format!("{user}"));
+    }
 }
 
 /// Other files that a run writes: a page and the evidence.

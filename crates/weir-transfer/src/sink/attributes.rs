@@ -1,9 +1,9 @@
-//! What a file keeps of the one whose place it takes, and what a new one gets: mode, owner, ACL, extended attributes.
+//! What a file keeps of the one it replaces, and what a new one gets: mode, owner, ACL, extended attributes.
 //!
-//! A download replaces the content of a file, not its rights. Never kept: set-user-id and set-group-id, file capabilities, and
-//! signatures of the old content (`security.ima`, `security.evm`). They were given to the old bytes, and the kernel takes the
-//! first three away from a file that is written too. In a folder open to all a file of another user is no word on rights:
-//! anybody can have put it there, with any mode.
+//! A download replaces the content of a file, not its rights. Never kept: set-user-id, set-group-id, file
+//! capabilities, and signatures of the old content (`security.ima`, `security.evm`), which were given to the
+//! old bytes. In a folder that everyone may write, another user's file grants nothing: anyone can have put it
+//! there, with any mode.
 
 use std::fs::File;
 use std::io;
@@ -33,8 +33,8 @@ const RIGHTS: u32 = 0o777;
 /// Until a file is complete, for its owner alone.
 const PRIVATE: u32 = 0o600;
 
-/// Gives `file`, which is about to be called `target`, the rights of `old`, what has that name now; a new file's if nothing
-/// has. What cannot be kept narrows them.
+/// Gives `file`, which is about to be called `target`, the rights of `old`, the file that has this name now,
+/// or those of a new file. Rights that cannot be kept are dropped, never widened.
 pub fn give(file: &File, target: &Target, old: Option<&Stat>) -> io::Result<()> {
     let Some(old) = old.filter(|old| kind(old) == FileType::RegularFile) else {
         return give_new(file, target);
@@ -42,7 +42,7 @@ pub fn give(file: &File, target: &Target, old: Option<&Stat>) -> io::Result<()> 
     let shown = target.path().display();
     let folder = target.folder();
     let is_foreign = folder.is_open_to_all() && !folder.is_ours(old.st_uid);
-    // Another name of a file of ours that is open to all would open the new one to all.
+    // Anyone may link a world-writable file of ours here, to make the new file world-writable too.
     if is_foreign || old.st_nlink > 1 && folder.is_shared() {
         give_new(file, target)?;
         let mode = fstat(file)?.st_mode & old.st_mode & RIGHTS;
@@ -74,7 +74,8 @@ pub fn give(file: &File, target: &Target, old: Option<&Stat>) -> io::Result<()> 
     give_xattrs(file, &At::held(held.as_fd()), target);
     // 3. The ACL, which sets the mode too, or the mode alone.
     let read = At::held(held.as_fd()).value(ACL);
-    // With an ACL that cannot be read the group's bits are not the group's: then as if the group were another.
+    // With an ACL, the mode's group bits are its mask. If the ACL cannot be read, do not give them to the
+    // group.
     let is_known =
         read.as_ref().is_ok_and(|acl| acl.as_ref().is_none_or(|it| Acl::parse(it.value()).is_some()));
     let mut acl = read.ok().flatten().and_then(|acl| Acl::parse(acl.value()));
@@ -137,7 +138,7 @@ fn give_mode(file: &File, mode: u32, acl: Option<Acl>) -> io::Result<()> {
     set_mode(file, mode)
 }
 
-/// Some file systems have one mode for all files (FAT) and refuse another: what was made private is no wider for it.
+/// FAT has one mode for all files and refuses another. A refusal never widens: the file was created private.
 fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     match fchmod(file, Mode::from_raw_mode(mode)) {
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
@@ -186,15 +187,15 @@ fn umask() -> u32 {
     *UMASK.get_or_init(weir_tree::umask)
 }
 
-/// The rights for another group than the file's own was: what everyone has. The members of the old one are now among
-/// everyone, so everyone gets no more than they had.
+/// The mode for a file whose group changes: the new group gets what everyone had. Members of the old group
+/// now count as everyone, so everyone gets no more than that group had.
 fn without_group(mode: u32) -> u32 {
     let both = mode >> 3 & mode & 0o7;
     mode & 0o700 | both << 3 | both
 }
 
-/// An ACL as an extended attribute holds it: a version, then tag, permissions and id of each entry, in order of the tags
-/// (include/uapi/linux/posix_acl_xattr.h).
+/// An ACL as an extended attribute holds it: a version, then tag, permissions and id of each entry, in order
+/// of the tags (include/uapi/linux/posix_acl_xattr.h).
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Acl(Vec<(u16, u16, u32)>);
 

@@ -1,14 +1,15 @@
-//! The one way in which anything beside a target is opened: `NAME.part`, `NAME.weir`, `NAME.weir~`, and names for a moment.
+//! Opens everything that lies beside a target: `NAME.part`, `NAME.weir`, `NAME.weir~`, and temporary names.
 //!
-//! In a folder that others may write, each of these names can be theirs: a link to a file of ours, a pipe that never answers, a
-//! part with their bytes. So a file is taken for weir's own only if all of this holds of the very file that was opened:
+//! In a folder that others may write, any of these names can be bait: a link to one of your files, a pipe
+//! that never answers, a part with foreign bytes. weir uses a file only if all of this holds for the
+//! descriptor it opened:
 //!
-//! 1. It was reached without following a link, and without waiting (O_NOFOLLOW, O_NONBLOCK).
-//! 2. It is a regular file, and has this one name.
-//! 3. It belongs to this user. For root also to the folder's owner: then it is what they began, and root goes on with.
+//! 1. No link was followed and nothing was waited for (O_NOFOLLOW, O_NONBLOCK).
+//! 2. It is a regular file and this is its only name.
+//! 3. It belongs to this user. For root, the folder's owner counts too: root resumes what they began.
 //! 4. Nobody else may write it.
 //!
-//! Whatever else is there is put aside: renamed, not deleted, for it may be somebody's file.
+//! Anything else is renamed, not deleted, since it may be somebody's file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -26,10 +27,11 @@ use super::folder::{Folder, is_same, kind};
 /// Nobody but its owner reads a file before it is complete.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
-/// Others may swap what is there between two calls. Each try costs them a move too; whoever wins this often will win on.
+/// Others may swap the file between two calls. Someone who wins the race this often will keep winning.
 const TRIES: usize = 16;
 
-/// Names tried for what is put aside, the longest run of them that a person would want to find.
+/// Names tried for a file that is put aside. More than a hundred in one folder would be an attack, not an
+/// accident.
 const ASIDES: usize = 100;
 
 /// NAME_MAX of Linux.
@@ -44,7 +46,7 @@ pub enum For {
     Writing,
 }
 
-/// What has a name beside a target.
+/// What lies beside a target.
 #[derive(Debug)]
 pub enum Found {
     /// Nothing, now: what was not ours has been put aside.
@@ -142,8 +144,8 @@ fn try_open(folder: &Folder, name: &OsStr, what: For) -> io::Result<Tried> {
     let file = match openat(folder, name, access | flags, Mode::empty()) {
         Ok(file) => file,
         Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(Tried::Changed),
-        // Our own, and not to be opened all the same: made so on purpose (`chattr +i`, mode 0400). A journal is asked for
-        // again by its reader, which says more.
+        // Ours, but it cannot be opened (`chattr +i`, mode 0400). For a journal, the reader reports the error
+        // itself.
         Err(errno @ (Errno::ACCESS | Errno::PERM)) if what == For::Writing => {
             let error = weir_units::plain(&errno.into());
             return Ok(Tried::NotOurs(format!("cannot be opened ({error})")));
@@ -195,7 +197,7 @@ pub fn put_aside(folder: &Folder, name: &OsStr) -> io::Result<Option<std::path::
 
 fn rename_to_free(folder: &Folder, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
     match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
-        // The file system does not know the flag (rename(2)): a look before is the best that can be had there.
+        // The file system does not support the flag (rename(2)): checking first is the best we can do.
         Err(Errno::INVAL) => match folder.look(to) {
             Ok(None) => rustix::fs::renameat(folder, from, folder, to),
             _ => Err(Errno::EXIST),

@@ -1,7 +1,7 @@
-//! Folders held open, and the names in them: after a folder is open nothing is reached by its path again.
+//! Folders that stay open, and names in them. Once a folder is open, nothing in it is reached by path again.
 //!
-//! A path is looked up anew by each call that takes one, and whoever may write one of its folders can put a link there between
-//! two calls. A descriptor stays with the folder that was opened.
+//! The kernel resolves a path anew in each call. Anyone who may write a folder on the way can put a link
+//! there between two calls. A descriptor stays with the folder that was opened.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -39,8 +39,8 @@ impl AsFd for Folder {
 }
 
 impl Folder {
-    /// Opens the folder at `path`; an empty one means the current folder. If the path ends in a link, that link must be one
-    /// that may be followed ([`links`]).
+    /// Opens the folder at `path`; an empty path means the current folder. A link at its end is followed only
+    /// if [`links`] allows it.
     pub fn open(path: &Path) -> io::Result<Folder> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         // Without a slash at its end, since that would have the kernel follow a link.
@@ -84,7 +84,8 @@ impl Folder {
     /// Whether names can be made and removed in it.
     pub fn is_writable(&self) -> bool {
         let wanted = Access::WRITE_OK | Access::EXEC_OK;
-        *self.writable.get_or_init(|| accessat(self, ".", wanted, AtFlags::EACCESS).is_ok())
+        // Without flags: older container engines refuse faccessat2(2), which takes them.
+        *self.writable.get_or_init(|| accessat(self, ".", wanted, AtFlags::empty()).is_ok())
     }
 
     /// A file of this owner is this user's.
@@ -97,9 +98,10 @@ impl Folder {
         mode & 0o022 != 0 && self.made().is_none_or(|(_, made)| mode & 0o022 & !made != 0)
     }
 
-    /// Owner and mode of a private file that this user makes here. Not every file system keeps what it is told: on FAT all files
-    /// are the mount's owner's, with the mount's mode; NFS may make root's files nobody's. Asked only about a file that seems
-    /// not to be ours. A name that nobody can foresee, made and removed: it is our own that is looked at.
+    /// Owner and mode of a private file that this user makes here. Not every file system keeps what it is
+    /// told: on FAT all files have the mount's owner and mode, and NFS may give root's files to nobody.
+    /// Needed only if a file seems to be another user's. The probe has an unpredictable name and is judged by
+    /// its descriptor.
     fn made(&self) -> Option<(u32, u32)> {
         *self.made.get_or_init(|| {
             let (name, file) = super::beside::create_passing(self, OsStr::new("weir")).ok()?;
@@ -118,9 +120,9 @@ impl Folder {
         self.stat().is_none_or(|stat| stat.st_mode & 0o002 != 0)
     }
 
-    /// Someone other than this user and root may put names into it: what has a name there may be bait. The group's right to
-    /// write counts unless it is this user's own group, which usual systems make for each user alone; with an ACL the
-    /// group's bits are those of the named users too (acl(5)).
+    /// Someone other than this user and root may put names into it, so any name in it may be bait. A writing
+    /// group counts unless it is this user's own group, which most systems create per user. With an ACL, the
+    /// group bits also cover named users (acl(5)).
     pub fn is_shared(&self) -> bool {
         let Some(stat) = self.stat() else { return true };
         let foreign = stat.st_uid != 0 && stat.st_uid != geteuid().as_raw();
@@ -193,8 +195,9 @@ impl Target {
         self.folder.look(&self.name)
     }
 
-    /// A name in another folder that stands for this target and no other: its own, as far as it fits beside the marks that are
-    /// put behind it, and a digest of the whole path. 64 bits: two paths of one user do not meet.
+    /// A name in another folder that stands for this target alone: up to 100 bytes of its own name, which
+    /// leaves room for endings, and 64 bits of a digest of the whole path, so that two paths of one user do
+    /// not collide.
     pub fn name_elsewhere(&self) -> OsString {
         use std::os::fd::AsRawFd;
         const KEPT: usize = 100;

@@ -1,8 +1,9 @@
-//! The last resort: a verified file's bytes written into a file that is there, where no new one can take its name.
+//! Writes a verified file's bytes into an existing file, where no new file can take its name: the file has
+//! several names that must stay names of one file, it is a mount point, or its folder cannot be written.
 //!
-//! That is so where the file has several names, which are to stay names of one file; where it is a mount point; and where its
-//! folder cannot be written though it can. A reader sees it change, and an error in the middle leaves both contents mixed: so
-//! the whole download is verified before, stays where it is until the last byte is written, and both are said.
+//! Readers see the file change, and an error half way leaves both contents mixed. So the whole download is
+//! verified first and stays where it is until the last byte is written, and an error says what the file now
+//! holds.
 
 use std::fs::File;
 use std::io;
@@ -21,45 +22,53 @@ use super::folder::{Folder, Target, is_same, kind};
 /// Bytes copied at a time: large enough that the calls cost nothing beside the bytes.
 const COPIED: usize = 1 << 20;
 
-/// Whether it is certain that what has a name in `folder` is meant by it: where others may put names, a second name of another
-/// file may be bait, and another user's file is theirs.
+/// Whether the file may be written through its name in `folder`. Where others may put names, a hard link may
+/// be bait and another user's file is theirs.
 pub fn is_safe(old: &Stat, folder: &Folder) -> bool {
     !folder.is_shared() || old.st_nlink == 1 && folder.is_ours(old.st_uid)
 }
 
-/// Writes all of `from`, whose path is `kept`, into `target`, which is `old`.
-pub fn write(from: &File, kept: &Path, target: &Target, old: &Stat, sync: bool) -> io::Result<()> {
+/// Opens `target`, which is `old`, to write it. Nothing is changed yet.
+pub fn open(target: &Target, old: &Stat) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let still = format!("it is as it was, and the complete download is {}", kept.display());
-    let unchanged = |error: io::Error| with(&error, &still);
-    let to = openat(target.folder(), target.name(), flags, Mode::empty()).map_err(|e| unchanged(e.into()))?;
+    let to = openat(target.folder(), target.name(), flags, Mode::empty())?;
     let there = fstat(&to)?;
     if !is_same(&there, old) || kind(&there) != FileType::RegularFile || !is_safe(&there, target.folder()) {
-        return Err(unchanged(io::Error::other("another file was put in its place")));
+        return Err(io::Error::other("another file was put in its place"));
     }
     fcntl_setfl(&to, OFlags::WRONLY)?;
-    let to = File::from(to);
+    Ok(to.into())
+}
+
+/// Says of an error that the target was not touched.
+pub fn unchanged(error: &io::Error, kept: &Path) -> io::Error {
+    with(error, &format!("it is as it was, and the complete download is {}", kept.display()))
+}
+
+/// Writes all of `from`, whose path is `kept`, into `to`.
+pub fn write(from: &File, kept: &Path, to: &File, sync: bool) -> io::Result<()> {
+    let there = fstat(to)?;
     let size = from.metadata()?.len();
-    // A full disk is to be noticed before the first byte is lost. Blocks that it has stay, and where this is not possible the
-    // copy tells.
+    // Notice a full disk before the first byte is overwritten. File systems without fallocate report it
+    // during the copy.
     if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) =
-        fallocate(&to, FallocateFlags::KEEP_SIZE, 0, size.max(1))
+        fallocate(to, FallocateFlags::KEEP_SIZE, 0, size.max(1))
     {
-        return Err(unchanged(errno.into()));
+        return Err(unchanged(&errno.into(), kept));
     }
     if there.st_mode & 0o6000 != 0 {
         // As the kernel does when someone other than root writes a file.
-        let _ = fchmod(&to, Mode::from_raw_mode(there.st_mode & 0o777));
+        let _ = fchmod(to, Mode::from_raw_mode(there.st_mode & 0o777));
     }
     let mixed = |(done, error): (u64, io::Error)| {
         let [done, size] = [done, size].map(Bytes);
         let text = format!(
-            "it now holds the first {done} of {size} of the new content and then the old; the complete download is {}",
+            "it now holds {done} of the {size} of the new content, then the old; the complete download is {}",
             kept.display()
         );
         with(&error, &text)
     };
-    copy(from, &to, size).map_err(mixed)?;
+    copy(from, to, size).map_err(mixed)?;
     to.set_len(size).map_err(|error| mixed((size, error)))?;
     if sync {
         to.sync_all().map_err(|error| mixed((size, error)))?;
@@ -106,26 +115,23 @@ mod tests {
             std::fs::write(&path, old).unwrap();
             std::fs::write(&part, new).unwrap();
             let stat = target.look().unwrap().unwrap();
-            write(&File::open(&part).unwrap(), &part, &target, &stat, true).unwrap();
+            let to = open(&target, &stat).unwrap();
+            write(&File::open(&part).unwrap(), &part, &to, true).unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), new);
         }
     }
 
     #[test]
-    fn an_error_says_what_is_there_now() {
+    fn another_file_in_its_place_is_not_written() {
         let dir = tempfile::tempdir().unwrap();
-        let (part, path) = (dir.path().join("part"), dir.path().join("x"));
+        let path = dir.path().join("x");
         std::fs::write(&path, "old").unwrap();
-        std::fs::write(&part, "new").unwrap();
+        std::fs::write(dir.path().join("other"), "").unwrap();
         let target = Target::open(&path).unwrap();
         let stat = target.look().unwrap().unwrap();
-        std::fs::write(dir.path().join("other"), "").unwrap();
         std::fs::rename(dir.path().join("other"), &path).unwrap();
-        let error = write(&File::open(&part).unwrap(), &part, &target, &stat, false).unwrap_err().to_string();
-        let kept = part.display();
-        assert!(
-            error.ends_with(&format!("; it is as it was, and the complete download is {kept}")),
-            "{error}"
-        );
+        let error = unchanged(&open(&target, &stat).unwrap_err(), Path::new("part")).to_string();
+        let words = "another file was put in its place; it is as it was, and the complete download is part";
+        assert_eq!(error, words);
     }
 }

@@ -1,8 +1,8 @@
 //! Which symbolic links are followed: those of people who could do the same without a link.
 //!
-//! A link is followed if it belongs to this user or to root, or if what it leads to belongs to the link's owner, who could have
-//! written that anyway. This is the kernel's own rule for sticky folders (`fs.protected_symlinks`) made stricter, and for all
-//! folders: whoever may write a folder can put a link there under the name that a download will have.
+//! A link is followed if it belongs to this user or to root, or if the link's owner also owns what it leads
+//! to. This is the kernel's rule for sticky folders (`fs.protected_symlinks`), made stricter and applied to
+//! all folders: anyone who may write a folder can put a link under the name that a download will have.
 
 use std::ffi::OsStr;
 use std::io;
@@ -17,8 +17,8 @@ use rustix::process::geteuid;
 /// As many as the kernel follows (MAXSYMLINKS, include/linux/namei.h).
 const MOST: usize = 40;
 
-/// The file behind `path`: the end of its links, as far as they may be followed; `path` itself where it is no link, or where
-/// its links lead to nothing. The flag says that a link was met that may not be followed: it is then what is at the end.
+/// The file behind `path`, as far as its links may be followed; `path` itself if it is no link or leads to
+/// nothing. The flag is set if the result is a link that must not be followed.
 pub fn end_of(path: &Path) -> (PathBuf, bool) {
     let mut end = path.to_owned();
     for _ in 0..MOST {
@@ -37,8 +37,7 @@ pub fn end_of(path: &Path) -> (PathBuf, bool) {
     (path.to_owned(), false)
 }
 
-/// The same for a file that is made where it does not exist: of links that lead to nothing, this user's own and root's are
-/// followed.
+/// The same for a file that may have to be created: dangling links of this user and of root are followed too.
 pub fn end_or_new(path: &Path) -> (PathBuf, bool) {
     let (mut end, is_foreign) = end_of(path);
     for _ in 0..MOST {

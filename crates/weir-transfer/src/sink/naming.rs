@@ -1,4 +1,5 @@
-//! How a complete, verified file comes by its name: by rename, and where that cannot be by writing in place.
+//! Gives a complete, verified file its name: by rename, or by writing in place where a rename is not
+//! possible.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,8 +26,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The last guard before a name is given to a file: only a file or a link may lose it. Whoever decides where bytes go has
-/// looked before, but that may be hours ago. Returns what is there.
+/// The last check before a file gets its name: only a file or a link may be replaced. The first check may be
+/// hours old. Returns what is there.
 pub fn may_replace(target: &Target) -> io::Result<Option<Stat>> {
     let there = target.look()?;
     match there.as_ref().map(kind) {
@@ -50,24 +51,33 @@ pub fn give_name(
     }
     let regular = old.as_ref().filter(|old| kind(old) == FileType::RegularFile);
     let fixed = regular.filter(|old| in_place::is_safe(old, target.folder()));
-    let write_in_place = |old: &Stat, why: &str| {
-        let kept = home.shown(part);
-        in_place::write(file, &kept, target, old, sync).map_err(Failure::InPlace)?;
+    let kept = home.shown(part);
+    let write_in_place = |to: io::Result<File>, why: &str| {
+        let to = to.map_err(|error| Failure::InPlace(in_place::unchanged(&error, &kept)))?;
+        in_place::write(file, &kept, &to, sync).map_err(Failure::InPlace)?;
         tracing::warn!("{}: {why}; written in place", target.path().display());
         beside::remove(home, part, file);
         Ok(())
     };
-    if let Some(old) = regular.filter(|old| old.st_nlink > 1) {
-        if fixed.is_some() {
-            return write_in_place(old, "it has other names too (hard links)");
-        }
-        tracing::warn!(
-            "{}: its other names (hard links) keep the old content: others may write this folder",
-            target.path().display()
-        );
+    if regular.is_some_and(|old| old.st_nlink > 1) {
+        let why = match fixed.map(|old| in_place::open(target, old)) {
+            None => "others may write this folder".to_owned(),
+            // Read-only, or a program that runs. It can still be replaced, as a file with one name is.
+            Some(Err(error))
+                if matches!(
+                    Errno::from_io_error(&error),
+                    Some(Errno::ACCESS | Errno::PERM | Errno::TXTBSY)
+                ) =>
+            {
+                weir_units::plain(&error)
+            }
+            Some(to) => return write_in_place(to, "it has other names too (hard links)"),
+        };
+        let shown = target.path().display();
+        tracing::warn!("{shown}: its other names (hard links) keep the old content: {why}");
     }
     if let Some(old) = fixed.filter(|_| !target.folder().is_writable()) {
-        return write_in_place(old, "its folder cannot be written");
+        return write_in_place(in_place::open(target, old), "its folder cannot be written");
     }
     attributes::give(file, target, old.as_ref())?;
     let renamed = match renameat(home, part, target.folder(), target.name()) {
@@ -84,9 +94,9 @@ pub fn give_name(
     };
     attributes::take_back(file);
     match (fixed, Errno::from_io_error(&error)) {
-        (Some(old), Some(Errno::BUSY)) => write_in_place(old, "it is a mount point"),
+        (Some(old), Some(Errno::BUSY)) => write_in_place(in_place::open(target, old), "it is a mount point"),
         (Some(old), Some(Errno::XDEV | Errno::ACCESS | Errno::PERM | Errno::ROFS)) => {
-            write_in_place(old, "its folder cannot be written")
+            write_in_place(in_place::open(target, old), "its folder cannot be written")
         }
         _ => Err(Failure::Rename(of_a_stranger(error, regular, target.folder()))),
     }
@@ -111,8 +121,8 @@ pub fn swap_in(file: &File, target: &Target, passing: &OsStr) -> io::Result<()> 
     is_named(file, target)
 }
 
-/// rename(2) takes names. What has the new one must be the file that was verified: in a folder that others may write the old
-/// name may have been another's at that moment, and theirs is not to stay under the target's.
+/// rename(2) works on names. In a shared folder someone may have swapped the part just before the call, so
+/// check that the target now is the file that was verified; a foreign file does not keep the name.
 fn is_named(file: &File, target: &Target) -> io::Result<()> {
     if !target.folder().is_shared() || target.folder().has(target.name(), file)? {
         return Ok(());

@@ -27,7 +27,7 @@ use crate::version::Version;
 /// Linux's UIO_MAXIOV.
 const MAX_PIECES: usize = 1024;
 
-/// Others may take the part's name and give it back in turns. Whoever does so this often does not stop for us.
+/// Others may take the part's name and release it in turns. Someone who does so this often will not stop.
 const TRIES: usize = 64;
 
 /// A part file that this process has locked.
@@ -53,9 +53,9 @@ pub struct Home {
 }
 
 impl Home {
-    /// Beside `target`; in `temp` if there is such a folder; in the system's folder for temporary files if the target's folder
-    /// cannot be written, so that the file that is there can at least be written in place. The same each time, so that a
-    /// later run finds what an earlier one left.
+    /// In `temp` if given, else beside `target`. If the target exists and its folder cannot be written, in
+    /// $TMPDIR or /tmp: the file can then be written in place. The same for each run, so that a later one
+    /// finds the part.
     pub fn of(target: &Target, temp: Option<&Arc<Folder>>) -> io::Result<Home> {
         if let Some(temp) = temp {
             return Ok(Home::elsewhere(target, temp));
@@ -137,7 +137,8 @@ impl PartFile {
                 // No locks on this file system (some network ones): go on without.
                 Err(_) => return PartFile::own(file, target, home),
             }
-            // The one who held the lock may have renamed the file meanwhile: then ours is no longer the part file.
+            // The one who held the lock may have renamed the file meanwhile: then ours is no longer the part
+            // file.
             if folder.has(part, &file).map_err(failed)? {
                 return PartFile::own(file, target, home);
             }
@@ -146,7 +147,7 @@ impl PartFile {
         PartFile::for_this_run(target, home, &why)
     }
 
-    /// The name of the part is another's, who will not give it up: the file grows under a name that only this run knows.
+    /// Somebody blocks the part's name, so the file grows under a name that only this run knows.
     fn for_this_run(target: &Target, mut home: Home, why: &str) -> Result<PartFile, Error> {
         tracing::warn!("{why}; this download cannot be resumed if it is interrupted");
         let made = beside::create_passing(&home.folder, target.name());
@@ -174,7 +175,7 @@ impl PartFile {
             }
             return Ok(PartFile::new(file, target, home));
         }
-        // Root goes on with what the folder's owner began, but in a file of its own: theirs they may still have open.
+        // Root resumes what the folder's owner began, but in its own file: they may still have theirs open.
         let taken_over = || {
             let (passing, own) = beside::create_passing(&home.folder, target.name())?;
             let _ = flock(&own, FlockOperation::NonBlockingLockExclusive);
@@ -339,8 +340,8 @@ impl PartFile {
         self.file.set_len(size).map_err(|source| self.failed("resize", source, None))
     }
 
-    /// The complete, verified file gets its name; the journal goes. With `sync` what is copied on the way there is on the disk
-    /// after.
+    /// The complete, verified file gets its name; the journal goes. With `sync`, bytes copied on the way are
+    /// synced too.
     pub fn publish(&self, sync: bool) -> Result<(), Error> {
         let Home { folder, part, .. } = &self.home;
         match naming::give_name(&self.file, folder, part, &self.target, sync) {
@@ -368,7 +369,7 @@ impl PartFile {
         self.precious.load(Relaxed)
     }
 
-    /// A later run will find it: nobody has put another file in its place, and its journal says that something is there.
+    /// A later run will find it: nobody has replaced it, and its journal vouches for some bytes.
     pub fn will_be_found(&self) -> bool {
         self.home.folder.has(&self.home.part, &self.file).unwrap_or(false) && self.home.kept() > 0
     }
