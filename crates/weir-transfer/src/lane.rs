@@ -99,10 +99,11 @@ impl LaneState {
         }
     }
 
-    /// The host that it has waited for in vain for a while: for a connection, or for the head of an answer.
+    /// The host that it has waited for for a while: for a connection, for the head of an answer, or because it was asked to.
     pub fn stuck_at(&self) -> Option<u32> {
         let (stage, since) = self.clock.current();
-        let is_stuck = matches!(stage, Stage::Connecting | Stage::FirstByte) && since >= STUCK;
+        let is_waiting = matches!(stage, Stage::Connecting | Stage::FirstByte | Stage::Backoff);
+        let is_stuck = is_waiting && since >= STUCK;
         Some(self.host.load(Relaxed)).filter(|host| is_stuck && *host != NOBODY)
     }
 

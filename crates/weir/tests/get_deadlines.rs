@@ -243,7 +243,8 @@ const SOON: Duration = Duration::from_millis(20);
 #[test]
 fn what_is_not_the_file_keeps_no_connection_alive() {
     let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let kinds: [(&str, &[u8], fn(usize) -> Vec<u8>); 5] = [
+    type Kind = (&'static str, &'static [u8], fn(usize) -> Vec<u8>);
+    let kinds: [Kind; 5] = [
         // One byte after the other of a head, of interim answers, of an extension, of a trailer.
         ("no complete answer", b"HTTP/1.1 200 OK\r\nX: ", |_| b"x".to_vec()),
         ("no complete answer", b"HTTP/1.1 100 Continue\r\n\r\n", |at| {
@@ -510,8 +511,11 @@ fn a_host_that_takes_connections_and_is_silent_holds_up_no_other() {
     let large = Object::new(2 * MIB);
     let bytes = large.bytes.clone();
     let good = Server::start(move |request, wire| large.serve(request, wire));
+    // One whose redirects ask for a wait, which the lane keeps.
+    let patient = asks_for_a_wait("302 Found", &[("Retry-After", "300"), ("Location", "/y")], usize::MAX);
     for (first, lanes) in [
-        (silent.url("x"), &[][..]),
+        (patient.url("x"), &[][..]),
+        (silent.url("x"), &[]),
         (silent.url("x"), &["-j", "1"]),
         (midway.url("x"), &[]),
         (midway.url("x"), &["-c", "1"]),
