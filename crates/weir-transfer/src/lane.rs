@@ -189,10 +189,10 @@ impl Lane<'_> {
     }
 
     /// `error`, or the word that it is too long to wait for the end of it.
-    fn for_later(&self, error: Error) -> Error {
+    fn for_later(&self, job: usize, error: Error) -> Error {
         match error.is_permanent() {
             true => error,
-            false => error.within(self.run.options.max_wait, SystemTime::now()),
+            false => error.within(self.run.options.max_wait, self.run.waited(job), SystemTime::now()),
         }
     }
 
@@ -201,8 +201,11 @@ impl Lane<'_> {
         self.avoids = Some(Avoid { host: self.run.pool.host_of(job), until: Instant::now() + pause });
     }
 
-    /// A word before a pause.
-    fn say_pause(&self, url: &Url, error: &Error, pause: Duration) {
+    /// A word before a pause of `job`, which counts where a server asked for it.
+    fn say_pause(&self, job: usize, url: &Url, error: &Error, pause: Duration) {
+        if let Some(asked) = error.retry_after() {
+            self.run.waits(job, Some(asked.min(pause)));
+        }
         self.run.http.waits().say(&object::shown(url), &host_of(url), error, pause);
     }
 

@@ -106,7 +106,11 @@ fn a_wait_within_the_limit_is_kept_and_said_even_by_the_quiet() {
     let requests = server.requests_from(0);
     assert!(requests[1].at - requests[0].at >= Duration::from_secs(6));
     assert_eq!(sandbox.read("out"), BODY);
-    // What the user allows decides.
+    // What the user allows decides: for all waits in a row.
+    let server = asks_for_a_wait("503 Service Unavailable", &[("Retry-After", "2")], usize::MAX);
+    let run = sandbox.get([&server.url("x"), "-o", "more", "--max-wait", "5", "--retries", "100"]).run();
+    run.fails(4, &["asks for a wait of 2.0 s, --max-wait allows 5.0 s, of which 4.0 s are used up"]);
+    assert_eq!(server.requests().len(), 3);
     let server = asks_for_a_wait("503 Service Unavailable", &[("Retry-After", "6")], 1);
     let run = sandbox.get([&server.url("x"), "-o", "more", "--max-wait", "5"]).run();
     run.fails(4, &["asks for a wait of 6.0 s, --max-wait allows 5.0 s"]);
