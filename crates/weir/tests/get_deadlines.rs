@@ -237,8 +237,6 @@ fn ends(url: &str, args: &[&str], code: i32, says: &str) {
     assert!(start.elapsed() < Duration::from_secs(3), "{says}: {:?}", start.elapsed());
     let running = sandbox.get([url, "-o", "two", "-k", "--timeout", "30"]).args(args).spawn();
     wait_for("its handler", || running.catches(Signal::INT));
-    // The connection stands in a moment; whether or not, the signal must be heard.
-    std::thread::sleep(Duration::from_millis(200));
     is_heard(running);
 }
 
@@ -424,6 +422,20 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
 }
 
+/// Reads up to a client's first HEADERS frame, which follows its preface of 24 bytes and its settings.
+fn wait_for_headers(socket: &mut impl Read) -> io::Result<()> {
+    socket.read_exact(&mut [0; 24])?;
+    loop {
+        let mut head = [0; 9];
+        socket.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        socket.read_exact(&mut vec![0; length as usize])?;
+        if head[3] == 1 {
+            return Ok(());
+        }
+    }
+}
+
 #[test]
 fn frames_that_are_not_the_file_keep_no_connection_alive() {
     const DATA: u8 = 0;
@@ -455,10 +467,7 @@ fn frames_that_are_not_the_file_keep_no_connection_alive() {
             for mut socket in listener.incoming().flatten() {
                 let (begin, next) = (begin.clone(), next.clone());
                 std::thread::spawn(move || -> io::Result<()> {
-                    let mut preface = [0; 4096];
-                    // The request is on its way by the time that its stream is spoken of.
-                    std::thread::sleep(Duration::from_millis(100));
-                    let _ = socket.read(&mut preface)?;
+                    wait_for_headers(&mut socket)?;
                     socket.write_all(&begin)?;
                     loop {
                         socket.write_all(&next)?;
@@ -477,7 +486,6 @@ fn frames_that_are_not_the_file_keep_no_connection_alive() {
         let running =
             sandbox.get([&format!("http://127.0.0.1:{port}/x")]).args(&["--http2", "--retries", "0"]).spawn();
         wait_for("its handler", || running.catches(Signal::INT));
-        std::thread::sleep(Duration::from_millis(200));
         let start = Instant::now();
         running.signal(Signal::INT);
         let run = running.wait();
