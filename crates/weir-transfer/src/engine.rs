@@ -54,6 +54,8 @@ pub struct Run<'a> {
     pub many: bool,
     lanes: Mutex<Vec<Arc<LaneState>>>,
     restarts: Mutex<HashMap<usize, u32>>,
+    /// How long each job has waited because a server asked for it, since it last brought something.
+    waited: Mutex<HashMap<usize, Duration>>,
     names: Mutex<HashMap<PathBuf, usize>>,
     next_lane: AtomicU32,
     fresh_folder: Option<PathBuf>,
@@ -129,6 +131,20 @@ impl Run<'_> {
         *count
     }
 
+    /// How long `job` has waited because a server asked for it, in a row.
+    pub fn waited(&self, job: usize) -> Duration {
+        self.waited.lock().unwrap_or_else(PoisonError::into_inner).get(&job).copied().unwrap_or_default()
+    }
+
+    /// `job` waits for as long as `span`, or has brought something (`None`).
+    pub fn waits(&self, job: usize, span: Option<Duration>) {
+        let mut waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+        match span {
+            Some(span) => *waited.entry(job).or_default() += span,
+            None => drop(waited.remove(&job)),
+        }
+    }
+
     /// Wakes the other lanes at work on `transfer`, which has ended.
     pub fn cut_lanes_of(&self, transfer: &Transfer, but: u32) {
         let ledger = transfer.ledger();
@@ -169,6 +185,7 @@ pub fn run(
         many,
         lanes: Mutex::default(),
         restarts: Mutex::default(),
+        waited: Mutex::default(),
         names: Mutex::default(),
         next_lane: AtomicU32::new(0),
         fresh_folder: fresh_folder(jobs),

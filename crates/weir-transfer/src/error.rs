@@ -94,16 +94,18 @@ pub enum Error {
         is_slow: bool,
     },
     /// The server asks for a longer wait than the user allows.
-    #[error("{cause}; it asks for a wait of {}, --max-wait allows {}: run the same command again after {back}",
-        human_duration(*.asked), human_duration(*.most))]
+    #[error("{cause}; it asks for a wait of {}, --max-wait allows {}{}: run the same command again after {back}",
+        human_duration(*.asked), human_duration(*.most), used_up(*.used))]
     ComeBack {
         /// What it answered.
         cause: Box<Error>,
         /// How long it asks to be left alone.
         asked: Duration,
-        /// `--max-wait`.
+        /// `--max-wait`, and how much of it is used up.
         most: Duration,
-        /// When that is over, as the user's clock shows it.
+        /// See `most`.
+        used: Duration,
+        /// When the wait is over, as the user's clock shows it.
         back: String,
     },
     /// The answer is not HTTP, or breaks its rules.
@@ -281,6 +283,7 @@ impl Error {
         matches!(
             self,
             Error::Status { .. }
+                | Error::Resolve { .. }
                 | Error::Coded { .. }
                 | Error::WebPage { .. }
                 | Error::Redirect { .. }
@@ -303,12 +306,12 @@ impl Error {
         self.retry_after().is_some() || matches!(self, Error::Status { status: 429 | 503, .. })
     }
 
-    /// This error, or where the server asks for a wait of more than `most` the word to come back later.
-    pub(crate) fn within(self, most: Duration, now: SystemTime) -> Error {
+    /// This error, or where the server asks for a longer wait than what is left of `most` the word to come back later.
+    pub(crate) fn within(self, most: Duration, used: Duration, now: SystemTime) -> Error {
         match self.retry_after() {
-            Some(asked) if asked > most => {
+            Some(asked) if used + asked > most => {
                 let back = now.checked_add(asked).map_or_else(String::new, weir_observe::clock::minute);
-                Error::ComeBack { cause: Box::new(self), asked, most, back }
+                Error::ComeBack { cause: Box::new(self), asked, most, used, back }
             }
             _ => self,
         }
@@ -392,6 +395,10 @@ pub(crate) fn hint(status: u16, url: &Url) -> &'static str {
         407 => "; give user:password in the proxy's URL",
         _ => "",
     }
+}
+
+fn used_up(used: Duration) -> String {
+    if used.is_zero() { String::new() } else { format!(", of which {} are used up", human_duration(used)) }
 }
 
 fn still_kept(kept: &Option<Bytes>, path: &std::path::Path) -> String {

@@ -100,10 +100,11 @@ impl LaneState {
         }
     }
 
-    /// The host that it has waited for in vain for a while: for a connection, or for the head of an answer.
+    /// The host that it has waited for for a while: for a connection, for the head of an answer, or because it was asked to.
     pub fn stuck_at(&self) -> Option<u32> {
         let (stage, since) = self.clock.current();
-        let is_stuck = matches!(stage, Stage::Connecting | Stage::FirstByte) && since >= STUCK;
+        let is_waiting = matches!(stage, Stage::Connecting | Stage::FirstByte | Stage::Backoff);
+        let is_stuck = is_waiting && since >= STUCK;
         Some(self.host.load(Relaxed)).filter(|host| is_stuck && *host != NOBODY)
     }
 
@@ -189,10 +190,10 @@ impl Lane<'_> {
     }
 
     /// `error`, or the word that it is too long to wait for the end of it.
-    fn for_later(&self, error: Error) -> Error {
+    fn for_later(&self, job: usize, error: Error) -> Error {
         match error.is_permanent() {
             true => error,
-            false => error.within(self.run.options.max_wait, SystemTime::now()),
+            false => error.within(self.run.options.max_wait, self.run.waited(job), SystemTime::now()),
         }
     }
 
@@ -201,8 +202,11 @@ impl Lane<'_> {
         self.avoids = Some(Avoid { host: self.run.pool.host_of(job), until: Instant::now() + pause });
     }
 
-    /// A word before a pause.
-    fn say_pause(&self, url: &Url, error: &Error, pause: Duration) {
+    /// A word before a pause of `job`, which counts where a server asked for it.
+    fn say_pause(&self, job: usize, url: &Url, error: &Error, pause: Duration) {
+        if let Some(asked) = error.retry_after() {
+            self.run.waits(job, Some(asked.min(pause)));
+        }
         self.run.http.waits().say(&object::shown(url), &host_of(url), error, pause);
     }
 

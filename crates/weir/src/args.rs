@@ -238,8 +238,8 @@ pub struct Get {
     /// Give it up after SECONDS below --speed-limit [default: 30].
     #[arg(short = 'y', long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub speed_time: Option<Duration>,
-    /// Wait at most SECONDS where a server asks for it (Retry-After); asked for more, end with exit code 4 and say when to
-    /// come back.
+    /// Wait at most SECONDS in a row where a server asks for it (Retry-After); asked for more, end with exit code 4 and say
+    /// when to come back.
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = parse_wait)]
     pub max_wait: Duration,
 

@@ -3,6 +3,7 @@
 //!
 //! Looked for is what was parsed, not what was typed: whichever way a flag was written, its value stands at the end of a word.
 
+use std::ffi::OsString;
 use std::ops::Range;
 
 use crate::args::{BenchCommand, Command};
@@ -17,7 +18,8 @@ struct Secret {
 /// Overwrites them. Where the system does not allow that they stay as they are; nothing else depends on it.
 pub fn hide(command: &Command) {
     let secrets = secrets(command);
-    if secrets.is_empty() {
+    let has_login = |word: OsString| word.to_str().is_some_and(|word| login(word).is_some());
+    if secrets.is_empty() && !std::env::args_os().any(has_login) {
         return;
     }
     let find = |word: &[u8]| {
@@ -29,11 +31,17 @@ pub fn hide(command: &Command) {
             let before = word.len() - secret.text.len();
             before + secret.hidden.start..before + secret.hidden.end
         };
-        hits.map(at).collect()
+        hits.map(at).chain(std::str::from_utf8(word).ok().and_then(login)).collect()
     };
     if let Err(error) = weir_observe::arguments::blank(find) {
         tracing::debug!("secrets on the command line stay readable: {error}");
     }
+}
+
+/// Of any word, whichever command it is for or hands it on: the user and the password of a URL in it.
+fn login(word: &str) -> Option<Range<usize>> {
+    let is_one = |secret: &Secret| !secret.hidden.is_empty();
+    word.contains("://").then(|| of_url(word)).flatten().filter(is_one).map(|secret| secret.hidden)
 }
 
 fn secrets(command: &Command) -> Vec<Secret> {
@@ -48,7 +56,6 @@ fn secrets(command: &Command) -> Vec<Secret> {
         Command::Bench(bench) => {
             if let BenchCommand::Http(http) = &bench.command {
                 found.extend(http.headers.iter().filter_map(|line| of_field(line)));
-                found.extend(http.url.iter().filter_map(|url| of_url(url)));
                 // ab's -A and -P: user and password for the server and for a proxy.
                 for two in http.ab.iter().flat_map(|words| words.windows(2)) {
                     if matches!(two[0].as_str(), "-A" | "-P") {

@@ -106,7 +106,11 @@ fn a_wait_within_the_limit_is_kept_and_said_even_by_the_quiet() {
     let requests = server.requests_from(0);
     assert!(requests[1].at - requests[0].at >= Duration::from_secs(6));
     assert_eq!(sandbox.read("out"), BODY);
-    // What the user allows decides.
+    // What the user allows decides: for all waits in a row.
+    let server = asks_for_a_wait("503 Service Unavailable", &[("Retry-After", "2")], usize::MAX);
+    let run = sandbox.get([&server.url("x"), "-o", "more", "--max-wait", "5", "--retries", "100"]).run();
+    run.fails(4, &["asks for a wait of 2.0 s, --max-wait allows 5.0 s, of which 4.0 s are used up"]);
+    assert_eq!(server.requests().len(), 3);
     let server = asks_for_a_wait("503 Service Unavailable", &[("Retry-After", "6")], 1);
     let run = sandbox.get([&server.url("x"), "-o", "more", "--max-wait", "5"]).run();
     run.fails(4, &["asks for a wait of 6.0 s, --max-wait allows 5.0 s"]);
@@ -233,8 +237,6 @@ fn ends(url: &str, args: &[&str], code: i32, says: &str) {
     assert!(start.elapsed() < Duration::from_secs(3), "{says}: {:?}", start.elapsed());
     let running = sandbox.get([url, "-o", "two", "-k", "--timeout", "30"]).args(args).spawn();
     wait_for("its handler", || running.catches(Signal::INT));
-    // The connection stands in a moment; whether or not, the signal must be heard.
-    std::thread::sleep(Duration::from_millis(200));
     is_heard(running);
 }
 
@@ -243,7 +245,8 @@ const SOON: Duration = Duration::from_millis(20);
 #[test]
 fn what_is_not_the_file_keeps_no_connection_alive() {
     let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let kinds: [(&str, &[u8], fn(usize) -> Vec<u8>); 5] = [
+    type Kind = (&'static str, &'static [u8], fn(usize) -> Vec<u8>);
+    let kinds: [Kind; 5] = [
         // One byte after the other of a head, of interim answers, of an extension, of a trailer.
         ("no complete answer", b"HTTP/1.1 200 OK\r\nX: ", |_| b"x".to_vec()),
         ("no complete answer", b"HTTP/1.1 100 Continue\r\n\r\n", |at| {
@@ -419,6 +422,20 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
 }
 
+/// Reads up to a client's first HEADERS frame, which follows its preface of 24 bytes and its settings.
+fn wait_for_headers(socket: &mut impl Read) -> io::Result<()> {
+    socket.read_exact(&mut [0; 24])?;
+    loop {
+        let mut head = [0; 9];
+        socket.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        socket.read_exact(&mut vec![0; length as usize])?;
+        if head[3] == 1 {
+            return Ok(());
+        }
+    }
+}
+
 #[test]
 fn frames_that_are_not_the_file_keep_no_connection_alive() {
     const DATA: u8 = 0;
@@ -450,10 +467,7 @@ fn frames_that_are_not_the_file_keep_no_connection_alive() {
             for mut socket in listener.incoming().flatten() {
                 let (begin, next) = (begin.clone(), next.clone());
                 std::thread::spawn(move || -> io::Result<()> {
-                    let mut preface = [0; 4096];
-                    // The request is on its way by the time that its stream is spoken of.
-                    std::thread::sleep(Duration::from_millis(100));
-                    let _ = socket.read(&mut preface)?;
+                    wait_for_headers(&mut socket)?;
                     socket.write_all(&begin)?;
                     loop {
                         socket.write_all(&next)?;
@@ -472,7 +486,6 @@ fn frames_that_are_not_the_file_keep_no_connection_alive() {
         let running =
             sandbox.get([&format!("http://127.0.0.1:{port}/x")]).args(&["--http2", "--retries", "0"]).spawn();
         wait_for("its handler", || running.catches(Signal::INT));
-        std::thread::sleep(Duration::from_millis(200));
         let start = Instant::now();
         running.signal(Signal::INT);
         let run = running.wait();
@@ -510,8 +523,11 @@ fn a_host_that_takes_connections_and_is_silent_holds_up_no_other() {
     let large = Object::new(2 * MIB);
     let bytes = large.bytes.clone();
     let good = Server::start(move |request, wire| large.serve(request, wire));
+    // One whose redirects ask for a wait, which the lane keeps.
+    let patient = asks_for_a_wait("302 Found", &[("Retry-After", "300"), ("Location", "/y")], usize::MAX);
     for (first, lanes) in [
-        (silent.url("x"), &[][..]),
+        (patient.url("x"), &[][..]),
+        (silent.url("x"), &[]),
         (silent.url("x"), &["-j", "1"]),
         (midway.url("x"), &[]),
         (midway.url("x"), &["-c", "1"]),

@@ -5,12 +5,12 @@
 mod support;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use support::names::{Reply, where_names};
-use support::{Running, Sandbox, Server, skip, wait_for};
+use support::{MIB, Object, Running, Sandbox, Server, skip, wait_for};
 
 const BODY: &[u8] = b"the bytes";
 
@@ -223,6 +223,39 @@ fn a_host_that_moves_is_found_again() {
         let sandbox = Sandbox::new();
         sandbox.get([format!("http://moves.test:{}/x", server.address().port())]).run().succeeds();
         assert_eq!(world.asked("moves.test"), 2);
+    });
+}
+
+#[test]
+fn what_is_kept_waits_for_the_name_server() {
+    static IS_DOWN: AtomicBool = AtomicBool::new(false);
+    let answer = |_: &str| match IS_DOWN.load(Relaxed) {
+        true => Reply::Silence,
+        false => Reply::at(Ipv4Addr::LOCALHOST),
+    };
+    where_names(answer, |_| {
+        let object = Object::new(3 * MIB);
+        let bytes = object.bytes.clone();
+        let server = Server::start(move |request, wire| match request.number {
+            0 => {
+                object.serve_up_to(request, wire, 2 * MIB)?;
+                wire.close()
+            }
+            _ => object.serve(request, wire),
+        });
+        let sandbox = Sandbox::new();
+        let url = format!("http://name.test:{}/x", server.address().port());
+        let command = || sandbox.get([&*url, "-o", "out", "--timeout", "1", "--retries", "0"]).run();
+        command().fails(4, &["kept, the same command goes on from there"]);
+        IS_DOWN.store(true, Relaxed);
+        command().fails(
+            4,
+            &["no answer from the name server in 1 s", "kept, the same command goes on from there"],
+        );
+        IS_DOWN.store(false, Relaxed);
+        command().succeeds();
+        assert!(sandbox.read("out") == *bytes);
+        assert_eq!(server.requests()[1].request.start(), 2 * MIB as u64);
     });
 }
 

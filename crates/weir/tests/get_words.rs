@@ -160,6 +160,13 @@ fn secrets_leave_the_command_line() {
         running.signal(Signal::INT);
         running.wait().exits(130);
     }
+    // Other commands, and commands of others.
+    let running = sandbox
+        .weir(support::WEIR, ["why", "--", "sh", "-c", "sleep 5", "x", "http://anna:geheim7@h/"])
+        .spawn();
+    wait_for("its handler", || running.catches(Signal::INT));
+    assert!(!words(&running).contains("geheim"), "{}", words(&running));
+    drop(running);
     // They are overwritten, not forgotten.
     let asked = server.requests()[0].request.field("authorization").map(str::to_owned);
     assert_eq!(asked, Some(format!("Basic {}", support::base64(b"anna:geheim1"))));

@@ -224,6 +224,7 @@ impl<'a> Client<'a> {
         many: bool,
     ) -> Result<Answer, Error> {
         let mut url = url.clone();
+        let mut waited = Duration::ZERO;
         let authorization = self.authorization(home);
         let elsewhere = safe_elsewhere(&self.http.headers);
         for _ in 0..=MAX_REDIRECTS {
@@ -242,7 +243,7 @@ impl<'a> Client<'a> {
             let next = redirect(&url, &head)?;
             self.drain(&mut body);
             self.keep(&url, body);
-            self.wait_as_asked(&url, head)?;
+            waited += self.wait_as_asked(&url, head, waited)?;
             url = next;
         }
         let detail = format!("more than {MAX_REDIRECTS} in a row");
@@ -266,20 +267,20 @@ impl<'a> Client<'a> {
     }
 
     /// RFC 9110 section 10.2.3: with a redirect, the least time before the next request.
-    fn wait_as_asked(&self, url: &Url, head: ResponseHead) -> Result<(), Error> {
+    fn wait_as_asked(&self, url: &Url, head: ResponseHead, used: Duration) -> Result<Duration, Error> {
         let now = SystemTime::now();
         let retry_after = weir_http::retry_after::retry_after(&head.fields, now);
-        let Some(asked) = retry_after.filter(|asked| !asked.is_zero()) else { return Ok(()) };
+        let Some(asked) = retry_after.filter(|asked| !asked.is_zero()) else { return Ok(Duration::ZERO) };
         let (host, status, reason) = (host(url), head.status, object::printable(&head.reason));
         let error = Error::Status { host: host.clone(), status, reason, retry_after, hint: "" };
-        match error.within(self.dial.max_wait, now) {
+        match error.within(self.dial.max_wait, used, now) {
             error @ Error::ComeBack { .. } => return Err(error),
             error => self.http.waits.say(&object::shown(url), &host, &error, asked),
         }
         self.clock.enter(Stage::Backoff);
         self.dial.sleep(asked);
         self.clock.enter(Stage::Other);
-        if self.dial.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
+        if self.dial.is_stopped() { Err(Error::Interrupted) } else { Ok(asked) }
     }
 
     /// The way of a connection that begins now.

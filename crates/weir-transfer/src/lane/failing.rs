@@ -97,10 +97,6 @@ impl Lane<'_> {
         if is_permanent {
             return self.end(transfer, error);
         }
-        let error = if others { error } else { self.for_later(error) };
-        if error.is_for_later() {
-            return self.end(transfer, error);
-        }
         if transfer.is_resumable() {
             transfer.ranged.store(true, Relaxed);
         }
@@ -111,6 +107,11 @@ impl Lane<'_> {
         };
         if done >= transfer.at_failure.swap(done, Relaxed).saturating_add(enough) {
             transfer.failures.store(0, Relaxed);
+            self.run.waits(transfer.job, None);
+        }
+        let error = if others { error } else { self.for_later(transfer.job, error) };
+        if error.is_for_later() {
+            return self.end(transfer, error);
         }
         let (failures, pause) =
             transfer.count_failure(self.began, Instant::now(), |failures| self.pause(failures, &error));
@@ -125,7 +126,7 @@ impl Lane<'_> {
         if !transfer.ranged.load(Relaxed) && done > 0 {
             return self.begin_again(transfer, error, false);
         }
-        self.say_pause(&transfer.url, &error, pause);
+        self.say_pause(transfer.job, &transfer.url, &error, pause);
         let is_overload = error.is_overload();
         if others || !is_overload && pause < LONG {
             return self.sleep(pause, if is_overload { Stage::Backoff } else { Stage::Idle });

@@ -73,11 +73,11 @@ impl Lane<'_> {
         if let Error::NamePending(name) = error {
             return self.run.pool.put_aside(waiting, name);
         }
-        let error = self.for_later(error);
+        let error = self.for_later(waiting.job, error);
         waiting.failures += 1;
         if !error.is_permanent() && waiting.failures <= self.run.options.retries {
             let pause = self.pause(waiting.failures, &error);
-            self.say_pause(&job.url, &error, pause);
+            self.say_pause(waiting.job, &job.url, &error, pause);
             if error.is_overload() {
                 self.avoid(waiting.job, pause);
             }

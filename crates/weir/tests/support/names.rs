@@ -60,7 +60,12 @@ const AAAA: u16 = 28;
 impl World {
     /// How often the IPv4 address of `name` was asked for: resolvers ask for both families at once.
     pub(crate) fn asked(&self, name: &str) -> usize {
-        self.asked.lock().unwrap().iter().filter(|(asked, kind)| asked == name && *kind == A).count()
+        self.asked
+            .lock()
+            .expect("an unpoisoned log")
+            .iter()
+            .filter(|(asked, kind)| asked == name && *kind == A)
+            .count()
     }
 }
 
@@ -98,8 +103,8 @@ impl World {
             ("/etc/nsswitch.conf", "hosts: files dns\n"),
         ] {
             if Path::new(path).exists() {
-                let own = files.write(path.rsplit('/').next().unwrap(), text);
-                run("mount", &["--bind", own.to_str().unwrap(), path])?;
+                let own = files.write(path.trim_start_matches("/etc/"), text);
+                run("mount", &["--bind", own.to_str().expect("a path in ASCII"), path])?;
             }
         }
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 53)).map_err(|error| error.to_string())?;
@@ -110,8 +115,8 @@ impl World {
             let mut bytes = [0; 1500];
             while let Ok((length, from)) = socket.recv_from(&mut bytes) {
                 let Some(question) = Question::parse(&bytes[..length]) else { continue };
-                seen.lock().unwrap().push((question.name.clone(), question.kind));
-                let (answer, socket) = (Arc::clone(&answer), socket.try_clone().unwrap());
+                seen.lock().expect("an unpoisoned log").push((question.name.clone(), question.kind));
+                let (answer, socket) = (Arc::clone(&answer), socket.try_clone().expect("a descriptor"));
                 // Each on a thread of its own: a late answer holds up no other.
                 std::thread::spawn(move || {
                     if let Some(reply) = question.answered(answer(&question.name).resolved(), false) {
