@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 export WEIR_CONFIG :=
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth plan-check soak soak-cp soak-net bench bench-cp bench-net bench-http fuzz deny gallery install package package-check clean
+.PHONY: build help demo test truth plan-check soak soak-cp soak-net soak-serve h2spec bench bench-cp bench-net bench-http fuzz deny gallery install package package-check clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -57,6 +57,14 @@ soak-net: ## bench net: the whole list with iperf3 100 times over, 2000 mutated 
 	@scripts/need test
 	WEIR_SOAK=100 cargo test --release $(LOCKED) -p weir --test bench_net -- --nocapture agree
 	WEIR_SOAK=2000 cargo test --release $(LOCKED) -p weir-net --test strangers -- --nocapture mutated
+
+soak-serve: ## serve: 10,000 idle connections of each kind beside one honest client, deadlines of a minute, h2spec (2 minutes)
+	@scripts/need h2spec
+	WEIR_SOAK=1 cargo test --release $(LOCKED) -p weir --test serve_strangers -- --nocapture --test-threads 1
+
+h2spec: ## all of h2spec's 145 cases against weir serve over TLS; installs it with Go where it is missing
+	@scripts/need h2spec
+	cargo test $(LOCKED) -p weir --test serve_strangers -- --nocapture h2spec
 
 bench: ## weir and its peers against nginx; RUNS=5, results under bench/results/
 	@scripts/need bench

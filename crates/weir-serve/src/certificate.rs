@@ -33,7 +33,8 @@ pub(crate) fn open(source: &TlsSource) -> Result<Tls, Error> {
                 move |source| Error::PemFile { path, source }
             };
             let read = |path: &std::path::Path| {
-                weir_units::read_file(path, MAX_PEM).map_err(pem::Error::Io).map_err(in_file(path))
+                weir_units::read_file(path, MAX_PEM)
+                    .map_err(|source| Error::Read { path: path.to_owned(), source })
             };
             let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(cert)?).collect();
             let key_text = read(key)?;

@@ -35,7 +35,15 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A file of the certificate or its key that cannot be read or holds none.
+    /// A file of the certificate or its key that cannot be read, is no file or is too large to be one.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file of the certificate or its key that holds none.
     #[error("cannot use {} as a PEM certificate or key", path.display())]
     PemFile {
         /// The file.

@@ -23,8 +23,9 @@ use crate::pacer::Pacer;
 use crate::source::Source;
 use crate::{Config, Error, Shutdown};
 
-/// How long a request waits for a descriptor that another connection gives back.
-const DESCRIPTORS: Duration = Duration::from_millis(20);
+/// How long a request waits for what a connection that gave way holds. Its thread or task notices within microseconds,
+/// unless the machine is very busy.
+const NOTICE: Duration = Duration::from_millis(20);
 
 /// Content, the slowness that was asked for, and what happened so far.
 pub(crate) struct Site {
@@ -81,6 +82,10 @@ impl Site {
     ///
     /// May wait for the disk while it finds the file, but not for any of its bytes.
     pub(crate) fn answer(&self, request: &Request, client: SocketAddr) -> (Answer, Option<Source>) {
+        // Until the listing is text, and its entries are gone.
+        let asks_for_listing =
+            request.is_served() && request.target.as_ref().is_some_and(|target| target.slash);
+        let _turn = asks_for_listing.then(|| self.listings.turn());
         let entry = match &request.target {
             Some(target) if request.is_served() => self.resolve(target),
             _ => Entry::Absent,
@@ -120,25 +125,27 @@ impl Site {
 
     /// A listing with its lease. Where others fill the memory for them, one whose client has stalled gives way to the next.
     fn hold(&self, mut answer: Answer) -> Answer {
-        answer.lease = self.listings.lease(answer.body_len() as usize);
-        if answer.lease.is_none() {
-            self.connections.end_most_stalled();
-            return answer::busy(SystemTime::now());
+        let bytes = answer.body_len() as usize;
+        answer.lease = self.listings.lease(bytes);
+        if answer.lease.is_none() && self.connections.end_most_stalled() {
+            self.connections.wait_for_place(NOTICE);
+            answer.lease = self.listings.lease(bytes);
         }
-        answer
+        match answer.lease {
+            Some(_) => answer,
+            None => answer::busy(SystemTime::now()),
+        }
     }
 
     /// Where descriptors have run out, those who only hold them give way first.
     fn resolve(&self, target: &Path) -> Entry {
-        let _turn = target.slash.then(|| self.listings.turn());
         let entry = self.content.resolve(target);
         let is_full = matches!(&entry, Entry::Failed(err)
             if matches!(err.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)));
         if !is_full || !(self.connections.end_most_stalled() || self.connections.end_longest_idle()) {
             return entry;
         }
-        // Its thread or task closes what it held within microseconds, unless the machine is very busy.
-        self.connections.wait_for_place(DESCRIPTORS);
+        self.connections.wait_for_place(NOTICE);
         self.content.resolve(target)
     }
 

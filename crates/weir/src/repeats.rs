@@ -11,7 +11,8 @@ use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::layer::{Context, Filter};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
 use weir_transfer::http::waiting;
 
 /// Events of one kind that are shown before the others are counted: enough to see what differs among them.
@@ -87,16 +88,18 @@ impl Shown {
     }
 }
 
-impl<S: Subscriber> Filter<S> for Shown {
-    fn enabled(&self, event: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+/// A layer of the whole log, not a filter of one layer: what such a filter refuses of an event that it had declared interest
+/// in stays noted for the next event of the thread (tracing-subscriber 0.3.23 asserts that it does not).
+impl<S: Subscriber> Layer<S> for Shown {
+    fn enabled(&self, event: &Metadata<'_>, _: Context<'_, S>) -> bool {
         self.is_shown(event)
     }
 
-    fn callsite_enabled(&self, event: &'static Metadata<'static>) -> Interest {
+    fn register_callsite(&self, event: &'static Metadata<'static>) -> Interest {
         if self.is_shown(event) { Interest::always() } else { Interest::never() }
     }
 
-    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         let metadata = event.metadata();
         // Who asks for more than warnings wants each of them.
         if *metadata.level() > Level::WARN || metadata.target() == COUNTS {
@@ -234,8 +237,7 @@ mod tests {
         let shown = Shown::new(LevelFilter::WARN, libraries);
         let layer =
             tracing_subscriber::fmt::layer().with_writer(text.clone()).without_time().with_target(false);
-        let subscriber =
-            tracing_subscriber::registry().with(layer.with_ansi(false).with_filter(shown.clone()));
+        let subscriber = tracing_subscriber::registry().with(layer.with_ansi(false)).with(shown.clone());
         tracing::subscriber::with_default(subscriber, || {
             work();
             shown.tell_all();

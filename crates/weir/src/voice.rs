@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 
 use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -59,10 +58,9 @@ pub fn start_log_beside(view: bool, quiet: bool, verbose: u8) {
         .with_writer(Lines { asked })
         .with_target(false)
         .with_ansi(!view && colours(&std::io::stderr()))
-        .without_time()
-        .with_filter(shown.clone());
+        .without_time();
     // Set once; a second call in a test is of no interest.
-    if tracing_subscriber::registry().with(lines).try_init().is_ok() {
+    if tracing_subscriber::registry().with(lines).with(shown.clone()).try_init().is_ok() {
         let _ = SHOWN.set(shown);
     }
 }

@@ -16,6 +16,7 @@ mod scenario;
 mod server;
 mod sshd;
 pub(crate) mod strange;
+pub(crate) mod stranger;
 mod terminal;
 
 use std::io;

@@ -119,7 +119,13 @@ impl Sandbox {
 
     /// `weir serve` of `folder`, on a free port.
     pub(crate) fn serve(&self, folder: &str, args: &[&str]) -> Serving {
-        Serving::start(self, folder, args)
+        Serving::start(self, folder, args, Stdio::inherit())
+    }
+
+    /// The same; what it says on stderr goes into the file `said`.
+    pub(crate) fn serve_saying(&self, folder: &str, args: &[&str], said: &str) -> Serving {
+        let said = std::fs::File::create(self.path(said)).expect("a file can be written");
+        Serving::start(self, folder, args, said.into())
     }
 }
 
@@ -197,10 +203,7 @@ impl Running {
 
     /// Its resident memory, bytes.
     pub(crate) fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("a process");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.expect("a process that has not ended").trim().trim_end_matches(" kB");
-        kib.parse::<u64>().expect("a number") << 10
+        resident(self.id())
     }
 
     /// Sends a signal.
@@ -298,10 +301,10 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    fn start(sandbox: &Sandbox, folder: &str, args: &[&str]) -> Serving {
+    fn start(sandbox: &Sandbox, folder: &str, args: &[&str], stderr: Stdio) -> Serving {
         let listen = if args.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] };
         let mut command = sandbox.weir(WEIR, ["serve", folder]).command;
-        command.args(listen).args(args).stderr(Stdio::inherit());
+        command.args(listen).args(args).stderr(stderr);
         let mut child = command.spawn().expect("weir serve starts");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("a pipe");
@@ -309,6 +312,17 @@ impl Serving {
         let url = line.split_whitespace().next_back().unwrap_or_default().to_owned();
         assert!(url.starts_with("http"), "weir serve said {line:?}");
         Serving { child, url }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        let (_, rest) = self.url.split_once("://").expect("a URL");
+        rest.trim_end_matches('/').parse().expect("an address")
+    }
+
+    /// Its resident memory, bytes.
+    pub(crate) fn resident(&self) -> u64 {
+        resident(self.child.id())
     }
 
     /// The URL of a file in the folder.
@@ -328,6 +342,13 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn resident(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.expect("a process that has not ended").trim().trim_end_matches(" kB");
+    kib.parse::<u64>().expect("a number") << 10
 }
 
 fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
