@@ -77,7 +77,8 @@ impl Checksums {
             return Err(Error::TooLarge { size: bytes.len() });
         }
         let bytes = weir_units::list_bytes(bytes)?;
-        // LF, CRLF and CR end a line, and NUL one of `sha256sum --zero`; of CRLF the second leaves an empty line.
+        // LF, CRLF and CR end a line, and NUL one of `sha256sum --zero`; of CRLF the second leaves an empty
+        // line.
         let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r' | 0)).map(String::from_utf8_lossy);
         let entries: Vec<Entry> = lines.filter_map(|line| parse_line(&line, hint)).collect();
         if entries.is_empty() { Err(Error::Empty) } else { Ok(Checksums(entries)) }

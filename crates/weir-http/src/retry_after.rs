@@ -6,8 +6,9 @@
 //! * Version 7 of that draft: `limit=100, remaining=50, reset=30`.
 //! * Older ones: `RateLimit-Remaining` and `RateLimit-Reset`, and the same with `X-`.
 //!
-//! A date counts from the answer's own `Date`, so that a client whose clock is wrong waits as long as the server means.
-//! Which wait is too long the caller decides; [`MAX_WAIT`] only keeps the numbers within what a clock can add.
+//! A date counts from the answer's own `Date`, so that a client whose clock is wrong waits as long as the
+//! server means. Which wait is too long the caller decides; [`MAX_WAIT`] only keeps the numbers within what a
+//! clock can add.
 
 use std::time::{Duration, SystemTime};
 
@@ -43,7 +44,8 @@ pub fn wait(fields: &Fields, now: SystemTime) -> Option<Duration> {
     })
 }
 
-/// `Retry-After`; a date in the past is no wait. Of several fields the longest counts: it is the one that offends nobody.
+/// `Retry-After`; a date in the past is no wait. Of several fields the longest counts: it is the one that
+/// offends nobody.
 pub fn retry_after(fields: &Fields, now: SystemTime) -> Option<Duration> {
     let base = fields.header("date").and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or(now);
     let values = fields.headers_all("retry-after").filter(|value| value.len() <= MAX_VALUE);

@@ -1,8 +1,9 @@
-//! Which words of this process's command line can everybody read (/proc/PID/cmdline, ps)? Those that hold a secret are overwritten
-//! where they lie, as curl does it.
+//! Which words of this process's command line can everybody read (/proc/PID/cmdline, ps)? Those that hold a
+//! secret are overwritten where they lie, as curl does it.
 //!
-//! The kernel shows the memory that execve(2) filled, so that is where to write; `/proc/self/stat` says where it is, whichever C
-//! library passes argc and argv on, or does not (musl's static start-up). `/proc/self/mem` writes it without a pointer.
+//! The kernel shows the memory that execve(2) filled, so that is where to write; `/proc/self/stat` says where
+//! it is, whichever C library passes argc and argv on, or does not (musl's static start-up). `/proc/self/mem`
+//! writes it without a pointer.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,8 +12,8 @@ use std::os::unix::fs::FileExt;
 
 use crate::error::Malformed;
 
-/// The most memory that the kernel hands to a program as its words: a quarter of the stack's limit, at most 6 MiB
-/// (execve(2), Limits on size of arguments and environment).
+/// The most memory that the kernel hands to a program as its words: a quarter of the stack's limit, at most 6
+/// MiB (execve(2), Limits on size of arguments and environment).
 const MOST: u64 = 6 << 20;
 
 /// Overwrites the bytes that `secret` finds in each word with `*`. Its length remains visible, as with curl.

@@ -1,7 +1,9 @@
-//! Which addresses does a name have? As this host's resolver says: its hosts file, DNS, mDNS, whatever nsswitch.conf(5) names.
+//! Which addresses does a name have? As this host's resolver says: its hosts file, DNS, mDNS, whatever
+//! nsswitch.conf(5) names.
 //!
-//! getaddrinfo(3) cannot be interrupted and keeps a time of its own (resolv.conf(5): 5 s, twice, for each server), so each lookup
-//! runs on its own thread. Callers wait for as long as they like, and leave it behind when they stop waiting.
+//! getaddrinfo(3) cannot be interrupted and keeps a time of its own (resolv.conf(5): 5 s, twice, for each
+//! server), so each lookup runs on its own thread. Callers wait for as long as they like, and leave it behind
+//! when they stop waiting.
 //!
 //! A [`Names`] is shared by all connections of a run: names asked for at the same time share one lookup.
 #![allow(
@@ -16,17 +18,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long addresses are used before the name is looked up again, in the background. Most records live for a minute or more.
+/// How long addresses are used before the name is looked up again, in the background. Most records live for a
+/// minute or more.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// How long "there is no such name" is believed, so that a list of a thousand URLs on a mistyped host asks once.
+/// How long "there is no such name" is believed, so that a list of a thousand URLs on a mistyped host asks
+/// once.
 const MISSING: Duration = Duration::from_secs(10);
 
-/// How long a passing failure is shared: less than the first pause before a retry (0.1 s), so that each retry asks again.
+/// How long a passing failure is shared: less than the first pause before a retry (0.1 s), so that each retry
+/// asks again.
 const PASSING: Duration = Duration::from_millis(50);
 
-/// Threads at most, for a list of many hosts whose names are all silent. Each holds about 40 KiB (its stack and the resolver's
-/// buffers), 10 MiB together; further lookups wait for one of them.
+/// Threads at most, for a list of many hosts whose names are all silent. Each holds about 40 KiB (its stack
+/// and the resolver's buffers), 10 MiB together; further lookups wait for one of them.
 const MOST_THREADS: usize = 256;
 
 /// A resolver's modules may need much (nss_ldap, nss_sss); pages that are not touched cost nothing.
@@ -35,8 +40,8 @@ const STACK: usize = 512 << 10;
 /// Between two looks whether the wait is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A resolver that says nothing for so long is not waited for by those who have no deadline of their own: twice the 5 s after which
-/// glibc asks again (resolv.conf(5)).
+/// A resolver that says nothing for so long is not waited for by those who have no deadline of their own:
+/// twice the 5 s after which glibc asks again (resolv.conf(5)).
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a name has no address.
@@ -48,7 +53,8 @@ pub enum NameError {
     /// The resolver could not say. Asking again may help.
     #[error("{0}")]
     Passing(String),
-    /// The resolver did not answer in the time allowed. It repeats its questions itself, so asking again brings nothing.
+    /// The resolver did not answer in the time allowed. It repeats its questions itself, so asking again
+    /// brings nothing.
     #[error("no answer from the name server in {} s", .0.as_secs_f64())]
     Silent(Duration),
     /// Stopped from outside.
@@ -122,8 +128,8 @@ struct State {
 }
 
 impl Names {
-    /// Asks for the addresses of `host`, or joins who asks already. `budget` is for all lookups of the name together until
-    /// one of them finds something.
+    /// Asks for the addresses of `host`, or joins who asks already. `budget` is for all lookups of the name
+    /// together until one of them finds something.
     pub fn look_up(&self, host: &str, budget: Duration) -> Lookup {
         let bare = bare(host);
         if let Some(addresses) = by_itself(bare) {
@@ -198,7 +204,8 @@ impl Lookup {
         state.at_work.map_or_else(|| self.since.elapsed(), |began| began.elapsed())
     }
 
-    /// Waits for the answer: until `until`, where `None` comes back, or until the budget is used up. Hears `is_stopped`.
+    /// Waits for the answer: until `until`, where `None` comes back, or until the budget is used up. Hears
+    /// `is_stopped`.
     pub fn wait(&self, until: Option<Instant>, is_stopped: &dyn Fn() -> bool) -> Option<Found> {
         let mut state = self.entry.lock();
         loop {
@@ -334,8 +341,8 @@ fn bare(host: &str) -> &str {
     host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }
 
-/// Addresses that nobody needs to be asked for: those of a literal address, and of `localhost` and the names below it, which are
-/// the loopback whatever a resolver says (RFC 6761 section 6.3).
+/// Addresses that nobody needs to be asked for: those of a literal address, and of `localhost` and the names
+/// below it, which are the loopback whatever a resolver says (RFC 6761 section 6.3).
 fn by_itself(host: &str) -> Option<Vec<SocketAddr>> {
     let with = |address: IpAddr| SocketAddr::new(address, 0);
     if let Ok(address) = host.parse::<IpAddr>() {

@@ -263,7 +263,8 @@ impl Error {
     /// Trying again cannot help.
     pub fn is_permanent(&self) -> bool {
         match self {
-            // A resolver repeats its questions by itself; what it does not know, or is silent about, stays so.
+            // A resolver repeats its questions by itself; what it does not know, or is silent about, stays
+            // so.
             Error::Resolve { cause, .. } => !matches!(cause, NameError::Passing(_)),
             Error::NamePending(_) | Error::Connect { .. } | Error::Broken { .. } => false,
             Error::Truncated { .. } | Error::Stalled { .. } | Error::Malformed { .. } => false,
@@ -306,7 +307,8 @@ impl Error {
         self.retry_after().is_some() || matches!(self, Error::Status { status: 429 | 503, .. })
     }
 
-    /// This error, or where the server asks for a longer wait than what is left of `most` the word to come back later.
+    /// This error, or where the server asks for a longer wait than what is left of `most` the word to come
+    /// back later.
     pub(crate) fn within(self, most: Duration, used: Duration, now: SystemTime) -> Error {
         match self.retry_after() {
             Some(asked) if used + asked > most => {

@@ -129,7 +129,8 @@ pub enum Outcome {
     Complete,
     /// Not fetched because the file exists (`--no-clobber`).
     Skipped,
-    /// Incomplete; the same command goes on from what is kept, now or when the server wants to be asked again.
+    /// Incomplete; the same command goes on from what is kept, now or when the server wants to be asked
+    /// again.
     Partial(Error),
     /// Failed, nothing kept.
     Failed(Error),

@@ -35,7 +35,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// [`LaneState::host`] of a lane without a job.
 pub const NOBODY: u32 = u32::MAX;
 
-/// A connection or a head takes a second over the worst of paths; from then on another lane does this one's other work.
+/// A connection or a head takes a second over the worst of paths; from then on another lane does this one's
+/// other work.
 const STUCK: Duration = Duration::from_secs(1);
 
 /// A lane as others see it.
@@ -100,7 +101,8 @@ impl LaneState {
         }
     }
 
-    /// The host that it has waited for for a while: for a connection, for the head of an answer, or because it was asked to.
+    /// The host that it has waited for for a while: for a connection, for the head of an answer, or because
+    /// it was asked to.
     pub fn stuck_at(&self) -> Option<u32> {
         let (stage, since) = self.clock.current();
         let is_waiting = matches!(stage, Stage::Connecting | Stage::FirstByte | Stage::Backoff);

@@ -20,7 +20,8 @@ const MIN_PART: u64 = 1 << 20;
 /// Parts smaller than this never are: a request and the heads of its answer, some hundred bytes, are to be little beside it.
 const LEAST_PART: u64 = 32 << 10;
 
-/// How often lanes without work look whether the name that a job waits for is there: little beside what a late name took anyway.
+/// How often lanes without work look whether the name that a job waits for is there: little beside what a
+/// late name took anyway.
 const NAMES: Duration = Duration::from_millis(20);
 
 /// Lanes at most that stand in for others, as many as there may be for small files.
@@ -316,8 +317,8 @@ impl Pool {
         self.announce(&state);
     }
 
-    /// Lanes that wait for these hosts in vain, and whether they hold a place among those that carry. While other hosts have work
-    /// others do it in their stead: a host that is down holds up no other.
+    /// Lanes that wait for these hosts in vain, and whether they hold a place among those that carry. While
+    /// other hosts have work others do it in their stead: a host that is down holds up no other.
     pub fn set_stuck(&self, lanes: Vec<(u32, bool)>) {
         let mut state = self.lock();
         if lanes.is_empty() && state.stuck.is_empty() {

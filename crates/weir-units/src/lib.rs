@@ -1,4 +1,5 @@
-//! What people write and read in all of weir: bytes and rates, the system's word for a failure, files of a bounded size, lists.
+//! What people write and read in all of weir: bytes and rates, the system's word for a failure, files of a
+//! bounded size, lists.
 //!
 //! Answers: what does `100Mbit` mean, and how is 1 953 125 000 bytes a second printed?
 //! Decimal prefixes (k, M, G, T) are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` powers of 1024; `bit` divides by 8.

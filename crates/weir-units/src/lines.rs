@@ -1,4 +1,5 @@
-//! Lists that people and their editors write: which bytes end a line, which mark the file's coding, which belong in neither.
+//! Lists that people and their editors write: which bytes end a line, which mark the file's coding, which
+//! belong in neither.
 
 /// A list that cannot be read as UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +30,8 @@ pub fn list_bytes(bytes: &[u8]) -> Result<&[u8], CodingError> {
     }
 }
 
-/// The lines of a list and their numbers, from 1. LF, CRLF and CR end a line: lists come from Windows and from old Macs too.
+/// The lines of a list and their numbers, from 1. LF, CRLF and CR end a line: lists come from Windows and
+/// from old Macs too.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.split('\n')
         .flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'))
@@ -37,8 +39,9 @@ pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .map(|(line, number)| (number, line))
 }
 
-/// The first character of `text` that has no place in a URL or a name, and where it stands: control characters, the separators of
-/// lines and paragraphs, the mark of UTF-8. URL parsers drop some of them, and two lines become one.
+/// The first character of `text` that has no place in a URL or a name, and where it stands: control
+/// characters, the separators of lines and paragraphs, the mark of UTF-8. URL parsers drop some of them, and
+/// two lines become one.
 ///
 /// ```
 /// assert_eq!(weir_units::control("a\tb").unwrap(), "a TAB at position 2");

@@ -222,24 +222,26 @@ pub struct Get {
     /// Keep unfinished files in this folder, not beside their names.
     #[arg(long, value_name = "DIR")]
     pub temp_dir: Option<PathBuf>,
-    /// Give up after this many attempts in a row that brought nothing new; a silent name server counts as all of them.
+    /// Give up after this many attempts in a row that brought nothing new; a silent name server counts as all
+    /// of them.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub retries: u32,
     /// Give up a connection without a byte, or an answer without its whole head, after SECONDS.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     pub timeout: Duration,
-    /// Give up a connection that is not made in SECONDS: its name (all lookups of it together), connect and handshakes
-    /// [default: --timeout].
+    /// Give up a connection that is not made in SECONDS: its name (all lookups of it together), connect and
+    /// handshakes [default: --timeout].
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub connect_timeout: Option<Duration>,
-    /// Give up a connection that brings fewer BYTES of a file a second than this; 0 allows any [default: 10 over --timeout].
+    /// Give up a connection that brings fewer BYTES of a file a second than this; 0 allows any [default: 10
+    /// over --timeout].
     #[arg(short = 'Y', long, value_name = "BYTES", value_parser = parse_speed)]
     pub speed_limit: Option<u64>,
     /// Give it up after SECONDS below --speed-limit [default: 30].
     #[arg(short = 'y', long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub speed_time: Option<Duration>,
-    /// Wait at most SECONDS in a row where a server asks for it (Retry-After); asked for more, end with exit code 4 and say
-    /// when to come back.
+    /// Wait at most SECONDS in a row where a server asks for it (Retry-After); asked for more, end with exit
+    /// code 4 and say when to come back.
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = parse_wait)]
     pub max_wait: Duration,
 

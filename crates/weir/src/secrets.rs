@@ -1,7 +1,9 @@
-//! Which words of the command line hold a secret? Everybody on the machine can read those (ps, /proc/PID/cmdline), so they are
-//! overwritten as soon as they are parsed: the value of -u, the user and password of a URL or a proxy, the values of header fields.
+//! Which words of the command line hold a secret? Everybody on the machine can read those (ps,
+//! /proc/PID/cmdline), so they are overwritten as soon as they are parsed: the value of -u, the user and
+//! password of a URL or a proxy, the values of header fields.
 //!
-//! Looked for is what was parsed, not what was typed: whichever way a flag was written, its value stands at the end of a word.
+//! Looked for is what was parsed, not what was typed: whichever way a flag was written, its value stands at
+//! the end of a word.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -77,7 +79,8 @@ fn of_url(text: &str) -> Option<Secret> {
     Some(Secret { text: text.to_owned(), hidden: start..end })
 }
 
-/// A field's value. Any may hold a secret (`PRIVATE-TOKEN`, `Cookie`), but for those that say what is wanted or who asks.
+/// A field's value. Any may hold a secret (`PRIVATE-TOKEN`, `Cookie`), but for those that say what is wanted
+/// or who asks.
 fn of_field(line: &str) -> Option<Secret> {
     let (name, value) = line.split_once(':')?;
     let harmless = ["accept", "accept-language", "accept-encoding", "user-agent", "host", "referer", "range"];

@@ -226,7 +226,8 @@ fn trickle(wire: &mut Wire, gap: Duration, mut next: impl FnMut() -> Vec<u8>) ->
     }
 }
 
-/// `weir get` of a server that sends something all the time ends in time, with `says`; a signal is heard meanwhile.
+/// `weir get` of a server that sends something all the time ends in time, with `says`; a signal is heard
+/// meanwhile.
 #[track_caller]
 fn ends(url: &str, args: &[&str], code: i32, says: &str) {
     let sandbox = Sandbox::new();
@@ -443,7 +444,8 @@ fn frames_that_are_not_the_file_keep_no_connection_alive() {
     const PING: u8 = 6;
     const WINDOW_UPDATE: u8 = 8;
     let settings = frame(4, 0, 0, b"");
-    // `:status: 200` of the static table; `:status: 102`, spelled out; `content-length: 100000`, of the static table's name 28.
+    // `:status: 200` of the static table; `:status: 102`, spelled out; `content-length: 100000`, of the
+    // static table's name 28.
     let ok = frame(HEADERS, 4, 1, &[&[0x88, 0x0f, 0x0d, 6][..], b"100000"].concat());
     let interim = frame(HEADERS, 4, 1, b"\x08\x03102");
     let ping = frame(PING, 0, 0, b"12345678");

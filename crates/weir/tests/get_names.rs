@@ -1,5 +1,5 @@
-//! `weir get` and the names of hosts: a name server that is silent, slow, wrong or down takes no more time than it is given, and
-//! nobody else's.
+//! `weir get` and the names of hosts: a name server that is silent, slow, wrong or down takes no more time
+//! than it is given, and nobody else's.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;

@@ -1,4 +1,5 @@
-//! What `weir get` is told: lists as every editor writes them, URLs that would not be one, and words that nobody else shall read.
+//! What `weir get` is told: lists as every editor writes them, URLs that would not be one, and words that
+//! nobody else shall read.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -149,7 +150,8 @@ fn secrets_leave_the_command_line() {
         (&[&url, "--checksum-from", &format!("http://u:geheim6@{at}/SUMS")], &["--checksum-from", "/SUMS"]),
     ] {
         let running = sandbox.get(args).args(&["-o", "out"]).spawn();
-        // Whoever looks before weir has read its own words sees them; by the time it catches signals they are gone.
+        // Whoever looks before weir has read its own words sees them; by the time it catches signals they are
+        // gone.
         wait_for("its handler", || running.catches(Signal::INT));
         let seen = words(&running);
         assert!(!seen.contains("geheim"), "{args:?}: {seen}");
@@ -168,7 +170,14 @@ fn secrets_leave_the_command_line() {
     assert!(!words(&running).contains("geheim"), "{}", words(&running));
     drop(running);
     // They are overwritten, not forgotten.
-    let asked = server.requests()[0].request.field("authorization").map(str::to_owned);
-    assert_eq!(asked, Some(format!("Basic {}", support::base64(b"anna:geheim1"))));
+    let running = sandbox.get([url.replace("/x", "/last"), "-o".to_owned(), "out".to_owned()]).spawn();
+    let is_last = |seen: &std::sync::Arc<support::Seen>| seen.request.path() == "/last";
+    server.wait("the last request", |_, requests| requests.iter().any(is_last));
+    let requests = server.requests();
+    let asked =
+        requests.iter().find(|seen| is_last(seen)).and_then(|seen| seen.request.field("authorization"));
+    assert_eq!(asked, Some(&*format!("Basic {}", support::base64(b"anna:geheim1"))));
+    running.signal(Signal::INT);
+    running.wait().exits(130);
     sandbox.weir(support::WEIR, ["get", "--help"]).run().succeeds();
 }

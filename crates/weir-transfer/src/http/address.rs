@@ -20,8 +20,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// At most this many addresses of a name are tried.
 const MAX_ADDRESSES: usize = 16;
 
-/// A lane with other work waits this long for a name, counted from when its lookup began; then it puts the job aside. Nearly all
-/// names are there by then (a resolver across a continent answers in 20 to 40 ms).
+/// A lane with other work waits this long for a name, counted from when its lookup began; then it puts the
+/// job aside. Nearly all names are there by then (a resolver across a continent answers in 20 to 40 ms).
 const WAITED: Duration = Duration::from_millis(50);
 
 /// How one connection is to come about.

@@ -36,7 +36,8 @@ pub const LOOK: Duration = Duration::from_millis(100);
 /// window of evidence, so that every window has its share.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 
-/// The longest wait that a server may ask for where the user says nothing. Who asks for more wants the user to come back later.
+/// The longest wait that a server may ask for where the user says nothing. Who asks for more wants the user
+/// to come back later.
 pub const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// How connections are made and when they are given up.
@@ -44,7 +45,8 @@ pub const MAX_WAIT: Duration = Duration::from_secs(600);
 pub struct Dial<'a> {
     /// For each stretch without a byte, and for the whole of an answer's head.
     pub timeout: Duration,
-    /// For all that comes before a request: the name, the connect, the proxy's answer and the TLS handshake together.
+    /// For all that comes before a request: the name, the connect, the proxy's answer and the TLS handshake
+    /// together.
     pub connect_timeout: Duration,
     /// The least rate of a body.
     pub speed: SpeedLimit,
@@ -157,7 +159,8 @@ impl Connection {
         })
     }
 
-    /// Reads the answer's head; interim answers (1xx) are passed over. The deadline is of all of it, whatever comes meanwhile.
+    /// Reads the answer's head; interim answers (1xx) are passed over. The deadline is of all of it, whatever
+    /// comes meanwhile.
     pub fn read_head(
         &mut self,
         method: &str,

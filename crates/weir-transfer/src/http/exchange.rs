@@ -197,8 +197,8 @@ impl<'a> Client<'a> {
         Client { http, clock, dial, kept: None, on_socket, connects: 0, requests: 0, put_aside: None }
     }
 
-    /// From now on a name that is long in coming is an error ([`Error::NamePending`]), with which the job can be put aside; it has
-    /// been for as long as `so_far`. `None`: names are waited for.
+    /// From now on a name that is long in coming is an error ([`Error::NamePending`]), with which the job can
+    /// be put aside; it has been for as long as `so_far`. `None`: names are waited for.
     pub fn may_put_aside(&mut self, so_far: Option<Duration>) {
         self.put_aside = so_far;
     }
@@ -475,7 +475,8 @@ impl<'a> Client<'a> {
         if origin.tls { tunnel(socket, origin, proxy, self.clock, way) } else { Ok(socket) }
     }
 
-    /// Reads a short answer that nobody wants, so that its connection can be used again; for no longer than a new one may take.
+    /// Reads a short answer that nobody wants, so that its connection can be used again; for no longer than a
+    /// new one may take.
     fn drain(&self, body: &mut Exchange) {
         const SHORT: u64 = 64 << 10;
         const PATIENCE: Duration = Duration::from_millis(250);

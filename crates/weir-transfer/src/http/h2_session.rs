@@ -52,7 +52,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// after another.
 const TURNS: u32 = 10;
 
-/// What a connection, or one of its streams, has brought of late: bytes of bodies and heads, not control frames.
+/// What a connection, or one of its streams, has brought of late: bytes of bodies and heads, not control
+/// frames.
 #[derive(Debug, Clone)]
 struct Heard {
     quota: u64,
@@ -312,7 +313,8 @@ impl H2Stream {
         }
     }
 
-    /// The error of a lane that waits in vain; it has waited for as long as `here` since it last got something.
+    /// The error of a lane that waits in vain; it has waited for as long as `here` since it last got
+    /// something.
     fn stalled(&self, here: Duration, dial: &Dial<'_>) -> Option<Error> {
         let waited = self.watch.waited(here);
         for (which, turns) in [(1, 1), (0, TURNS)] {
@@ -320,7 +322,8 @@ impl H2Stream {
             let silent = heard.silent().min(here) >= dial.timeout * turns;
             let slow = self.speed.bytes > 0 && heard.slow().min(waited) >= self.speed.span * turns;
             if silent || slow {
-                // A connection that the network has forgotten answers no stream: the next try takes a new one.
+                // A connection that the network has forgotten answers no stream: the next try takes a new
+                // one.
                 self.retired.fetch_or(which == 1, Relaxed);
                 return Some(match silent {
                     true => Error::stalled(&self.host, "nothing", dial.timeout * turns),

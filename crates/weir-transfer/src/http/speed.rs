@@ -1,11 +1,13 @@
-//! How slow may a body come? One least rate for every protocol, counted in bytes of the body: neither TLS records without
-//! payload, nor chunk extensions, nor interim answers, nor HTTP/2's control frames keep a connection alive.
+//! How slow may a body come? One least rate for every protocol, counted in bytes of the body: neither TLS
+//! records without payload, nor chunk extensions, nor interim answers, nor HTTP/2's control frames keep a
+//! connection alive.
 
 use std::time::Duration;
 
 use crate::error::Error;
 
-/// The least that a connection must bring where the user says nothing. A modem of 1980 brings three times as much.
+/// The least that a connection must bring where the user says nothing. A modem of 1980 brings three times as
+/// much.
 pub const DRIP: u64 = 10;
 
 /// A least rate, and for how long a body may stay below it.
@@ -33,8 +35,9 @@ impl SpeedLimit {
 
 /// Notices a body that comes too slowly.
 ///
-/// Only time spent waiting for the peer counts: a disk, a reader of stdout or `--limit-rate` that hold a lane back are no fault of
-/// the server's. Each time the quota is reached the count begins again, so a stall is noticed within one span of it.
+/// Only time spent waiting for the peer counts: a disk, a reader of stdout or `--limit-rate` that hold a lane
+/// back are no fault of the server's. Each time the quota is reached the count begins again, so a stall is
+/// noticed within one span of it.
 #[derive(Debug, Clone)]
 pub struct SpeedWatch {
     limit: SpeedLimit,
@@ -62,7 +65,8 @@ impl SpeedWatch {
         self.waited + more
     }
 
-    /// Whether the peer is below the limit, with what has come and how long has been waited since the last booking.
+    /// Whether the peer is below the limit, with what has come and how long has been waited since the last
+    /// booking.
     pub fn is_slow(&self, got: u64, waiting: Duration) -> bool {
         self.got + got < self.limit.quota() && self.waited(waiting) >= self.limit.span
     }

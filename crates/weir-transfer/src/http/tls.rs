@@ -63,7 +63,8 @@ impl Session {
         })
     }
 
-    /// Runs the handshake to its end. `go_on` says whether to wait on, however much or little comes meanwhile.
+    /// Runs the handshake to its end. `go_on` says whether to wait on, however much or little comes
+    /// meanwhile.
     pub fn handshake(&mut self, socket: &TcpStream, go_on: &dyn Fn() -> bool) -> io::Result<()> {
         loop {
             match self.turn(socket, &mut [], go_on)? {
@@ -116,8 +117,8 @@ impl Session {
         }
     }
 
-    /// Reads plaintext into `into`; 0 at a clean end of the session. Records without plaintext, or parts of one, do not keep it
-    /// longer than the socket's receive timeout.
+    /// Reads plaintext into `into`; 0 at a clean end of the session. Records without plaintext, or parts of
+    /// one, do not keep it longer than the socket's receive timeout.
     pub fn read(&mut self, socket: &TcpStream, into: &mut [u8], clock: &StageClock) -> io::Result<usize> {
         let began = Instant::now();
         let go_on = || began.elapsed() < LOOK;

@@ -18,7 +18,8 @@ pub const LONG: Duration = Duration::from_secs(5);
 pub struct Waits(Mutex<HashMap<String, Instant>>);
 
 impl Waits {
-    /// A word before a wait for `url`, whose host is `host`: what went wrong, what the server asks for, what is done.
+    /// A word before a wait for `url`, whose host is `host`: what went wrong, what the server asks for, what
+    /// is done.
     pub fn say(&self, url: &str, host: &str, error: &Error, pause: Duration) {
         let asked = error.retry_after().map_or_else(String::new, |asked| {
             format!("; the server asks for a wait of {}", human_duration(asked))

@@ -1,6 +1,7 @@
 //! A network of its own with a name server that answers as a test wants, or not at all.
 //!
-//! The thread that asks for it moves into new network and mount namespaces; threads and programs that it starts are born there.
+//! The thread that asks for it moves into new network and mount namespaces; threads and programs that it
+//! starts are born there.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};

@@ -20,7 +20,8 @@ impl Relay {
         Relay::start(listener, server, [usize::MAX, first])
     }
 
-    /// Relays to `server`; of each connection's answers `first` bytes at once, and then one after the other, `gap` apart.
+    /// Relays to `server`; of each connection's answers `first` bytes at once, and then one after the other,
+    /// `gap` apart.
     pub(crate) fn drip_after(first: usize, gap: Duration, server: SocketAddr) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
