@@ -118,7 +118,7 @@ impl Connections {
         let now = Instant::now();
         let mut open = self.open();
         let stalled =
-            |held: &mut Held| Some((held.activity.open_count() > 0).then(|| held.idle_since(now, self))??);
+            |held: &mut Held| if held.activity.open_count() > 0 { held.idle_since(now, self) } else { None };
         let found = open.held.iter_mut().filter_map(|(&id, held)| Some((stalled(held)?, id))).min();
         found.is_some_and(|(_, id)| open.end(id))
     }
@@ -265,5 +265,85 @@ impl Drop for Permit {
         }
         drop(open);
         self.connections.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const TERMS: Terms = Terms { most: 2, at_once: None, limit_rate: None, delay: Duration::ZERO };
+
+    /// A connection: what the register holds of it, and the client's end.
+    fn pair(activity: &Arc<Activity>, now: Instant) -> (Held, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = Arc::new(listener.accept().unwrap().0);
+        (Held { socket, activity: activity.clone(), progress: (0, now), pace: (0, now) }, client)
+    }
+
+    /// The client takes so many bytes, and its kernel says so.
+    fn take(held: &Held, client: &mut TcpStream, count: usize) {
+        held.activity.offer(count as u64);
+        (&*held.socket).write_all(&vec![0; count]).unwrap();
+        client.read_exact(&mut vec![0; count]).unwrap();
+        let waiting = Instant::now();
+        while held.taken() < held.activity.offered() {
+            assert!(waiting.elapsed() < Duration::from_secs(10));
+        }
+    }
+
+    #[test]
+    fn idle_connections_have_a_minute_and_busy_ones_must_read() {
+        let activity = Arc::new(Activity::new());
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let (mut held, _client) = pair(&activity, start);
+        assert!(!held.is_overdue(at(60), &TERMS) && held.is_overdue(at(66), &TERMS));
+        let (mut held, mut client) = pair(&activity, start);
+        let _open = activity.open();
+        assert!(!held.is_overdue(at(299), &TERMS) && held.is_overdue(at(302), &TERMS));
+        // Bytes that the client takes are what counts, and a few of them are not enough.
+        take(&held, &mut client, 100_000);
+        assert!(held.is_overdue(at(302), &TERMS), "a third of a kilobyte a second");
+        take(&held, &mut client, 300_000);
+        assert!(!held.is_overdue(at(302), &TERMS) && held.is_overdue(at(610), &TERMS));
+    }
+
+    #[test]
+    fn a_client_that_is_served_slowly_on_purpose_is_not_slow() {
+        let terms = Terms { limit_rate: Some(Rate(10.0)), delay: Duration::from_secs(100), ..TERMS };
+        let activity = Arc::new(Activity::new());
+        let start = Instant::now();
+        let (mut held, _client) = pair(&activity, start);
+        let _open = activity.open();
+        assert!(!held.is_overdue(start + Duration::from_secs(390), &terms));
+        let connections = Connections::new(terms);
+        assert_eq!(held.idle_since(start + Duration::from_secs(100), &connections), None);
+        assert_eq!(connections.worth(), 10);
+    }
+
+    #[test]
+    fn the_longest_idle_gives_way_unless_it_is_busy() {
+        let connections = Arc::new(Connections::new(TERMS));
+        let hold = || {
+            let activity = Arc::new(Activity::new());
+            let (held, client) = pair(&activity, Instant::now());
+            (connections.hold(&held.socket, &activity), activity, client)
+        };
+        assert!(connections.make_room());
+        let (_first, busy, _client) = hold();
+        let _open = busy.open();
+        let (_second, idle, mut client) = hold();
+        assert!(!connections.make_room() || idle.turned().elapsed() >= FRESH, "it has just come");
+        while idle.turned().elapsed() <= FRESH {
+            std::thread::yield_now();
+        }
+        assert!(connections.make_room());
+        assert_eq!(client.read(&mut [0]).unwrap(), 0, "the idle one");
+        assert_eq!(connections.count(), 2, "until its thread has noticed");
     }
 }
