@@ -28,10 +28,11 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// Less than a modem took; a client that takes less over [`PATIENCE`] only means to hold the connection.
 const SLOWEST: Rate = Rate(1024.0);
-/// For so long a client that takes less than [`WORTH`] is still taken for one that reads, when places are short.
-const STALLED: Duration = Duration::from_secs(5);
-/// Bytes that count as progress: a TLS record.
-const WORTH: u64 = 16 * 1024;
+/// For so long a client that takes less than [`WORTH`] is still taken for one that reads, when places are short: a few
+/// round trips of the longest path. It is what a new client waits for when all others are busy and only pretend to read.
+const STALLED: Duration = Duration::from_secs(1);
+/// Bytes that count as progress: less than a TLS record, more than a client of a few round trips a second gives away.
+const WORTH: u64 = 4 * 1024;
 /// A new connection is not idle before its client can have said anything: a round trip within a country.
 const FRESH: Duration = Duration::from_millis(50);
 /// Of so many connections one is listed to give way at a time, so that a flood does not sort all of them for each.
@@ -223,10 +224,7 @@ impl Held {
         if self.activity.open_count() == 0 {
             return (now.saturating_duration_since(turned) >= FRESH).then_some(turned);
         }
-        let taken = self.taken();
-        if taken >= self.progress.0 + connections.worth() {
-            self.progress = (taken, now);
-        }
+        self.look(now, connections.worth());
         let since = self.progress.1.max(turned);
         let patience = STALLED + connections.terms.delay;
         (now.saturating_duration_since(since) >= patience).then_some(since)
@@ -234,10 +232,7 @@ impl Held {
 
     fn is_overdue(&mut self, now: Instant, terms: &Terms) -> bool {
         let turned = self.activity.turned();
-        let taken = self.taken();
-        if taken >= self.progress.0 + WORTH {
-            self.progress = (taken, now);
-        }
+        let taken = self.look(now, WORTH);
         if self.activity.open_count() == 0 {
             self.pace = (taken, now);
             return now.saturating_duration_since(turned) >= IDLE + GRACE;
@@ -250,10 +245,18 @@ impl Held {
     }
 
     /// Bytes of bodies that the client has taken: no more than were offered, so that pings and settings, which are
-    /// acknowledged like any bytes, are no progress.
-    fn taken(&self) -> u64 {
+    /// acknowledged like any bytes, are no progress. Progress was made when the client last acknowledged something, however
+    /// late that is seen.
+    fn look(&mut self, now: Instant, worth: u64) -> u64 {
         let offered = self.activity.offered();
-        acknowledged::bytes(&self.socket).map_or(offered, |acknowledged| acknowledged.min(offered))
+        let (taken, age) = match acknowledged::by_client(&self.socket) {
+            Some(client) => (client.bytes.min(offered), client.age),
+            None => (offered, Duration::ZERO),
+        };
+        if taken >= self.progress.0 + worth {
+            self.progress = (taken, now.checked_sub(age).unwrap_or(now).max(self.progress.1));
+        }
+        taken
     }
 }
 
@@ -286,12 +289,12 @@ mod tests {
     }
 
     /// The client takes so many bytes, and its kernel says so.
-    fn take(held: &Held, client: &mut TcpStream, count: usize) {
+    fn take(held: &mut Held, client: &mut TcpStream, count: usize) {
         held.activity.offer(count as u64);
         (&*held.socket).write_all(&vec![0; count]).unwrap();
         client.read_exact(&mut vec![0; count]).unwrap();
         let waiting = Instant::now();
-        while held.taken() < held.activity.offered() {
+        while held.look(waiting, u64::MAX / 2) < held.activity.offered() {
             assert!(waiting.elapsed() < Duration::from_secs(10));
         }
     }
@@ -307,9 +310,9 @@ mod tests {
         let _open = activity.open();
         assert!(!held.is_overdue(at(299), &TERMS) && held.is_overdue(at(302), &TERMS));
         // Bytes that the client takes are what counts, and a few of them are not enough.
-        take(&held, &mut client, 100_000);
+        take(&mut held, &mut client, 100_000);
         assert!(held.is_overdue(at(302), &TERMS), "a third of a kilobyte a second");
-        take(&held, &mut client, 300_000);
+        take(&mut held, &mut client, 300_000);
         assert!(!held.is_overdue(at(302), &TERMS) && held.is_overdue(at(610), &TERMS));
     }
 
