@@ -2,12 +2,24 @@
 
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
+/// Where `tcpi_last_ack_recv` lies in `struct tcp_info`.
+const LAST_ACK: usize = 56;
 /// Where `tcpi_bytes_acked` lies in `struct tcp_info` (include/uapi/linux/tcp.h, since Linux 4.1).
 const BYTES_ACKED: usize = 120;
 
-/// Bytes that the client's kernel has acknowledged since the connection began; `None` where this kernel cannot tell.
-pub(crate) fn bytes(socket: &TcpStream) -> Option<u64> {
+/// What a client's kernel has acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Acknowledged {
+    /// Since the connection began.
+    pub(crate) bytes: u64,
+    /// How long ago it last acknowledged anything.
+    pub(crate) age: Duration,
+}
+
+/// Asks the kernel; `None` where it cannot tell.
+pub(crate) fn by_client(socket: &TcpStream) -> Option<Acknowledged> {
     let mut info = [0u8; BYTES_ACKED + 8];
     let mut length = info.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes into `info`, which is that long, and stores how many it wrote.
@@ -20,6 +32,8 @@ pub(crate) fn bytes(socket: &TcpStream) -> Option<u64> {
             &mut length,
         )
     };
-    let bytes = info[BYTES_ACKED..].try_into().ok()?;
-    (result == 0 && length as usize == info.len()).then(|| u64::from_ne_bytes(bytes))
+    let bytes = u64::from_ne_bytes(info[BYTES_ACKED..].try_into().ok()?);
+    let age = u32::from_ne_bytes(info[LAST_ACK..LAST_ACK + 4].try_into().ok()?);
+    (result == 0 && length as usize == info.len())
+        .then(|| Acknowledged { bytes, age: Duration::from_millis(age.into()) })
 }

@@ -28,10 +28,11 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// Less than a modem took; a client that takes less over [`PATIENCE`] only means to hold the connection.
 const SLOWEST: Rate = Rate(1024.0);
-/// For so long a client that takes less than [`WORTH`] is still taken for one that reads, when places are short.
-const STALLED: Duration = Duration::from_secs(5);
-/// Bytes that count as progress: a TLS record.
-const WORTH: u64 = 16 * 1024;
+/// For so long a client that takes less than [`WORTH`] is still taken for one that reads, when places are short: a few
+/// round trips of the longest path. It is what a new client waits for when all others are busy and only pretend to read.
+const STALLED: Duration = Duration::from_secs(1);
+/// Bytes that count as progress: less than a TLS record, more than a client of a few round trips a second gives away.
+const WORTH: u64 = 4 * 1024;
 /// A new connection is not idle before its client can have said anything: a round trip within a country.
 const FRESH: Duration = Duration::from_millis(50);
 /// Of so many connections one is listed to give way at a time, so that a flood does not sort all of them for each.
@@ -118,7 +119,7 @@ impl Connections {
         let now = Instant::now();
         let mut open = self.open();
         let stalled =
-            |held: &mut Held| Some((held.activity.open_count() > 0).then(|| held.idle_since(now, self))??);
+            |held: &mut Held| if held.activity.open_count() > 0 { held.idle_since(now, self) } else { None };
         let found = open.held.iter_mut().filter_map(|(&id, held)| Some((stalled(held)?, id))).min();
         found.is_some_and(|(_, id)| open.end(id))
     }
@@ -223,10 +224,7 @@ impl Held {
         if self.activity.open_count() == 0 {
             return (now.saturating_duration_since(turned) >= FRESH).then_some(turned);
         }
-        let taken = self.taken();
-        if taken >= self.progress.0 + connections.worth() {
-            self.progress = (taken, now);
-        }
+        self.look(now, connections.worth());
         let since = self.progress.1.max(turned);
         let patience = STALLED + connections.terms.delay;
         (now.saturating_duration_since(since) >= patience).then_some(since)
@@ -234,10 +232,7 @@ impl Held {
 
     fn is_overdue(&mut self, now: Instant, terms: &Terms) -> bool {
         let turned = self.activity.turned();
-        let taken = self.taken();
-        if taken >= self.progress.0 + WORTH {
-            self.progress = (taken, now);
-        }
+        let taken = self.look(now, WORTH);
         if self.activity.open_count() == 0 {
             self.pace = (taken, now);
             return now.saturating_duration_since(turned) >= IDLE + GRACE;
@@ -250,10 +245,18 @@ impl Held {
     }
 
     /// Bytes of bodies that the client has taken: no more than were offered, so that pings and settings, which are
-    /// acknowledged like any bytes, are no progress.
-    fn taken(&self) -> u64 {
+    /// acknowledged like any bytes, are no progress. Progress was made when the client last acknowledged something, however
+    /// late that is seen.
+    fn look(&mut self, now: Instant, worth: u64) -> u64 {
         let offered = self.activity.offered();
-        acknowledged::bytes(&self.socket).map_or(offered, |acknowledged| acknowledged.min(offered))
+        let (taken, age) = match acknowledged::by_client(&self.socket) {
+            Some(client) => (client.bytes.min(offered), client.age),
+            None => (offered, Duration::ZERO),
+        };
+        if taken >= self.progress.0 + worth {
+            self.progress = (taken, now.checked_sub(age).unwrap_or(now).max(self.progress.1));
+        }
+        taken
     }
 }
 
@@ -265,5 +268,85 @@ impl Drop for Permit {
         }
         drop(open);
         self.connections.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const TERMS: Terms = Terms { most: 2, at_once: None, limit_rate: None, delay: Duration::ZERO };
+
+    /// A connection: what the register holds of it, and the client's end.
+    fn pair(activity: &Arc<Activity>, now: Instant) -> (Held, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = Arc::new(listener.accept().unwrap().0);
+        (Held { socket, activity: activity.clone(), progress: (0, now), pace: (0, now) }, client)
+    }
+
+    /// The client takes so many bytes, and its kernel says so.
+    fn take(held: &mut Held, client: &mut TcpStream, count: usize) {
+        held.activity.offer(count as u64);
+        (&*held.socket).write_all(&vec![0; count]).unwrap();
+        client.read_exact(&mut vec![0; count]).unwrap();
+        let waiting = Instant::now();
+        while held.look(waiting, u64::MAX / 2) < held.activity.offered() {
+            assert!(waiting.elapsed() < Duration::from_secs(10));
+        }
+    }
+
+    #[test]
+    fn idle_connections_have_a_minute_and_busy_ones_must_read() {
+        let activity = Arc::new(Activity::new());
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let (mut held, _client) = pair(&activity, start);
+        assert!(!held.is_overdue(at(60), &TERMS) && held.is_overdue(at(66), &TERMS));
+        let (mut held, mut client) = pair(&activity, start);
+        let _open = activity.open();
+        assert!(!held.is_overdue(at(299), &TERMS) && held.is_overdue(at(302), &TERMS));
+        // Bytes that the client takes are what counts, and a few of them are not enough.
+        take(&mut held, &mut client, 100_000);
+        assert!(held.is_overdue(at(302), &TERMS), "a third of a kilobyte a second");
+        take(&mut held, &mut client, 300_000);
+        assert!(!held.is_overdue(at(302), &TERMS) && held.is_overdue(at(610), &TERMS));
+    }
+
+    #[test]
+    fn a_client_that_is_served_slowly_on_purpose_is_not_slow() {
+        let terms = Terms { limit_rate: Some(Rate(10.0)), delay: Duration::from_secs(100), ..TERMS };
+        let activity = Arc::new(Activity::new());
+        let start = Instant::now();
+        let (mut held, _client) = pair(&activity, start);
+        let _open = activity.open();
+        assert!(!held.is_overdue(start + Duration::from_secs(390), &terms));
+        let connections = Connections::new(terms);
+        assert_eq!(held.idle_since(start + Duration::from_secs(100), &connections), None);
+        assert_eq!(connections.worth(), 10);
+    }
+
+    #[test]
+    fn the_longest_idle_gives_way_unless_it_is_busy() {
+        let connections = Arc::new(Connections::new(TERMS));
+        let hold = || {
+            let activity = Arc::new(Activity::new());
+            let (held, client) = pair(&activity, Instant::now());
+            (connections.hold(&held.socket, &activity), activity, client)
+        };
+        assert!(connections.make_room());
+        let (_first, busy, _client) = hold();
+        let _open = busy.open();
+        let (_second, idle, mut client) = hold();
+        assert!(!connections.make_room() || idle.turned().elapsed() >= FRESH, "it has just come");
+        while idle.turned().elapsed() <= FRESH {
+            std::thread::yield_now();
+        }
+        assert!(connections.make_room());
+        assert_eq!(client.read(&mut [0]).unwrap(), 0, "the idle one");
+        assert_eq!(connections.count(), 2, "until its thread has noticed");
     }
 }

@@ -175,7 +175,7 @@ mod tests {
             inbox.take().and_then(Result::err).map(|refusal| refusal.status)
         };
         assert_eq!(refused(&vec![b'x'; MAX_HEAD]), Some(431));
-        assert_eq!(refused(&vec![b'\n'; 100]), Some(400));
+        assert_eq!(refused(&[b'\n'; 100]), Some(400));
         assert_eq!(refused(b"\x16\x03\x01"), Some(400));
         assert_eq!(refused(b"GET / HTT"), None);
     }

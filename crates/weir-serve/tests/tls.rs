@@ -191,3 +191,49 @@ fn stopping_ends_connections_in_the_middle_of_a_body() {
     stream.read_exact(&mut some).unwrap();
     assert_eq!(server.stop().connections, 0);
 }
+
+#[tokio::test]
+async fn http2_refuses_what_http1_refuses() {
+    let server = serve(generated());
+    for (uri, hosts, status) in [
+        ("http://test/data.bin", &[][..], 200),
+        ("http://test:80/data.bin", &["test:80"], 200),
+        ("http://test/data.bin", &["other"], 400),
+        ("http://test/data.bin", &["test", "test"], 400),
+        ("http://user@test/data.bin", &[], 400),
+        ("http://test/../data.bin", &[], 404),
+        ("http://test/%00", &[], 404),
+    ] {
+        let socket = tokio::net::TcpStream::connect(server.addresses()[0]).await.unwrap();
+        let (mut client, connection) = h2::client::handshake(socket).await.unwrap();
+        let driver = tokio::spawn(connection);
+        let mut request = http::Request::get(uri);
+        for host in hosts {
+            request = request.header("host", *host);
+        }
+        let (response, _) = client.send_request(request.body(()).unwrap(), true).unwrap();
+        assert_eq!(response.await.unwrap().status().as_u16(), status, "{uri} {hosts:?}");
+        driver.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_stream_gets_what_its_window_lets_through() {
+    let server = serve(generated());
+    let socket = tokio::net::TcpStream::connect(server.addresses()[0]).await.unwrap();
+    let mut builder = h2::client::Builder::new();
+    builder.initial_window_size(1).initial_connection_window_size(1 << 20);
+    let (mut client, connection) = builder.handshake::<_, bytes::Bytes>(socket).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let request = http::Request::get("http://test/data.bin").header("range", "bytes=0-999").body(()).unwrap();
+    let (response, _) = client.send_request(request, true).unwrap();
+    let mut body = response.await.unwrap().into_body();
+    let mut bytes = Vec::new();
+    while let Some(data) = body.data().await {
+        let data = data.unwrap();
+        bytes.extend_from_slice(&data);
+        body.flow_control().release_capacity(data.len()).unwrap();
+    }
+    assert!(bytes == pattern(0, 1000));
+    driver.abort();
+}

@@ -98,7 +98,7 @@ pub fn names<R: BufRead>(list: R, path: PathBuf, nul: bool) -> impl Iterator<Ite
 }
 
 /// More of a line, or more empty ones in a row, have no list of names: /dev/zero has, and it never ends.
-const LONGEST: usize = 1 << 20;
+const LONGEST: usize = 64 << 20;
 
 fn no_list() -> std::io::Error {
     let why = format!("it is no list of names: {LONGEST} bytes of it hold none");
@@ -200,5 +200,14 @@ mod tests {
         let mut names = names(&list[..], "list".into(), false);
         assert!(names.next().unwrap().unwrap_err().to_string().contains("too long"));
         assert!(names.next().is_none());
+    }
+
+    #[test]
+    fn a_list_that_holds_no_name_comes_to_an_end() {
+        for (byte, nul) in [(b'x', false), (b'x', true), (0, false), (0, true), (b'\n', false)] {
+            let endless = std::io::BufReader::new(std::io::repeat(byte));
+            let first = names(endless, PathBuf::from("/dev/zero"), nul).next();
+            assert!(matches!(first, Some(Err(Error::Path { .. }))), "{byte} {nul}");
+        }
     }
 }
