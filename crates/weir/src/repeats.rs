@@ -206,7 +206,6 @@ fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
 mod tests {
     use std::io;
 
-    use tracing_subscriber::Layer;
     use tracing_subscriber::fmt::MakeWriter;
     use tracing_subscriber::layer::SubscriberExt;
 
