@@ -92,7 +92,9 @@ impl Answer {
     }
 
     fn with_text(self, media_type: &'static str, text: String) -> Answer {
-        self.with("Content-Type", media_type).with_body(vec![Part::Text(text.into())])
+        // A text that grew has up to as much room again, which would be held as long as the text is.
+        let text = Bytes::from(text.into_boxed_str().into_boxed_bytes());
+        self.with("Content-Type", media_type).with_body(vec![Part::Text(text)])
     }
 
     fn with_body(mut self, body: Vec<Part>) -> Answer {

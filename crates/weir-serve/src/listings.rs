@@ -6,11 +6,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 
 /// Directories that are read at the same time: each may keep a disk and a processor busy.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 2;
 /// Below this a listing is not counted: it is no larger than what a connection has for itself.
 const SMALL: usize = 32 * 1024;
 /// Bytes of listings that wait for their clients, in all. A larger one is sent when it is the only one.
-const MOST: usize = 32 << 20;
+const MOST: usize = 16 << 20;
 
 /// The listings of a server.
 #[derive(Debug)]
@@ -22,8 +22,22 @@ pub(crate) struct Listings {
     waiting: Arc<AtomicUsize>,
 }
 
+/// A listing of this size was made of as much in small pieces, which the allocator keeps if it is not told otherwise.
+const LARGE: u64 = 1 << 20;
+
 /// The right to read a directory until this is dropped.
-pub(crate) struct Turn<'a>(&'a Listings);
+pub(crate) struct Turn<'a> {
+    listings: &'a Listings,
+    /// Bytes of the listing that was made.
+    made: u64,
+}
+
+impl Turn<'_> {
+    /// A listing of so many bytes was made.
+    pub(crate) fn made(&mut self, bytes: u64) {
+        self.made = bytes;
+    }
+}
 
 /// The right to hold a listing until this is dropped.
 #[derive(Debug)]
@@ -55,7 +69,7 @@ impl Listings {
         let full = |reading: &mut usize| *reading >= AT_ONCE;
         let mut reading = self.read.wait_while(reading, full).unwrap_or_else(PoisonError::into_inner);
         *reading += 1;
-        Turn(self)
+        Turn { listings: self, made: 0 }
     }
 
     /// The right to hold so many bytes, if there is room.
@@ -70,14 +84,27 @@ impl Listings {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.0.reading.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.read.notify_one();
+        if self.made >= LARGE {
+            give_back();
+        }
+        *self.listings.reading.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.listings.read.notify_one();
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         self.waiting.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// Hands free memory back to the system. Each thread of a connection has an arena of its own, and what it keeps for the
+/// next listing is megabytes.
+fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes the allocator's own locks, and touches only what is free.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

@@ -85,7 +85,7 @@ impl Site {
         // Until the listing is text, and its entries are gone.
         let asks_for_listing =
             request.is_served() && request.target.as_ref().is_some_and(|target| target.slash);
-        let _turn = asks_for_listing.then(|| self.listings.turn());
+        let mut turn = asks_for_listing.then(|| self.listings.turn());
         let entry = match &request.target {
             Some(target) if request.is_served() => self.resolve(target),
             _ => Entry::Absent,
@@ -95,6 +95,9 @@ impl Site {
         }
         let mut answer = answer::decide(request, &entry, SystemTime::now());
         if let Entry::Listing(_) = entry {
+            if let Some(turn) = &mut turn {
+                turn.made(answer.body_len());
+            }
             answer = self.hold(answer);
         }
         self.note(client, &Shown(request), &answer);

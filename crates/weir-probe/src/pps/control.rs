@@ -174,7 +174,8 @@ const MILLION: f64 = 1e6;
 
 impl Counted {
     fn numbers(&self) -> [u64; 10] {
-        let share = |share: f64| (share.clamp(0.0, 1.0) * MILLION) as u64;
+        // Rounded, or a share that was read off the wire would go back as a millionth less.
+        let share = |share: f64| (share.clamp(0.0, 1.0) * MILLION).round() as u64;
         let counts = self.counts;
         [
             counts.received,
@@ -378,6 +379,17 @@ mod tests {
             Message::Done { trial: 1, sent: u64::MAX },
             Message::Counted(counted),
         ]
+    }
+
+    #[test]
+    fn shares_come_back_to_the_millionth() {
+        // Found by fuzzing: many a millionth is a little less than itself as a binary fraction.
+        for share in (0..=1_000_000).step_by(7) {
+            let busy = Busy { run: f64::from(share) / MILLION, wait: 1.0 };
+            let message = Message::Counted(Counted { busy, ..Counted::default() });
+            let bytes = message.encode();
+            assert_eq!(Message::parse(bytes[0], &bytes[3..]), Some(message));
+        }
     }
 
     #[test]
