@@ -529,7 +529,7 @@ fn tunnel(
 
 fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {
     let refused = |detail: String| Error::Redirect { host: host(from), detail };
-    let location = head.fields.single("location").map_err(|error| refused(error.to_string()))?;
+    let location = head.fields.single("location").map_err(|_| refused("it names two targets".to_owned()))?;
     let location = location.ok_or_else(|| refused("it names no target".to_owned()))?;
     // The parser drops tabs and line breaks, and what is left is another URL.
     if let Some(found) = weir_units::control(location) {
