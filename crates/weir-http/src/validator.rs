@@ -85,7 +85,7 @@ impl Validators {
             return Agreement::Changed;
         }
         let same_tag = self.strong_tag().is_some() && self.strong_tag() == other.strong_tag();
-        let same_date = self.dated && dates.is_some() && self.etag == other.etag;
+        let same_date = self.dated && other.dated && dates.is_some() && self.etag == other.etag;
         if same_tag || same_date { Agreement::Same } else { Agreement::Unproven }
     }
 
@@ -192,7 +192,10 @@ mod tests {
             (both(), of([("ETag", "\"a\""), ("Last-Modified", LATER)]), Changed),
             (tag(), of([("ETag", "\"a\""), ("ETag", "\"b\"")]), Unproven),
             (dated(), dated(), Same),
-            (dated(), of([("Last-Modified", "Tuesday, 15-Nov-94 12:45:26 GMT")]), Same),
+            (dated(), of([("Last-Modified", "Tuesday, 15-Nov-94 12:45:26 GMT"), ("Date", LATER)]), Same),
+            // Strong in the first answer alone.
+            (dated(), of([("Last-Modified", EARLY)]), Unproven),
+            (dated(), of([("Last-Modified", EARLY), ("Date", EARLY)]), Unproven),
             (dated(), of([("Last-Modified", LATER)]), Changed),
             (dated(), both(), Unproven),
             (dated(), tag(), Unproven),

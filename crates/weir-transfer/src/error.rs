@@ -213,7 +213,7 @@ pub enum Error {
         detail: String,
     },
     /// A local file failed.
-    #[error("cannot {action} {}: {}{}", .path.display(), plain(.source), still_kept(.kept, .path))]
+    #[error("cannot {action} {}: {}{}", .path.display(), plain(.source), still_kept(.kept, .path, .source))]
     Local {
         /// `write`, `open`, `rename`.
         action: &'static str,
@@ -403,10 +403,16 @@ fn used_up(used: Duration) -> String {
     if used.is_zero() { String::new() } else { format!(", of which {} are used up", human_duration(used)) }
 }
 
-fn still_kept(kept: &Option<Bytes>, path: &std::path::Path) -> String {
+fn still_kept(kept: &Option<Bytes>, path: &std::path::Path, cause: &io::Error) -> String {
+    let is_full = matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    let way_out = if is_full {
+        "free space and run the same command again"
+    } else {
+        "run the same command again once that is mended"
+    };
     match kept {
         Some(bytes) => {
-            format!("; {bytes} are kept in {}, free space and run the same command again", path.display())
+            format!("; {bytes} are kept for {}, {way_out}", path.display())
         }
         None => String::new(),
     }

@@ -36,6 +36,7 @@ const PAIRS: &[(Lines, Lines)] = &[
     (&[EARLY, DATE], &[ONE]),
     (&[EARLY, DATE], &[ONE, EARLY, DATE]),
     (&[EARLY, DATE], &[LATER, DATE]),
+    (&[EARLY, DATE], &[EARLY]),
     (&[EARLY, DATE], &[EARLY, LATER, DATE]),
     (&[ONE, TWO], &[ONE, TWO]),
     (&[ONE, TWO, EARLY, DATE], &[ONE, EARLY, DATE]),
@@ -232,6 +233,39 @@ fn gets_the_second(runs: usize, home: &Server, bytes: &[u8]) {
     }
     get().run().succeeds();
     assert!(sandbox.read("out") == bytes, "{runs} runs: a mixed file");
+}
+
+/// The simplest request leads on within the run, however many lanes there are.
+#[test]
+fn parts_that_are_never_the_right_ones_give_way_to_one_answer() {
+    for lanes in ["1", "4"] {
+        let bytes = pattern(4 * MIB, 1);
+        let served = bytes.clone();
+        let server = Server::start(move |request, wire| match (request.number, request.range()) {
+            (0, _) => answer(&served, &[ONE], false, 2 * MIB, request, wire).and_then(|()| wire.close()),
+            (_, Some((start, _))) if start > 0 => answer(
+                &served,
+                &[ONE, ("Content-Range", "bytes 0-99/4194304")],
+                false,
+                usize::MAX,
+                request,
+                wire,
+            ),
+            (_, Some(_)) => answer(&served, &[ONE], false, MIB, request, wire).and_then(|()| wire.close()),
+            (_, None) => answer(&served, &[ONE], false, usize::MAX, request, wire),
+        });
+        brings(&server, &["-c", lanes, "--retries", "2"], &bytes);
+    }
+}
+
+#[test]
+fn a_416_with_a_word_of_an_error_is_no_empty_file() {
+    let fields = [("Content-Range", "bytes */0")];
+    let server = Server::start(move |_, wire| wire.answer("416 Range Not Satisfiable", &fields, b"err"));
+    let sandbox = Sandbox::new();
+    sandbox.write("out", "precious");
+    sandbox.get([&server.url("x"), "-o", "out"]).run().fails(1, &["127.0.0.1 answered 416"]);
+    assert_eq!(sandbox.read("out"), b"precious");
 }
 
 /// How an empty answer may look.

@@ -118,8 +118,11 @@ impl Lane<'_> {
         let keeps = transfer.ranged.load(Relaxed) || transfer.sink.part().is_some();
         if failures > self.run.options.retries && !others || !keeps && done > 0 {
             return match error {
-                // The whole is there, but its parts never prove what they are of: the same would happen to a later run.
-                Error::Unproven { .. } => self.begin_again(transfer, error, true),
+                // The whole is there, but its parts are never what was asked for, or never prove what they are of: the same would
+                // happen to a later run.
+                Error::Unproven { .. } | Error::WrongPart { .. } if transfer.sink.part().is_some() => {
+                    self.begin_again(transfer, error, true);
+                }
                 _ => self.end(transfer, error),
             };
         }

@@ -125,7 +125,9 @@ impl Lane<'_> {
             }
             let object = match judged {
                 Ok(Part::Asked(object) | Part::Whole(object)) => object,
-                Ok(Part::Empty) => empty(),
+                // An empty object shown by a 416: believed where that brings no word of an error with it.
+                Ok(Part::Empty) if answer.body.left() == Some(0) => empty(),
+                Ok(Part::Empty) => return Err(status_416(&answer)),
                 Ok(Part::Beyond(_)) => return Err(status_416(&answer)),
                 Err(error) => {
                     self.client.keep(&answer.url, answer.body);

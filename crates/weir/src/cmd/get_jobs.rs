@@ -78,6 +78,11 @@ fn parse_url(text: &str) -> Result<Url, Usage> {
         let (shown, hint) = (shown.escape_debug(), if text.contains('\0') { " (is it UTF-16?)" } else { "" });
         return Err(Usage(format!("invalid url '{shown}': it holds {found}{hint}")));
     }
+    // The parser takes one slash for two, or none: a user and password would then be part of a path, and shown.
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default();
+    if matches!(scheme.as_str(), "http" | "https") && !text[scheme.len()..].starts_with("://") {
+        return Err(Usage(format!("invalid url '{shown}': expected {scheme}:// at its start")));
+    }
     let url = Url::parse(&full).map_err(|error| Usage(format!("invalid url '{shown}': {error}")))?;
     match url.scheme() {
         "http" | "https" if url.host_str().is_some() => Ok(url),
@@ -311,6 +316,10 @@ mod tests {
         {
             let said = parse_url(bad).map(drop).unwrap_err().to_string();
             assert!(said.contains(" at position "), "{bad:?}: {said}");
+        }
+        for bad in ["http:/me:secret@h/x", "HTTP:h/x", "https:\\\\h\\x"] {
+            let error = parse_url(bad).unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
         }
         for bad in ["", "ftp://h/x", "file:///x", "http://", "http://[::1", "mailto:a"] {
             assert!(parse_url(bad).is_err(), "{bad}");
