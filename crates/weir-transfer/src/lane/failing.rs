@@ -55,35 +55,23 @@ impl Lane<'_> {
         self.run.pool.end_bulk();
     }
 
-    fn part_failed(&mut self, transfer: &Arc<Transfer>, mut error: Error) {
-        let mut is_permanent = error.is_permanent();
-        match error {
+    fn part_failed(&mut self, transfer: &Arc<Transfer>, error: Error) {
+        let (error, is_permanent) = match error {
             Error::Dropped | Error::Interrupted => return,
             Error::EmptyRange { .. } if transfer.sink.part().is_some() => {
                 return self.begin_again(transfer, error, true);
             }
             // Nothing has been passed on, and the next request of a transfer without parts is a plain one.
             Error::EmptyRange { .. } => return,
-            Error::Changed { .. } | Error::Unproven { .. } => {
-                if transfer.doubted.swap(true, Relaxed) {
-                    // Another lane is asking.
-                    return self.sleep(self.pause(1, &error), Stage::Idle);
-                }
-                let seen = if transfer.is_pinned() { self.look_again(transfer) } else { Seen::Another };
-                transfer.doubted.store(false, Relaxed);
-                match seen {
-                    Seen::Another => return self.begin_again(transfer, error, false),
-                    Seen::Same => is_permanent = false,
-                    Seen::Unfit => is_permanent = true,
-                    Seen::Failed(Error::Interrupted) => return,
-                    Seen::Failed(failure) => {
-                        is_permanent = failure.is_permanent();
-                        error = failure;
-                    }
-                }
+            Error::Changed { .. } | Error::Unproven { .. } => match self.settle_doubt(transfer, error) {
+                Some(left) => left,
+                None => return,
+            },
+            error => {
+                let is_permanent = error.is_permanent();
+                (error, is_permanent)
             }
-            _ => {}
-        }
+        };
         let done = transfer.ledger().done().len();
         let others = transfer.ledger().started() > 0;
         if others {
@@ -138,6 +126,30 @@ impl Lane<'_> {
         self.run.pool.rest(transfer.job, Instant::now() + pause);
         if is_overload {
             self.avoid(transfer.job, pause);
+        }
+    }
+
+    /// An answer is of another version, or may be: asks what the URL gives now. Returns the failure that is left, and whether it is
+    /// permanent; `None` where the transfer begins again or another lane is asking.
+    fn settle_doubt(&mut self, transfer: &Arc<Transfer>, error: Error) -> Option<(Error, bool)> {
+        if transfer.doubted.swap(true, Relaxed) {
+            self.sleep(self.pause(1, &error), Stage::Idle);
+            return None;
+        }
+        let seen = if transfer.is_pinned() { self.look_again(transfer) } else { Seen::Another };
+        transfer.doubted.store(false, Relaxed);
+        match seen {
+            Seen::Another => {
+                self.begin_again(transfer, error, false);
+                None
+            }
+            Seen::Same => Some((error, false)),
+            Seen::Unfit => Some((error, true)),
+            Seen::Failed(Error::Interrupted) => None,
+            Seen::Failed(failure) => {
+                let is_permanent = failure.is_permanent();
+                Some((failure, is_permanent))
+            }
         }
     }
 
