@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -22,9 +21,11 @@ pub(crate) struct Generated {
     files: Vec<(String, u64)>,
     /// One period in memory, so that `sendfile` works on it as on any file.
     pattern: Arc<std::os::fd::OwnedFd>,
-    /// When the server started, to the second.
-    since: Option<SystemTime>,
 }
+
+/// When the pattern was last changed: 2026-01-01. Its bytes are the same in every process, so its date is too: a client
+/// that compares both validators would else take a server that was started anew for one with other bytes.
+const MADE: i64 = 1_767_225_600;
 
 /// Fills a buffer with the bytes that every generated file has from `offset` on, for checking what arrived.
 ///
@@ -51,9 +52,7 @@ impl Generated {
         fill_pattern(0, &mut bytes);
         let mut pattern = std::fs::File::from(pattern);
         io::Write::write_all(&mut pattern, &bytes)?;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let since = super::http_time(now.as_secs() as i64);
-        Ok(Generated { files: files.to_vec(), pattern: Arc::new(pattern.into()), since })
+        Ok(Generated { files: files.to_vec(), pattern: Arc::new(pattern.into()) })
     }
 
     fn listing(&self) -> Vec<Item> {
@@ -61,7 +60,7 @@ impl Generated {
             name: name.clone().into_bytes(),
             is_directory: false,
             size: *size,
-            modified: self.since,
+            modified: super::http_time(MADE),
         };
         let mut items: Vec<Item> = self.files.iter().map(item).collect();
         sort(&mut items);
@@ -79,7 +78,7 @@ impl Resolve for Generated {
         Entry::File(File {
             source: Source::repeated(self.pattern.clone(), PATTERN_PERIOD),
             len: *size,
-            modified: self.since,
+            modified: super::http_time(MADE),
             // The size is all that tells one generated file from another, in every run of the server.
             tag: format!("\"weir-pattern-1-{size:x}\""),
             media_type: media_type::of(name.as_bytes()),
