@@ -16,7 +16,7 @@ from typing import Callable, Optional
 
 from machine import die_with_parent, end_group, free_port, machine_cpu_seconds, touch_free_memory, wait_for_listener, warm
 from outputs import size_of, trouble
-from settings import GB, MB, MEMORY, MIB, RESULTS, ROOT, RUNS, TIMEOUT, WEIR, WORK
+from settings import GB, MB, MEMORY, MIB, ONLY, RESULTS, ROOT, RUNS, TIMEOUT, WEIR, WORK
 
 
 # --- what is compared -------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Bench:
         if scenario.keep_outputs:
             wait_after_removal()
         try:
-            contestants = scenario.contestants(self.begin(scenario))
+            contestants = invited(scenario.contestants(self.begin(scenario)))
             is_large = max(c.bytes for c in contestants) >= LARGE and not scenario.keep_outputs
             for self.memory in MEMORY if is_large else [None]:
                 self.measure(scenario, contestants)
@@ -372,6 +372,14 @@ class Bench:
     def write_summary(self) -> None:
         text = "\n".join([f"# Benchmark of {self.stamp}", "", *self.method, "", *self.summary])
         (self.folder / "summary.md").write_text(text)
+
+
+def invited(contestants: list) -> list:
+    """Those that `ONLY` names."""
+    left_out = [c.name for c in contestants if ONLY and c.name not in ONLY]
+    if left_out:
+        note(f"  left out by ONLY: {', '.join(left_out)}")
+    return [c for c in contestants if c.name not in left_out]
 
 
 def filled(argv: list, words: dict) -> list:

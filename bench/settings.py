@@ -31,5 +31,7 @@ MEMORY = os.environ.get("MEMORY", "found,touched" if BALLOON else "found").split
 for state in MEMORY:
     if state not in ("found", "touched"):
         sys.exit(f"invalid MEMORY '{state}': expected found, touched or found,touched")
+# Who takes part, by name; all where nothing is said. Those left out are named in the summary.
+ONLY = [name.strip() for name in os.environ.get("ONLY", "").split(",") if name.strip()]
 WEIR = Path(os.environ.get("WEIR", ROOT / "target/release/weir")).resolve()
 RESULTS = Path(os.environ.get("RESULTS", ROOT / "bench/results"))

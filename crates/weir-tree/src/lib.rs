@@ -7,6 +7,7 @@
 //! * [`walk`]: a tree as a stream, in memory that does not grow with it; [`filter`]: what the stream leaves out.
 //! * [`target`]: a tree being written, every step beneath its root.
 //! * [`compare`]: is this entry the one that is already there?
+//! * [`pages`]: memory for what is written next, where that is slow to come.
 //! * [`delta`]: which parts of a file another version of it already holds.
 //!
 //! ```
@@ -44,6 +45,7 @@ pub mod entry;
 mod error;
 pub mod filter;
 mod name;
+pub mod pages;
 pub mod source;
 pub mod target;
 pub mod walk;

@@ -163,7 +163,7 @@ impl Target {
     /// Begins a file that appears under its name only when it is finished; directories on the way are made.
     /// Space is reserved unless it is sparse.
     pub fn create(&self, entry: &Entry) -> Result<Pending, Error> {
-        let pending = self.lending(&entry.name, || {
+        let mut pending = self.lending(&entry.name, || {
             let (directory, _) = self.place_of(&entry.name)?;
             Pending::temporary(&self.shared, directory, entry)
         })?;
@@ -179,7 +179,7 @@ impl Target {
             place::check(&directory, last, "a file", &entry.name)?;
         }
         let begin = || Pending::part(&self.shared, Arc::clone(&directory), &entry.name);
-        let pending = self.lending(&entry.name, begin)?;
+        let mut pending = self.lending(&entry.name, begin)?;
         if let Err(error) = pending.reserve(entry) {
             // Nothing came yet: nothing of it is to stay.
             if !pending.adopted() {

@@ -24,9 +24,8 @@ use crate::stage_clock::{Stage, StageClock};
 /// Enough for any head (64 KiB, weir_http) and for a small object with it.
 const SMALL_BUFFER: usize = 68 << 10;
 
-/// What one write call hands to the page cache, at a multiple of it: then the kernel can take one huge page of memory
-/// for it. Measured for 2 GiB on ext4: 0.3 s in writes, against 0.4 to 2 s with 1 MiB and 1.6 s with 256 KiB
-/// (docs/decisions/0005-two-mebibytes-a-write.md).
+/// What a lane receives before it writes, up to a multiple of it: few turns between socket and file, and the next write
+/// begins where a piece of the file does. How much one write call takes is another matter ([`weir_tree::pages`]).
 pub const BLOCK: usize = 2 << 20;
 
 /// How long a blocked receive sleeps before it looks whether it is still wanted.

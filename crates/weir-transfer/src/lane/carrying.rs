@@ -117,10 +117,14 @@ impl Lane<'_> {
             self.state.clock.enter(stage);
             let taken = transfer.take(lane, got, answer.body.pieces());
             self.state.clock.enter(Stage::Other);
+            let cpu = thread_cpu_now().saturating_sub(cpu);
             if stage == Stage::Write {
-                self.state.clock.add_write_cpu(thread_cpu_now().saturating_sub(cpu));
+                self.state.clock.add_write_cpu(cpu);
             }
             let taken = taken?;
+            if let Some(part) = transfer.sink.part() {
+                part.wrote(at + taken, taken, cpu);
+            }
             self.state.written.fetch_add(taken, Relaxed);
             self.received(taken);
             if taken < got {

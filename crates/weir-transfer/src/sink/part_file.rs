@@ -6,13 +6,16 @@ use std::io::{self, IoSlice};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use rustix::fs::{
     FallocateFlags, FileType, FlockOperation, Mode, fallocate, fchmod, flock, fstatvfs, renameat,
 };
+use rustix::io::{pwrite, pwritev};
 use weir_http::filename::KEPT;
+use weir_tree::pages::{self, Pages};
 use weir_units::Bytes;
 
 use super::beside::{self, For, Found};
@@ -42,6 +45,8 @@ pub struct PartFile {
     precious: AtomicBool,
     /// The kernel tells of a write-back error once; it is remembered here.
     sync_error: AtomicI32,
+    /// Of a reserved file, where memory can be had ahead of the writer.
+    pages: OnceLock<Pages>,
 }
 
 /// Where a file grows, and under which names.
@@ -197,6 +202,7 @@ impl PartFile {
             journalled: AtomicBool::new(true),
             precious: AtomicBool::new(false),
             sync_error: AtomicI32::new(0),
+            pages: OnceLock::new(),
         }
     }
 
@@ -267,7 +273,12 @@ impl PartFile {
     pub fn reserve(&self, size: u64) -> Result<(), Error> {
         let full = |source: io::Error| self.failed("reserve space for", source, None);
         match fallocate(&self.file, FallocateFlags::empty(), 0, size) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                if let Some(pages) = Pages::of(&self.file, size) {
+                    let _ = self.pages.set(pages);
+                }
+                Ok(())
+            }
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
                 self.file.set_len(size).map_err(full)
             }
@@ -289,12 +300,15 @@ impl PartFile {
         io::Error::new(error.kind(), text)
     }
 
-    /// Writes all of `pieces` at `offset`.
+    /// Writes all of `pieces` at `offset`, as much with a call as [`pages::room`] says.
     pub fn write_at(&self, mut offset: u64, pieces: &mut [IoSlice<'_>]) -> Result<(), Error> {
         let mut pieces = &mut pieces[..];
         while !pieces.is_empty() {
-            let batch = pieces.len().min(MAX_PIECES);
-            match rustix::io::pwritev(&self.file, &pieces[..batch], offset) {
+            let written = match fitting(pieces, pages::room(offset)) {
+                0 => pwrite(&self.file, &pieces[0][..pages::room(offset)], offset),
+                whole => pwritev(&self.file, &pieces[..whole], offset),
+            };
+            match written {
                 Ok(0) => return Err(self.failed("write", io::ErrorKind::WriteZero.into(), None)),
                 Ok(written) => {
                     offset += written as u64;
@@ -305,6 +319,13 @@ impl PartFile {
             }
         }
         Ok(())
+    }
+
+    /// So many bytes were written up to `end`, which took `cpu` of a processor.
+    pub fn wrote(&self, end: u64, bytes: u64, cpu: Duration) {
+        if let Some(pages) = self.pages.get() {
+            pages.wrote(end, bytes, cpu);
+        }
     }
 
     /// Stores the journal; with `durable`, everything written before this call is on the disk first.
@@ -388,6 +409,16 @@ impl PartFile {
     pub fn failed(&self, action: &'static str, source: io::Error, kept: Option<Bytes>) -> Error {
         Error::Local { action, path: self.target().to_owned(), source, kept }
     }
+}
+
+/// How many of `pieces` go into one call of at most `room` bytes whole.
+fn fitting(pieces: &[IoSlice<'_>], room: usize) -> usize {
+    let mut sum = 0_usize;
+    let within = pieces.iter().take(MAX_PIECES).take_while(|piece| {
+        sum = sum.saturating_add(piece.len());
+        sum <= room
+    });
+    within.count()
 }
 
 /// A journal of what the kernel took (`written`) and what is on the disk (`durable`).

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,6 +19,7 @@ use super::directories::Directory;
 use super::{Shared, place};
 use crate::entry::{self, Entry, Kind, MAX_COMPONENT, Name};
 use crate::error::Error;
+use crate::pages::{self, Pages};
 use crate::source;
 use crate::walk::Identity;
 
@@ -44,6 +45,8 @@ pub struct Pending {
     file: File,
     name: Name,
     standing: Standing,
+    /// Of a reserved file, where memory can be had ahead of the writer.
+    pages: Option<Pages>,
 }
 
 /// Under what name a file is until it is finished.
@@ -112,6 +115,7 @@ impl Pending {
             file: File::from(file),
             name: name.clone(),
             standing,
+            pages: None,
         })
     }
 
@@ -149,6 +153,7 @@ impl Pending {
             file: File::from(file),
             name: name.clone(),
             standing,
+            pages: None,
         };
         // The one who held the lock may have finished the file meanwhile: then this is no longer its part.
         pending.still_there()?;
@@ -156,13 +161,18 @@ impl Pending {
     }
 
     /// Reserves the space of a large file, so that a full disk is noticed before the first byte is fetched.
-    pub(super) fn reserve(&self, entry: &Entry) -> Result<(), Error> {
+    pub(super) fn reserve(&mut self, entry: &Entry) -> Result<(), Error> {
         let Kind::File { size, sparse: false } = entry.kind else { return Ok(()) };
         if size < RESERVED {
             return Ok(());
         }
-        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, size) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        // With its size, so that pages of it can be had ahead of the writer.
+        match fallocate(&self.file, FallocateFlags::empty(), 0, size) {
+            Ok(()) => {
+                self.pages = Pages::of(&self.file, size);
+                Ok(())
+            }
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             Err(errno) => {
                 // A failed reservation may leave some: give it back.
                 if !self.adopted() {
@@ -175,7 +185,10 @@ impl Pending {
 
     /// Writes all of `bytes` at `offset`.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let written = self.file.write_all_at(bytes, offset);
+        let written = match &self.pages {
+            Some(pages) => pages.write_at(&self.file, offset, bytes),
+            None => pages::write_at(&self.file, offset, bytes),
+        };
         written.map_err(|source| Error::Entry { action: "write", name: self.name.clone(), source })
     }
 
