@@ -309,7 +309,10 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
             None => "allow a larger receive buffer (net.ipv4.tcp_rmem)".to_owned(),
         },
     };
-    let mut advice = vec![Advice::new(grow, target)];
+    let mut advice = match far::unscaled(held) {
+        Some(scaling) => vec![scaling],
+        None => vec![Advice::new(grow, target)],
+    };
     advice.extend(held.more_connections("each has its own window"));
     advice
 }

@@ -4,6 +4,7 @@
 
 use super::{Advice, Held, far};
 use crate::limit::Limit;
+use crate::waits::Ended;
 use crate::words::{bytes, seconds};
 
 /// What to do about a limit of this kind.
@@ -27,10 +28,7 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
                 None,
             ),
         ],
-        Limit::Timeouts => vec![Advice::new(
-            "find what is lost: nothing moved until a retransmission timer fired, and no bandwidth shortens that",
-            None,
-        )],
+        Limit::Timeouts => vec![for_timeouts(held)],
         Limit::Connect => vec![Advice::new(
             "keep connections open, and look at the server's listen queue (ss -ltn, nstat -az TcpExtListenOverflows)",
             None,
@@ -64,6 +62,27 @@ fn for_turns(held: &Held<'_>) -> Vec<Advice> {
          request{turn}"
     );
     vec![Advice::new(action, None)]
+}
+
+/// Which timer it was that nothing moved for.
+fn for_timeouts(held: &Held<'_>) -> Advice {
+    let stalls =
+        || held.together.lanes.iter().filter_map(|lane| lane.waits.value()).flat_map(|waits| &waits.stalls);
+    let spent = |what: Ended| -> f64 {
+        stalls().filter(|stall| stall.ended == what).map(|stall| stall.lasted.as_secs_f64()).sum()
+    };
+    if spent(Ended::Itself) > spent(Ended::Timeout) {
+        return Advice::new(
+            "look at the program's own timer: it waited for a word that never came and then went on (curl waits a second for \
+             100 Continue: -H 'Expect:' leaves that out)",
+            None,
+        );
+    }
+    Advice::new(
+        "find where the path loses segments: what is lost last of a short answer is only repeated when a timer of 0.2 s and \
+         more fires, which no bandwidth and no congestion control shortens; fewer, larger exchanges meet it less often",
+        None,
+    )
 }
 
 fn for_protocol_window(held: &Held<'_>) -> Vec<Advice> {

@@ -158,3 +158,137 @@ fn held_small(socket: &TcpSocket, sending: &Sending) -> bool {
     let orderly = matches!(info.ca_state, None | Some(0 | 1)) && info.retransmits.unwrap_or_default() == 0;
     small && cwnd && window && orderly && info.last_data_sent.is_some_and(|sent| sent >= HELD)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sock_diag::{SocketId, SocketMemory, TcpState};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A connection over 20 ms that has sent and received some, with all of it acknowledged.
+    fn at_rest() -> TcpSocket {
+        let any = "127.0.0.1:1".parse().unwrap();
+        let info = TcpInfo {
+            state: Some(1),
+            ca_state: Some(0),
+            options: Some(7),
+            rto: Some(220 * MS),
+            rtt: Some(20 * MS),
+            snd_mss: Some(1448),
+            snd_cwnd: Some(10),
+            snd_wnd: Some(64_000),
+            unacked: Some(0),
+            notsent_bytes: Some(0),
+            bytes_sent: Some(1000),
+            bytes_acked: Some(1000),
+            bytes_received: Some(100),
+            bytes_retrans: Some(0),
+            total_rto: Some(0),
+            total_retrans: Some(0),
+            last_data_sent: Some(4 * MS),
+            last_data_recv: Some(4 * MS),
+            last_ack_recv: Some(4 * MS),
+            ..TcpInfo::default()
+        };
+        TcpSocket {
+            id: SocketId { local: any, remote: any, cookie: 1 },
+            state: TcpState::ESTABLISHED,
+            uid: 0,
+            inode: 1,
+            receive_queue: 0,
+            send_queue: 0,
+            info,
+            memory: Some(SocketMemory::default()),
+            congestion_control: None,
+        }
+    }
+
+    /// The same with a segment in flight, and nothing moved for so long.
+    fn in_flight(quiet: Duration) -> TcpSocket {
+        let mut socket = at_rest();
+        socket.send_queue = 200;
+        let info = &mut socket.info;
+        (info.unacked, info.bytes_sent) = (Some(1), Some(1200));
+        (info.last_data_sent, info.last_data_recv, info.last_ack_recv) =
+            (Some(quiet), Some(quiet + MS), Some(quiet + MS));
+        socket
+    }
+
+    fn over(looks: &[TcpSocket]) -> Waits {
+        let mut pauses = Pauses::default();
+        looks.iter().for_each(|socket| pauses.look(socket));
+        let last = &looks.last().unwrap().info;
+        let now = Counters::of(last);
+        pauses.window(&now.since(&Counters::of(&looks[0].info)), &now, last)
+    }
+
+    #[test]
+    fn a_stall_is_known_by_what_ends_it() {
+        let mut fired = in_flight(4 * MS);
+        (fired.info.total_rto, fired.info.total_retrans) = (Some(1), Some(1));
+        let mut acknowledged = at_rest();
+        (acknowledged.info.bytes_sent, acknowledged.info.bytes_acked) = (Some(1200), Some(1200));
+        let mut answered = acknowledged.clone();
+        answered.info.bytes_received = Some(200);
+        for (end, ended) in
+            [(fired, Ended::Timeout), (acknowledged, Ended::Acknowledged), (answered, Ended::Peer)]
+        {
+            let waits = over(&[in_flight(20 * MS), in_flight(200 * MS), end]);
+            assert_eq!(waits.stalls, [Stall { lasted: 200 * MS, ended }]);
+            assert_eq!(waits.stalled, 1, "20 ms are no stall over a round trip of 20 ms");
+        }
+    }
+
+    #[test]
+    fn who_goes_on_without_an_answer_ends_its_stall_itself() {
+        // All was acknowledged and nothing has come since.
+        let mut waits_for_a_word = at_rest();
+        let info = &mut waits_for_a_word.info;
+        (info.last_data_sent, info.last_data_recv, info.last_ack_recv) =
+            (Some(980 * MS), Some(1000 * MS), Some(980 * MS));
+        let mut goes_on = at_rest();
+        goes_on.info.bytes_sent = Some(3000);
+        let waits = over(&[waits_for_a_word, goes_on]);
+        assert_eq!(waits.stalls, [Stall { lasted: 980 * MS, ended: Ended::Itself }]);
+    }
+
+    #[test]
+    fn a_connection_at_rest_owes_nothing_and_does_not_stall() {
+        let mut rests = at_rest();
+        let info = &mut rests.info;
+        // The last came from the peer.
+        (info.last_data_sent, info.last_data_recv, info.last_ack_recv) =
+            (Some(900 * MS), Some(800 * MS), Some(800 * MS));
+        assert_eq!(over(&[rests.clone(), rests, at_rest()]).stalls, []);
+    }
+
+    #[test]
+    fn a_rest_below_a_segment_is_held_only_where_windows_have_room() {
+        let mut held = in_flight(24 * MS);
+        (held.info.notsent_bytes, held.send_queue) = (Some(300), 500);
+        let waits = over(&[held.clone()]);
+        assert_eq!((waits.small_held, waits.small_held_longest), (1, 24 * MS));
+        for innocent in [
+            |info: &mut TcpInfo| info.snd_cwnd = Some(1),
+            |info: &mut TcpInfo| info.snd_wnd = Some(400),
+            |info: &mut TcpInfo| info.ca_state = Some(4),
+            |info: &mut TcpInfo| info.last_data_sent = Some(4 * MS),
+            |info: &mut TcpInfo| info.notsent_bytes = Some(0),
+        ] {
+            let mut socket = held.clone();
+            innocent(&mut socket.info);
+            assert_eq!(over(&[socket]).small_held, 0);
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_not_scaled_ends_at_16_bits() {
+        let mut info = at_rest().info;
+        assert_eq!((scaled(&info), super::super::offered(&info, 725_000)), (Some(true), 725_000));
+        info.options = Some(3);
+        assert_eq!((scaled(&info), super::super::offered(&info, 725_000)), (Some(false), 65_535));
+        info.state = Some(2);
+        assert_eq!(scaled(&info), None, "nothing is agreed on yet");
+    }
+}
