@@ -1,6 +1,6 @@
 //! Advice for another program's transfer, and for its sender: sysctls and calls instead of our own flags.
 
-use super::{Advice, Held, buffers};
+use super::{Advice, Held, buffers, waits};
 use crate::congestion::is_bbr;
 use crate::limit::Limit;
 use crate::path::{MOST_WINDOW, buffer_for};
@@ -22,8 +22,15 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
             None,
         )],
         Limit::Latency => for_latency(held),
+        Limit::RequestResponse => waits::advise(limit, held),
         Limit::ReceiveWindow => for_receive_window(held),
         Limit::PathLoss => for_path_loss(held),
+        Limit::CpuCore if quota(held) => vec![Advice::new(
+            "raise the CPU quota of its control group (cpu.max, docker --cpus, limits.cpu): more threads would share it, \
+             and a faster processor does not help",
+            None,
+        )],
+        Limit::PathBandwidth => vec![for_path_bandwidth(held)?],
         Limit::CpuCore => vec![Advice::new(
             "give the thread a processor of its own, split its work over several, or make it cheaper per byte",
             None,
@@ -41,8 +48,55 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
     })
 }
 
+/// A quota of its control group held its threads back for a fifth of the time or more.
+fn quota(held: &Held<'_>) -> bool {
+    let threads = held.together.lanes.iter().filter_map(|lane| lane.thread.value());
+    let throttled: f64 = threads.map(|thread| thread.throttled.as_secs_f64()).fold(0.0, f64::max);
+    throttled >= 0.2 * held.together.span.as_secs_f64() && throttled > 0.0
+}
+
+/// Where a shaper of this host hands out the rate that was reached, the link is not what is full; `None` where it is.
+fn for_path_bandwidth(held: &Held<'_>) -> Option<Advice> {
+    let shaper = held.evidence.facts.shaper.as_ref()?;
+    // Headers take up to 6 % of a shaper's rate (see PAYLOAD), and a mean over a run with its start a bit more.
+    let reached = held.rate() >= 0.8 * shaper.rate && shaper.rate > 0.0;
+    reached.then(|| {
+        Advice::new(
+            format!(
+                "change this host's own queue: {} on {} hands out {} (tc qdisc show dev {}); the path beyond it was not filled",
+                shaper.kind,
+                shaper.interface,
+                rate(shaper.rate),
+                shaper.interface
+            ),
+            None,
+        )
+    })
+}
+
+/// Both ends of the heaviest connection did not agree on window scaling.
+pub(super) fn unscaled(held: &Held<'_>) -> Option<Advice> {
+    let lanes = held.together.lanes.iter().filter(|lane| lane.waits.value().is_some());
+    let heaviest = lanes.max_by_key(|lane| lane.received)?;
+    (heaviest.waits.value()?.scaled == Some(false)).then(|| {
+        Advice::new(
+            "turn on window scaling: net.ipv4.tcp_window_scaling=1 at both ends, or find the middlebox that takes the option \
+             out of the SYN; without it no buffer offers more than 65,535 bytes",
+            None,
+        )
+    })
+}
+
+/// The path reorders, and most of what was retransmitted was not needed.
+fn reorders(held: &Held<'_>) -> bool {
+    sender(held).is_some_and(|seen| {
+        let spurious = seen.duplicates.saturating_mul(seen.segment.max(1));
+        seen.reordered > 0 && spurious >= seen.retransmitted / 2 && seen.retransmitted > 0
+    })
+}
+
 /// The sender's view of the heaviest connection while the limit held.
-fn sender<'a>(held: &'a Held<'_>) -> Option<&'a SenderWindow> {
+pub(super) fn sender<'a>(held: &'a Held<'_>) -> Option<&'a SenderWindow> {
     held.together.lanes.iter().filter_map(|lane| lane.sender.value()).max_by_key(|seen| seen.acked)
 }
 
@@ -93,6 +147,9 @@ pub(super) fn for_send_buffer(held: &Held<'_>) -> Vec<Advice> {
 
 /// The window turns over once a round trip, so a buffer of twice the size carries twice as much, until the link is full.
 fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
+    if let Some(advice) = unscaled(held) {
+        return vec![advice];
+    }
     let rtt = sender(held).and_then(|seen| seen.rtt).map(|rtt| rtt.as_secs_f64()).or(held.rtt());
     let each = held.each();
     let target = link(held).unwrap_or(2.0 * held.rate());
@@ -118,6 +175,13 @@ fn for_receive_window(held: &Held<'_>) -> Vec<Advice> {
 }
 
 fn for_path_loss(held: &Held<'_>) -> Vec<Advice> {
+    if reorders(held) {
+        return vec![Advice::new(
+            "find what reorders the path (a bonded link, packets spread over several ways): hardly anything is lost, and most \
+             that was sent again had arrived; or use RACK's wider window (net.ipv4.tcp_max_reordering, TCP timestamps on)",
+            None,
+        )];
+    }
     if let Some(advice) = for_loss_alone(held) {
         return vec![advice];
     }

@@ -30,6 +30,23 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     by_flow(window, context, judge_flow)
 }
 
+/// Of what was retransmitted over the last round trips half or more had arrived: the path reorders, which looks like loss until
+/// the peer says so (DSACK), and costs the congestion window the same.
+fn reordering(flow: &Flow<'_>) -> Option<String> {
+    let mut sum = crate::sender::SenderWindow::default();
+    flow.around(flow.horizon()).for_each(|(seen, _)| sum.join(seen));
+    let spurious = sum.duplicates.saturating_mul(flow.segment());
+    let most = sum.reordered > 0 && sum.retransmitted > 0 && spurious >= sum.retransmitted / 2;
+    most.then(|| {
+        format!(
+            "the path reorders ({} times seen) and {} of {} sent again had arrived: that is no loss",
+            sum.reordered,
+            bytes(spurious.min(sum.retransmitted) as f64),
+            bytes(sum.retransmitted as f64)
+        )
+    })
+}
+
 fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let lost = loss(flow);
     let before = || flow.context.before.iter().flat_map(|window| &window.lanes);
@@ -42,6 +59,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     } else {
         "nothing retransmitted of late".to_owned()
     };
+    let counted = reordering(flow).map_or(counted.clone(), |words| format!("{counted}; {words}"));
     let struck = lost.seen || (flow.cwnd_pinned() && ever());
     if !struck {
         return Judgement::acquit(counted);

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_model::evidence::Reading;
+use weir_model::evidence::{Reading, Shaper};
 use weir_observe::nic::softnet::{Softnet, SoftnetReader};
 use weir_observe::nic::{Counters, Queue, Routing, link_rate};
 use weir_units::Rate;
@@ -43,6 +43,13 @@ impl Link {
             (Some(shaped), Reading::Missing(_)) => Reading::Value(shaped),
             (None, line) => line.clone(),
         }
+    }
+
+    /// A shaper that stands before this interface.
+    pub(super) fn shaper(&self) -> Option<Shaper> {
+        let queue = self.queue.as_ref()?;
+        let rate = queue.rate?.0;
+        Some(Shaper { interface: self.name.clone(), kind: queue.kind.clone(), rate })
     }
 
     /// What was lost here since the watch began, in sentences; none where nothing was.

@@ -234,6 +234,8 @@ impl Watch {
                     Reading::Missing(why) => self.notes.add(format!("the line rate: {why}")),
                 }
                 self.losses = link.losses();
+                self.evidence.facts.shaper =
+                    link.shaper().filter(|_| self.totals.acked > self.totals.received);
             }
         }
     }
