@@ -4,12 +4,9 @@ use weir_model::evidence::{Evidence, LaneWindow, Window};
 use weir_model::verdict::explain;
 use weir_observe::process;
 use weir_observe::thread::process_cpu_now;
+use weir_observe::watch::{Lane, ThreadTotal, Watch};
 use weir_report::schema::{Outcome, Record};
 use weir_report::why::{FlowRecord, ThreadRecord, WhyRecord};
-
-use super::lanes::Lane;
-use super::threads::ThreadTotal;
-use super::watch::Watch;
 
 /// Connections that a record lists and judges one by one.
 const FLOWS: usize = 16;

@@ -8,15 +8,15 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use weir_observe::process::{self, Descriptors, Pid};
-use weir_observe::sock_diag::{Destroyed, Filter, Glance, SockDiag, SocketId, TcpSocket};
-use weir_observe::thread::thread_cpu_now;
-
 use super::notes::Notes;
+use crate::Error;
+use crate::process::{self, Descriptors, Pid};
+use crate::sock_diag::{Destroyed, Filter, Glance, SockDiag, SocketId, TcpSocket};
+use crate::thread::thread_cpu_now;
 
 /// Who is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Subject {
+pub enum Subject {
     /// A process and all that descend from it.
     Tree(Pid),
     /// Whoever has sockets that the filter admits.
@@ -45,7 +45,7 @@ pub(super) struct Scan {
 
 /// Finds sockets and processes.
 #[derive(Debug)]
-pub(super) struct Scout {
+pub struct Scout {
     subject: Subject,
     filter: Filter,
     nets: Vec<Net>,
@@ -85,7 +85,7 @@ const DEAR: Duration = Duration::from_millis(5);
 
 impl Scout {
     /// Opens the sockets' diagnostics in the caller's network namespace.
-    pub(super) fn new(subject: Subject, filter: Filter, notes: &mut Notes) -> anyhow::Result<Scout> {
+    pub fn new(subject: Subject, filter: Filter, notes: &mut Notes) -> Result<Scout, Error> {
         let own =
             Net { name: own_network(), diag: SockDiag::open()?, destroyed: notes.or_note(Destroyed::open()) };
         Ok(Scout {
@@ -105,7 +105,7 @@ impl Scout {
     }
 
     /// The same for another subject, which lives in the same network namespace.
-    pub(super) fn of(self, subject: Subject) -> Scout {
+    pub fn of(self, subject: Subject) -> Scout {
         Scout { subject, ..self }
     }
 
@@ -316,7 +316,7 @@ impl Scout {
         let opened = std::thread::scope(|scope| {
             let there = scope.spawn(|| {
                 process::enter_network(pid)?;
-                Ok::<_, weir_observe::Error>((SockDiag::open()?, Destroyed::open().ok()))
+                Ok::<_, crate::Error>((SockDiag::open()?, Destroyed::open().ok()))
             });
             there.join()
         });

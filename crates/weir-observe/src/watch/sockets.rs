@@ -9,10 +9,6 @@ use std::time::{Duration, Instant};
 
 use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, ThreadWindow, Window};
 use weir_model::merge::merged;
-use weir_observe::cgroup::Quota;
-use weir_observe::process::{self, Pid};
-use weir_observe::sock_diag::{SocketId, TcpSocket};
-use weir_observe::{Sampler, cpu, memory, reading, sysctl};
 
 use super::lanes::{Brief, Closed, Lane, Others};
 use super::link::Link;
@@ -20,10 +16,13 @@ use super::notes::Notes;
 use super::outputs::Outputs;
 use super::scout::{Key, Scan, Scout, Sighting};
 use super::threads::Threads;
-use crate::calibration;
+use crate::cgroup::Quota;
+use crate::process::{self, Pid};
+use crate::sock_diag::{SocketId, TcpSocket};
+use crate::{Sampler, cpu, memory, reading, sysctl};
 
 /// Connections looked at: the busiest. One more read of a socket takes about 5 us.
-pub(super) const LANES: usize = 64;
+const LANES: usize = 64;
 
 /// With more lanes than this, looks are fewer and windows longer.
 const FEW: usize = 16;
@@ -41,11 +40,14 @@ const MOST_PAST: usize = 1024;
 const MOST_PENDING: usize = 4096;
 
 /// Watches one subject.
-pub(super) struct Watch {
-    pub(super) scout: Scout,
-    pub(super) notes: Notes,
-    pub(super) evidence: Evidence,
-    pub(super) threads: Threads,
+pub struct Watch {
+    scout: Scout,
+    /// What could not be seen.
+    pub notes: Notes,
+    /// What was seen so far.
+    pub evidence: Evidence,
+    /// Who did it.
+    pub threads: Threads,
     lanes: Vec<Lane>,
     /// Lanes that are over, for the report.
     past: Vec<Lane>,
@@ -56,7 +58,7 @@ pub(super) struct Watch {
     /// The interface to the first peer that is not this machine, or the reason why it is not watched.
     link: Option<Reading<Link>>,
     /// What was lost there.
-    pub(super) losses: Vec<String>,
+    pub losses: Vec<String>,
     others: Others,
     /// Bytes of the connections beyond the lanes, in this window.
     rest: (u64, u64),
@@ -64,7 +66,8 @@ pub(super) struct Watch {
     settled: HashSet<Key>,
     /// The other ends of connections that are the subject's at both.
     mates: HashSet<Key>,
-    pub(super) totals: Totals,
+    /// The run in numbers.
+    pub totals: Totals,
     next_lane: u32,
     /// The lane of all connections that were over between two looks.
     brief_lane: u32,
@@ -76,24 +79,30 @@ pub(super) struct Watch {
     scanned: Option<Instant>,
     scan_cost: Duration,
     from_start: bool,
+    /// Adds what the disk under the output takes alone, where a caller knows it.
+    disk_alone: fn(&mut Facts),
 }
 
 /// The run in numbers.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Totals {
-    pub(super) received: u64,
-    pub(super) acked: u64,
+pub struct Totals {
+    /// Bytes received.
+    pub received: u64,
+    /// Bytes that peers acknowledged.
+    pub acked: u64,
     /// Connections seen at all, those that were over between two looks included.
-    pub(super) connections: u64,
-    pub(super) unseen: u64,
+    pub connections: u64,
+    /// Of them, those that were over between two looks.
+    pub unseen: u64,
     /// The most connections at one time.
-    pub(super) at_once: usize,
-    pub(super) looks: u64,
+    pub at_once: usize,
+    /// Looks so far.
+    pub looks: u64,
 }
 
 impl Watch {
     /// `from_start`: the subject has only just begun, so that all its connections began after the watch.
-    pub(super) fn new(scout: Scout, notes: Notes, scope: Option<String>, from_start: bool) -> Watch {
+    pub fn new(scout: Scout, notes: Notes, scope: Option<String>, from_start: bool) -> Watch {
         let now = Instant::now();
         let facts = Facts {
             memory: memory::available(),
@@ -134,21 +143,27 @@ impl Watch {
             scanned: None,
             scan_cost: Duration::ZERO,
             from_start,
+            disk_alone: |_| {},
         }
     }
 
+    /// With a caller's knowledge of what the disk named in the facts takes alone.
+    pub fn with_disk_alone(self, disk_alone: fn(&mut Facts)) -> Watch {
+        Watch { disk_alone, ..self }
+    }
+
     /// How long the watch has run.
-    pub(super) fn elapsed(&self) -> Duration {
+    pub fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
 
     /// The lanes of now and of before.
-    pub(super) fn all_lanes(&self) -> impl Iterator<Item = &Lane> {
+    pub fn all_lanes(&self) -> impl Iterator<Item = &Lane> {
         self.past.iter().chain(&self.lanes)
     }
 
     /// Whether any process of a tree is still there.
-    pub(super) fn is_alive(&self, root: Pid) -> bool {
+    pub fn is_alive(&self, root: Pid) -> bool {
         process::stat(root).is_ok_and(|stat| stat.state != 'Z')
     }
 
@@ -163,12 +178,12 @@ impl Watch {
     }
 
     /// Until the next look, in the mean.
-    pub(super) fn pause(&self) -> Duration {
+    pub fn pause(&self) -> Duration {
         self.grain().0
     }
 
     /// One look at everything; `true` when it closed a window.
-    pub(super) fn look(&mut self) -> bool {
+    pub fn look(&mut self) -> bool {
         let now = Instant::now();
         self.totals.looks += 1;
         self.looks += 1;
@@ -199,7 +214,7 @@ impl Watch {
     }
 
     /// Closes the last window and settles what is pending.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         let now = Instant::now();
         self.look_at_lanes(true, now);
         self.take_ended(now);
@@ -543,7 +558,7 @@ impl Watch {
         let facts = &mut self.evidence.facts;
         facts.to_stdout = false;
         facts.disk = self.host.disk_name().value().map(|name| (*name).to_owned());
-        calibration::set_disk_alone(facts);
+        (self.disk_alone)(facts);
         self.output = main;
     }
 }

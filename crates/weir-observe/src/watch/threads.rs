@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use weir_model::evidence::{Found, Program, Reading, ThreadWindow};
 use weir_model::limit::Limit;
-use weir_observe::process::{self, Descriptors, Pid};
-use weir_observe::program;
-use weir_observe::thread_probe::ThreadProbe;
+
+use crate::process::{self, Descriptors, Pid};
+use crate::program;
+use crate::thread_probe::ThreadProbe;
 
 /// A look costs two reads of `/proc` a thread; of more threads than these, others are looked at each time.
 const AT_ONCE: usize = 32;
@@ -17,7 +18,7 @@ const MOST: usize = 512;
 
 /// The subject's threads.
 #[derive(Debug, Default)]
-pub(super) struct Threads {
+pub struct Threads {
     watched: BTreeMap<(Pid, u32), Watched>,
     next: usize,
     totals: BTreeMap<(Pid, u32), ThreadTotal>,
@@ -35,14 +36,21 @@ struct Watched {
 
 /// One thread over the whole run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ThreadTotal {
-    pub(super) name: String,
-    pub(super) cpu: Duration,
-    pub(super) runqueue: Duration,
-    pub(super) throttled: Duration,
-    pub(super) looks: u32,
-    pub(super) in_dirty_throttle: u32,
-    pub(super) found: Found,
+pub struct ThreadTotal {
+    /// `wget (pid 4711)`.
+    pub name: String,
+    /// Time on a processor.
+    pub cpu: Duration,
+    /// Ready to run, but waiting for a processor.
+    pub runqueue: Duration,
+    /// Held back by a CPU quota.
+    pub throttled: Duration,
+    /// How often it was looked at.
+    pub looks: u32,
+    /// How often it was held by the page cache's throttle.
+    pub in_dirty_throttle: u32,
+    /// Where it was found.
+    pub found: Found,
 }
 
 impl Threads {
@@ -151,7 +159,7 @@ impl Threads {
     }
 
     /// All threads seen, those that used most CPU time first.
-    pub(super) fn totals(&self) -> Vec<ThreadTotal> {
+    pub fn totals(&self) -> Vec<ThreadTotal> {
         let mut totals: Vec<ThreadTotal> = self.totals.values().cloned().collect();
         totals.sort_by_key(|total| std::cmp::Reverse((total.cpu, total.looks)));
         totals
