@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_model::evidence::{Found, Program, Reading, ThreadWindow};
 use weir_model::limit::Limit;
 
+use super::scout::Scout;
 use crate::process::{self, Descriptors, Pid};
 use crate::program;
 use crate::thread_probe::ThreadProbe;
@@ -55,10 +56,10 @@ pub struct ThreadTotal {
 
 impl Threads {
     /// Takes in threads that came; `false` when there are more than are watched.
-    pub(super) fn refresh(&mut self, pids: &[Pid]) -> bool {
-        for &pid in pids {
+    pub(super) fn refresh(&mut self, scout: &Scout) -> bool {
+        for &pid in &scout.pids {
             let stage = stage(pid);
-            for tid in process::threads(pid).unwrap_or_default() {
+            for tid in scout.threads(pid) {
                 if self.watched.contains_key(&(pid, tid)) {
                     continue;
                 }

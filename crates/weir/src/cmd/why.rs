@@ -82,7 +82,8 @@ fn look_at_running(why: &Why, filter: Filter, mut live: Live, view: bool) -> any
         None => described(why),
     };
     let subject = root.map_or(Subject::Sockets, Subject::Tree);
-    let scout = Scout::new(subject, filter, &mut notes)?;
+    let mut scout = Scout::new(subject, filter, &mut notes)?;
+    scout.check(&mut notes).map_err(|error| anyhow::anyhow!("cannot look at it: {error}"))?;
     let stop = interrupt::stop_beside(view)?;
     let mut watch =
         Watch::new(scout, notes, Some(scope.clone()), false).with_disk_alone(calibration::set_disk_alone);
@@ -177,8 +178,7 @@ fn step(watch: &mut Watch, live: &mut Live, pace: &mut Pace) {
     if watch.look() {
         live.show(watch);
     }
-    let now = Instant::now();
-    std::thread::sleep(pace.next(watch.pause(), now).saturating_duration_since(now));
+    watch.rest(pace);
 }
 
 fn say(why: &Why, told: &Told, out: &mut dyn Write) -> anyhow::Result<()> {
