@@ -1,9 +1,7 @@
 //! Carrying out a scenario: the bed and the slow hosts are made, the work is done, each side is judged by what its own
 //! sockets showed, and the figures are laid beside what was expected.
 
-mod lanes;
 mod measure;
-mod threads;
 mod watch;
 
 use std::collections::BTreeMap;

@@ -14,6 +14,7 @@
 //! * [`chooser`]: which codec the next block gets, from what the run itself shows.
 //! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
 //! * [`verdict`]: windows judged, added up to shares over the run.
+//! * [`moved`]: whether there was a transfer at all.
 //! * [`load`]: what held a load test: client, server, path, or the number of connections.
 //! * [`loads`]: how near each stage was to its ceiling.
 //! * [`packets`]: what limited packets per second.
@@ -46,6 +47,7 @@ pub mod limit;
 pub mod load;
 pub mod loads;
 pub mod merge;
+pub mod moved;
 pub mod packets;
 pub mod path;
 pub mod pipeline;

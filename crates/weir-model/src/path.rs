@@ -64,9 +64,26 @@ pub fn loss_bound(segment: u64, rtt: Duration, loss: f64) -> Option<Rate> {
     })
 }
 
+/// Whether a queue stands on the path of several connections: the round trips of most are a third above their shortest. Each is told by
+/// its round trip now and the shortest that it had.
+pub fn queue_stands(round_trips: impl Iterator<Item = (Duration, Duration)>) -> bool {
+    let ratios: Vec<f64> =
+        round_trips.map(|(now, least)| now.as_secs_f64() / least.as_secs_f64().max(1e-6)).collect();
+    ratios.iter().filter(|ratio| **ratio > 1.33).count() * 2 > ratios.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_stands_where_most_round_trips_have_grown() {
+        let stands = |now: &[u64]| {
+            queue_stands(now.iter().map(|now| (Duration::from_millis(*now), Duration::from_millis(30))))
+        };
+        assert!(stands(&[41]) && stands(&[41, 60, 30]));
+        assert!(!stands(&[]) && !stands(&[39]) && !stands(&[41, 30]));
+    }
 
     const RTT: Duration = Duration::from_millis(20);
 

@@ -2,7 +2,6 @@
 //! and the figures of each interval.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use weir_observe::flow::{FlowProbe, FlowWindow};
 use weir_observe::process::Pid;
 use weir_observe::sock_diag::{SockDiag, SocketId, TcpSocket};
 use weir_observe::thread_probe::ThreadProbe;
+use weir_observe::watch::{Cadence, INTERVAL, SAMPLE_INTERVAL};
 use weir_observe::{Sampler, cpu, sysctl};
 
 use crate::arrivals::Arrivals;
@@ -23,10 +23,7 @@ use crate::parameters::Parameters;
 use crate::stream::{Counts, Stream};
 
 /// Between two looks.
-pub(crate) const LOOK: Duration = Duration::from_millis(20);
-
-/// A window of evidence: ten ticks of the kernel's accounting of processors.
-const WINDOW: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = SAMPLE_INTERVAL;
 
 /// With more streams than this each is looked at in turn: a look at one costs about 10 us.
 const AT_ONCE: usize = 16;
@@ -42,12 +39,9 @@ pub(crate) struct Watch {
     eyes: Vec<Eye>,
     ways: [Way; 2],
     next: usize,
-    /// The length of a window.
-    span: Duration,
     diag: Option<SockDiag>,
     host: Sampler,
-    start: Instant,
-    opened: Instant,
+    cadence: Cadence,
 }
 
 /// What was seen of the streams that go one way.
@@ -129,7 +123,6 @@ impl Seen {
 impl Watch {
     /// Of these streams, whose test begins now.
     pub(crate) fn new(streams: &[Stream], parameters: &Parameters) -> Watch {
-        let now = Instant::now();
         let facts = facts(streams, parameters);
         let way = |sends: bool| Way {
             sends,
@@ -145,12 +138,13 @@ impl Watch {
             eyes: streams.iter().map(Eye::of).collect(),
             ways: [way(true), way(false)],
             next: 0,
-            // Each stream is looked at twice in a window.
-            span: WINDOW.max(2 * LOOK * streams.len().div_ceil(AT_ONCE) as u32),
             diag: SockDiag::open().ok(),
             host: Sampler::new(None),
-            start: now,
-            opened: now,
+            // Each stream is looked at twice in a window.
+            cadence: Cadence::new(
+                Instant::now(),
+                INTERVAL.max(2 * LOOK * streams.len().div_ceil(AT_ONCE) as u32),
+            ),
         }
     }
 
@@ -162,7 +156,7 @@ impl Watch {
             self.eyes[at].look(self.diag.as_mut());
         }
         self.next = (self.next + AT_ONCE) % count.max(1);
-        if self.opened.elapsed() >= self.span {
+        if self.cadence.is_due(Instant::now()) {
             self.close();
         }
     }
@@ -187,7 +181,7 @@ impl Watch {
         for eye in &mut self.eyes {
             eye.seen = Seen::default();
         }
-        self.start = self.opened;
+        self.cadence.begin_anew();
     }
 
     /// Looks once more at each stream.
@@ -196,7 +190,7 @@ impl Watch {
             eye.look(self.diag.as_mut());
         }
         // A sliver has too few looks to be judged.
-        if self.opened.elapsed() >= self.span / 2 {
+        if self.cadence.is_half_due(Instant::now()) {
             self.close();
         }
     }
@@ -223,27 +217,23 @@ impl Watch {
 
     /// When the last window closed.
     pub(crate) fn closed(&self) -> Instant {
-        self.opened
+        self.cadence.opened()
     }
 
     fn close(&mut self) {
-        let now = Instant::now();
-        let span = now - self.opened;
+        let interval = self.cadence.close(Instant::now());
+        let span = interval.span;
         let host = self.host.host_window();
         let lanes: Vec<(bool, LaneWindow)> =
             self.eyes.iter_mut().map(|eye| (eye.sends, eye.close(span))).collect();
         for way in self.ways.iter_mut().filter(|way| way.used) {
             let of_way = lanes.iter().filter(|(sends, _)| *sends == way.sends);
             let lanes: Vec<LaneWindow> = of_way.map(|(_, lane)| lane.clone()).collect();
+            let nothing = || "nothing is written".to_owned();
             let window = Window {
-                at: (self.opened - self.start).as_secs_f64(),
-                span,
-                received: lanes.iter().map(|lane| lane.received).sum(),
-                lanes,
-                cpu: host.cpu.clone(),
-                dirty: Reading::Missing("nothing is written".to_owned()),
-                disk: Reading::Missing("nothing is written".to_owned()),
-                ..Window::default()
+                dirty: Reading::Missing(nothing()),
+                disk: Reading::Missing(nothing()),
+                ..interval.window(host.clone(), lanes)
             };
             let limit = judge_window(&window, &Context::live(&way.evidence)).limit;
             way.limit = Some(limit);
@@ -251,17 +241,13 @@ impl Watch {
             let most = MOST_WINDOWS.min(MOST_LANE_WINDOWS / window.lanes.len().max(1));
             way.evidence.push(window, most);
         }
-        self.opened = now;
     }
 }
 
 impl Eye {
     fn of(stream: &Stream) -> Eye {
         let connection = &stream.connection;
-        let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
-        // INET_DIAG_NOCOOKIE: whichever socket has these addresses.
-        let socket =
-            SocketId { local: plain(connection.local), remote: plain(connection.remote), cookie: u64::MAX };
+        let socket = SocketId::with_addresses(connection.local, connection.remote);
         Eye {
             id: connection.id,
             sends: connection.sends,

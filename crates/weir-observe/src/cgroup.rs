@@ -63,6 +63,27 @@ pub fn parse_membership(text: &str, controller: &str) -> Vec<PathBuf> {
     folders
 }
 
+/// The number of a process's group of version 2, as sockets carry it ([`Glance::cgroup`](crate::sock_diag::Glance)), and the
+/// processes in the group; `None` where there is no such group or it may not be read.
+pub fn unified(pid: Pid) -> Option<(u64, Vec<Pid>)> {
+    use std::os::unix::fs::MetadataExt;
+    let path = read_once(&format!("/proc/{pid}/cgroup"), |text| Ok(parse_unified(text))).ok()??;
+    // Beside hierarchies of version 1 it has a folder of its own there (systemd's hybrid layout).
+    let roots = [PathBuf::from(ROOT).join("unified"), PathBuf::from(ROOT)];
+    let folder =
+        roots.map(|root| root.join(&path)).into_iter().find(|it| it.join("cgroup.procs").is_file())?;
+    let members = |text: &str| Ok(text.split_ascii_whitespace().flat_map(str::parse).map(Pid).collect());
+    let processes = read_once(&folder.join("cgroup.procs").to_string_lossy(), members).ok()?;
+    Some((std::fs::metadata(folder).ok()?.ino(), processes))
+}
+
+/// The path in the hierarchy of version 2, whose line has number 0 and no controllers; without its first stroke.
+fn parse_unified(text: &str) -> Option<PathBuf> {
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    // A group outside of the caller's own part of the tree.
+    (!path.split('/').any(|part| part == "..")).then(|| PathBuf::from(path))
+}
+
 /// A process's groups, their files kept open.
 #[derive(Debug)]
 pub struct Quota {
@@ -103,6 +124,14 @@ mod tests {
         assert_eq!((parse(one), parse(two)), (Ok(seen), Ok(seen)));
         assert_eq!(parse("usage_usec 1\n"), Ok(Throttled::default()));
         assert!(parse("nr_throttled x\n").is_err());
+    }
+
+    #[test]
+    fn the_group_of_version_2_has_a_line_of_its_own() {
+        let of = |text| parse_unified(text).map(|path| path.display().to_string());
+        assert_eq!(of("2:cpu:/a\n0::/user.slice/x.scope\n").as_deref(), Some("user.slice/x.scope"));
+        assert_eq!(of("0::/\n").as_deref(), Some(""));
+        assert_eq!((of("1:cpu:/a\n"), of("0::/../b\n"), of("")), (None, None, None));
     }
 
     #[test]

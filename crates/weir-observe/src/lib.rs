@@ -22,6 +22,7 @@
 //! * [`pace`]: when to look, so that no program keeps step with the looks.
 //! * [`process`]: the threads, children, sockets and files of any process.
 //! * [`thread_probe`] and [`waiting`]: what a foreign thread was found doing.
+//! * [`watch`]: the sockets, threads and files of another program, interval by interval.
 //! * [`sysctl`]: the kernel settings that bound a receive window.
 //! * [`Sampler`] and [`LaneProbe`]: the differences of all these over the windows of a running transfer.
 //!
@@ -67,6 +68,7 @@ pub mod tcp_info;
 pub mod thread;
 pub mod thread_probe;
 pub mod waiting;
+pub mod watch;
 
 pub use error::{Error, Malformed, reading};
 pub use lane_probe::LaneProbe;

@@ -74,6 +74,12 @@ pub fn threads(pid: Pid) -> Result<Vec<u32>, Error> {
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
+/// Every process there is, as far as this one is shown them.
+pub fn all() -> Vec<Pid> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid).collect()
+}
+
 /// The process and all that descend from it, itself first. A process whose parent has ended is no longer found below it.
 pub fn tree(root: Pid) -> Vec<Pid> {
     let mut found = vec![root];
@@ -90,7 +96,7 @@ pub fn tree(root: Pid) -> Vec<Pid> {
 }
 
 /// The children of all its threads (`CONFIG_PROC_CHILDREN`).
-fn children(pid: Pid) -> Vec<Pid> {
+pub fn children(pid: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     for tid in threads(pid).unwrap_or_default() {
         let path = format!("/proc/{pid}/task/{tid}/children");
@@ -144,6 +150,14 @@ pub fn descriptors(pid: Pid) -> Result<Descriptors, Error> {
         }
     }
     Ok(found)
+}
+
+/// The inodes of its sockets alone, which is the cheaper question: a short process is asked many times in its life.
+pub fn sockets(pid: Pid) -> Result<Vec<u32>, Error> {
+    let path = format!("/proc/{pid}/fd");
+    let entries = std::fs::read_dir(&path).map_err(|cause| ended_or(pid, Error::unreadable(path, cause)))?;
+    let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    Ok(links.filter_map(|target| parse_socket(&target.to_string_lossy())).collect())
 }
 
 /// `socket:[4711]`.
@@ -209,10 +223,38 @@ pub fn parse_written(text: &str) -> Result<u64, Malformed> {
     number("write_bytes", text.lines().find_map(|line| line.strip_prefix("write_bytes:")))
 }
 
+/// The network namespace in which a process lives, as `net:[4026531840]`; `None` when that may not be read.
+pub fn network(pid: Pid) -> Option<String> {
+    let name = std::fs::read_link(format!("/proc/{pid}/ns/net")).ok()?;
+    Some(name.to_string_lossy().into_owned())
+}
+
+/// That of the calling thread.
+pub fn own_network() -> Option<String> {
+    let name = std::fs::read_link("/proc/thread-self/ns/net").ok()?;
+    Some(name.to_string_lossy().into_owned())
+}
+
 /// Whether the process lives in the network namespace of the caller; `None` when that may not be read.
 pub fn shares_network(pid: Pid) -> Option<bool> {
-    let theirs = std::fs::read_link(format!("/proc/{pid}/ns/net")).ok()?;
-    Some(theirs == std::fs::read_link("/proc/self/ns/net").ok()?)
+    Some(network(pid)? == own_network()?)
+}
+
+/// Whether no thread of a process that `is_known` does not name lives in this network namespace. `false` also where a process may
+/// not be asked: it could.
+pub fn lives_alone(network: &str, is_known: impl Fn(Pid) -> bool) -> bool {
+    let is_there = |pid: Pid| {
+        threads(pid).unwrap_or_default().into_iter().any(|tid| {
+            match std::fs::read_link(format!("/proc/{pid}/task/{tid}/ns/net")) {
+                Ok(name) => name.to_string_lossy() == network,
+                // A thread that has ended lives nowhere.
+                Err(cause) => {
+                    cause.kind() != io::ErrorKind::NotFound && cause.raw_os_error() != Some(libc::ESRCH)
+                }
+            }
+        })
+    };
+    !all().into_iter().any(|pid| !is_known(pid) && is_there(pid))
 }
 
 /// Moves the calling thread, for good, into the process's network namespace; for root.
@@ -278,6 +320,11 @@ mod tests {
         let fd = std::os::fd::AsRawFd::as_raw_fd(&socket) as u32;
         assert!(found.sockets[&fd] > 0);
         assert_eq!(shares_network(own), Some(true));
+        assert!(sockets(own).unwrap().contains(&found.sockets[&fd]));
+        assert!(all().contains(&own));
+        // The machine's own network has others in it.
+        assert!(!lives_alone(&own_network().unwrap(), |pid| pid == own));
+        assert!(lives_alone("net:[1]", |_| true));
         assert!(threads(own).unwrap().contains(&own.0));
         assert!(WrittenBytes::open(own).unwrap().read().is_ok());
     }

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustix::net::netlink::SOCK_DIAG;
 
 use crate::error::Error;
-use crate::netlink::{Message, Netlink, attributes, push_attribute, word};
+use crate::netlink::{Message, Netlink, attributes, long, push_attribute, word};
 use crate::tcp_info::{self, Moved, TcpInfo};
 
 /// `SOCK_DIAG_BY_FAMILY`.
@@ -29,6 +29,9 @@ const FIXED: usize = 72;
 const INFO: u16 = 2;
 const CONGESTION: u16 = 4;
 const MEMORY: u16 = 7;
+
+/// `INET_DIAG_CGROUP_ID`, which comes unasked.
+const CGROUP: u16 = 21;
 
 /// Bit n-1 of `idiag_ext` asks for attribute n.
 const WANTED: u8 = 1 << (INFO - 1) | 1 << (CONGESTION - 1) | 1 << (MEMORY - 1);
@@ -67,6 +70,14 @@ pub struct SocketId {
     pub remote: SocketAddr,
     /// The kernel's number for the socket, never used twice between two boots.
     pub cookie: u64,
+}
+
+impl SocketId {
+    /// Whichever socket has these addresses at the time of the question (`INET_DIAG_NOCOOKIE`).
+    pub fn with_addresses(local: SocketAddr, remote: SocketAddr) -> SocketId {
+        let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+        SocketId { local: plain(local), remote: plain(remote), cookie: u64::MAX }
+    }
 }
 
 /// One reading of one socket.
@@ -132,6 +143,9 @@ pub struct Glance {
     pub uid: u32,
     /// The number in `/proc/PID/fd` (`socket:[INODE]`); 0 when no process holds it any more.
     pub inode: u32,
+    /// The number of the control group (version 2) in which it was made, the inode of that group's folder; `None` where the
+    /// kernel does not tell (Linux 5.9 and later do). It stays when no process holds the socket any more.
+    pub cgroup: Option<u64>,
     /// Its bytes so far.
     pub moved: Moved,
 }
@@ -409,13 +423,21 @@ pub fn parse(bytes: &[u8]) -> Option<TcpSocket> {
 /// Reads of the same what a [`Glance`] holds.
 pub fn parse_glance(bytes: &[u8]) -> Option<Glance> {
     let fixed: &[u8; FIXED] = bytes.first_chunk()?;
-    let info = attributes(&bytes[FIXED..]).find_map(|(kind, value)| (kind == INFO).then_some(value));
+    let (mut info, mut cgroup) = (&[][..], None);
+    for (kind, value) in attributes(&bytes[FIXED..]) {
+        match kind {
+            INFO => info = value,
+            CGROUP => cgroup = long(value, 0),
+            _ => {}
+        }
+    }
     Some(Glance {
         id: parse_id(fixed)?,
         state: TcpState(fixed[1]),
         uid: word(fixed, 64)?,
         inode: word(fixed, 68)?,
-        moved: tcp_info::parse_moved(info.unwrap_or_default()),
+        cgroup,
+        moved: tcp_info::parse_moved(info),
     })
 }
 
@@ -493,6 +515,15 @@ mod tests {
             assert_eq!(glance.map_or(0, |it| it.moved.received), bytes, "{length}");
         }
         assert_eq!(parse(&CAPTURED[..FIXED]).unwrap().info, TcpInfo::default());
+    }
+
+    #[test]
+    fn the_control_group_is_told_where_the_kernel_tells_it() {
+        let mut bytes = CAPTURED[..FIXED].to_vec();
+        assert_eq!(parse_glance(&bytes).unwrap().cgroup, None);
+        push_attribute(&mut bytes, CGROUP, &4711_u64.to_ne_bytes());
+        assert_eq!(parse_glance(&bytes).unwrap().cgroup, Some(4711));
+        assert_eq!(parse_glance(&bytes[..bytes.len() - 1]).unwrap().cgroup, None, "cut");
     }
 
     #[test]

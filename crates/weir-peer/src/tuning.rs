@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_model::congestion::is_bbr;
 use weir_model::evidence::{LaneWindow, Window};
 use weir_model::limit::Limit;
+use weir_model::path::queue_stands;
 use weir_model::stages::Stages;
 use weir_transfer::tuner::{Advice, Observation, Tuner};
 
@@ -227,14 +228,13 @@ fn loses(window: &Window) -> bool {
     window.lanes.iter().filter_map(|lane| lane.tcp.value()).any(|tcp| tcp.out_of_order > 0)
 }
 
-/// Most lanes' round trips are a third above their shortest, as their sender sees them.
+/// A queue stands on the path, as its sender sees it.
 fn has_queue(window: &Window) -> bool {
-    let ratio = |lane: &LaneWindow| {
+    let round_trips = |lane: &LaneWindow| {
         let seen = lane.sender.value()?;
-        Some(seen.rtt?.as_secs_f64() / seen.min_rtt?.as_secs_f64().max(1e-6))
+        Some((seen.rtt?, seen.min_rtt?))
     };
-    let ratios: Vec<f64> = window.lanes.iter().filter_map(ratio).collect();
-    ratios.iter().filter(|ratio| **ratio > 1.33).count() * 2 > ratios.len()
+    queue_stands(window.lanes.iter().filter_map(round_trips))
 }
 
 #[cfg(test)]

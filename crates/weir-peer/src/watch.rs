@@ -13,16 +13,11 @@ use weir_model::stages::Stages;
 use weir_observe::flow::{FlowProbe, FlowWindow};
 use weir_observe::sock_diag::{SockDiag, SocketId};
 use weir_observe::thread::Tid;
+use weir_observe::watch::{Cadence, INTERVAL};
 use weir_observe::{LaneProbe, Sampler, cpu, sysctl};
 use weir_transfer::stage_clock::{Stage, StageClock, StageTimes};
 
 use crate::wire::message::Role;
-
-/// Between two looks.
-pub(crate) const LOOK: Duration = Duration::from_millis(20);
-
-/// A window of evidence: ten ticks of the kernel's accounting of processors.
-pub(crate) const WINDOW: Duration = Duration::from_millis(100);
 
 /// Looks that tell of a whole window: of one that is full half of the time, all five find bytes once in 32 windows, and three
 /// once in eight.
@@ -54,8 +49,7 @@ pub(crate) struct Worker {
 /// Watches one end.
 pub(crate) struct Watch {
     role: Role,
-    start: Instant,
-    opened: Instant,
+    cadence: Cadence,
     sampler: Sampler,
     diag: Option<SockDiag>,
     flows: BTreeMap<u32, (Option<SocketId>, FlowProbe)>,
@@ -90,11 +84,9 @@ pub(crate) struct Closed {
 impl Watch {
     /// Starts the first window. `output` is the folder written to.
     pub(crate) fn new(role: Role, output: Option<&std::path::Path>) -> Watch {
-        let now = Instant::now();
         Watch {
             role,
-            start: now,
-            opened: now,
+            cadence: Cadence::new(Instant::now(), INTERVAL),
             sampler: Sampler::new(output),
             diag: SockDiag::open().ok(),
             flows: BTreeMap::new(),
@@ -129,10 +121,11 @@ impl Watch {
     /// Closes the window if it is long enough. `moved` is the payload so far.
     pub(crate) fn close(&mut self, moved: &AtomicU64, rate_cap: Option<u64>) -> Option<Closed> {
         let now = Instant::now();
-        let span = now - self.opened;
-        if span < WINDOW {
+        if !self.cadence.is_due(now) {
             return None;
         }
+        let interval = self.cadence.close(now);
+        let span = interval.span;
         let host = self.sampler.host_window();
         let busy = host.cpu.value().map(|cpu| cpu.busy.iter().sum::<f64>());
         let pressing = host.cpu.value().map(|cpu| cpu.busy.iter().sum::<f64>() - self.yielding(cpu));
@@ -161,19 +154,12 @@ impl Watch {
             Role::Receiver => (there(), here),
         };
         let window = Window {
-            at: (self.opened - self.start).as_secs_f64(),
-            span,
             received,
             written: if self.role == Role::Receiver { received } else { 0 },
-            lanes,
-            cpu: host.cpu,
-            dirty: host.dirty,
-            disk: host.disk,
             sending: sending_stages,
             receiving,
-            ..Window::default()
+            ..interval.window(host, lanes)
         };
-        self.opened = now;
         let facts = (!std::mem::replace(&mut self.told, true)).then(|| self.facts(rate_cap));
         Some(Closed {
             sample: Sample { window, facts, outlook: None },
@@ -292,12 +278,7 @@ fn stages(
 
 /// As the kernel's list of sockets knows it: IPv4 addresses as such, whatever the socket's family.
 fn socket_id(stream: &Arc<TcpStream>) -> Option<SocketId> {
-    let plain = |address: std::net::SocketAddr| {
-        std::net::SocketAddr::new(address.ip().to_canonical(), address.port())
-    };
-    // INET_DIAG_NOCOOKIE: whichever socket has these addresses.
-    let (local, remote) = (plain(stream.local_addr().ok()?), plain(stream.peer_addr().ok()?));
-    Some(SocketId { local, remote, cookie: u64::MAX })
+    Some(SocketId::with_addresses(stream.local_addr().ok()?, stream.peer_addr().ok()?))
 }
 
 #[cfg(test)]

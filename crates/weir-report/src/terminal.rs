@@ -78,6 +78,7 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
         None if moved => vec![rate_line(record)],
         None => Vec::new(),
     };
+    lines.extend(unproven(record));
     if let Some(error) = &record.error {
         lines.push(format!("{} {}", paint.error("error:"), escape(error)));
     }
@@ -93,6 +94,12 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
         lines.push("incomplete: the same command goes on where this one stopped".to_owned());
     }
     lines
+}
+
+/// What a watch did not count, beside what it did.
+fn unproven(record: &Record) -> Option<String> {
+    let why = record.extra.get("why")?;
+    crate::why::unproven_line(&serde_json::from_value(why.clone()).ok()?)
 }
 
 /// `left alone: DIR/NAME exists`, where nothing else was to do.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
-use weir_units::Rate;
+use weir_units::{Bytes, Rate};
 
 use crate::escape::escape;
 
@@ -21,6 +21,10 @@ pub struct WhyRecord {
     pub connections: u64,
     /// Connections that were over between two looks: only their bytes are known.
     pub unseen: u64,
+    /// Connections to the same server that ended unseen: they may be others', and are counted nowhere else.
+    pub unproven: u64,
+    /// What those carried, each the way that more went.
+    pub unproven_bytes: u64,
     /// The busiest connections, most bytes first.
     pub flows: Vec<FlowRecord>,
     /// The threads that used most CPU time.
@@ -74,6 +78,19 @@ pub struct ThreadRecord {
     pub throttled: f64,
     /// Where looks found it, share of them, largest first: `receiving`, `writing-disk`...
     pub found: Vec<(String, f64)>,
+}
+
+/// `not counted: 8 connections with 80.0 MB to the same server ended unseen; they may be others'`, where there were any.
+pub fn unproven_line(why: &WhyRecord) -> Option<String> {
+    let connections = match why.unproven {
+        0 => return None,
+        1 => "1 connection".to_owned(),
+        count => format!("{count} connections"),
+    };
+    let bytes = Bytes(why.unproven_bytes);
+    // Where nothing of the subject's was seen, no server is known to be its own.
+    let whose = if why.connections > 0 { " to the same server" } else { "" };
+    Some(format!("not counted: {connections} with {bytes}{whose} ended unseen; they may be others'"))
 }
 
 /// Flows and threads that are printed.
@@ -201,6 +218,19 @@ mod tests {
         );
         let json = serde_json::to_value(&why).unwrap();
         assert_eq!(serde_json::from_value::<WhyRecord>(json).unwrap(), why);
+    }
+
+    #[test]
+    fn what_is_not_counted_is_said() {
+        let mut why = WhyRecord { connections: 1, ..WhyRecord::default() };
+        assert_eq!(unproven_line(&why), None);
+        (why.unproven, why.unproven_bytes) = (8, 80_000_000);
+        let said =
+            "not counted: 8 connections with 80.0 MB to the same server ended unseen; they may be others'";
+        assert_eq!(unproven_line(&why).as_deref(), Some(said));
+        (why.unproven, why.connections) = (1, 0);
+        let said = "not counted: 1 connection with 80.0 MB ended unseen; they may be others'";
+        assert_eq!(unproven_line(&why).as_deref(), Some(said));
     }
 
     #[test]

@@ -111,6 +111,13 @@ fn verdicts_are_right() {
     assert!(sums.wrong_share() <= WRONG, "{sums}");
 }
 
+/// Not a test: the program at one end of a run, which the runs start as a process of its own.
+#[test]
+#[ignore = "a program that the runs start"]
+fn application() {
+    traffic::application().expect("an application's work");
+}
+
 /// Prints what was not judged; returns how many runs failed.
 fn report(outcome: &Outcome) -> usize {
     for (cell, why) in &outcome.skipped {

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -180,17 +180,180 @@ fn a_port_is_judged_from_both_ends() {
     drop(writer);
 }
 
+/// Runs so many downloads by curl one after another, and returns the record.
+fn one_after_another(count: u32, port: u16) -> serde_json::Value {
+    let script = format!("for i in $(seq {count}); do curl -s -o /dev/null http://127.0.0.1:{port}/; done");
+    let run = why(&["--json", "--", "sh", "-c", &script]).run();
+    run.succeeds();
+    run.json()
+}
+
+/// Whether a connection of a millisecond is seen while it lives is luck; whether it is told is not.
 #[test]
-fn connections_too_short_to_be_seen_are_counted() {
+fn connections_too_short_to_be_seen_are_told() {
     if !has("curl") {
         return;
     }
     let port = serve(|socket| answer(socket, 1000));
-    let script = format!("for i in $(seq 40); do curl -s -o /dev/null http://127.0.0.1:{port}/; done");
-    let run = why(&["--json", "--", "sh", "-c", &script]).run();
+    let why = &one_after_another(40, port)["why"];
+    let told = why["connections"].as_u64().unwrap() + why["unproven"].as_u64().unwrap();
+    assert_eq!(told, 40, "{why}");
+}
+
+/// A path of 30 ms, nearly: what a short command does over it is proven its own.
+#[test]
+fn short_commands_have_their_bytes() {
+    if !has("curl") {
+        return;
+    }
+    let port = serve(|socket| {
+        std::thread::sleep(Duration::from_millis(30));
+        answer(socket, 10_000);
+    });
+    let record = one_after_another(20, port);
+    let (why, bytes) = (&record["why"], record["bytes"].as_u64().unwrap());
+    assert!(bytes >= 150_000, "{bytes} {why}");
+    let told = why["connections"].as_u64().unwrap() + why["unproven"].as_u64().unwrap();
+    assert_eq!(told, 20, "{why}");
+}
+
+/// Downloads from a server beside the subject: these bytes are nobody's that is watched.
+fn download(port: u16) -> usize {
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    socket.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut all = Vec::new();
+    socket.read_to_end(&mut all).unwrap();
+    all.len()
+}
+
+/// The first connection's answer ends when eight others to the same server have begun and ended.
+#[test]
+fn others_of_the_same_server_do_not_count() {
+    if !has("curl") {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let (first, _) = listener.accept().unwrap();
+        let size = 10_000_000;
+        let mut socket = first.try_clone().unwrap();
+        write!(socket, "HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n").unwrap();
+        socket.write_all(&vec![b'x'; size / 2]).unwrap();
+        let others: Vec<_> = (0..8).map(|_| std::thread::spawn(move || download(port))).collect();
+        for _ in 0..8 {
+            answer(listener.accept().unwrap().0, size);
+        }
+        others.into_iter().for_each(|other| assert!(other.join().unwrap() > size));
+        socket.write_all(&vec![b'x'; size / 2]).unwrap();
+    });
+    let url = format!("http://127.0.0.1:{port}/");
+    let run = why(&["--json", "--", "curl", "-s", "-o", "/dev/null", &url]).run();
+    run.succeeds();
+    let record = run.json();
+    let bytes = record["bytes"].as_u64().unwrap();
+    assert!((10_000_000..10_001_000).contains(&bytes), "{bytes}: {}", record["why"]);
+    assert_eq!(record["why"]["connections"], 1, "{}", record["why"]);
+}
+
+#[test]
+fn a_command_that_is_refused_has_no_strangers_bytes() {
+    if !has("curl") {
+        return;
+    }
+    let port = serve(|socket| answer(socket, 3_000_000));
+    // Bound and not listening: nobody else gets it meanwhile.
+    let closed = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
+    let closed = closed.unwrap();
+    rustix::net::bind(&closed, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let refuses: std::net::SocketAddr = rustix::net::getsockname(&closed).unwrap().try_into().unwrap();
+    let sandbox = Sandbox::new();
+    let (begun, over) = (sandbox.path("begun"), sandbox.path("over"));
+    let script = format!(
+        "curl -s http://{refuses}/; : > {}; until [ -e {} ]; do sleep 0.02; done",
+        begun.display(),
+        over.display()
+    );
+    let stranger = std::thread::spawn(move || {
+        let start = Instant::now();
+        while !begun.exists() {
+            assert!(start.elapsed() < PATIENCE, "the command never began");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(download(port) > 3_000_000);
+        std::fs::write(over, "").unwrap();
+    });
+    let run = why(&["--", "sh", "-c", &script]).run();
+    stranger.join().unwrap();
+    run.succeeds();
+    run.says(&[
+        "carried 0 B",
+        "not counted: 1 connection with 3.00 MB ended unseen; they may be others'",
+        "had no TCP connection that is proven its own",
+    ]);
+}
+
+const BUSY: &str = "import socket,sys,time
+c = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+end = time.time() + 1.5
+c.sendall(b'x')
+while time.time() < end:
+    pass
+c.sendall(b'x')";
+
+#[test]
+fn a_busy_program_with_an_idle_connection_moves_nothing() {
+    if !has("python3") {
+        return;
+    }
+    let port = serve(sink);
+    let run = why(&["--json", "--", "python3", "-c", BUSY, &port.to_string()]).run();
+    run.succeeds();
+    let verdict = &run.json()["verdict"];
+    assert!(verdict["limit"].is_null(), "{verdict}");
+    let missing = verdict["missing"][0].as_str().unwrap();
+    assert!(missing.starts_with("nothing moved: "), "{verdict}");
+}
+
+const SERVER: &str = "import socket
+listener = socket.create_server(('127.0.0.1', 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    c = listener.accept()[0]
+    c.sendall(b'x' * 10000)
+    c.close()";
+
+/// Who connects where the subject alone listens talks to it, however short.
+#[test]
+fn a_servers_short_connections_are_its_own() {
+    if !has("python3") {
+        return;
+    }
+    let mut child = Command::new("python3").args(["-c", SERVER]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let port: u16 = line.trim().parse().unwrap();
+    let pid = child.id().to_string();
+    let weir = why(&["--json", "--for", "2s", "--pid", &pid]).spawn();
+    let start = Instant::now();
+    while !weir.catches(Signal::INT) {
+        assert!(start.elapsed() < PATIENCE, "weir why never began");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for _ in 0..50 {
+        let mut all = Vec::new();
+        TcpStream::connect(("127.0.0.1", port)).unwrap().read_to_end(&mut all).unwrap();
+        assert_eq!(all.len(), 10_000);
+    }
+    let run = weir.wait();
+    child.kill().unwrap();
+    child.wait().unwrap();
     run.succeeds();
     let why = &run.json()["why"];
-    assert!(why["connections"].as_u64().unwrap() >= 38, "{why}");
+    assert_eq!((why["connections"].as_u64(), why["unproven"].as_u64()), (Some(50), Some(0)), "{why}");
+    // SYN and FIN count as a byte each.
+    let acked = why["acked"].as_u64().unwrap();
+    assert!((500_000..=500_100).contains(&acked), "{why}");
 }
 
 #[test]
@@ -227,17 +390,40 @@ fn bad_arguments_are_usage() {
     why(&["--peer", "no such host", "--for", "1s"]).run().fails(1, &["cannot resolve --peer no such host"]);
 }
 
+/// A user who may look at little.
+struct Nobody {
+    folder: tempfile::TempDir,
+}
+
+/// For setpriv, which becomes that user.
+const NOBODY: [&str; 5] = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+
+impl Nobody {
+    /// The binary lies where only root may go, so it is copied to where the other user may.
+    fn new() -> Nobody {
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        std::fs::copy(WEIR, folder.path().join("weir")).unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), open).unwrap();
+        Nobody { folder }
+    }
+
+    /// Exit code, stdout and stderr of `weir why`.
+    fn why(&self, args: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = Command::new("setpriv");
+        command.args(NOBODY).arg(self.folder.path().join("weir")).arg("why").args(args).current_dir("/");
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    }
+}
+
 #[test]
 fn another_users_process_says_how_to_see_it() {
     if !rustix::process::geteuid().is_root() || !has("setpriv") {
         return skip("needs root and setpriv");
     }
-    // The binary lies where only root may go, so it is copied to where the other user may.
-    let folder = tempfile::tempdir_in("/tmp").unwrap();
-    let binary = folder.path().join("weir");
-    std::fs::copy(WEIR, &binary).unwrap();
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(folder.path(), open).unwrap();
+    let nobody = Nobody::new();
     let port = serve(sink);
     let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
     std::thread::spawn(move || {
@@ -246,16 +432,13 @@ fn another_users_process_says_how_to_see_it() {
         }
     });
     let own = std::process::id().to_string();
-    let as_nobody = |args: &[&str]| {
-        let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
-        let output =
-            Command::new("setpriv").args(nobody).arg(&binary).arg("why").args(args).output().unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
-    };
-    let (code, said) = as_nobody(&["--pid", &own, "--for", "500ms"]);
-    assert_eq!(code, Some(0), "{said}");
+    let as_nobody = |args: &[&str]| nobody.why(args);
+    // Root has other processes, whose connections are not this one's.
+    let (code, _, said) = as_nobody(&["--pid", &own, "--for", "500ms"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("its connections cannot be told from others'"), "{said}");
     assert!(said.contains(&format!("process {own} belongs to another user")), "{said}");
-    let (code, said) = as_nobody(&["--port", &port.to_string(), "--for", "500ms"]);
+    let (code, said, _) = as_nobody(&["--port", &port.to_string(), "--for", "500ms"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("its sockets are judged all the same"), "{said}");
     assert!(said.contains("application"), "{said}");
@@ -297,18 +480,36 @@ while time.time() < end:
     near.sendall(b'x' * 20000)
     time.sleep(0.02)";
 
+fn secluded(python: &str) -> std::process::Child {
+    let script = format!("ip link set lo up && {python}");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", &script, SECLUDED]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    child
+}
+
+/// Whoever may not go there is told so, and gets no verdict on what others do here.
+#[test]
+fn a_network_namespace_that_may_not_be_entered_is_refused() {
+    if !rustix::process::geteuid().is_root() || !has("unshare") || !has("setpriv") || !has("python3") {
+        return skip("needs root, unshare, setpriv and python3");
+    }
+    let nobody = Nobody::new();
+    let mut child = secluded(&format!("exec setpriv {} python3 -c \"$0\"", NOBODY.join(" ")));
+    let (code, said, error) = nobody.why(&["--for", "500ms", "--pid", &child.id().to_string()]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!((code, said.as_str()), (Some(1), ""), "{error}");
+    assert!(error.contains("lives in another network namespace"), "{error}");
+}
+
 #[test]
 fn a_process_in_another_network_namespace_is_looked_at_there() {
     if !rustix::process::geteuid().is_root() || !has("unshare") || !has("ip") || !has("python3") {
         return skip("needs root, unshare, ip and python3");
     }
-    let script = "ip link set lo up && exec python3 -c \"$0\"";
-    let mut child = Command::new("unshare")
-        .args(["--net", "sh", "-c", script, SECLUDED])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    let mut child = secluded("exec python3 -c \"$0\"");
     let run = why(&["--json", "--for", "1s", "--pid", &child.id().to_string()]).run();
     child.kill().unwrap();
     child.wait().unwrap();

@@ -1,29 +1,20 @@
-//! One end of a bed, watched from outside its programs as `weir why` does: sockets by netlink, threads by /proc.
+//! One end of a bed, watched from outside its programs by the engine of `weir why`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use weir_model::evidence::{Clocks, Evidence, Facts, Window};
-use weir_observe::Sampler;
-use weir_observe::sock_diag::{Destroyed, Filter, SockDiag};
+use weir_model::evidence::{Clocks, Evidence, Facts};
+use weir_observe::pace::Pace;
+use weir_observe::process::Pid;
+use weir_observe::sock_diag::Filter;
+use weir_observe::watch::{self, Notes, Scout, Worker};
 
-use super::lanes::Lanes;
-use super::threads::Threads;
 use crate::netns::Namespace;
 use crate::scenario::{Scenario, Side};
 use crate::workload::{PORT, Subject, WorkError};
-
-/// Between two looks: a round trip of the lab's paths.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// Looks in a window: 200 ms, within the 100 to 250 ms over which verdicts are formed.
-const LOOKS: u32 = 10;
-
-/// Ends are asked for more often, every 4 ms: a short connection's time is counted up to its end.
-const NAPS: u32 = 5;
 
 /// A watcher at work.
 pub(super) struct Watch {
@@ -79,54 +70,24 @@ fn facts(namespace: &Namespace, scenario: &Scenario, post: &Post) -> Facts {
 }
 
 fn watch(facts: Facts, post: &Post, stop: &AtomicBool) -> Result<Evidence, weir_observe::Error> {
-    let mut sockets = SockDiag::open()?;
-    let mut ended = Destroyed::open()?;
-    let mut host = Sampler::new(post.output.as_deref());
-    let mut threads = Threads::default();
-    let mut lanes = Lanes::new(post.side);
-    let mut windows = Vec::new();
-    let start = Instant::now();
-    let mut begun = start;
-    let mut last = false;
-    while !last {
-        for _ in 0..LOOKS {
-            lanes.look(&sockets.tcp(&Filter { port: Some(PORT), ..Filter::default() })?);
-            threads.look(post.subject.now());
-            last = stop.load(Relaxed);
-            if last {
-                break;
-            }
-            for _ in 0..NAPS {
-                std::thread::sleep(LOOK / NAPS);
-                note_ends(&mut ended, &mut lanes)?;
-            }
-        }
-        note_ends(&mut ended, &mut lanes)?;
-        let now = Instant::now();
-        let seen = host.host_window();
-        let lanes = lanes.window(begun, now, threads.window());
-        // Before the first connection and after the last there is nothing to judge.
-        if !lanes.is_empty() {
-            windows.push(Window {
-                at: begun.duration_since(start).as_secs_f64(),
-                span: now.duration_since(begun),
-                received: lanes.iter().map(|lane| lane.received).sum(),
-                objects: lanes.iter().map(|lane| lane.objects).sum(),
-                lanes,
-                cpu: seen.cpu,
-                dirty: seen.dirty,
-                disk: seen.disk,
-                ..Window::default()
-            });
-        }
-        begun = now;
+    let mut notes = Notes::default();
+    let filter = Filter { port: Some(PORT), ..Filter::default() };
+    let scout = Scout::new(watch::Subject::Served, filter, &mut notes)?;
+    let mut watch = watch::Watch::new(scout, notes, facts.scope.clone(), true);
+    if let Some(output) = &post.output {
+        watch = watch.with_output(output);
     }
+    let mut pace = Pace::new(Instant::now());
+    while !stop.load(Relaxed) {
+        let worker =
+            |watched: crate::workload::Watched| Worker { pid: Pid(watched.process), thread: watched.thread };
+        watch.set_worker(post.subject.now().map(worker));
+        watch.look();
+        watch.rest(&mut pace);
+    }
+    watch.finish();
+    let mut windows = watch.evidence.windows;
+    // Before the first connection and after the last there is nothing to judge.
+    windows.retain(|window| !window.lanes.is_empty());
     Ok(Evidence { windows, trials: Vec::new(), facts })
-}
-
-fn note_ends(ended: &mut Destroyed, lanes: &mut Lanes) -> Result<(), weir_observe::Error> {
-    let mut over = Vec::new();
-    ended.read(&mut over)?;
-    lanes.end(over.iter().filter(|socket| [socket.id.local.port(), socket.id.remote.port()].contains(&PORT)));
-    Ok(())
 }

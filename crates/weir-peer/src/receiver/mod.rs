@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_observe::thread::{current_tid, thread_cpu_now};
+use weir_observe::watch::SAMPLE_INTERVAL;
 use weir_transfer::stage_clock::{Stage, StageClock};
 use weir_tree::target::Kept;
 use weir_tree::{Name, Target};
@@ -31,7 +32,7 @@ use crate::lost::Lost;
 use crate::roots::{self, Placement};
 use crate::sender::spawn;
 use crate::subtrees::Digest;
-use crate::watch::{LOOK, Watch, Worker};
+use crate::watch::{Watch, Worker};
 use crate::wire::message::{Failure, FailureKind, Found, Message, Options, Problem, Role, Root, Totals};
 use crate::wire::record::{HEADER, Header, Malformed};
 use batches::Batches;
@@ -439,7 +440,7 @@ impl Receiver {
         let mut watch = Watch::new(Role::Receiver, Some(&output));
         let mut waits = Waits::default();
         while !self.over.load(Relaxed) {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(SAMPLE_INTERVAL);
             let sockets: Vec<_> =
                 self.lanes().values().map(|lane| (lane.id, Some(Arc::clone(lane.stream())))).collect();
             watch.look(&sockets, &self.workers());

@@ -37,6 +37,7 @@ use weir_model::evidence::Reading;
 use weir_model::rule::rate_limit;
 use weir_observe::tcp_info;
 use weir_observe::thread::current_tid;
+use weir_observe::watch::SAMPLE_INTERVAL;
 use weir_transfer::limiter::Limiter;
 use weir_transfer::stage_clock::StageClock;
 use weir_tree::walk::Root;
@@ -54,7 +55,7 @@ use crate::lost::Lost;
 use crate::secure::Keyring;
 use crate::speeds::Speeds;
 use crate::tuning;
-use crate::watch::{LOOK, Watch, Worker};
+use crate::watch::{Watch, Worker};
 use crate::wire::message::{Failure, Found, Hello, Message, Options, Problem, Role, Totals};
 pub(crate) use producer::digest_of_file;
 
@@ -384,7 +385,7 @@ impl Sender {
         let mut shares = BTreeMap::new();
         self.open_gate(0, true);
         while !self.over.load(Relaxed) {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(SAMPLE_INTERVAL);
             let sockets = self.lanes.sockets();
             self.hire((sockets.len() as u32 + 1).min(MOST_FOR_LANES));
             watch.look(&sockets, &self.workers());

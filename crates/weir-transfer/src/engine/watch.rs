@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use weir_model::evidence::{Evidence, Facts, LaneWindow, Reading, Window};
 use weir_model::limit::Limit;
+use weir_model::path::queue_stands;
 use weir_model::rule::Context;
 use weir_model::rule::rate_limit::at_own_limit;
 use weir_model::verdict::judge_window;
 use weir_observe::Sampler;
 use weir_observe::cgroup::Quota;
 use weir_observe::process::Pid;
+use weir_observe::watch::{Cadence, INTERVAL, SAMPLE_INTERVAL};
 use weir_units::Rate;
 
 use super::Run;
@@ -26,12 +28,6 @@ use crate::pool::Census;
 use crate::stage_clock::Stage;
 use crate::transfer::Transfer;
 use crate::tuner::{Advice, Observation, Tuner};
-
-/// Between two looks at the lanes' queues and wait channels.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// A window of evidence: a few round trips, ten ticks of the kernel's CPU accounting.
-const WINDOW: Duration = Duration::from_millis(100);
 
 /// Windows kept: ten minutes at full grain.
 const MOST_WINDOWS: usize = 6000;
@@ -48,11 +44,11 @@ const WORTHWHILE: Duration = Duration::from_millis(10);
 pub(super) struct Watch<'a> {
     run: &'a Run<'a>,
     start: Instant,
+    cadence: Cadence,
     sampler: Sampler,
     seen: Vec<Seen>,
     evidence: Evidence,
     tuner: Option<Tuner>,
-    window_start: Instant,
     received: u64,
     recent: Vec<(Duration, u64)>,
     limit: Option<Limit>,
@@ -86,11 +82,11 @@ impl<'a> Watch<'a> {
         Watch {
             run,
             start,
+            cadence: Cadence::new(start, INTERVAL),
             sampler,
             seen: Vec::new(),
             evidence: Evidence { facts, ..Evidence::default() },
             tuner: tuned.then(|| Tuner::new(run.pool.wanted_bulk(), MAX_LANES)),
-            window_start: start,
             received: 0,
             recent: Vec::new(),
             limit: None,
@@ -103,7 +99,7 @@ impl<'a> Watch<'a> {
 
     pub(super) fn until_over(&mut self, observer: &mut dyn Observer, staff: &dyn Fn()) {
         loop {
-            let over = self.run.pool.wait_over(LOOK.min(self.patience()));
+            let over = self.run.pool.wait_over(SAMPLE_INTERVAL.min(self.patience()));
             staff();
             if self.run.is_stopped() && !self.stopping {
                 self.stopping = true;
@@ -119,7 +115,7 @@ impl<'a> Watch<'a> {
             let stuck = |seen: &Seen| Some((seen.state.stuck_at()?, seen.state.bulk.load(Relaxed)));
             self.run.pool.set_stuck(self.seen.iter().filter_map(stuck).collect());
             let now = Instant::now();
-            if over || now - self.window_start >= WINDOW {
+            if over || self.cadence.is_due(now) {
                 self.close_window(now, observer);
                 observer.progress(&self.progress(now));
             }
@@ -134,7 +130,7 @@ impl<'a> Watch<'a> {
         if self.run.many && self.start.elapsed() < Duration::from_secs(1) {
             Duration::from_millis(2)
         } else {
-            LOOK
+            SAMPLE_INTERVAL
         }
     }
 
@@ -154,10 +150,11 @@ impl<'a> Watch<'a> {
     }
 
     fn close_window(&mut self, now: Instant, observer: &mut dyn Observer) {
-        let span = now - self.window_start;
+        let interval = self.cadence.close(now);
+        let span = interval.span;
         let host = self.sampler.host_window();
         let mut lanes: Vec<LaneWindow> =
-            self.seen.iter_mut().map(|seen| seen.window(now, self.window_start)).collect();
+            self.seen.iter_mut().map(|seen| seen.window(now, interval.opened)).collect();
         let throttled = self.quota.as_mut().map(Quota::window).unwrap_or_default();
         for lane in &mut lanes {
             if let Reading::Value(thread) = &mut lane.thread {
@@ -167,21 +164,12 @@ impl<'a> Watch<'a> {
         let backoff = self.seen.iter().map(|seen| seen.backoff).max().unwrap_or_default();
         let (verify_busy, verify_backlog) = self.verify();
         let window = Window {
-            at: (self.window_start - self.start).as_secs_f64(),
-            span,
-            received: lanes.iter().map(|lane| lane.received).sum(),
             written: self.seen.iter().map(|seen| seen.wrote).sum(),
-            objects: lanes.iter().map(|lane| lane.objects).sum(),
             server_backoff: backoff.min(span),
             verify_busy,
             verify_backlog,
-            cpu: host.cpu,
-            dirty: host.dirty,
-            disk: host.disk,
-            lanes,
-            ..Window::default()
+            ..interval.window(host, lanes)
         };
-        self.window_start = now;
         let over: Vec<u32> =
             self.seen.iter().filter(|seen| seen.is_over()).map(|seen| seen.state.id).collect();
         self.seen.retain(|seen| !seen.is_over());
@@ -357,14 +345,13 @@ fn shortest_round_trip(window: &Window) -> Option<Duration> {
     window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt).max()
 }
 
-/// Most lanes' round trips are a third above their shortest.
+/// A queue stands on the path, as the receiver sees it.
 fn has_queue(window: &Window) -> bool {
-    let ratio = |lane: &LaneWindow| {
+    let round_trips = |lane: &LaneWindow| {
         let tcp = lane.tcp.value()?;
-        Some(tcp.receiver_rtt?.as_secs_f64() / tcp.min_rtt?.as_secs_f64().max(1e-6))
+        Some((tcp.receiver_rtt?, tcp.min_rtt?))
     };
-    let ratios: Vec<f64> = window.lanes.iter().filter_map(ratio).collect();
-    ratios.iter().filter(|ratio| **ratio > 1.33).count() * 2 > ratios.len()
+    queue_stands(window.lanes.iter().filter_map(round_trips))
 }
 
 /// Why a job has no report of its own.

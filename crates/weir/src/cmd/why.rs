@@ -1,20 +1,13 @@
 //! `weir why`: what limits the transfer of another program?
 //!
-//! Who is looked at becomes a [`scout::Subject`] and a filter; [`watch::Watch`] looks every 20 ms and makes evidence;
+//! Who is looked at becomes a [`Subject`] and a filter; [`Watch`] of `weir-observe` looks every 20 ms and makes evidence;
 //! the same judge as for `weir get` explains it; [`record`] puts it into the record. A command that weir runs itself is
 //! [`child`]'s.
 
 mod child;
 mod keys;
-mod lanes;
-mod link;
 mod live;
-mod notes;
-mod outputs;
 mod record;
-mod scout;
-mod threads;
-mod watch;
 
 use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
@@ -26,9 +19,11 @@ use weir_observe::names;
 use weir_observe::pace::Pace;
 use weir_observe::process::{self, Pid};
 use weir_observe::sock_diag::Filter;
+use weir_observe::watch::{Notes, Scout, Subject, Watch};
 use weir_report::{json, terminal};
 
 use crate::args::Why;
+use crate::calibration;
 use crate::evidence;
 use crate::interrupt;
 use crate::page;
@@ -37,10 +32,7 @@ use crate::voice::{self, Printed as _, Usage};
 use child::Printed;
 use keys::Keys;
 use live::Live;
-use notes::Notes;
 use record::Told;
-use scout::{Scout, Subject};
-use watch::Watch;
 
 /// A process or port is looked at for so long unless the user says otherwise.
 const SPAN: Duration = Duration::from_secs(10);
@@ -90,9 +82,11 @@ fn look_at_running(why: &Why, filter: Filter, mut live: Live, view: bool) -> any
         None => described(why),
     };
     let subject = root.map_or(Subject::Sockets, Subject::Tree);
-    let scout = Scout::new(subject, filter, &mut notes)?;
+    let mut scout = Scout::new(subject, filter, &mut notes)?;
+    scout.check(&mut notes).map_err(|error| anyhow::anyhow!("cannot look at it: {error}"))?;
     let stop = interrupt::stop_beside(view)?;
-    let mut watch = Watch::new(scout, notes, Some(scope.clone()), false);
+    let mut watch =
+        Watch::new(scout, notes, Some(scope.clone()), false).with_disk_alone(calibration::set_disk_alone);
     if view {
         live.open(&scope, "q ends the looking", why.span);
     }
@@ -138,7 +132,8 @@ fn run_command(why: &Why, filter: Filter, mut live: Live, view: bool) -> anyhow:
     let pid = Pid(running.pid());
     let program = why.command.first().map(|name| std::path::Path::new(name).file_name().unwrap_or(name));
     let scope = format!("{} (pid {pid})", program.unwrap_or_default().to_string_lossy());
-    let mut watch = Watch::new(opened.of(Subject::Tree(pid)), notes, Some(scope.clone()), true);
+    let mut watch = Watch::new(opened.of(Subject::Tree(pid)), notes, Some(scope.clone()), true)
+        .with_disk_alone(calibration::set_disk_alone);
     if view {
         live.open(&scope, "q ends the command as Ctrl-C does", why.span);
     }
@@ -183,8 +178,7 @@ fn step(watch: &mut Watch, live: &mut Live, pace: &mut Pace) {
     if watch.look() {
         live.show(watch);
     }
-    let now = Instant::now();
-    std::thread::sleep(pace.next(watch.pause(), now).saturating_duration_since(now));
+    watch.rest(pace);
 }
 
 fn say(why: &Why, told: &Told, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -1,7 +1,5 @@
 //! One cell run: two plain programs, then `weir get`, each on a bed of its own.
 
-use std::net::SocketAddr;
-
 use weir_model::evidence::Evidence;
 
 use crate::cell::Cell;
@@ -10,8 +8,8 @@ use crate::facts::Facts;
 use crate::fetch;
 use crate::lab::Lab;
 use crate::plan::Plan;
-use crate::traffic::{self, Traffic};
-use crate::watch::{self, Watch};
+use crate::traffic::Traffic;
+use crate::watch;
 
 /// Which programs ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,25 +44,10 @@ pub(crate) struct Run {
 pub(crate) fn plain(lab: &Lab, plan: &Plan) -> anyhow::Result<Run> {
     let bed = lab.bed(plan)?;
     let disk = lab.disk(plan)?;
-    let connections = traffic::open(&bed, plan)?;
-    let ends: Vec<(SocketAddr, SocketAddr)> = connections
-        .iter()
-        .map(|connection| Ok((connection.near.local_addr()?, connection.far.local_addr()?)))
-        .collect::<anyhow::Result<_>>()?;
     let output = disk.as_ref().map(|disk| disk.path());
-    let traffic = Traffic::start(connections, plan, output)?;
-    let flows: Vec<_> = ends
-        .iter()
-        .zip(&traffic.tids)
-        .map(|((near, far), (sends, reads))| (*near, *far, *sends, *reads))
-        .collect();
-    let seen = Watch::new(&bed, &flows, plan.cell, output).and_then(|watch| watch.run(&bed, plan.span));
+    let mut traffic = Traffic::start(&bed, plan, output)?;
+    let seen = watch::run(&bed, &mut traffic, plan.cell.rate(), plan.span)?;
     let accounts = traffic.end()?;
-    let mut seen = seen?;
-    let facts = watch::facts(&bed)?;
-    for evidence in [&mut seen.sender, &mut seen.receiver, &mut seen.both] {
-        evidence.facts = facts.clone();
-    }
     Ok(Run {
         cell: plan.cell,
         programs: Programs::Plain,

@@ -16,7 +16,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use weir_lab::bed::Bed;
 use weir_lab::slow_core::SlowCore;
 use weir_model::evidence::Evidence;
-use weir_observe::sock_diag::{Filter, SockDiag};
 use weir_serve::{Config, Content, Server};
 use weir_units::Rate;
 
@@ -24,6 +23,7 @@ use crate::cell::{Cause, Cell};
 use crate::facts::Facts;
 use crate::plan::{Plan, Reader, Writer};
 use crate::settled::{SETTLED, Settled};
+use crate::watch::Raw;
 
 /// A name on the server of more bytes than any run takes.
 const BULK: &str = "bulk.bin";
@@ -198,9 +198,7 @@ fn attend(mut child: Child, bed: &Bed, port: u16, plan: &Plan, span: Duration) -
 }
 
 fn watch(child: &mut Child, bed: &Bed, port: u16, plan: &Plan, span: Duration) -> anyhow::Result<Settled> {
-    let mut far = bed.far().run(SockDiag::open)??;
-    let mut near = bed.near().run(SockDiag::open)??;
-    let filter = Filter { port: Some(port), ..Filter::default() };
+    let mut raw = Raw::new(bed, port)?;
     let (start, mut settled) = (Instant::now(), Settled::default());
     while start.elapsed() < span && child.try_wait()?.is_none() {
         sleep(Duration::from_millis(20));
@@ -209,12 +207,7 @@ fn watch(child: &mut Child, bed: &Bed, port: u16, plan: &Plan, span: Duration) -
             continue;
         }
         settled.begin(bed);
-        let nears = near.tcp(&filter)?;
-        for far in far.tcp(&filter)? {
-            if let Some(near) = nears.iter().find(|near| near.id.local == far.id.remote) {
-                settled.look(&far, near);
-            }
-        }
+        raw.look(&mut settled)?;
     }
     settled.end(bed);
     Ok(settled)

@@ -1,18 +1,24 @@
-//! The two applications of a run: threads that write and read as their plan says, over sockets in the bed's namespaces.
+//! The two applications of a run: a process each, which write and read as their plan says, over sockets in the bed's namespaces.
+//!
+//! A process, since whoever watches is to find its sockets, threads and files by its number, as those of any program.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{JoinHandle, sleep, spawn};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+use serde_json::{Value, json};
 use weir_lab::bed::Bed;
-use weir_observe::thread::{Tid, current_tid};
+use weir_lab::netns::Namespace;
+use weir_observe::process::Pid;
 use weir_units::{Bytes, Rate};
 
+use crate::cell::Cell;
 use crate::plan::{Plan, Reader, Writer};
 
 /// Sleeping applications wake so often: a few times in the shortest window of evidence. Neither a part nor a multiple of
@@ -22,20 +28,23 @@ pub(crate) const SLICE: Duration = Duration::from_millis(13);
 /// What a client sends to ask for an answer.
 const REQUEST: [u8; 64] = [b'?'; 64];
 
-/// One connection, its two ends still in this process's hands.
-#[derive(Debug)]
-pub(crate) struct Connection {
-    pub(crate) far: TcpStream,
-    pub(crate) near: TcpStream,
-}
+/// Tells the test's own binary which application it is to be.
+const ROLE: &str = "WEIR_TRUTH_APPLICATION";
 
 /// The applications at work.
 #[derive(Debug)]
 pub(crate) struct Traffic {
-    connections: Vec<Connection>,
-    threads: Vec<JoinHandle<Account>>,
-    /// For each connection, the sending and the receiving thread.
-    pub(crate) tids: Vec<(Tid, Tid)>,
+    pub(crate) far: Application,
+    pub(crate) near: Application,
+    /// Where the far one listens.
+    pub(crate) port: u16,
+}
+
+/// One of them, from outside.
+#[derive(Debug)]
+pub(crate) struct Application {
+    child: Child,
+    says: BufReader<ChildStdout>,
 }
 
 /// What one thread says of itself at its end.
@@ -55,20 +64,152 @@ pub(crate) struct Account {
     pub(crate) answers: u32,
 }
 
-/// Opens the plan's connections: from near to far, as a download's are.
-pub(crate) fn open(bed: &Bed, plan: &Plan) -> anyhow::Result<Vec<Connection>> {
-    let far = bed.far_address();
-    let listener = bed.far().run(|| listen(far, plan))??;
-    let port = listener.local_addr()?.port();
-    (0..plan.connections)
-        .map(|_| {
-            let near = bed.near().run(|| dial(SocketAddrV4::new(far, port), plan.receive_buffer))??;
-            let (far, _) = listener.accept()?;
-            far.set_nodelay(true)?;
-            near.set_nodelay(true)?;
-            Ok(Connection { far, near })
-        })
-        .collect()
+impl Traffic {
+    /// Starts both and has them connect: from near to far, as a download does. `disk` is where a reader stores.
+    pub(crate) fn start(bed: &Bed, plan: &Plan, disk: Option<&Path>) -> anyhow::Result<Traffic> {
+        let address = bed.far_address();
+        let role = |sends: bool, port: u16| {
+            json!({
+                "cell": plan.cell.to_string(),
+                "sends": sends,
+                "address": SocketAddrV4::new(address, port).to_string(),
+                "disk": disk,
+            })
+        };
+        let mut far = Application::start(bed.far(), &role(true, 0))?;
+        let port = far.hear("at")?.parse()?;
+        let mut near = Application::start(bed.near(), &role(false, port))?;
+        near.hear("connected")?;
+        far.hear("connected")?;
+        Ok(Traffic { far, near, port })
+    }
+
+    /// Lets them begin.
+    pub(crate) fn go(&mut self) -> anyhow::Result<()> {
+        self.far.say("go")?;
+        self.near.say("go")
+    }
+
+    /// Hangs up and hears what each thread has to say.
+    pub(crate) fn end(mut self) -> anyhow::Result<Vec<Account>> {
+        // Both at once: one that still sends would keep the other from its end.
+        for end in [&mut self.far, &mut self.near] {
+            drop(end.child.stdin.take());
+        }
+        let mut accounts = self.far.accounts()?;
+        accounts.extend(self.near.accounts()?);
+        Ok(accounts)
+    }
+}
+
+impl Application {
+    fn start(space: &Namespace, role: &Value) -> anyhow::Result<Application> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--exact", "application", "--ignored", "--nocapture", "--test-threads=1"]);
+        command.env(ROLE, role.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        space.enter(&mut command)?;
+        let mut child = command.spawn().context("cannot start an application")?;
+        let says = child.stdout.take().context("its stdout")?;
+        Ok(Application { child, says: BufReader::new(says) })
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid(self.child.id())
+    }
+
+    fn say(&mut self, word: &str) -> anyhow::Result<()> {
+        let stdin = self.child.stdin.as_mut().context("its stdin")?;
+        Ok(writeln!(stdin, "{word}")?)
+    }
+
+    /// What follows this word in the next line that begins with it.
+    fn hear(&mut self, word: &str) -> anyhow::Result<String> {
+        let mut line = String::new();
+        while self.says.read_line(&mut line)? > 0 {
+            if let Some(rest) = line.strip_prefix(word) {
+                return Ok(rest.trim().to_owned());
+            }
+            line.clear();
+        }
+        bail!("an application ended before it said {word}")
+    }
+
+    fn accounts(&mut self) -> anyhow::Result<Vec<Account>> {
+        let all: Value = serde_json::from_str(&self.hear("accounts")?)?;
+        self.child.wait()?;
+        let of = |value: &Value| Account::from_json(value).context("an account");
+        all.as_array().context("accounts")?.iter().map(of).collect()
+    }
+}
+
+impl Drop for Application {
+    /// Nothing is left behind where a run failed half way.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What one of the applications does, in its own process. Without a role it is nothing.
+pub(crate) fn application() -> anyhow::Result<()> {
+    let Ok(role) = std::env::var(ROLE) else { return Ok(()) };
+    let role: Value = serde_json::from_str(&role)?;
+    let cell = role["cell"].as_str().context("a cell")?;
+    let cell = Cell::all().into_iter().find(|known| known.to_string() == cell).context("a known cell")?;
+    let plan = Plan::of(cell).map_err(anyhow::Error::msg)?;
+    let address: SocketAddrV4 = role["address"].as_str().context("an address")?.parse()?;
+    let sends = role["sends"].as_bool().context("a side")?;
+    let sockets = if sends { accept(*address.ip(), &plan)? } else { dial_all(address, &plan)? };
+    tell("connected", "")?;
+    io::stdin().read_line(&mut String::new())?;
+    let mut threads = Vec::new();
+    for (number, socket) in sockets.iter().enumerate() {
+        let socket = socket.try_clone()?;
+        let folder = role["disk"].as_str().filter(|_| !sends).map(Path::new);
+        let file = folder.map(|folder| File::create(folder.join(format!("stored-{number}")))).transpose()?;
+        let (writer, reader) = (plan.writer, plan.reader);
+        threads.push(spawn(move || match sends {
+            true => account(|clock| write(socket, writer, clock)),
+            false => account(|clock| read(socket, reader, file, clock)),
+        }));
+    }
+    io::stdin().read_to_end(&mut Vec::new())?;
+    for socket in &sockets {
+        // A peer that has already gone is no concern.
+        let _ = socket.shutdown(Shutdown::Both);
+    }
+    let accounts = threads.into_iter().map(|thread| thread.join());
+    let accounts: Result<Vec<Value>, _> = accounts.map(|it| it.map(Account::to_json)).collect();
+    let accounts = accounts.map_err(|_| anyhow::anyhow!("an application's thread panicked"))?;
+    tell("accounts", &Value::Array(accounts).to_string())
+}
+
+/// The test harness has begun a line of its own.
+fn tell(word: &str, rest: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "\n{word} {rest}")?;
+    Ok(stdout.flush()?)
+}
+
+/// Waits for the plan's connections.
+fn accept(address: Ipv4Addr, plan: &Plan) -> anyhow::Result<Vec<TcpStream>> {
+    let listener = listen(address, plan)?;
+    tell("at", &listener.local_addr()?.port().to_string())?;
+    let accept = |_| {
+        let (socket, _) = listener.accept()?;
+        socket.set_nodelay(true)?;
+        Ok(socket)
+    };
+    (0..plan.connections).map(accept).collect()
+}
+
+fn dial_all(address: SocketAddrV4, plan: &Plan) -> anyhow::Result<Vec<TcpStream>> {
+    let dial = |_| {
+        let socket = dial(address, plan.receive_buffer)?;
+        socket.set_nodelay(true)?;
+        Ok(socket)
+    };
+    (0..plan.connections).map(dial).collect()
 }
 
 /// Accepted sockets inherit congestion control and buffer from the listening one.
@@ -92,59 +233,32 @@ fn dial(address: SocketAddrV4, receive_buffer: Option<Bytes>) -> anyhow::Result<
     Ok(TcpStream::from(fd))
 }
 
-impl Traffic {
-    /// Starts both applications on each connection. `disk` is where a reader stores.
-    pub(crate) fn start(
-        connections: Vec<Connection>,
-        plan: &Plan,
-        disk: Option<&std::path::Path>,
-    ) -> anyhow::Result<Traffic> {
-        let (mut threads, mut tids) = (Vec::new(), Vec::new());
-        for (number, connection) in connections.iter().enumerate() {
-            let (far, near) = (connection.far.try_clone()?, connection.near.try_clone()?);
-            let file = match disk {
-                Some(folder) => Some(File::create(folder.join(format!("stored-{number}")))?),
-                None => None,
-            };
-            let (writer, reader) = (plan.writer, plan.reader);
-            let (sender, tid) = start(move |clock| write(far, writer, clock));
-            threads.push(sender);
-            let sends = tid.recv()?;
-            let (receiver, tid) = start(move |clock| read(near, reader, file, clock));
-            threads.push(receiver);
-            tids.push((sends, tid.recv()?));
-        }
-        Ok(Traffic { connections, threads, tids })
-    }
-
-    /// Hangs up and hears what each thread has to say.
-    pub(crate) fn end(self) -> anyhow::Result<Vec<Account>> {
-        for connection in &self.connections {
-            // An end that has already gone is no concern.
-            let _ = connection.far.shutdown(Shutdown::Both);
-            let _ = connection.near.shutdown(Shutdown::Both);
-        }
-        let accounts = self.threads.into_iter().map(|thread| thread.join());
-        accounts
-            .map(|account| account.map_err(|_| anyhow::anyhow!("an application's thread panicked")))
-            .collect()
-    }
+/// Does the work; its end is when its socket is gone.
+fn account(work: impl FnOnce(&mut Clock) -> io::Result<()>) -> Account {
+    let mut clock = Clock { start: Instant::now(), account: Account::default() };
+    let _ = work(&mut clock);
+    clock.account.cpu = weir_observe::thread::thread_cpu_now();
+    clock.account.wall = clock.start.elapsed();
+    clock.account
 }
 
-/// A thread that says its number first, and its account at its end, which is when its socket is gone.
-fn start(
-    work: impl FnOnce(&mut Clock) -> io::Result<()> + Send + 'static,
-) -> (JoinHandle<Account>, Receiver<Tid>) {
-    let (say, tid): (Sender<Tid>, _) = channel();
-    let thread = spawn(move || {
-        let _ = say.send(current_tid());
-        let mut clock = Clock { start: Instant::now(), account: Account::default() };
-        let _ = work(&mut clock);
-        clock.account.cpu = weir_observe::thread::thread_cpu_now();
-        clock.account.wall = clock.start.elapsed();
-        clock.account
-    });
-    (thread, tid)
+impl Account {
+    fn to_json(self) -> Value {
+        let seconds = [self.in_socket, self.in_disk, self.cpu, self.wall].map(|span| span.as_secs_f64());
+        json!({ "receives": self.receives, "seconds": seconds, "answers": self.answers })
+    }
+
+    fn from_json(value: &Value) -> Option<Account> {
+        let seconds = |at: usize| Duration::try_from_secs_f64(value["seconds"].get(at)?.as_f64()?).ok();
+        Some(Account {
+            receives: value["receives"].as_bool()?,
+            in_socket: seconds(0)?,
+            in_disk: seconds(1)?,
+            cpu: seconds(2)?,
+            wall: seconds(3)?,
+            answers: u32::try_from(value["answers"].as_u64()?).ok()?,
+        })
+    }
 }
 
 struct Clock {

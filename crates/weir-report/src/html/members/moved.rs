@@ -204,6 +204,9 @@ pub(super) fn why(
     }
     let says =
         format!("The busiest of {}, in the look of what held each.", plural(why.connections, "connection"));
+    if let Some(line) = crate::why::unproven_line(&why) {
+        page.leaf("p", &[("class", "notice")], &line);
+    }
     bars::render(page, "Connections", &says, &why.flows.iter().take(20).map(bar).collect::<Vec<_>>(), table);
     let mut table = Table::new(&["thread", "of a core", "waited to run", "found"]);
     for thread in why.threads.iter().take(ROWS) {

@@ -7,12 +7,12 @@ use weir_model::evidence::{Evidence, Window};
 use weir_model::merge::merged;
 use weir_model::rule::Context;
 use weir_model::verdict::judge_window;
+use weir_observe::watch::Watch;
 use weir_report::progress::Progress;
 use weir_report::why::{Moment, moment_lines};
 use weir_units::Rate;
 
 use super::record;
-use super::watch::Watch;
 use crate::tui::Screen;
 
 /// Draws while the watch runs.

@@ -1,15 +1,13 @@
 //! The record of a watch: the verdict as every command tells it, and the connections and threads beside it.
 
 use weir_model::evidence::{Evidence, LaneWindow, Window};
+use weir_model::moved;
 use weir_model::verdict::explain;
 use weir_observe::process;
 use weir_observe::thread::process_cpu_now;
+use weir_observe::watch::{Lane, ThreadTotal, Watch};
 use weir_report::schema::{Outcome, Record};
 use weir_report::why::{FlowRecord, ThreadRecord, WhyRecord};
-
-use super::lanes::Lane;
-use super::threads::ThreadTotal;
-use super::watch::Watch;
 
 /// Connections that a record lists and judges one by one.
 const FLOWS: usize = 16;
@@ -48,11 +46,18 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Tol
     verdict.missing.splice(0..0, watch.notes.all().iter().cloned());
     verdict.evidence.extend(watch.losses.iter().cloned());
     if watch.totals.connections == 0 {
-        verdict.missing.insert(0, format!("{subject} had no TCP connection"));
+        verdict.missing.insert(
+            0,
+            match watch.totals.unproven.connections {
+                0 => format!("{subject} had no TCP connection"),
+                _ => format!("{subject} had no TCP connection that is proven its own"),
+            },
+        );
         verdict.limit = None;
         // Nobody was seen who could be innocent.
         verdict.innocent.clear();
     }
+    moved::say_if_nothing(&watch.evidence, &mut verdict);
     record = record.with_verdict(&watch.evidence, &verdict);
     record.connections = u32::try_from(watch.totals.at_once).ok().filter(|count| *count > 0);
     record.peak_memory = weir_observe::memory::peak_rss().ok();
@@ -62,6 +67,8 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Tol
         acked: watch.totals.acked,
         connections: watch.totals.connections,
         unseen: watch.totals.unseen,
+        unproven: watch.totals.unproven.connections,
+        unproven_bytes: watch.totals.unproven.bytes,
         flows: flows(watch, true),
         threads: watch.threads.totals().iter().take(THREADS).map(|total| thread(total, seconds)).collect(),
         own_cpu,

@@ -4,22 +4,25 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use weir_model::evidence::{LaneWindow, Reading, ThreadWindow};
-use weir_observe::flow::{FlowProbe, FlowWindow};
-use weir_observe::foreign_lane::share;
-use weir_observe::process::Pid;
-use weir_observe::sock_diag::{SocketId, TcpSocket, TcpState};
 
 use super::scout::{Key, Sighting};
 use super::threads::Threads;
+use crate::flow::{FlowProbe, FlowWindow};
+use crate::foreign_lane::share;
+use crate::process::Pid;
+use crate::sock_diag::{SocketId, TcpSocket, TcpState};
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Lane {
-    pub(super) number: u32,
+pub struct Lane {
+    /// Its number in the evidence.
+    pub number: u32,
     key: Key,
-    pub(super) id: SocketId,
+    /// Its socket.
+    pub id: SocketId,
     inode: u32,
-    pub(super) owner: Option<Pid>,
+    /// Whose it is, where that is known.
+    pub owner: Option<Pid>,
     probe: FlowProbe,
     /// The other end, where it is to be seen.
     mate: Option<(SocketId, FlowProbe)>,
@@ -31,16 +34,21 @@ pub(super) struct Lane {
     looks: u32,
     connecting: u32,
     requests: u64,
-    pub(super) total: LaneTotal,
+    /// What it did over the whole run.
+    pub total: LaneTotal,
 }
 
 /// One connection over the whole run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LaneTotal {
-    pub(super) received: u64,
-    pub(super) acked: u64,
-    pub(super) seconds: f64,
-    pub(super) congestion_control: Option<String>,
+pub struct LaneTotal {
+    /// Bytes received.
+    pub received: u64,
+    /// Bytes that the peer acknowledged.
+    pub acked: u64,
+    /// How long it was watched.
+    pub seconds: f64,
+    /// The congestion control of this end.
+    pub congestion_control: Option<String>,
 }
 
 /// What a closed window holds of one lane.
@@ -78,7 +86,8 @@ impl Lane {
         self.key
     }
 
-    pub(super) fn is_gone(&self) -> bool {
+    /// Whether it has ended.
+    pub fn is_gone(&self) -> bool {
         self.ended.is_some()
     }
 

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use weir_model::evidence::{Found, Program, Reading, ThreadWindow};
 use weir_model::limit::Limit;
-use weir_observe::process::{self, Descriptors, Pid};
-use weir_observe::program;
-use weir_observe::thread_probe::ThreadProbe;
+
+use super::scout::Scout;
+use crate::process::{self, Descriptors, Pid};
+use crate::program;
+use crate::thread_probe::ThreadProbe;
 
 /// A look costs two reads of `/proc` a thread; of more threads than these, others are looked at each time.
 const AT_ONCE: usize = 32;
@@ -17,7 +19,7 @@ const MOST: usize = 512;
 
 /// The subject's threads.
 #[derive(Debug, Default)]
-pub(super) struct Threads {
+pub struct Threads {
     watched: BTreeMap<(Pid, u32), Watched>,
     next: usize,
     totals: BTreeMap<(Pid, u32), ThreadTotal>,
@@ -35,22 +37,29 @@ struct Watched {
 
 /// One thread over the whole run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ThreadTotal {
-    pub(super) name: String,
-    pub(super) cpu: Duration,
-    pub(super) runqueue: Duration,
-    pub(super) throttled: Duration,
-    pub(super) looks: u32,
-    pub(super) in_dirty_throttle: u32,
-    pub(super) found: Found,
+pub struct ThreadTotal {
+    /// `wget (pid 4711)`.
+    pub name: String,
+    /// Time on a processor.
+    pub cpu: Duration,
+    /// Ready to run, but waiting for a processor.
+    pub runqueue: Duration,
+    /// Held back by a CPU quota.
+    pub throttled: Duration,
+    /// How often it was looked at.
+    pub looks: u32,
+    /// How often it was held by the page cache's throttle.
+    pub in_dirty_throttle: u32,
+    /// Where it was found.
+    pub found: Found,
 }
 
 impl Threads {
     /// Takes in threads that came; `false` when there are more than are watched.
-    pub(super) fn refresh(&mut self, pids: &[Pid]) -> bool {
-        for &pid in pids {
+    pub(super) fn refresh(&mut self, scout: &Scout) -> bool {
+        for &pid in &scout.pids {
             let stage = stage(pid);
-            for tid in process::threads(pid).unwrap_or_default() {
+            for tid in scout.threads(pid) {
                 if self.watched.contains_key(&(pid, tid)) {
                     continue;
                 }
@@ -151,7 +160,7 @@ impl Threads {
     }
 
     /// All threads seen, those that used most CPU time first.
-    pub(super) fn totals(&self) -> Vec<ThreadTotal> {
+    pub fn totals(&self) -> Vec<ThreadTotal> {
         let mut totals: Vec<ThreadTotal> = self.totals.values().cloned().collect();
         totals.sort_by_key(|total| std::cmp::Reverse((total.cpu, total.looks)));
         totals

@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 
 use weir_model::evidence::{Reading, Shaper};
-use weir_observe::nic::softnet::{Softnet, SoftnetReader};
-use weir_observe::nic::{Counters, Queue, Routing, link_rate};
 use weir_units::Rate;
+
+use crate::nic::softnet::{Softnet, SoftnetReader};
+use crate::nic::{Counters, Queue, Routing, link_rate};
 
 /// Watches one interface.
 #[derive(Debug)]
@@ -20,9 +21,8 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// The interface to `peer` in the caller's network namespace; an error says why there is nothing to watch.
-    pub(super) fn to(peer: IpAddr) -> Result<Link, weir_observe::Error> {
-        let mut routing = Routing::open()?;
+    /// The interface to `peer` in the network namespace of `routing`; an error says why there is nothing to watch.
+    pub(super) fn to(mut routing: Routing, peer: IpAddr) -> Result<Link, crate::Error> {
         let index = routing.interface_to(peer)?;
         let interface = routing.interface(index)?;
         let queue = routing.queue(index)?;

@@ -1,7 +1,8 @@
 //! Looks at the subject again and again, and makes evidence of it.
 //!
 //! Costs are kept in bounds by construction: sockets are read one by one, at most [`LANES`] of them; a scan of all sockets
-//! is made so seldom that scans take a three-hundredth of one processor.
+//! is made so seldom that scans take a three-hundredth of one processor, and what new processes open is peeked at for a tenth of one at
+//! most, while they are new.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -9,21 +10,24 @@ use std::time::{Duration, Instant};
 
 use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, ThreadWindow, Window};
 use weir_model::merge::merged;
-use weir_observe::cgroup::Quota;
-use weir_observe::process::{self, Pid};
-use weir_observe::sock_diag::{SocketId, TcpSocket};
-use weir_observe::{Sampler, cpu, memory, reading, sysctl};
 
+use super::cadence::{Cadence, SAMPLE_INTERVAL};
 use super::lanes::{Brief, Closed, Lane, Others};
 use super::link::Link;
 use super::notes::Notes;
 use super::outputs::Outputs;
-use super::scout::{Key, Scan, Scout, Sighting};
+use super::scout::{Key, Scan, Scout, Sighting, Worker};
 use super::threads::Threads;
-use crate::calibration;
+use crate::Error;
+use crate::cgroup::Quota;
+use crate::nic::Routing;
+use crate::pace::Pace;
+use crate::process::{self, Pid};
+use crate::sock_diag::{SocketId, TcpSocket};
+use crate::{Sampler, cpu, memory, reading, sysctl};
 
 /// Connections looked at: the busiest. One more read of a socket takes about 5 us.
-pub(super) const LANES: usize = 64;
+const LANES: usize = 64;
 
 /// With more lanes than this, looks are fewer and windows longer.
 const FEW: usize = 16;
@@ -41,11 +45,14 @@ const MOST_PAST: usize = 1024;
 const MOST_PENDING: usize = 4096;
 
 /// Watches one subject.
-pub(super) struct Watch {
-    pub(super) scout: Scout,
-    pub(super) notes: Notes,
-    pub(super) evidence: Evidence,
-    pub(super) threads: Threads,
+pub struct Watch {
+    scout: Scout,
+    /// What could not be seen.
+    pub notes: Notes,
+    /// What was seen so far.
+    pub evidence: Evidence,
+    /// Who did it.
+    pub threads: Threads,
     lanes: Vec<Lane>,
     /// Lanes that are over, for the report.
     past: Vec<Lane>,
@@ -53,10 +60,12 @@ pub(super) struct Watch {
     output: Option<std::path::PathBuf>,
     host: Sampler,
     quotas: HashMap<Pid, Quota>,
+    /// Of the network namespace in which the subject lives, until the first peer is known.
+    routing: Option<Result<Routing, Error>>,
     /// The interface to the first peer that is not this machine, or the reason why it is not watched.
     link: Option<Reading<Link>>,
     /// What was lost there.
-    pub(super) losses: Vec<String>,
+    pub losses: Vec<String>,
     others: Others,
     /// Bytes of the connections beyond the lanes, in this window.
     rest: (u64, u64),
@@ -64,48 +73,79 @@ pub(super) struct Watch {
     settled: HashSet<Key>,
     /// The other ends of connections that are the subject's at both.
     mates: HashSet<Key>,
-    pub(super) totals: Totals,
+    /// The run in numbers.
+    pub totals: Totals,
     next_lane: u32,
     /// The lane of all connections that were over between two looks.
     brief_lane: u32,
     tree_cpu: Duration,
-    start: Instant,
-    opened: Instant,
-    /// Since then.
+    cadence: Cadence,
+    /// In the interval under way.
     looks: u32,
     scanned: Option<Instant>,
     scan_cost: Duration,
+    /// A connection was found between two samples, which has no lane yet.
+    found: bool,
     from_start: bool,
+    /// Adds what the disk under the output takes alone, where a caller knows it.
+    disk_alone: fn(&mut Facts),
 }
 
 /// The run in numbers.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Totals {
-    pub(super) received: u64,
-    pub(super) acked: u64,
+pub struct Totals {
+    /// Bytes received.
+    pub received: u64,
+    /// Bytes that peers acknowledged.
+    pub acked: u64,
     /// Connections seen at all, those that were over between two looks included.
-    pub(super) connections: u64,
-    pub(super) unseen: u64,
+    pub connections: u64,
+    /// Of them, those that were over between two looks.
+    pub unseen: u64,
     /// The most connections at one time.
-    pub(super) at_once: usize,
-    pub(super) looks: u64,
+    pub at_once: usize,
+    /// Looks so far.
+    pub looks: u64,
+    /// Connections that ended unseen and went where the subject's go: they may be others', and count nowhere else.
+    pub unproven: Unproven,
+}
+
+/// Connections of which nobody can say whose they were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unproven {
+    /// How many.
+    pub connections: u64,
+    /// What they carried, each the way that more went.
+    pub bytes: u64,
+}
+
+impl Unproven {
+    fn add(&mut self, socket: &TcpSocket) {
+        let info = &socket.info;
+        let bytes = info.bytes_received.unwrap_or_default().max(info.bytes_acked.unwrap_or_default());
+        self.connections += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
 }
 
 impl Watch {
     /// `from_start`: the subject has only just begun, so that all its connections began after the watch.
-    pub(super) fn new(scout: Scout, notes: Notes, scope: Option<String>, from_start: bool) -> Watch {
+    pub fn new(scout: Scout, notes: Notes, scope: Option<String>, from_start: bool) -> Watch {
         let now = Instant::now();
+        let settings = || (sysctl::tcp_rmem().ok(), sysctl::wmem_max().ok(), sysctl::tcp_wmem_max().ok());
+        let (rmem, wmem_max, tcp_wmem_max) = scout.at_home(settings).unwrap_or_default();
         let facts = Facts {
             memory: memory::available(),
-            tcp_rmem_max: sysctl::tcp_rmem().ok().map(|rmem| rmem.max),
-            wmem_max: sysctl::wmem_max().ok(),
-            tcp_wmem_max: sysctl::tcp_wmem_max().ok(),
+            tcp_rmem_max: rmem.map(|rmem| rmem.max),
+            wmem_max,
+            tcp_wmem_max,
             cpus: cpu::available_cpus(),
             to_stdout: true,
             clocks: Clocks::Sampled,
             scope,
             ..Facts::default()
         };
+        let routing = scout.at_home(Routing::open);
         Watch {
             scout,
             notes,
@@ -117,6 +157,7 @@ impl Watch {
             output: None,
             host: Sampler::new(None),
             quotas: HashMap::new(),
+            routing,
             link: None,
             losses: Vec::new(),
             others: Others::default(),
@@ -128,47 +169,81 @@ impl Watch {
             next_lane: 1,
             brief_lane: 0,
             tree_cpu: Duration::ZERO,
-            start: now,
-            opened: now,
+            // Looks are what is counted, and time is what they take.
+            cadence: Cadence::new(now, Duration::ZERO),
             looks: 0,
             scanned: None,
             scan_cost: Duration::ZERO,
+            found: false,
             from_start,
+            disk_alone: |_| {},
         }
     }
 
+    /// With a caller's knowledge of what the disk named in the facts takes alone.
+    pub fn with_disk_alone(self, disk_alone: fn(&mut Facts)) -> Watch {
+        Watch { disk_alone, ..self }
+    }
+
+    /// With an output that is known beforehand.
+    pub fn with_output(mut self, output: &std::path::Path) -> Watch {
+        self.host = Sampler::new(Some(output));
+        self.output = Some(output.to_owned());
+        self
+    }
+
+    /// Who serves the sockets from now on, of a subject that is served.
+    pub fn set_worker(&mut self, worker: Option<Worker>) {
+        self.scout.set_worker(worker);
+    }
+
     /// How long the watch has run.
-    pub(super) fn elapsed(&self) -> Duration {
-        self.start.elapsed()
+    pub fn elapsed(&self) -> Duration {
+        self.cadence.elapsed(Instant::now())
     }
 
     /// The lanes of now and of before.
-    pub(super) fn all_lanes(&self) -> impl Iterator<Item = &Lane> {
+    pub fn all_lanes(&self) -> impl Iterator<Item = &Lane> {
         self.past.iter().chain(&self.lanes)
     }
 
     /// Whether any process of a tree is still there.
-    pub(super) fn is_alive(&self, root: Pid) -> bool {
+    pub fn is_alive(&self, root: Pid) -> bool {
         process::stat(root).is_ok_and(|stat| stat.state != 'Z')
     }
 
     /// Until the next look, in the mean, and how many of them make a window.
     fn grain(&self) -> (Duration, u32) {
-        let (pause, looks) = match self.totals.at_once {
-            _ if self.lanes.len() <= FEW => (20, 5),
-            0..=MANY => (50, 4),
-            _ => (100, 4),
-        };
-        (Duration::from_millis(pause), looks)
+        match self.totals.at_once {
+            _ if self.lanes.len() <= FEW => (SAMPLE_INTERVAL, 5),
+            0..=MANY => (Duration::from_millis(50), 4),
+            _ => (Duration::from_millis(100), 4),
+        }
     }
 
     /// Until the next look, in the mean.
-    pub(super) fn pause(&self) -> Duration {
+    pub fn pause(&self) -> Duration {
         self.grain().0
     }
 
+    /// Sleeps until the next look is due, and peeks meanwhile at what processes open that have only just begun.
+    pub fn rest(&mut self, pace: &mut Pace) {
+        let due = pace.next(self.pause(), Instant::now());
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let Some(nap) = self.scout.nap() else { return std::thread::sleep(left) };
+            std::thread::sleep(left.min(nap));
+            if nap < left {
+                self.found |= self.scout.peek();
+            }
+        }
+    }
+
     /// One look at everything; `true` when it closed a window.
-    pub(super) fn look(&mut self) -> bool {
+    pub fn look(&mut self) -> bool {
         let now = Instant::now();
         self.totals.looks += 1;
         self.looks += 1;
@@ -199,12 +274,12 @@ impl Watch {
     }
 
     /// Closes the last window and settles what is pending.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         let now = Instant::now();
         self.look_at_lanes(true, now);
         self.take_ended(now);
-        self.guess_peer();
         self.close(now);
+        self.tell_unproven();
         self.say_what_was_left_out();
         self.tell_link();
         // A sliver has too few looks to be judged by itself: it is part of the window before.
@@ -257,13 +332,13 @@ impl Watch {
     }
 
     /// A three-hundredth of one processor, or a fiftieth while no connection is there and one may begin and end at any
-    /// time; never more often than a look. Until the first connection of a new command is known, at each look for a few
+    /// time, or while some end unseen; never more often than a look. Until the first connection of a new command is known, at each look for a few
     /// seconds: its peer is what later ones are known by.
     fn is_scan_due(&self) -> bool {
         let eager = self.lanes.iter().all(Lane::is_gone);
         let searching =
             self.from_start && self.totals.connections == 0 && self.elapsed() < Duration::from_secs(3);
-        let (part, least) = match (searching, eager) {
+        let (part, least) = match (searching || self.found, eager || self.scout.misses()) {
             (true, _) => (5, 20),
             (_, true) => (50, 20),
             _ => (300, 250),
@@ -275,6 +350,7 @@ impl Watch {
     }
 
     fn scan(&mut self, now: Instant) {
+        self.found = false;
         let first = self.scanned.replace(now).is_none();
         let began_before = first && !self.from_start;
         let Scan { sightings, cost } = self.scout.scan(&mut self.notes);
@@ -284,7 +360,7 @@ impl Watch {
         let ends = sightings.iter().filter(|sighting| !self.mates.contains(&sighting.key)).count();
         self.totals.at_once = self.totals.at_once.max(ends);
         self.threads.rename();
-        if !self.threads.refresh(&self.scout.pids) || self.threads.are_many() {
+        if !self.threads.refresh(&self.scout) || self.threads.are_many() {
             self.notes.add("more than 32 threads: each is looked at only now and then");
         }
         self.outputs.refresh(&self.scout.pids, &self.scout.descriptors, !began_before);
@@ -348,9 +424,11 @@ impl Watch {
             let local = sighting.socket.id.remote.ip().is_loopback()
                 || sighting.socket.id.remote.ip() == sighting.socket.id.local.ip();
             self.evidence.facts.peer_is_local |= local;
-            // The routes of another network namespace are not asked for.
-            if !local && self.link.is_none() && sighting.key.0 == 0 {
-                self.link = Some(reading(Link::to(sighting.socket.id.remote.ip())));
+            // Of a subject in several network namespaces the first one's routes are asked for.
+            if !local && self.link.is_none() && sighting.key.0 == self.scout.home() {
+                self.link = self.routing.take().map(|routing| {
+                    reading(routing.and_then(|routing| Link::to(routing, sighting.socket.id.remote.ip())))
+                });
             }
             let from_start = new && !began_before;
             self.lanes.push(Lane::new(self.next_lane, sighting, from_start, now));
@@ -373,14 +451,18 @@ impl Watch {
     }
 
     fn take_ended(&mut self, now: Instant) {
-        let at = now.duration_since(self.start).as_secs_f64();
+        let at = self.cadence.elapsed(now).as_secs_f64();
         for (key, socket) in self.scout.ended(&mut self.notes) {
             if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.key() == key) {
                 lane.end(&socket, now);
             } else if !self.settled.contains(&key) {
                 // The oldest go: whose they were would be known by now.
                 if self.pending.len() >= MOST_PENDING {
-                    self.pending.drain(..MOST_PENDING / 2);
+                    for (_, key, socket) in self.pending.drain(..MOST_PENDING / 2) {
+                        if self.scout.resembles(key, &socket) {
+                            self.totals.unproven.add(&socket);
+                        }
+                    }
                 }
                 self.pending.push((at, key, socket));
             }
@@ -388,18 +470,18 @@ impl Watch {
     }
 
     fn close(&mut self, now: Instant) {
-        let (opened, span) = (self.opened, now.duration_since(self.opened));
-        if span.is_zero() {
+        if self.cadence.passed(now).is_zero() {
             return;
         }
+        let interval = self.cadence.close(now);
+        let (opened, span) = (interval.opened, interval.span);
         let throttled = self.quotas.iter_mut().map(|(pid, quota)| (*pid, quota.window())).collect();
         let cpu = self.threads.close(&throttled);
         let threads = &self.threads;
         let mut closed: Vec<Closed> =
             self.lanes.iter_mut().filter_map(|lane| lane.close(opened, now, threads)).collect();
         self.threads.begin();
-        let at = opened.duration_since(self.start).as_secs_f64();
-        closed.extend(self.settle(at, span));
+        closed.extend(self.settle(interval.at, span));
         let written = self.outputs.window();
         let host = self.host.host_window();
         self.follow_output();
@@ -412,24 +494,16 @@ impl Watch {
         self.totals.acked += acked;
         let lanes: Vec<LaneWindow> = closed.into_iter().filter_map(|closed| closed.lane).collect();
         let mut window = Window {
-            at,
-            span,
             // A relay moves the same bytes in and out.
             received: received.max(acked),
             written,
-            objects: lanes.iter().fold(0, |sum: u32, lane| sum.saturating_add(lane.objects)),
-            lanes,
-            cpu: host.cpu,
-            dirty: host.dirty,
-            disk: host.disk,
             programs: self.threads.programs(),
-            ..Window::default()
+            ..interval.window(host, lanes)
         };
         if let Reading::Value(seen) = &mut window.cpu {
             seen.process = cpu;
         }
         self.evidence.push(window, MOST_WINDOWS);
-        self.opened = now;
         self.looks = 0;
         let (gone, alive): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.lanes).into_iter().partition(Lane::is_gone);
@@ -449,7 +523,7 @@ impl Watch {
         let thread = self.one_after_another(span);
         let (mine, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending)
             .into_iter()
-            .partition(|(_, _, socket)| self.scout.claims(socket));
+            .partition(|(_, key, socket)| self.scout.proves(*key, socket));
         self.pending = pending;
         let mut here = Brief::default();
         let mut any = false;
@@ -473,23 +547,17 @@ impl Watch {
         any.then(|| here.close(self.brief_lane, span, thread))
     }
 
-    /// Where a command's connections were all over before one was seen, those to the busiest server of that time are taken
-    /// for its own, and that is said.
-    fn guess_peer(&mut self) {
-        if !self.from_start || self.totals.connections > 0 {
-            return;
-        }
-        let ended = self.pending.iter().map(|(_, _, socket)| socket.id);
-        if let Some((peer, count)) = self.scout.guess_peer(ended) {
-            self.notes.add(match count {
-                1 => format!(
-                    "whose a connection to {peer} was, over between two looks: it is taken for the command's"
-                ),
-                _ => format!(
-                    "whose {count} connections to {peer} were, each over between two looks: they are taken for the \
-                     command's"
-                ),
-            });
+    /// Names what may have been the subject's but is not proven: what went to its servers, or, where a command's connections were
+    /// all over before one was seen, to the busiest server of that time.
+    fn tell_unproven(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        let nothing_seen = self.from_start && self.totals.connections == 0;
+        let sockets = pending.iter().map(|(_, _, socket)| socket);
+        let guess = nothing_seen.then(|| self.scout.busiest_server(sockets)).flatten();
+        for (_, key, socket) in &pending {
+            if guess == Some(socket.id.remote) || self.scout.resembles(*key, socket) {
+                self.totals.unproven.add(socket);
+            }
         }
     }
 
@@ -536,6 +604,9 @@ impl Watch {
 
     /// The disk of the file that grows most is the one to watch.
     fn follow_output(&mut self) {
+        if self.scout.is_told() {
+            return;
+        }
         // A few lines of a log are no output.
         let main = self.outputs.main(64 << 10).map(std::path::Path::to_owned);
         if main.is_none() || main == self.output {
@@ -545,7 +616,7 @@ impl Watch {
         let facts = &mut self.evidence.facts;
         facts.to_stdout = false;
         facts.disk = self.host.disk_name().value().map(|name| (*name).to_owned());
-        calibration::set_disk_alone(facts);
+        (self.disk_alone)(facts);
         self.output = main;
     }
 }

@@ -1,17 +1,17 @@
 //! What could not be seen, said once each.
 
-use weir_observe::Error;
+use crate::Error;
 
 /// Sentences for the verdict's `missing`, in the order in which they came up.
 #[derive(Debug, Default)]
-pub(super) struct Notes(Vec<String>);
+pub struct Notes(Vec<String>);
 
 /// More would not be read.
 const MOST: usize = 16;
 
 impl Notes {
     /// Adds a sentence unless it is there.
-    pub(super) fn add(&mut self, text: impl Into<String>) {
+    pub fn add(&mut self, text: impl Into<String>) {
         let text = text.into();
         if self.0.len() < MOST && !self.0.contains(&text) {
             tracing::info!("{text}");
@@ -24,7 +24,8 @@ impl Notes {
         result.map_err(|error| self.add(error.to_string())).ok()
     }
 
-    pub(super) fn all(&self) -> &[String] {
+    /// All of them.
+    pub fn all(&self) -> &[String] {
         &self.0
     }
 }

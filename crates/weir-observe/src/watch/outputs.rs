@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use weir_observe::process::{Descriptors, Pid, Position, WrittenBytes};
+use crate::process::{Descriptors, Pid, Position, WrittenBytes};
 
 /// Files looked at in each window; a program with more open for writing is no downloader.
 const MOST: usize = 64;

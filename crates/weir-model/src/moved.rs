@@ -1,0 +1,81 @@
+//! Did a watched program move anything at all? A verdict says what held a transfer; where none took place it must not name whatever
+//! the program did meanwhile.
+
+use std::time::Duration;
+
+use crate::evidence::{Evidence, Window};
+use crate::limit::Limit;
+use crate::verdict::{MainLimit, Verdict};
+use crate::words::{bytes, seconds};
+
+/// Fewer payload bytes than this in a whole run are no transfer: the least answers that anybody waits for have a hundred bytes of
+/// head, while a connection that is only kept alive has a byte or a few each way.
+const LEAST: u64 = 100;
+
+/// Takes the limit from a verdict on a run that moved nothing, and says so; `true` where it did.
+///
+/// What keeps bytes from moving at all stays: an attempt to connect, a resolver, packets that never pass, timeouts. It can be wrong for a
+/// run that ends before its first answer, whose wait may have had a cause that shows only in the rates of bytes.
+pub fn say_if_nothing(evidence: &Evidence, verdict: &mut Verdict) -> bool {
+    let carried = |window: &Window| {
+        let sent = |lane: &crate::evidence::LaneWindow| lane.sender.value().map_or(0, |sender| sender.acked);
+        let lanes = window.lanes.iter().map(|lane| lane.received.max(sent(lane)));
+        lanes.fold(0_u64, u64::saturating_add).max(window.received)
+    };
+    let moved = evidence.windows.iter().map(carried).fold(0_u64, u64::saturating_add);
+    let stays = [Limit::Connect, Limit::Dns, Limit::PathMtu, Limit::Timeouts];
+    let explained = matches!(verdict.limit, Some(MainLimit::One(limit)) if stays.contains(&limit));
+    if moved >= LEAST || explained || verdict.limit.is_none() {
+        return false;
+    }
+    let spans = evidence.windows.iter().map(|window| window.span);
+    let span = spans.fold(Duration::ZERO, Duration::saturating_add);
+    let moved = if moved == 0 { "no byte".to_owned() } else { bytes(moved as f64) };
+    verdict.limit = None;
+    verdict.confidence = 0.0;
+    verdict.evidence.clear();
+    verdict.innocent.clear();
+    verdict.advice.clear();
+    verdict.missing.insert(0, format!("nothing moved: {moved} in {}", seconds(span.as_secs_f64())));
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{LaneWindow, Reading, ThreadWindow};
+    use crate::verdict::explain;
+
+    fn busy_thread(received: u64) -> Evidence {
+        let span = Duration::from_millis(100);
+        let thread = ThreadWindow { cpu: span, looks: 5, ..ThreadWindow::default() };
+        let lane = LaneWindow { received, thread: Reading::Value(thread), ..LaneWindow::default() };
+        let window = |at: u32| Window {
+            at: f64::from(at) * 0.1,
+            span,
+            received,
+            lanes: vec![lane.clone()],
+            ..Window::default()
+        };
+        Evidence { windows: (0..30).map(window).collect(), ..Evidence::default() }
+    }
+
+    #[test]
+    fn a_busy_program_with_idle_connections_is_no_full_core() {
+        let mut idle = busy_thread(0);
+        idle.windows[7].lanes[0].received = 2;
+        idle.windows[7].received = 2;
+        let mut verdict = explain(&idle);
+        assert!(say_if_nothing(&idle, &mut verdict), "{verdict:?}");
+        assert_eq!((verdict.limit, verdict.missing[0].as_str()), (None, "nothing moved: 2 B in 3.00 s"));
+    }
+
+    #[test]
+    fn what_moves_little_is_judged() {
+        let slow = busy_thread(100);
+        let mut verdict = explain(&slow);
+        let before = verdict.clone();
+        assert!(!say_if_nothing(&slow, &mut verdict));
+        assert_eq!(verdict, before);
+    }
+}
