@@ -56,6 +56,9 @@ pub struct Waits {
     /// Looks at which the connection owed or was owed something and nothing had moved for longer than
     /// min(2 smoothed round trips, retransmission timeout).
     pub stalled: u32,
+    /// Looks at which nothing had moved for a quarter of a round trip, and 8 ms at least (two ticks of the kernel's clock): data
+    /// that flow leave no such gaps, turns do.
+    pub silent: u32,
     /// The stalls that ended in this window.
     pub stalls: Vec<Stall>,
     /// Both ends agreed on window scaling; without it no window is above 65,535 bytes (RFC 7323). `None`: not told.
@@ -121,6 +124,7 @@ impl Waits {
             delivered_ever: next.delivered_ever.max(self.delivered_ever),
             hole: count(self.hole, next.hole),
             stalled: count(self.stalled, next.stalled),
+            silent: count(self.silent, next.silent),
             stalls,
             scaled: next.scaled.or(self.scaled),
             in_flight_most: self.in_flight_most.max(next.in_flight_most),

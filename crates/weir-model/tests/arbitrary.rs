@@ -150,7 +150,7 @@ fn waits() -> impl Strategy<Value = Waits> {
         Just(Ended::Itself)
     ];
     let stall = (span(), ended).prop_map(|(lasted, ended)| Stall { lasted, ended });
-    let counts = proptest::collection::vec(any::<u32>(), 6);
+    let counts = proptest::collection::vec(any::<u32>(), 7);
     let stalls = proptest::collection::vec(stall, 0..3);
     (counts, proptest::collection::vec(number(), 12), span(), span(), stalls, maybe(any::<bool>())).prop_map(
         |(counts, numbers, small_held_longest, timeout, stalls, scaled)| Waits {
@@ -175,6 +175,7 @@ fn waits() -> impl Strategy<Value = Waits> {
             scaled,
             in_flight_most: numbers[11],
             restarts: counts[5],
+            silent: counts[6],
         },
     )
 }

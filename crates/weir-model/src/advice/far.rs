@@ -228,3 +228,87 @@ fn for_latency(held: &Held<'_>) -> Vec<Advice> {
     ));
     advice
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, Shaper, ThreadWindow, Window};
+    use crate::waits::Waits;
+    use std::time::Duration;
+
+    fn actions(limit: Limit, facts: Facts, lane: LaneWindow) -> Vec<String> {
+        let evidence = Evidence { facts: Facts { clocks: Clocks::Sampled, ..facts }, ..Evidence::default() };
+        let span = Duration::from_secs(1);
+        let together = Window { span, received: lane.received, lanes: vec![lane], ..Window::default() };
+        let held = Held { evidence: &evidence, together: &together, knee: None, written: 0 };
+        super::super::advise(limit, &held).into_iter().map(|advice| advice.action).collect()
+    }
+
+    #[test]
+    fn a_quota_is_raised_and_a_full_thread_is_split() {
+        let thread = |throttled| {
+            let thread =
+                ThreadWindow { throttled: Duration::from_millis(throttled), ..ThreadWindow::default() };
+            LaneWindow { thread: Reading::Value(thread), ..LaneWindow::default() }
+        };
+        let under_quota = actions(Limit::CpuCore, Facts::default(), thread(700));
+        assert!(under_quota[0].contains("raise the CPU quota"), "{under_quota:?}");
+        let full = actions(Limit::CpuCore, Facts::default(), thread(0));
+        assert!(full[0].contains("split its work"), "{full:?}");
+    }
+
+    #[test]
+    fn a_shaper_of_this_host_is_changed_where_it_is_what_is_full() {
+        let shaper = |rate| Facts {
+            shaper: Some(Shaper { interface: "eth0".into(), kind: "tbf".into(), rate }),
+            ..Facts::default()
+        };
+        let lane = || LaneWindow { received: 950_000, ..LaneWindow::default() };
+        let own = actions(Limit::PathBandwidth, shaper(1e6), lane());
+        assert!(own[0].contains("tbf on eth0"), "{own:?}");
+        let other = actions(Limit::PathBandwidth, shaper(1e7), lane());
+        assert!(other[0].contains("the link is full"), "{other:?}");
+    }
+
+    #[test]
+    fn without_scaling_no_buffer_helps() {
+        let lane = |scaled| LaneWindow {
+            received: 1,
+            waits: Reading::Value(Waits { scaled, ..Waits::default() }),
+            ..LaneWindow::default()
+        };
+        let unscaled = actions(Limit::ReceiveWindow, Facts::default(), lane(Some(false)));
+        assert!(unscaled[0].contains("tcp_window_scaling"), "{unscaled:?}");
+        for other in [Some(true), None] {
+            let scaled = actions(Limit::ReceiveWindow, Facts::default(), lane(other));
+            assert!(scaled[0].contains("receive buffer"), "{scaled:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_reorders_gets_no_advice_against_loss() {
+        let lane = |duplicates| {
+            let seen = SenderWindow {
+                segment: 1448,
+                retransmitted: 144_800,
+                reordered: 5,
+                duplicates,
+                ..SenderWindow::default()
+            };
+            LaneWindow { sender: Reading::Value(seen), ..LaneWindow::default() }
+        };
+        let reordered = actions(Limit::PathLoss, Facts::default(), lane(100));
+        assert!(reordered[0].contains("what reorders the path"), "{reordered:?}");
+        let lost = actions(Limit::PathLoss, Facts::default(), lane(3));
+        assert!(lost[0].contains("BBR"), "{lost:?}");
+    }
+
+    #[test]
+    fn a_black_hole_never_gets_another_congestion_control() {
+        let advice = actions(Limit::PathMtu, Facts::default(), LaneWindow::default());
+        assert!(
+            advice[0].contains("tcp_mtu_probing") && advice.iter().all(|it| !it.contains("BBR")),
+            "{advice:?}"
+        );
+    }
+}

@@ -53,21 +53,27 @@ pub struct Rule {
     pub gives_way: bool,
     /// It judges the stages of a copy, weir's own or of a pipe of programs, and speaks of nothing else.
     pub staged: bool,
+    /// It judges what connections wait for, which is not read of our own lanes, and rules nothing out where it was not.
+    pub waits: bool,
     /// The judgement of one window.
     pub judge: Judge,
 }
 
 impl Rule {
     const fn receiver(limit: Limit, judge: Judge) -> Rule {
-        Rule { limit, side: Side::Receiver, gives_way: false, staged: false, judge }
+        Rule { limit, side: Side::Receiver, gives_way: false, staged: false, waits: false, judge }
     }
 
     const fn sender(limit: Limit, judge: Judge) -> Rule {
-        Rule { limit, side: Side::Sender, gives_way: false, staged: false, judge }
+        Rule { limit, side: Side::Sender, gives_way: false, staged: false, waits: false, judge }
     }
 
     const fn inferring(self) -> Rule {
         Rule { gives_way: true, ..self }
+    }
+
+    const fn of_waits(self) -> Rule {
+        Rule { waits: true, ..self }
     }
 
     const fn staged(self) -> Rule {
@@ -76,6 +82,9 @@ impl Rule {
 
     /// Whether it has a say where these ends are seen.
     pub fn speaks(&self, view: View) -> bool {
+        if self.waits && !view.waits {
+            return false;
+        }
         if self.staged {
             return view.stages || (view.programs && view.sender && self.side == Side::Sender);
         }
@@ -92,10 +101,10 @@ impl Rule {
 pub const RULES: &[Rule] = &[
     Rule::receiver(Limit::RateLimit, rate_limit::judge),
     Rule::sender(Limit::RateLimit, sender::rate_limit::judge),
-    Rule::receiver(Limit::PathMtu, path_mtu::judge),
-    Rule::receiver(Limit::Timeouts, timeouts::judge),
-    Rule::receiver(Limit::Nagle, nagle::judge),
-    Rule::receiver(Limit::RequestResponse, request_response::judge),
+    Rule::receiver(Limit::PathMtu, path_mtu::judge).of_waits(),
+    Rule::receiver(Limit::Timeouts, timeouts::judge).of_waits(),
+    Rule::receiver(Limit::Nagle, nagle::judge).of_waits(),
+    Rule::receiver(Limit::RequestResponse, request_response::judge).of_waits(),
     Rule::receiver(Limit::Application, application::judge),
     Rule::receiver(Limit::Latency, latency::judge),
     Rule::receiver(Limit::DirtyThrottle, dirty_throttle::judge),
@@ -104,11 +113,11 @@ pub const RULES: &[Rule] = &[
     Rule::receiver(Limit::Verify, verify::judge),
     Rule::receiver(Limit::Decompress, stage::decompress).staged(),
     Rule::receiver(Limit::CpuCore, cpu_core::judge),
-    Rule::sender(Limit::PathMtu, sender::path_mtu::judge),
-    Rule::sender(Limit::Timeouts, sender::timeouts::judge),
-    Rule::sender(Limit::Nagle, sender::nagle::judge),
-    Rule::sender(Limit::RequestResponse, sender::request_response::judge),
-    Rule::sender(Limit::ProtocolWindow, sender::protocol_window::judge),
+    Rule::sender(Limit::PathMtu, sender::path_mtu::judge).of_waits(),
+    Rule::sender(Limit::Timeouts, sender::timeouts::judge).of_waits(),
+    Rule::sender(Limit::Nagle, sender::nagle::judge).of_waits(),
+    Rule::sender(Limit::RequestResponse, sender::request_response::judge).of_waits(),
+    Rule::sender(Limit::ProtocolWindow, sender::protocol_window::judge).of_waits(),
     Rule::sender(Limit::SourceDisk, sender::source_disk::judge),
     Rule::sender(Limit::Compress, stage::compress).staged(),
     Rule::sender(Limit::Encrypt, stage::encrypt).staged(),

@@ -4,20 +4,22 @@
 //! 1. another program's connection is asked at least twice (six times where it was made just now: handshakes look like questions);
 //! 2. the round trips between question and answer fill half of its time or more, or two fifths of it where slow start explains
 //!    the rest (see [`super::turns::Turns`]), and no more of them come than fit into the time;
-//! 3. an answer is awaited, with nothing unread, in a tenth of the time or more, where a round trip is long enough for looks.
+//! 3. where a round trip is long enough for looks (30 ms) the connection is found silent as long as a third of (2) says; below
+//!    that, what is asked is a question by its size, or the answers fit the first flight of a connection.
 //!
 //! Acquits: one long answer, questions that overlap, or answers that take far longer than round trips.
 //!
 //! Can be wrong: a program that thinks for about a round trip between an answer and the next question.
 
-use super::spent::{active, min_rtt, spent};
+use super::spent::{min_rtt, spent};
 use super::turns::{End, Turns, at_end};
 use super::{Context, Judgement};
 use crate::evidence::{Clocks, LaneWindow, Window};
+use crate::path::INITIAL_WINDOW;
 use crate::words::percent;
 
-/// A round trip below this is over between two looks of 20 ms more often than it is seen.
-const SEEN_BY_LOOKS: f64 = 0.01;
+/// A silence of a round trip below this is over between two looks of 20 ms more often than it is seen.
+const SEEN_BY_LOOKS: f64 = 0.03;
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
@@ -55,24 +57,19 @@ fn in_turn(lane: &LaneWindow, window: &Window, context: &Context<'_>, rtt: f64) 
     if !(turns.alternate() || turns.alternate_in_two() || ramp) {
         return Err(turns.in_words());
     }
-    let awaited = awaited(lane, window, context);
-    if rtt >= SEEN_BY_LOOKS && awaited < 0.1 {
-        let share = percent(awaited);
-        return Err(format!("{}, but an answer was awaited {share} of the time", turns.in_words()));
+    let silent = turns.waits.share(turns.waits.silent);
+    if rtt >= SEEN_BY_LOOKS {
+        if silent < turns.share().min(1.0) / 3.0 {
+            let share = percent(silent);
+            return Err(format!(
+                "{}, but the connection was silent in {share} of looks only",
+                turns.in_words()
+            ));
+        }
+    } else if !turns.are_questions() && turns.size() > INITIAL_WINDOW {
+        return Err(format!("{}, but so small a segment is no question", turns.in_words()));
     }
     Ok(turns.in_words())
-}
-
-/// Share of a lane's time in waits for an answer, over a second and a half each way.
-fn awaited(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> f64 {
-    let around = std::iter::once(window).chain(context.recent(1.5)).chain(context.following(1.5));
-    let (waited, time) = around.fold((0.0, 0.0), |(waited, time), window| {
-        let same = window.lanes.iter().filter(|other| other.lane == lane.lane);
-        same.fold((waited, time), |(waited, time), lane| {
-            (waited + lane.first_byte.as_secs_f64(), time + active(lane, window))
-        })
-    });
-    if time > 0.0 { waited / time } else { 0.0 }
 }
 
 /// Questions overlap, or are none: more segments went against the data than round trips fit in. What counts objects by

@@ -23,9 +23,11 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// The end that this lane's own socket is.
+    /// The end that this lane's own socket is. Where both views are there, the one that sent more than came.
     pub(crate) fn of(lane: &LaneWindow) -> End {
-        if lane.tcp.value().is_none() && lane.sender.value().is_some() { End::Sends } else { End::Receives }
+        let more = || lane.waits.value().is_some_and(|waits| waits.sent > waits.came);
+        let sends = lane.sender.value().is_some() && (lane.tcp.value().is_none() || more());
+        if sends { End::Sends } else { End::Receives }
     }
 }
 

@@ -113,6 +113,8 @@ impl Pauses {
         waits.hole += u32::from(beyond && socket.receive_queue == 0);
         waits.in_flight_most = waits.in_flight_most.max(sending.in_flight);
         waits.stalled += u32::from(now.stalled);
+        let gap = info.rtt.map_or(HELD, |rtt| (rtt / 4).max(HELD));
+        waits.silent += u32::from(now.quiet >= gap);
         if let Some(before) = &self.last {
             if let Some(ended) = before.stalled.then(|| now.ended_by(before)).flatten() {
                 waits.stalls.push(Stall { lasted: before.quiet, ended });

@@ -113,7 +113,7 @@ const FIRST_WINDOW: f64 = 65_535.0;
 pub(crate) fn expected(truth: Truth, side: Side) -> Expectation {
     use Limit::{
         Application, CpuCore, DirtyThrottle, Disk, Latency, PathBandwidth, PathLoss, RateLimit, Reader,
-        ReceiveWindow, SendBuffer,
+        ReceiveWindow, RequestResponse, SendBuffer,
     };
     let sure = |right| Expectation { right, may_abstain: false };
     let unsure = |right| Expectation { right, may_abstain: true };
@@ -143,8 +143,8 @@ pub(crate) fn expected(truth: Truth, side: Side) -> Expectation {
             Side::Receiver => unsure(&[Application]),
         },
         Truth::RoundTrips => match side {
-            Side::Sender | Side::Both | Side::Get => sure(&[Latency]),
-            Side::Receiver => unsure(&[Latency]),
+            Side::Sender | Side::Both | Side::Get => sure(&[Latency, RequestResponse]),
+            Side::Receiver => unsure(&[Latency, RequestResponse]),
         },
         Truth::ReceiverCore => match side {
             Side::Sender => sure(&[Reader]),
