@@ -67,7 +67,7 @@ mod tests {
         idle.windows[7].received = 2;
         let mut verdict = explain(&idle);
         assert!(say_if_nothing(&idle, &mut verdict), "{verdict:?}");
-        assert_eq!((verdict.limit, verdict.missing[0].as_str()), (None, "nothing moved: 2 B in 3.00 s"));
+        assert_eq!((verdict.limit, verdict.missing[0].as_str()), (None, "nothing moved: 2 B in 3.0 s"));
     }
 
     #[test]

@@ -480,23 +480,17 @@ while time.time() < end:
     near.sendall(b'x' * 20000)
     time.sleep(0.02)";
 
-fn secluded(python: &str) -> std::process::Child {
-    let script = format!("ip link set lo up && {python}");
-    let mut command = Command::new("unshare");
-    command.args(["--net", "sh", "-c", &script, SECLUDED]).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
-    child
-}
-
 /// Whoever may not go there is told so, and gets no verdict on what others do here.
 #[test]
 fn a_network_namespace_that_may_not_be_entered_is_refused() {
-    if !rustix::process::geteuid().is_root() || !has("unshare") || !has("setpriv") || !has("python3") {
-        return skip("needs root, unshare, setpriv and python3");
+    if !rustix::process::geteuid().is_root() || !has("unshare") || !has("setpriv") {
+        return skip("needs root, unshare and setpriv");
     }
     let nobody = Nobody::new();
-    let mut child = secluded(&format!("exec setpriv {} python3 -c \"$0\"", NOBODY.join(" ")));
+    let script = format!("exec setpriv {} sh -c 'echo ready; exec sleep 60'", NOBODY.join(" "));
+    let mut command = Command::new("unshare");
+    let mut child = command.args(["--net", "sh", "-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
     let (code, said, error) = nobody.why(&["--for", "500ms", "--pid", &child.id().to_string()]);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -509,7 +503,13 @@ fn a_process_in_another_network_namespace_is_looked_at_there() {
     if !rustix::process::geteuid().is_root() || !has("unshare") || !has("ip") || !has("python3") {
         return skip("needs root, unshare, ip and python3");
     }
-    let mut child = secluded("exec python3 -c \"$0\"");
+    let script = "ip link set lo up && exec python3 -c \"$0\"";
+    let mut child = Command::new("unshare")
+        .args(["--net", "sh", "-c", script, SECLUDED])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
     let run = why(&["--json", "--for", "1s", "--pid", &child.id().to_string()]).run();
     child.kill().unwrap();
     child.wait().unwrap();

@@ -88,8 +88,10 @@ impl Proof {
         self.networks.contains(&net) || self.listens(net, port)
     }
 
-    /// Whether any process of the subject that may not be looked into can be told from others at all.
-    pub(super) fn tells_hidden(&self) -> bool {
-        !self.groups.is_empty() || !self.users.is_empty() || !self.networks.is_empty()
+    /// Whether the connections of a process that may not be looked into can be told from others'.
+    pub(super) fn tells(&self, pid: Pid) -> bool {
+        process::owner(pid).is_ok_and(|user| self.users.contains(&user))
+            || cgroup::unified(pid).is_some_and(|(group, _)| self.groups.contains(&group))
+            || !self.networks.is_empty()
     }
 }

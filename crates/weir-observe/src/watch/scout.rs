@@ -211,7 +211,7 @@ impl Scout {
             .filter(|at| *at > 0)
             .map(|at| (root, at));
         self.list_processes(root, notes);
-        match self.hidden.contains(&root) && !self.proof.tells_hidden() {
+        match self.hidden.contains(&root) && !self.proof.tells(root) {
             true => Err(Error::Absent(format!(
                 "its connections cannot be told from others': {}",
                 process::not_mine(root)

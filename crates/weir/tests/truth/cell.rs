@@ -36,6 +36,8 @@ pub(crate) enum Cause {
     SlowFirstByte,
     /// One small request after another.
     SmallRequests,
+    /// One request after another on a kept connection, for answers of up to 20 MB.
+    LargeAnswers,
     /// A receiving thread that fills its core.
     FullCoreReceiver,
     /// A sending thread that fills its core.
@@ -45,7 +47,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    pub(crate) const ALL: [Cause; 15] = [
+    pub(crate) const ALL: [Cause; 16] = [
         Cause::HealthyLink,
         Cause::RandomLoss,
         Cause::BurstLoss,
@@ -58,6 +60,7 @@ impl Cause {
         Cause::ApplicationLimited,
         Cause::SlowFirstByte,
         Cause::SmallRequests,
+        Cause::LargeAnswers,
         Cause::FullCoreReceiver,
         Cause::FullCoreSender,
         Cause::ConnectionCap,
@@ -77,6 +80,7 @@ impl Cause {
             Cause::ApplicationLimited => "application-limited",
             Cause::SlowFirstByte => "slow-first-byte",
             Cause::SmallRequests => "small-requests",
+            Cause::LargeAnswers => "large-answers",
             Cause::FullCoreReceiver => "full-core-receiver",
             Cause::FullCoreSender => "full-core-sender",
             Cause::ConnectionCap => "connection-cap",
@@ -230,10 +234,10 @@ mod tests {
     #[test]
     fn the_matrix_is_complete_and_names_are_unique() {
         let mut names: Vec<String> = Cell::all().iter().map(Cell::to_string).collect();
-        assert_eq!(names.len(), 15 * 27);
+        assert_eq!(names.len(), 16 * 27);
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 15 * 27);
+        assert_eq!(names.len(), 16 * 27);
     }
 
     #[test]
@@ -242,7 +246,7 @@ mod tests {
             let filter = Filter::parse(text).unwrap();
             Cell::all().into_iter().filter(|cell| filter.admits(*cell)).count()
         };
-        assert_eq!(count("all"), 405);
+        assert_eq!(count("all"), 432);
         assert_eq!(count("cause=policer"), 27);
         assert_eq!(count("cause=policer|send-buffer,cc=bbr,rtt=20,rate=400"), 2);
     }

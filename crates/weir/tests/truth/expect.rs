@@ -35,6 +35,10 @@ pub(crate) enum Truth {
     SlowAnswer,
     /// Round trips between small requests.
     RoundTrips,
+    /// Turns of request and answer: the pipe is empty in between.
+    Turns,
+    /// Turns that leave a link idle for a small part of the time: either name is right.
+    TurnsAndLink,
     /// The receiving thread's core.
     ReceiverCore,
     /// The sending thread's core.
@@ -146,6 +150,8 @@ pub(crate) fn expected(truth: Truth, side: Side) -> Expectation {
             Side::Sender | Side::Both | Side::Get => sure(&[Latency, RequestResponse]),
             Side::Receiver => unsure(&[Latency, RequestResponse]),
         },
+        Truth::Turns => path(&[RequestResponse, Latency]),
+        Truth::TurnsAndLink => path(&[RequestResponse, Latency, PathBandwidth]),
         Truth::ReceiverCore => match side {
             Side::Sender => sure(&[Reader]),
             Side::Receiver | Side::Both | Side::Get => sure(&[CpuCore]),
@@ -176,6 +182,8 @@ impl fmt::Display for Truth {
             Truth::SlowApplication => "slow application",
             Truth::SlowAnswer => "slow first byte",
             Truth::RoundTrips => "small requests",
+            Truth::Turns => "large answers",
+            Truth::TurnsAndLink => "large answers and link",
             Truth::ReceiverCore => "receiver's core",
             Truth::SenderCore => "sender's core",
             Truth::ConnectionCap => "connection cap",
@@ -184,7 +192,7 @@ impl fmt::Display for Truth {
 }
 
 impl Truth {
-    pub(crate) const ALL: [Truth; 13] = [
+    pub(crate) const ALL: [Truth; 15] = [
         Truth::FullLink,
         Truth::LossBound,
         Truth::LossAndLink,
@@ -195,6 +203,8 @@ impl Truth {
         Truth::SlowApplication,
         Truth::SlowAnswer,
         Truth::RoundTrips,
+        Truth::Turns,
+        Truth::TurnsAndLink,
         Truth::ReceiverCore,
         Truth::SenderCore,
         Truth::ConnectionCap,

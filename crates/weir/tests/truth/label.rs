@@ -45,6 +45,7 @@ pub(crate) fn truth(plan: &Plan, programs: Programs, facts: &Facts) -> Result<Tr
         Cause::HealthyLink | Cause::RandomLoss | Cause::BurstLoss | Cause::Policer | Cause::ShallowQueue => {
             return path_truth(plan, facts);
         }
+        Cause::LargeAnswers => return turns(facts),
         _ => below_the_link(facts)?,
     }
     match plan.cell.cause {
@@ -73,10 +74,24 @@ pub(crate) fn truth(plan: &Plan, programs: Programs, facts: &Facts) -> Result<Tr
             at_least("the thread ran", facts.sender_cpu, 0.8)?;
             Ok(Truth::SenderCore)
         }
+        Cause::LargeAnswers => turns(facts),
         Cause::HealthyLink | Cause::RandomLoss | Cause::BurstLoss | Cause::Policer | Cause::ShallowQueue => {
             path_truth(plan, facts)
         }
     }
+}
+
+/// Answers one after another: the link is idle between them, or it is full.
+fn turns(facts: &Facts) -> Result<Truth, String> {
+    demand(facts.answers >= 3.0, format!("only {} answers", facts.answers))?;
+    let lost = facts.dropped_in_all;
+    demand(lost == 0.0, format!("{lost} packets were lost: loss is a cause as well"))?;
+    Ok(match facts.used {
+        FULL.. => Truth::FullLink,
+        FREE.. => Truth::TurnsAndLink,
+        _ if facts.link_full > QUARTER => Truth::TurnsAndLink,
+        _ => Truth::Turns,
+    })
 }
 
 /// Full, held by loss, or something of both.

@@ -117,12 +117,19 @@ impl Plan {
             Cause::SlowFirstByte => {
                 // Well above what a judge may take for the path's: three round trips and 5 ms.
                 let pause = 5 * cell.rtt() + Duration::from_millis(40);
-                let size = (0.1 * pause.as_secs_f64() * cell.rate().0).min(INITIAL_WINDOW as f64) as usize;
+                // Two flights of a sender whose window begins anew after the pause: 10 segments, then 20.
+                let most = 3.0 * INITIAL_WINDOW as f64;
+                let size = (0.1 * pause.as_secs_f64() * cell.rate().0).min(most) as usize;
                 plan.writer = Writer::Answers { pause, size };
                 plan.reader = Reader::Asks { size };
             }
             Cause::SmallRequests => {
                 let size = (0.15 * cell.bdp().0 as f64).clamp(100.0, 8000.0) as usize;
+                plan.writer = Writer::Answers { pause: Duration::ZERO, size };
+                plan.reader = Reader::Asks { size };
+            }
+            Cause::LargeAnswers => {
+                let size = large_answer(cell)?;
                 plan.writer = Writer::Answers { pause: Duration::ZERO, size };
                 plan.reader = Reader::Asks { size };
             }
@@ -215,6 +222,24 @@ fn can_lose(cell: Cell) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("the path holds {:.1} segments: no congestion window is smaller", cell.segments()))
+}
+
+/// The largest answer of the matrix.
+const LARGEST: f64 = 20e6;
+
+/// In bandwidth-delay products: the link is idle for more than half of a turn, for nearly half, and for a fifth at least. Of a sender
+/// that grows until it loses, all of an answer fits into the path and its queue. More than a first flight, so that the window matters too.
+fn large_answer(cell: Cell) -> Result<usize, String> {
+    let products = match cell.congestion {
+        Congestion::Cubic => 0.8,
+        Congestion::Reno => 1.2,
+        Congestion::Bbr => 4.0,
+    };
+    let size = (products * cell.bdp().0 as f64).min(LARGEST);
+    if size < 2.0 * INITIAL_WINDOW as f64 {
+        return Err(format!("an answer of {} is a first flight", Bytes(size as u64)));
+    }
+    Ok(size as usize)
 }
 
 /// A buffer below so many segments is held by the kernel's rounding rather than by its size.
