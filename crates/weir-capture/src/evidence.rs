@@ -26,7 +26,7 @@ const LANES: u64 = 48_000;
 /// Lanes of one interval, those that carried most: the judge weighs sixteen.
 const LANES_EACH: u64 = 64;
 
-/// A view from the data of one end, see [`weir_observe`'s flow probe]: the other way is requests below this part of it.
+/// One way carries less than this part of the other: requests beside a download, or answers beside an upload.
 const SMALL_PART: u64 = 10;
 
 /// How slices become intervals.

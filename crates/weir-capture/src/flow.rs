@@ -160,7 +160,7 @@ impl Flow {
             self.speaker = Some(from);
         }
         self.fins[from] |= segment.fin;
-        let closed = self.fins == [true; 2] && segment.acks && self.ways.iter().all(|way| way.outstanding() == 0);
+        let closed = self.fins == [true; 2] && segment.acks && self.ways.iter().all(Way::is_settled);
         self.over |= segment.rst || closed;
         if self.over {
             self.close();
@@ -191,7 +191,8 @@ impl Flow {
             self.near(from, now - self.syn_at);
         }
         self.client = Some(client);
-        self.synack_at = Some(now);
+        // Which of two answers is acknowledged is not known: the time from the first is an upper bound.
+        self.synack_at.get_or_insert(now);
         self.ways[client].tell_first_acknowledged(segment);
         self.agree(client);
     }

@@ -7,7 +7,6 @@ use std::io::{self, Cursor, Read};
 
 use flate2::read::MultiGzDecoder;
 use pcap_parser::pcapng::{self, Block, OptionCode};
-use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified, parse_pcap_header};
 
 use crate::error::Error;
@@ -199,7 +198,14 @@ impl<R: Read> Source<R> {
             };
             let kind = word(self.input.data(), 0, self.section.big_endian);
             match kind {
-                pcapng::EPB_MAGIC | pcapng::SPB_MAGIC => break length,
+                pcapng::EPB_MAGIC | pcapng::SPB_MAGIC if length > LARGEST => {
+                    return Next::End(Some(format!("it is damaged: a packet claims {length} bytes")));
+                }
+                pcapng::EPB_MAGIC | pcapng::SPB_MAGIC => match self.input.need(length) {
+                    Err(error) => return Next::End(Some(failed(&error))),
+                    Ok(false) => return Next::End(Some(CUT.to_owned())),
+                    Ok(true) => break length,
+                },
                 _ => {
                     if let Err(end) = self.other_block(kind, length) {
                         return Next::End(end);

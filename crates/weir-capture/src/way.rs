@@ -165,14 +165,9 @@ impl Way {
         self.max.saturating_sub(self.acked)
     }
 
-    /// Payload bytes so far: the end of the highest segment.
-    pub(crate) fn reached(&self) -> u64 {
-        self.max.saturating_sub(BASE)
-    }
-
-    /// Bytes acknowledged so far.
-    pub(crate) fn acknowledged(&self) -> u64 {
-        self.acked.saturating_sub(BASE)
+    /// Whether all that was seen is acknowledged, as far as the capture tells.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.heard >= self.max
     }
 
     /// Whether the window is shut for another segment.
@@ -338,8 +333,7 @@ impl Way {
         half.duplicates = half.duplicates.saturating_add(u32::from(segment.options.duplicate));
         self.holes.retain(|(_, end, _)| *end > to);
         let mut sample = None;
-        while let Some((end, at)) = self.timed.front().copied().filter(|(end, _)| *end <= to) {
-            let _ = end;
+        while let Some((_, at)) = self.timed.front().copied().filter(|(end, _)| *end <= to) {
             sample = Some(now.saturating_sub(at));
             self.timed.pop_front();
         }
