@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::limit::Limit;
 use crate::sender::SenderWindow;
 use crate::stages::Stages;
+use crate::waits::Waits;
 
 /// A reading, or the reason why it could not be taken. Never a zero in place of an unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -104,10 +105,25 @@ pub struct Facts {
     /// The line rate of the narrowest link known (`/sys/class/net/IF/speed`, a shaping qdisc), bytes per second, headers
     /// included. Predictions go no higher; `None` where only guesses exist.
     pub link_rate: Option<f64>,
+    /// A shaper that stands before this host's own interface, where the data leave through one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shaper: Option<Shaper>,
     /// The sender's `net.core.wmem_max`, bytes: SO_SNDBUF is cut to it, then doubled.
     pub wmem_max: Option<u64>,
     /// The sender's `net.ipv4.tcp_wmem`, third number, bytes: where autotuning ends.
     pub tcp_wmem_max: Option<u64>,
+}
+
+/// A queueing discipline of this host that hands out a rate (tbf, htb, cake).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Shaper {
+    /// The interface.
+    pub interface: String,
+    /// `tbf`.
+    pub kind: String,
+    /// Bytes per second, headers included.
+    pub rate: f64,
 }
 
 /// What a calibration of the host found of a device.
@@ -256,6 +272,9 @@ pub struct LaneWindow {
     pub tcp: Reading<TcpWindow>,
     /// The same connection as the sender of the data sees it.
     pub sender: Reading<SenderWindow>,
+    /// What the subject's own socket waited for, whichever way the data went.
+    #[serde(skip_serializing_if = "Reading::is_missing")]
+    pub waits: Reading<Waits>,
 }
 
 /// A thread's use of its processor.

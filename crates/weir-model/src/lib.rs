@@ -55,4 +55,5 @@ pub mod sender;
 pub mod stages;
 pub mod survey;
 pub mod verdict;
+pub mod waits;
 mod words;

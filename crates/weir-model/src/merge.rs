@@ -9,6 +9,7 @@ use crate::evidence::{
     CpuWindow, DiskWindow, Evidence, Found, LaneWindow, Program, Reading, TcpWindow, ThreadWindow, Window,
 };
 use crate::sender::SenderWindow;
+use crate::waits::Waits;
 
 impl Evidence {
     /// Adds a window and keeps at most `most` of them, by joining neighbours once that many are there: a transfer of a
@@ -103,6 +104,7 @@ fn join_lane(sum: &mut LaneWindow, next: &LaneWindow) {
     sum.connects = sum.connects.saturating_add(next.connects);
     join(&mut sum.thread, &next.thread, join_thread);
     join(&mut sum.sender, &next.sender, SenderWindow::join);
+    join(&mut sum.waits, &next.waits, Waits::join);
     join(&mut sum.tcp, &next.tcp, |sum, next| {
         let earlier = std::mem::replace(sum, next.clone());
         *sum = TcpWindow {

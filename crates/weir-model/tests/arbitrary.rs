@@ -9,6 +9,7 @@ use weir_model::rule::Context;
 use weir_model::sender::SenderWindow;
 use weir_model::stages::Stages;
 use weir_model::verdict::{explain, judge_window};
+use weir_model::waits::{Ended, Stall, Waits};
 
 fn span() -> impl Strategy<Value = Duration> {
     prop_oneof![
@@ -140,10 +141,49 @@ fn program() -> impl Strategy<Value = Program> {
     (stage, thread()).prop_map(|(stage, thread)| Program { stage, thread })
 }
 
+fn waits() -> impl Strategy<Value = Waits> {
+    let ended = prop_oneof![
+        Just(Ended::Timeout),
+        Just(Ended::Retransmission),
+        Just(Ended::Peer),
+        Just(Ended::Acknowledged),
+        Just(Ended::Itself)
+    ];
+    let stall = (span(), ended).prop_map(|(lasted, ended)| Stall { lasted, ended });
+    let counts = proptest::collection::vec(any::<u32>(), 6);
+    let stalls = proptest::collection::vec(stall, 0..3);
+    (counts, proptest::collection::vec(number(), 12), span(), span(), stalls, maybe(any::<bool>())).prop_map(
+        |(counts, numbers, small_held_longest, timeout, stalls, scaled)| Waits {
+            looks: counts[0],
+            sent: numbers[0],
+            sent_segments: numbers[1],
+            came: numbers[2],
+            came_segments: numbers[3],
+            small_held: counts[1],
+            small_held_longest,
+            retransmitted: numbers[4],
+            retransmitted_segments: numbers[5],
+            timeouts: numbers[6],
+            timeout,
+            backoff: counts[2],
+            segment: (numbers[7], numbers[8]),
+            acked_ever: numbers[9],
+            delivered_ever: numbers[10],
+            hole: counts[3],
+            stalled: counts[4],
+            stalls,
+            scaled,
+            in_flight_most: numbers[11],
+            restarts: counts[5],
+        },
+    )
+}
+
 fn lane() -> impl Strategy<Value = LaneWindow> {
     let counts = (0u32..4, number(), any::<u32>(), any::<u32>(), any::<u32>());
-    (counts, proptest::collection::vec(span(), 10), reading(thread()), reading(tcp()), reading(sender()))
-        .prop_map(|((lane, received, requests, objects, connects), times, thread, tcp, sender)| LaneWindow {
+    let views = (reading(thread()), reading(tcp()), reading(sender()), reading(waits()));
+    (counts, proptest::collection::vec(span(), 10), views).prop_map(
+        |((lane, received, requests, objects, connects), times, (thread, tcp, sender, waits))| LaneWindow {
             lane,
             received,
             connecting: times[0],
@@ -162,7 +202,9 @@ fn lane() -> impl Strategy<Value = LaneWindow> {
             thread,
             tcp,
             sender,
-        })
+            waits,
+        },
+    )
 }
 
 fn window() -> impl Strategy<Value = Window> {

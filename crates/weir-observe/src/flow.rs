@@ -3,14 +3,18 @@
 //! Whoever watches hands each reading of the socket to [`FlowProbe::look`] about every 20 ms and closes a window every
 //! 100 to 250 ms. Counters are differences from the last look of the window before; levels are means over the looks.
 
+mod pauses;
+
 use std::time::Duration;
 
 use weir_model::evidence::{Reading, TcpWindow};
 use weir_model::sender::SenderWindow;
+use weir_model::waits::Waits;
 
 use crate::mean::Mean;
 use crate::sock_diag::TcpSocket;
 use crate::tcp_info::TcpInfo;
+use pauses::Pauses;
 
 /// Watches one connection.
 #[derive(Debug, Default)]
@@ -19,6 +23,7 @@ pub struct FlowProbe {
     before: Option<Counters>,
     last: Option<TcpSocket>,
     sums: Sums,
+    pauses: Pauses,
 }
 
 /// One connection over one window.
@@ -34,6 +39,8 @@ pub struct FlowWindow {
     pub receiver: Reading<TcpWindow>,
     /// As the sender of the data sees it.
     pub sender: Reading<SenderWindow>,
+    /// What it waited for.
+    pub waits: Reading<Waits>,
     /// Share of the looks at which the receive queue was empty.
     pub waiting: f64,
     /// Share of the looks at which data had gone out after the last that came in, and none lay unread: on the receiving
@@ -73,6 +80,7 @@ impl FlowProbe {
     pub fn look(&mut self, socket: &TcpSocket) {
         self.before.get_or_insert_with(|| Counters::of(&socket.info));
         self.sums.add(socket);
+        self.pauses.look(socket);
         self.last = Some(socket.clone());
     }
 
@@ -95,6 +103,7 @@ impl FlowProbe {
         let unseen = FlowWindow {
             receiver: Reading::Missing(missing()),
             sender: Reading::Missing(missing()),
+            waits: Reading::Missing(missing()),
             ..FlowWindow::default()
         };
         let Some(last) = self.last.as_ref().filter(|_| sums.looks > 0 || sums.ended) else { return unseen };
@@ -125,6 +134,7 @@ impl FlowProbe {
             } else {
                 Reading::Value(sums.sender(last, &passed))
             },
+            waits: Reading::Value(self.pauses.window(&passed, &now, &last.info)),
             waiting: share(sums.empty),
             awaiting_answer: share(sums.asked_last),
             requests: passed.segments_out.into(),
@@ -151,6 +161,8 @@ struct Counters {
     segments_in: u32,
     segments_out: u32,
     out_of_order: u32,
+    timeouts: u16,
+    retransmitted_segments: u32,
 }
 
 impl Counters {
@@ -172,10 +184,12 @@ impl Counters {
             segments_in: info.data_segs_in.unwrap_or_default(),
             segments_out: info.data_segs_out.unwrap_or_default(),
             out_of_order: info.rcv_ooopack.unwrap_or_default(),
+            timeouts: info.total_rto.unwrap_or_default(),
+            retransmitted_segments: info.total_retrans.unwrap_or_default(),
         }
     }
 
-    /// Counters of 32 bits wrap.
+    /// Counters of 16 and 32 bits wrap.
     fn since(&self, before: &Counters) -> Counters {
         Counters {
             received: self.received.saturating_sub(before.received),
@@ -192,6 +206,8 @@ impl Counters {
             segments_in: self.segments_in.wrapping_sub(before.segments_in),
             segments_out: self.segments_out.wrapping_sub(before.segments_out),
             out_of_order: self.out_of_order.wrapping_sub(before.out_of_order),
+            timeouts: self.timeouts.wrapping_sub(before.timeouts),
+            retransmitted_segments: self.retransmitted_segments.wrapping_sub(before.retransmitted_segments),
         }
     }
 }
@@ -333,8 +349,8 @@ impl Sums {
         TcpWindow {
             receiver_rtt: info.rcv_rtt,
             min_rtt: info.min_rtt,
-            receive_window: info.rcv_wnd.map(u64::from),
-            window_clamp: info.rcv_ssthresh.map(u64::from),
+            receive_window: info.rcv_wnd.map(|window| offered(info, window)),
+            window_clamp: info.rcv_ssthresh.map(|clamp| offered(info, clamp)),
             receive_queue: self.receive_queue.value(),
             receive_buffer: last.memory.map(|memory| memory.receive_buffer.into()),
             out_of_order: passed.out_of_order.into(),
@@ -392,6 +408,12 @@ impl Sums {
             congestion_control: last.congestion_control.clone(),
         }
     }
+}
+
+/// What of a window can be offered: a field of 16 bits without scaling (RFC 7323), whatever the kernel would give.
+fn offered(info: &TcpInfo, window: u32) -> u64 {
+    let most = if pauses::scaled(info) == Some(false) { u32::from(u16::MAX) } else { u32::MAX };
+    window.min(most).into()
 }
 
 /// Data went out later than the last came in, to the millisecond in which the kernel tells both; or none came in at all,

@@ -15,6 +15,7 @@ impl FlowWindow {
             thread,
             tcp: Reading::Missing("the receiving end is the peer's".to_owned()),
             sender: self.sender.clone(),
+            waits: self.waits.clone(),
             ..LaneWindow::default()
         }
     }
@@ -41,6 +42,7 @@ impl FlowWindow {
             thread,
             tcp: self.receiver.clone(),
             sender: Reading::Missing("the sending end is the peer's".to_owned()),
+            waits: self.waits.clone(),
             ..LaneWindow::default()
         }
     }

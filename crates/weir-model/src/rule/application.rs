@@ -6,14 +6,17 @@
 //!    segment's fast retransmit or a cold window; 5 ms cover a server's ordinary work and a scheduler's tick.
 //!    Without a round trip, longer than 1 s: no path on earth, satellites included, has that.
 //!
+//! Cannot tell where no byte of the answer ever came, or where one answer of several is late by a retransmission timer.
+//!
 //! Acquits: first bytes come at once or after about a round trip (then the limit is `latency`).
 //!
 //! Can be wrong: a request queued behind our own other lanes' data in a full router buffer waits as long.
 //! A server that answers at once and then sends slowly is not seen here: from the receiver it is `sender-or-path`.
 
 use super::spent::{min_rtt, spent};
-use super::{Context, Judgement};
+use super::{Context, Judgement, unanswered};
 use crate::evidence::Window;
+use crate::waits::{self, Ended, Stall};
 use crate::words::{count, percent, seconds};
 
 /// The judgement of one window.
@@ -27,6 +30,15 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
     let wait = request_wait(window, context);
     let requests: u32 = window.lanes.iter().map(|lane| lane.requests).fold(0, u32::saturating_add);
+    if let Some(lane) = window.lanes.iter().find(|lane| !lane.first_byte.is_zero())
+        && let Some(Stall { lasted, ended: Ended::Itself }) = waits::ending(lane, window, context)
+    {
+        let lasted = seconds(lasted.as_secs_f64());
+        return Judgement::acquit(format!("the program went on by itself after {lasted}, without an answer"));
+    }
+    if let Some(why) = unanswered::doubt(window, context, wait) {
+        return Judgement::unknown(why);
+    }
     match (slow_answer(window, context), min_rtt(window, context)) {
         (Some(limit), rtt) if wait > limit => Judgement::convict(
             spent.first_byte,

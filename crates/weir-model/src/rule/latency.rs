@@ -18,8 +18,8 @@
 
 use super::application::{request_wait, slow_answer};
 use super::spent::{Spent, active, min_rtt, spent, working};
-use super::{Context, Judgement, cpu_core};
-use crate::evidence::Window;
+use super::{Context, Judgement, cpu_core, request_response};
+use crate::evidence::{Clocks, Window};
 use crate::path;
 use crate::words::{bytes, count, percent, rate, seconds};
 use std::time::Duration;
@@ -94,6 +94,10 @@ fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option
     let rtt = min_rtt(window, context)?;
     let waits = spent.connecting + spent.first_byte + spent.socket_wait;
     if waits < 0.8 {
+        return None;
+    }
+    // What counts objects by the segments that went out counts credits of HTTP/2 and SSH as well.
+    if context.facts.clocks == Clocks::Sampled && request_response::overlaps(window, context) {
         return None;
     }
     let around = Around::of(window, context);

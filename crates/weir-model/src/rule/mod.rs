@@ -17,17 +17,23 @@ pub mod dirty_throttle;
 pub mod disk;
 pub(crate) mod found;
 pub mod latency;
+pub mod nagle;
 pub mod path_bandwidth;
 pub mod path_loss;
+pub mod path_mtu;
 pub mod rate_limit;
 pub mod reader;
 pub mod receive_window;
+pub mod request_response;
 pub mod sender;
 pub mod sender_or_path;
 pub(crate) mod spent;
 pub(crate) mod stage;
 pub(crate) mod stall;
 pub(crate) mod steadiness;
+pub mod timeouts;
+pub(crate) mod turns;
+pub(crate) mod unanswered;
 pub mod verify;
 mod view;
 
@@ -86,6 +92,10 @@ impl Rule {
 pub const RULES: &[Rule] = &[
     Rule::receiver(Limit::RateLimit, rate_limit::judge),
     Rule::sender(Limit::RateLimit, sender::rate_limit::judge),
+    Rule::receiver(Limit::PathMtu, path_mtu::judge),
+    Rule::receiver(Limit::Timeouts, timeouts::judge),
+    Rule::receiver(Limit::Nagle, nagle::judge),
+    Rule::receiver(Limit::RequestResponse, request_response::judge),
     Rule::receiver(Limit::Application, application::judge),
     Rule::receiver(Limit::Latency, latency::judge),
     Rule::receiver(Limit::DirtyThrottle, dirty_throttle::judge),
@@ -94,6 +104,11 @@ pub const RULES: &[Rule] = &[
     Rule::receiver(Limit::Verify, verify::judge),
     Rule::receiver(Limit::Decompress, stage::decompress).staged(),
     Rule::receiver(Limit::CpuCore, cpu_core::judge),
+    Rule::sender(Limit::PathMtu, sender::path_mtu::judge),
+    Rule::sender(Limit::Timeouts, sender::timeouts::judge),
+    Rule::sender(Limit::Nagle, sender::nagle::judge),
+    Rule::sender(Limit::RequestResponse, sender::request_response::judge),
+    Rule::sender(Limit::ProtocolWindow, sender::protocol_window::judge),
     Rule::sender(Limit::SourceDisk, sender::source_disk::judge),
     Rule::sender(Limit::Compress, stage::compress).staged(),
     Rule::sender(Limit::Encrypt, stage::encrypt).staged(),

@@ -10,7 +10,8 @@
 //! 3. the round trip is near its minimum (1.3 times and 0.2 ms): else the window only fills a queue, and the queue's
 //!    owner is the limit;
 //! 4. the round trip is at least 0.2 ms: below it the window turns over so fast that scheduling decides, not the window;
-//! 5. the window is at its cap: the user fixed the buffer, or it stands at the kernel's limit (`tcp_rmem`), or it has
+//! 5. the window is at its cap: the user fixed the buffer, or both ends did not agree on window scaling (RFC 7323), so that
+//!    no more than 65,535 bytes can be offered, or it stands at the kernel's limit (`tcp_rmem`), or it has
 //!    not grown by a tenth over the last round trips and does not grow after.
 //!
 //! Convicts when such lanes carry half of the bytes or more.
@@ -118,6 +119,9 @@ fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Judg
 /// See (2) above.
 const FILLED: f64 = 0.7;
 
+/// The most that a window's field of 16 bits holds.
+const UNSCALED: u64 = 65_535;
+
 enum Cap {
     Fixed(String),
     Still,
@@ -128,6 +132,11 @@ enum Cap {
 fn at_cap(lane: &LaneWindow, tcp: &TcpWindow, rtt: f64, context: &Context<'_>) -> Cap {
     if let Some(buffer) = context.facts.receive_buffer {
         return Cap::Fixed(format!("--recv-buffer fixes the buffer at {}", bytes(buffer as f64)));
+    }
+    if lane.waits.value().is_some_and(|waits| waits.scaled == Some(false))
+        && tcp.receive_window.is_some_and(|it| it >= UNSCALED / 2)
+    {
+        return Cap::Fixed("without window scaling no more than 65,535 bytes can be offered".to_owned());
     }
     let size = |tcp: &TcpWindow| tcp.receive_window.or(tcp.window_clamp).map(|window| window as f64);
     let now = size(tcp).unwrap_or(0.0);

@@ -134,6 +134,7 @@ impl Seen {
             thread,
             tcp,
             sender: Reading::Missing("the sending end is the server's".to_owned()),
+            ..LaneWindow::default()
         }
     }
 

@@ -15,7 +15,7 @@
 //! so; if it sleeps for it, that is said.
 
 use super::flow::{Flow, by_flow};
-use super::latency;
+use super::{latency, nagle, path_mtu, protocol_window, request_response, timeouts};
 use crate::evidence::{ThreadWindow, Window};
 use crate::rule::found::doing;
 use crate::rule::{Context, Judgement, stage};
@@ -25,6 +25,13 @@ use crate::words::percent;
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if let Some((_, why)) = latency::exchanges(window, context) {
         return Judgement::acquit(why);
+    }
+    for way in
+        [path_mtu::judge, timeouts::judge, nagle::judge, request_response::judge, protocol_window::judge]
+    {
+        if let Judgement::Convict { evidence, .. } = way(window, context) {
+            return Judgement::acquit(evidence);
+        }
     }
     if let Some(words) = stage::at_work(window) {
         return Judgement::acquit(words);

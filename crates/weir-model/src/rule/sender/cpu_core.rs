@@ -4,7 +4,7 @@
 //! 1. the thread runs, waits for a processor, or is held back by its group's CPU quota, 90 % of the time or more; or it was
 //!    found running or ready to run in 90 % of ten looks or more (a thread under quota stays ready in its state);
 //! 2. its socket starves: nothing unsent in half of the looks or more, and the send buffer does not hold it. With data
-//!    waiting, a full thread only spins.
+//!    waiting, a full thread only spins; so it does while a protocol above TCP waits for credit ([`super::protocol_window`]).
 //!
 //! Acquits: a thread that runs less, data that wait unsent, or a program whose work has a name of its own ([`super::program`]).
 //!
@@ -12,7 +12,7 @@
 //! looks the same.
 
 use super::flow::{Flow, by_flow};
-use super::program;
+use super::{program, protocol_window};
 use crate::evidence::Window;
 use crate::rule::cpu_core::thread_load;
 use crate::rule::{Context, Judgement};
@@ -36,6 +36,9 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     }
     if flow.data_wait() || (flow.buffer_holds() && !flow.writer_is_elsewhere()) {
         return Judgement::acquit(format!("{numbers}, but {}", flow.unsent_in_words()));
+    }
+    if let Ok(why) = protocol_window::holds(flow) {
+        return Judgement::acquit(format!("{numbers}, but it spins: {why}"));
     }
     if let Some(stage) = program::stage_of(flow) {
         return Judgement::acquit(format!("{numbers}: that is {}", stage.name()));

@@ -3,7 +3,8 @@
 //! Convicts when one of these holds:
 //! 1. small exchanges: the peer asks, gets a few initial windows of bytes or less, and asks again; one exchange takes no
 //!    more than six round trips (question, answer, slow start, perhaps a handshake) and 5 ms for the server's work, and the
-//!    application was not found owing the answer;
+//!    application was not found owing the answer, and no more of them come than round trips fit in: credits of a protocol above
+//!    are no questions ([`super::protocol_window`]);
 //! 2. slow start: data wait, nothing was lost yet, and the rate still doubles in the first round trips of the connection.
 //!
 //! Acquits: the connection is kept busy by large bodies, or rests for longer than round trips explain.
@@ -16,6 +17,7 @@ use super::flow::{Flow, SMALL, by_flow, delivered};
 use crate::evidence::Window;
 use crate::path;
 use crate::rule::spent::active;
+use crate::rule::turns::CREDIT;
 use crate::rule::{Context, Judgement};
 use crate::sender::SenderWindow;
 use crate::words::{bytes, count, rate, seconds};
@@ -36,11 +38,16 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
 pub(crate) fn exchanges(window: &Window, context: &Context<'_>) -> Option<(f64, String)> {
     let mut sum = SenderWindow::default();
     let mut lived = 0.0;
+    let (mut asked_bytes, mut told) = (0.0, 0.0);
     for window in std::iter::once(window).chain(context.recent(1.0)) {
         for lane in &window.lanes {
             if let Some(seen) = lane.sender.value() {
                 sum.join(seen);
                 lived += active(lane, window);
+                if let Some(waits) = lane.waits.value() {
+                    asked_bytes += waits.came as f64;
+                    told += waits.came_segments as f64;
+                }
             }
         }
     }
@@ -50,7 +57,9 @@ pub(crate) fn exchanges(window: &Window, context: &Context<'_>) -> Option<(f64, 
         return None;
     }
     let (size, each) = (sum.acked as f64 / asked, lived / asked);
-    (rtt > 0.0 && size <= SMALL && each <= 6.0 * rtt + 0.005).then(|| {
+    // Of credits more come than one a round trip; a question may have two segments.
+    let credits = told > 0.0 && each < 0.8 * rtt && asked_bytes < CREDIT as f64 * told;
+    (rtt > 0.0 && !credits && size <= SMALL && each <= 6.0 * rtt + 0.005).then(|| {
         let evidence = format!(
             "{} of {}, {} each over a round trip of {}",
             count(sum.asked, "exchange"),

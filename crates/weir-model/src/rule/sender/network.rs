@@ -2,7 +2,7 @@
 //! [`super::path_loss`] share, and what they weigh against each other.
 
 use super::flow::{Flow, burst, delivered, slack};
-use super::{latency, reader};
+use super::{latency, path_mtu, protocol_window, reader, request_response};
 use crate::rule::steadiness::spread;
 use crate::sender::SenderWindow;
 use crate::words::percent;
@@ -15,7 +15,8 @@ use crate::words::percent;
 /// 2. the peer's reader does not take its window away, and in flight does not fill it. With a round trip that has grown the
 ///    window must have room all the time: else a receiver that holds back its acknowledgements looks like a queue, unless
 ///    that end was watched and had read all;
-/// 3. it is past slow start.
+/// 3. it is past slow start, no black hole swallows its full segments, and what it waits for is not the next question or a
+///    credit of a protocol above.
 pub(crate) fn holds(flow: &Flow<'_>) -> Result<(), String> {
     let grown = flow.queue_stands() == Some(true);
     // A fifth: the kernel's clock of the busy time counts in ticks of up to 10 ms of a window's 100.
@@ -51,7 +52,16 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<(), String> {
     if let Some(growth) = latency::slow_start(flow) {
         return Err(growth);
     }
-    Ok(())
+    match waits_above(flow) {
+        Some(why) => Err(why),
+        None => Ok(()),
+    }
+}
+
+/// What holds a connection whatever its buffers and its path would take, in words.
+pub(crate) fn waits_above(flow: &Flow<'_>) -> Option<String> {
+    let ways = [path_mtu::holds, request_response::explains, protocol_window::holds];
+    ways.into_iter().find_map(|way| way(flow).ok())
 }
 
 /// The receiving end was watched too, and hardly anything lay unread in it.

@@ -9,7 +9,9 @@
 //!    By looks alone it convicts only a buffer that never grew on this connection, or stands where `tcp_wmem` ends: one that
 //!    the kernel tunes follows the congestion window;
 //! 2. congestion window and peer window have room: else they are the limit, whatever the buffer;
-//! 3. no queue stands on the path: the round trip is below 1.25 times its minimum, or 1.5 times where the clock of (1) is
+//! 3. what fills it is not one answer after another, and no credit of a protocol above is waited for: see
+//!    [`super::request_response`] and [`super::protocol_window`];
+//! 4. no queue stands on the path: the round trip is below 1.25 times its minimum, or 1.5 times where the clock of (1) is
 //!    above half, since a writer woken for a third of its buffer sends bursts that queue for themselves (50 ms over 40 ms
 //!    was measured). A buffer that fills a queue is large enough.
 //!
@@ -19,6 +21,7 @@
 //! Can be wrong: an application that writes pieces of just its buffer's size and thinks in between fills it as well.
 
 use super::flow::{Flow, by_flow};
+use super::network;
 use crate::evidence::Window;
 use crate::rule::{Context, Judgement};
 use crate::words::{bytes, percent};
@@ -48,6 +51,9 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if flow.cwnd_pinned() || flow.window_pinned() {
         let which = if flow.cwnd_pinned() { "congestion window" } else { "peer's window" };
         return Judgement::acquit(format!("{size}, but the {which} is filled as well"));
+    }
+    if let Some(why) = network::waits_above(flow) {
+        return Judgement::acquit(format!("{size}, but {why}"));
     }
     let times = if clock >= 0.5 { 1.5 } else { 1.25 };
     match flow.inflated(times) {

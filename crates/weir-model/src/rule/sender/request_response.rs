@@ -1,0 +1,74 @@
+//! Do request and answer follow each other in turn on connections that are kept, as the answering end sees it?
+//!
+//! Convicts when all of these hold:
+//! 1. another program's connection was asked at least twice (six times where it was made just now), and hardly owed an answer
+//!    while it rested (below 30 % of looks: else it is [`super::application`]);
+//! 2. the round trips between the last byte of an answer and the next question fill half of the time or more, and no more
+//!    questions come than round trips fit in; or they fill a quarter, and slow start explains the rest: no queue stands on the
+//!    path and nothing was lost;
+//! 3. nothing lay unsent for at least half of what (2) takes: between two turns there is nothing to send.
+//!
+//! Acquits: a long answer, overlapping questions, data that wait unsent all the time.
+//!
+//! Can be wrong: a client that thinks for about a round trip before it asks again. What the congestion window, the send buffer
+//! or the link do in the rest of a turn may be the next limit.
+
+use super::flow::{Flow, by_flow};
+use super::network::loss;
+use crate::evidence::{Clocks, Window};
+use crate::rule::turns::{End, Turns};
+use crate::rule::{Context, Judgement};
+use crate::words::percent;
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    by_flow(window, context, |flow| match explains(flow) {
+        Ok(text) => Judgement::convict(0.9, text),
+        Err(why) => Judgement::acquit(why),
+    })
+}
+
+/// The numbers of turns that hold this connection; or those of one that they do not hold.
+pub(crate) fn explains(flow: &Flow<'_>) -> Result<String, String> {
+    if flow.context.facts.clocks == Clocks::Own || End::of(flow.lane) != End::Sends {
+        return Err("no turns are known of this end".to_owned());
+    }
+    let few = || "too few questions on one connection to be turns".to_owned();
+    let rtt = flow.min_rtt().ok_or_else(few)?;
+    let turns = Turns::of(flow.lane, flow.window, flow.context, rtt).ok_or_else(few)?;
+    let words = turns.in_words();
+    let ramp = turns.ramp() && flow.queue_stands() != Some(true) && !loss(flow).seen;
+    if !(turns.alternate() || turns.alternate_in_two() || ramp) {
+        return Err(words);
+    }
+    let around = Around::of(flow);
+    if around.owing >= 0.3 {
+        return Err(format!("{words}, but it owed an answer in {} of looks", percent(around.owing)));
+    }
+    if around.nothing_unsent < 0.5 * turns.share().min(1.0) {
+        return Err(format!(
+            "{words}, but data lay unsent in {} of looks",
+            percent(1.0 - around.nothing_unsent)
+        ));
+    }
+    Ok(words)
+}
+
+/// Shares of the looks over a second and a half each way.
+struct Around {
+    nothing_unsent: f64,
+    owing: f64,
+}
+
+impl Around {
+    fn of(flow: &Flow<'_>) -> Around {
+        let (mut looks, mut nothing_unsent, mut owing) = (0.0, 0.0, 0.0);
+        for (seen, _) in flow.around(1.5) {
+            looks += f64::from(seen.looks);
+            nothing_unsent += f64::from(seen.nothing_unsent);
+            owing += f64::from(seen.owing);
+        }
+        let share = |count: f64| if looks > 0.0 { count / looks } else { 0.0 };
+        Around { nothing_unsent: share(nothing_unsent), owing: share(owing) }
+    }
+}

@@ -1,0 +1,88 @@
+//! Does the connection stand still until a timer fires?
+//!
+//! A stall is a time in which nothing moves though something is owed, longer than min(2 round trips, retransmission timeout).
+//! Convicts when one of these holds for connections of this end that are at work:
+//! 1. the window lies in a stall of 150 ms or more that this end's retransmission timer ended, or the kernel counts half of the
+//!    time over a second each way as spent in timers; no more than ten segments were in flight and nothing waited unsent, so that
+//!    no congestion window is in the way: else it is [`super::sender::path_loss`];
+//! 2. it lies in one of 150 ms or more that the program itself ended: it had sent the last, nothing came, and it went on all the
+//!    same. So does a client that waits a second for "100 Continue".
+//!
+//! Acquits: stalls that an answer ended, or none.
+//!
+//! Can be wrong: a program that writes a piece every second and never expects an answer looks like (2), unless its thread sleeps.
+
+use super::turns::{End, at_end};
+use super::{Context, Judgement};
+use crate::evidence::{Clocks, LaneWindow, Window};
+use crate::path::INITIAL_WINDOW;
+use crate::waits::{self, Ended, Stall};
+use crate::words::{count, percent, seconds};
+
+/// A stall that is worth a word, seconds: the smallest retransmission timeout is 0.2 s (TCP_RTO_MIN), less what looks miss.
+const WORTH: f64 = 0.15;
+
+/// The judgement of one window, of connections that this side receives by.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    judge_end(window, context, End::Receives)
+}
+
+/// Of the connections at one end.
+pub(crate) fn judge_end(window: &Window, context: &Context<'_>, end: End) -> Judgement {
+    let (mut lanes, mut held) = (0, 0);
+    let mut evidence = None;
+    for (lane, _, _) in at_end(window, end) {
+        lanes += 1;
+        if let Some(text) = held_by_timer(lane, window, context) {
+            held += 1;
+            evidence.get_or_insert(text);
+        }
+    }
+    match evidence {
+        Some(text) if 2 * held >= lanes && context.facts.clocks == Clocks::Sampled => {
+            Judgement::convict(0.9, text)
+        }
+        _ => Judgement::acquit("no stall that a timer ended"),
+    }
+}
+
+fn held_by_timer(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Option<String> {
+    let (around, time) = waits::around(lane, window, context, 1.0)?;
+    let small = lane
+        .sender
+        .value()
+        .is_none_or(|seen| seen.nothing_unsent >= seen.looks.div_ceil(2) && seen.in_flight <= INITIAL_WINDOW);
+    let part = if time > 0.0 { around.timeout.as_secs_f64() / time } else { 0.0 };
+    let stall = waits::ending(lane, window, context).filter(|stall| stall.lasted.as_secs_f64() >= WORTH);
+    match stall {
+        Some(Stall { lasted, ended: Ended::Itself }) if !sleeps(lane) => Some(format!(
+            "nothing moved for {} after this end had sent, and then it went on without an answer{}",
+            seconds(lasted.as_secs_f64()),
+            if (0.9..1.2).contains(&lasted.as_secs_f64()) {
+                ": a timer of the program, such as the second that curl waits for 100 Continue"
+            } else {
+                ": a timer of the program"
+            }
+        )),
+        Some(Stall { lasted, ended: Ended::Timeout }) if small => Some(format!(
+            "nothing moved for {} until the retransmission timer fired; {} over {}",
+            seconds(lasted.as_secs_f64()),
+            count(around.timeouts.max(1), "timer"),
+            seconds(time)
+        )),
+        _ if small && part >= 0.5 && around.timeouts > 0 => Some(format!(
+            "{} of the time in retransmission timers, {} over {}",
+            percent(part),
+            count(around.timeouts, "timer"),
+            seconds(time)
+        )),
+        _ => None,
+    }
+}
+
+/// Its thread was found asleep by its own will in half of the looks: a program that paces itself.
+fn sleeps(lane: &LaneWindow) -> bool {
+    lane.thread
+        .value()
+        .is_some_and(|thread| thread.looks > 0 && thread.found.sleeping >= thread.looks.div_ceil(2))
+}
