@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, TcpWindow, Window};
 use weir_model::sender::SenderWindow;
+use weir_model::waits::{Ended, Stall, Waits};
 
 use crate::flow::{Flow, Vantage};
 use crate::slice::{Half, Slice};
+use crate::stall::Cause;
 use crate::table::SLICES_EACH;
 
 /// Why a reading is missing that no capture has.
@@ -125,7 +127,7 @@ fn lanes_of(flow: &Flow, grid: Grid) -> Vec<(u64, LaneWindow)> {
     joined
         .iter()
         .enumerate()
-        .map(|(place, (interval, slice))| (*interval, teller.tell(slice, grid.place(*interval).1, place == last)))
+        .map(|(place, (interval, slice))| (*interval, teller.tell(slice, grid.place(*interval), place == last)))
         .collect()
 }
 
@@ -134,6 +136,9 @@ struct Teller<'a> {
     flow: &'a Flow,
     /// Bytes of each end so far.
     so_far: [u64; 2],
+    /// Bytes of each end that were acknowledged, and segments sent for the first time, so far.
+    acked: [u64; 2],
+    segments: [u64; 2],
     requests: u64,
     best_window: u32,
     connected: bool,
@@ -141,10 +146,19 @@ struct Teller<'a> {
 
 impl<'a> Teller<'a> {
     fn new(flow: &'a Flow) -> Teller<'a> {
-        Teller { flow, so_far: [0; 2], requests: 0, best_window: 0, connected: false }
+        Teller {
+            flow,
+            so_far: [0; 2],
+            acked: [0; 2],
+            segments: [0; 2],
+            requests: 0,
+            best_window: 0,
+            connected: false,
+        }
     }
 
-    fn tell(&mut self, slice: &Slice, width: u64, last: bool) -> LaneWindow {
+    /// An interval that begins at a time and is so wide, nanoseconds.
+    fn tell(&mut self, slice: &Slice, (from, width): (u64, u64), last: bool) -> LaneWindow {
         let sender = self.sender(slice);
         let vantage = self.flow.vantage(sender);
         let (half, other) = (&slice.halves[sender], &slice.halves[1 - sender]);
@@ -163,6 +177,15 @@ impl<'a> Teller<'a> {
             lane.connects = 1;
             self.connected = true;
         }
+        for (end, half) in slice.halves.iter().enumerate() {
+            self.acked[end] = self.acked[end].saturating_add(half.acked);
+            self.segments[end] += u64::from(half.segments.saturating_sub(half.again_segments));
+        }
+        let own = if vantage == Vantage::Receiver { 1 - sender } else { sender };
+        lane.waits = match vantage {
+            Vantage::Unknown => Reading::Missing(NOT_VISIBLE.to_owned()),
+            _ => Reading::Value(self.waits(slice, own, (from, width))),
+        };
         match vantage {
             Vantage::Sender | Vantage::Middle => {
                 lane.received = half.acked;
@@ -262,6 +285,44 @@ impl<'a> Teller<'a> {
         }
     }
 
+    /// What the socket of one end waited for. What lies unsent in it is not visible.
+    fn waits(&self, slice: &Slice, own: usize, (from, width): (u64, u64)) -> Waits {
+        let (half, other) = (&slice.halves[own], &slice.halves[1 - own]);
+        let (from, to) = (from as f64 / 1e9, (from + width) as f64 / 1e9);
+        let mss = u64::from(self.flow.mss(own));
+        let mut stalled = 0.0;
+        let mut stalls = Vec::new();
+        for stall in self.flow.stalls.kept() {
+            let Some(ended) = ended(stall, own) else { continue };
+            stalled += (stall.to.min(to) - stall.from.max(from)).max(0.0);
+            if stall.to >= from && stall.to < to {
+                let lasted = Duration::try_from_secs_f64(stall.to - stall.from).unwrap_or_default();
+                stalls.push(Stall { lasted, ended });
+            }
+        }
+        let out = self.so_far[own].saturating_sub(self.acked[own]).div_ceil(mss.max(1));
+        let looks = slice.lived.div_ceil(1000);
+        Waits {
+            looks,
+            sent: half.sent,
+            sent_segments: half.segments.into(),
+            came: other.fresh,
+            came_segments: other.segments.into(),
+            retransmitted: half.again,
+            retransmitted_segments: half.again_segments.into(),
+            timeouts: half.timeouts.into(),
+            timeout: Duration::from_micros(half.timeout.into()),
+            segment: (mss, mss),
+            acked_ever: self.acked[own],
+            delivered_ever: self.segments[own].saturating_sub(out),
+            stalled: ((stalled * 1000.0) as u32).min(looks),
+            stalls,
+            scaled: self.flow.scales(),
+            in_flight_most: half.in_flight_most.into(),
+            ..Waits::default()
+        }
+    }
+
     /// An object is over when the next is asked for, or the connection ends.
     fn count_requests(&mut self, other: &Half, lane: &mut LaneWindow, last: bool) {
         let over = |requests: u64, ended: bool| requests.saturating_sub(u64::from(!ended));
@@ -269,6 +330,20 @@ impl<'a> Teller<'a> {
         self.requests += u64::from(other.turns);
         lane.requests = other.turns;
         lane.objects = u32::try_from(over(self.requests, last) - before).unwrap_or(u32::MAX);
+    }
+}
+
+/// What ended a stall as one end sees it. That an end went on by itself, without anything from the other, tells a program that
+/// waits for a timer from one that paces itself only with its thread, so it is left out.
+fn ended(stall: &crate::stall::Stall, own: usize) -> Option<Ended> {
+    let peer = stall.by != own;
+    match stall.cause {
+        Cause::Retransmission if peer => Some(Ended::Peer),
+        Cause::Retransmission if stall.timer => Some(Ended::Timeout),
+        Cause::Retransmission => Some(Ended::Retransmission),
+        Cause::Acknowledgment | Cause::Window if peer => Some(Ended::Acknowledged),
+        Cause::Answer | Cause::Request | Cause::Sender if peer => Some(Ended::Peer),
+        _ => None,
     }
 }
 

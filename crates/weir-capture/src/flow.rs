@@ -2,7 +2,7 @@
 
 use crate::link::{Key, Segment};
 use crate::slice::Slice;
-use crate::stall::{Cause, Stalls};
+use crate::stall::{Cause, Stall, Stalls};
 use crate::way::{Kind, Way};
 
 /// A connection that is silent for longer is told by its absence.
@@ -286,7 +286,9 @@ impl Flow {
             _ if peer_outstanding > 0 => Cause::Acknowledgment,
             _ => return,
         };
-        self.stalls.add(since, now, cause);
+        let timer = kind == Kind::Again { timeout: true };
+        let (from, to) = (since as f64 / 1e9, now as f64 / 1e9);
+        self.stalls.add(Stall { from, to, cause, by: segment.from, timer });
     }
 
     /// Time passes up to `now`.
@@ -398,6 +400,12 @@ impl Flow {
     /// Whether the window in which this end's data went is known.
     pub(crate) fn knows_window(&self, way: usize) -> bool {
         self.ways[way].scale.is_some()
+    }
+
+    /// Whether both ends scale their windows, where the SYNs tell.
+    pub(crate) fn scales(&self) -> Option<bool> {
+        let server = 1 - self.client?;
+        self.offers[server].map(|offer| offer.scale.is_some())
     }
 
     /// Bytes that were acknowledged and are not in the capture.

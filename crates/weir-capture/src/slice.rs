@@ -29,6 +29,10 @@ pub(crate) struct Half {
     pub(crate) acked: u64,
     /// Segments as they are on the wire, what offload joined counted by the largest segment.
     pub(crate) segments: u32,
+    /// Of these, sent again.
+    pub(crate) again_segments: u32,
+    /// Retransmission timers that fired.
+    pub(crate) timeouts: u32,
     /// Segments that came beyond a hole.
     pub(crate) disordered: u32,
     /// Holes that were filled too soon for a retransmission.
@@ -59,6 +63,8 @@ pub(crate) struct Half {
     pub(crate) windowed: u32,
     /// Bytes in flight, times microseconds.
     pub(crate) in_flight: f64,
+    /// The most bytes in flight.
+    pub(crate) in_flight_most: u32,
     /// The peer's window, times microseconds.
     pub(crate) window: f64,
     /// What unread bytes have taken of the peer's window, times microseconds.
@@ -124,6 +130,8 @@ impl Half {
         }
         let counts = [
             (&mut self.segments, next.segments),
+            (&mut self.again_segments, next.again_segments),
+            (&mut self.timeouts, next.timeouts),
             (&mut self.disordered, next.disordered),
             (&mut self.reordered, next.reordered),
             (&mut self.duplicates, next.duplicates),
@@ -143,6 +151,7 @@ impl Half {
             *sum = sum.saturating_add(more);
         }
         self.in_flight += next.in_flight;
+        self.in_flight_most = self.in_flight_most.max(next.in_flight_most);
         self.window += next.window;
         self.unread += next.unread;
         self.windows = match (self.windows, next.windows) {

@@ -51,6 +51,10 @@ pub struct Stall {
     pub to: f64,
     /// What ended it.
     pub cause: Cause,
+    /// Which end of the connection sent what ended it, by [`crate::link::Key`].
+    pub(crate) by: usize,
+    /// A retransmission timer ended it.
+    pub(crate) timer: bool,
 }
 
 /// The stalls of a connection.
@@ -62,9 +66,8 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    pub(crate) fn add(&mut self, from: u64, to: u64, cause: Cause) {
-        let stall = Stall { from: from as f64 / 1e9, to: to as f64 / 1e9, cause };
-        let sum = &mut self.sums[cause as usize];
+    pub(crate) fn add(&mut self, stall: Stall) {
+        let sum = &mut self.sums[stall.cause as usize];
         *sum = (sum.0.saturating_add(1), sum.1 + (stall.to - stall.from));
         if self.kept.len() < KEPT {
             return self.kept.push(stall);
@@ -74,6 +77,11 @@ impl Stalls {
         if let Some(shortest) = shortest.filter(|shortest| length(shortest) < length(&stall)) {
             *shortest = stall;
         }
+    }
+
+    /// The longest ones.
+    pub(crate) fn kept(&self) -> &[Stall] {
+        &self.kept
     }
 
     /// The longest ones in order of time.

@@ -220,6 +220,10 @@ impl Way {
         if segment.fin && kind == Kind::Fresh && half.fresh > 0 {
             half.fresh -= 1;
         }
+        if let Kind::Again { timeout } = kind {
+            half.again_segments = half.again_segments.saturating_add(segments);
+            half.timeouts += u32::from(timeout);
+        }
         if kind != Kind::Nothing {
             self.last_sent = now;
         }
@@ -434,6 +438,7 @@ impl Way {
         let now = &self.now;
         let time = f64::from(micros);
         half.in_flight += now.in_flight * time;
+        half.in_flight_most = half.in_flight_most.max(now.in_flight as u32);
         half.asked += if last == Some(false) { micros } else { 0 };
         if now.resting || !self.is_open() {
             half.resting += micros;
