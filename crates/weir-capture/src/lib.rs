@@ -201,7 +201,8 @@ fn counts_for(segment: &Segment, options: &Options<'_>) -> bool {
 
 fn judgeable(format: Format, mut table: Table, counts: Counts, options: &Options<'_>) -> Capture {
     let all = table.finish();
-    let length = table.clock().now;
+    let most = options.span.map_or(u64::MAX, |span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+    let length = table.clock().now.min(most);
     let grid = Grid::new(table.span, length);
     let flows: Vec<&Flow> = all.iter().map(|flow| &**flow).collect();
     let sliced: Vec<&Flow> = flows.iter().copied().filter(|flow| !flow.slices.is_empty()).collect();
