@@ -102,7 +102,11 @@ pub(crate) fn of(flows: &[&Flow], grid: Grid, moved: Option<&[u64]>, facts: Fact
             ..Window::default()
         }
     });
-    Evidence { windows: windows.collect(), trials: Vec::new(), facts: Facts { clocks: Clocks::Sampled, ..facts } }
+    Evidence {
+        windows: windows.collect(),
+        trials: Vec::new(),
+        facts: Facts { clocks: Clocks::Sampled, ..facts },
+    }
 }
 
 fn keep_largest(lanes: &mut Vec<LaneWindow>, most: usize) {
@@ -127,7 +131,9 @@ fn lanes_of(flow: &Flow, grid: Grid) -> Vec<(u64, LaneWindow)> {
     joined
         .iter()
         .enumerate()
-        .map(|(place, (interval, slice))| (*interval, teller.tell(slice, grid.place(*interval), place == last)))
+        .map(|(place, (interval, slice))| {
+            (*interval, teller.tell(slice, grid.place(*interval), place == last))
+        })
         .collect()
 }
 

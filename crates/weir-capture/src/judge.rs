@@ -20,7 +20,8 @@ const VISIBLE: [Limit; 8] = [
 ];
 
 /// What is said in one line in place of many.
-const UNSEEN: &str = "not visible in a capture: send buffer, congestion window and control, threads, processors, disks";
+const UNSEEN: &str =
+    "not visible in a capture: send buffer, congestion window and control, threads, processors, disks";
 
 /// Judges what a capture shows.
 pub fn judge(evidence: &Evidence, notes: &[String]) -> Verdict {

@@ -196,7 +196,9 @@ pub fn read<'r>(reader: impl Read + 'r, options: &Options<'_>) -> Result<Capture
 fn counts_for(segment: &Segment, options: &Options<'_>) -> bool {
     let ends = &segment.key.ends;
     let port = options.port.is_none_or(|port| ends.iter().any(|end| end.port() == port));
-    port && options.peer.is_none_or(|peer| ends.iter().any(|end| end.ip().to_canonical() == peer.to_canonical()))
+    port && options
+        .peer
+        .is_none_or(|peer| ends.iter().any(|end| end.ip().to_canonical() == peer.to_canonical()))
 }
 
 fn judgeable(format: Format, mut table: Table, counts: Counts, options: &Options<'_>) -> Capture {
@@ -228,8 +230,11 @@ fn judgeable(format: Format, mut table: Table, counts: Counts, options: &Options
 fn facts(flows: &[&Flow], options: &Options<'_>) -> Facts {
     // Where the largest connections' end is not known, nothing of the path is.
     let all: u64 = flows.iter().map(|flow| flow.bytes()).sum();
-    let blind: u64 =
-        flows.iter().filter(|flow| flow.vantage(flow.sender()) == Vantage::Unknown).map(|flow| flow.bytes()).sum();
+    let blind: u64 = flows
+        .iter()
+        .filter(|flow| flow.vantage(flow.sender()) == Vantage::Unknown)
+        .map(|flow| flow.bytes())
+        .sum();
     let unseen = (all > 0 && 2 * blind > all).then(|| {
         "at which end the capture was made: it has neither the handshake nor the timestamps of the connections that \
          carried most"
@@ -277,7 +282,8 @@ fn points(flow: &Flow, sender: usize, grid: Grid) -> Vec<Point> {
             let half = &slice.halves[sender];
             last.sent = last.sent.saturating_add(half.fresh);
             last.acked = last.acked.saturating_add(half.acked);
-            last.window = half.windows.filter(|_| half.windowed > 0).map(|(.., now)| now.into()).or(last.window);
+            last.window =
+                half.windows.filter(|_| half.windowed > 0).map(|(.., now)| now.into()).or(last.window);
             again = again.saturating_add(half.again);
             in_flight += half.in_flight;
             lived = lived.saturating_add(slice.lived);
@@ -298,7 +304,10 @@ fn notes(table: &Table, counts: &Counts, flows: &[&Flow]) -> Vec<String> {
         notes.push(format!("{} packets have a link type that weir does not read", counts.unknown_link));
     }
     if counts.malformed > 0 {
-        notes.push(format!("{} packets are damaged or cut before the end of their TCP header", counts.malformed));
+        notes.push(format!(
+            "{} packets are damaged or cut before the end of their TCP header",
+            counts.malformed
+        ));
     }
     let uncaptured: u64 = flows.iter().map(|flow| flow.uncaptured()).sum();
     if uncaptured > 0 {
@@ -306,7 +315,8 @@ fn notes(table: &Table, counts: &Counts, flows: &[&Flow]) -> Vec<String> {
             "the capture misses segments: {uncaptured} bytes were acknowledged that it does not have"
         ));
     }
-    let windowless = flows.iter().filter(|flow| flow.bytes() > 0 && !flow.knows_window(flow.sender())).count();
+    let windowless =
+        flows.iter().filter(|flow| flow.bytes() > 0 && !flow.knows_window(flow.sender())).count();
     if windowless > 0 {
         notes.push(format!(
             "receive windows of {windowless} connections: their SYN was not captured, which has the scale"

@@ -96,13 +96,14 @@ pub fn look(packet: &Packet<'_>) -> Found {
 const NULL: u16 = 0;
 const ETHERNET: u16 = 1;
 const RAW: [u16; 4] = [12, 14, 101, 228];
+const PPP: [u16; 2] = [9, 50];
 const LOOP: u16 = 108;
 const SLL: u16 = 113;
 const SLL2: u16 = 276;
 const IPV6: u16 = 229;
 
 fn known(link: u16) -> bool {
-    RAW.contains(&link) || matches!(link, NULL | ETHERNET | LOOP | SLL | SLL2 | IPV6)
+    RAW.contains(&link) || PPP.contains(&link) || matches!(link, NULL | ETHERNET | LOOP | SLL | SLL2 | IPV6)
 }
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -126,6 +127,7 @@ fn network(link: u16, data: &[u8]) -> Option<usize> {
         NULL | LOOP => Some(4),
         IPV6 => Some(0),
         _ if RAW.contains(&link) => Some(0),
+        _ if PPP.contains(&link) => ppp(data),
         _ => None,
     }
 }
@@ -143,6 +145,16 @@ fn tagged(data: &[u8], mut at: usize) -> Option<usize> {
     None
 }
 
+/// Behind a PPP header: its address and control bytes may be left out, and so may the protocol's first.
+fn ppp(data: &[u8]) -> Option<usize> {
+    let at = if data.starts_with(&[0xff, 0x03]) { 2 } else { 0 };
+    match (data.get(at)?, data.get(at + 1)?) {
+        (0x00, 0x21 | 0x57) => Some(at + 2),
+        (0x21 | 0x57, _) => Some(at + 1),
+        _ => None,
+    }
+}
+
 fn half(data: &[u8], at: usize) -> Option<u16> {
     data.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
 }
@@ -153,10 +165,11 @@ fn ipv4(data: &[u8], on_wire: usize) -> Found {
         return Found::Other;
     }
     let head = ip.slice().len();
-    // 0 is what segments above 64 KiB have before the card cuts them; a length that lies is no more than was on the wire.
+    // 0 is what segments above 64 KiB have before the card cuts them. Else IP's own length counts, and not the record's: some
+    // tools write into both lengths of a record what they kept.
     let total = match usize::from(ip.total_len()) {
         0 => on_wire,
-        total => total.min(on_wire),
+        total => total,
     };
     let ends = (IpAddr::V4(Ipv4Addr::from(ip.source())), IpAddr::V4(Ipv4Addr::from(ip.destination())));
     let about = About { ends, id: ip.identification(), marked: ip.ecn().value() == 3 };
@@ -170,10 +183,9 @@ fn ipv6(data: &[u8], on_wire: usize) -> Found {
     if next != ip_number::TCP || extensions.is_fragmenting_payload() {
         return Found::Other;
     }
-    let most = on_wire.saturating_sub(40);
     let total = match usize::from(ip.payload_length()) {
-        0 => most,
-        total => total.min(most),
+        0 => on_wire.saturating_sub(40),
+        total => total,
     };
     let ends = (IpAddr::V6(Ipv6Addr::from(ip.source())), IpAddr::V6(Ipv6Addr::from(ip.destination())));
     let about = About { ends, id: 0, marked: ip.ecn().value() == 3 };

@@ -65,7 +65,19 @@ struct Classic {
     big_endian: bool,
     nanoseconds: bool,
     modified: bool,
+    /// Before version 2.3 a record had its two lengths the other way round, and in 2.3 some had.
+    swapped: Swapped,
     link: u16,
+}
+
+/// Whether a record's lengths are those of the wire first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Swapped {
+    #[default]
+    Never,
+    Always,
+    /// Where what was kept would be more than what was there.
+    Perhaps,
 }
 
 /// The pcapng section that is read.
@@ -117,7 +129,9 @@ impl<R: Read> Source<R> {
         match source.input.data()[..4] {
             // A section header block, the same in both byte orders.
             [0x0a, 0x0d, 0x0d, 0x0a] => source.format = Format::PcapNg,
-            [0xd4 | 0x4d, 0xc3 | 0x3c, 0xb2, 0xa1] | [0xa1, 0xb2, 0xc3 | 0x3c, 0xd4 | 0x4d] | [0x34, 0xcd, 0xb2, 0xa1] => {
+            [0xd4 | 0x4d, 0xc3 | 0x3c, 0xb2, 0xa1]
+            | [0xa1, 0xb2, 0xc3 | 0x3c, 0xd4 | 0x4d]
+            | [0x34, 0xcd, 0xb2, 0xa1] => {
                 source.classic_header()?;
             }
             _ => return Err(unknown(source.input.data())),
@@ -142,6 +156,11 @@ impl<R: Read> Source<R> {
             big_endian: header.is_bigendian(),
             nanoseconds: header.is_nanosecond_precision(),
             modified: header.is_modified_format(),
+            swapped: match (header.version_major, header.version_minor) {
+                (2, 3) => Swapped::Perhaps,
+                (2, 0..3) => Swapped::Always,
+                _ => Swapped::Never,
+            },
             // The upper half has flags (FCS length).
             link: (header.network.0 as u32 & 0xffff) as u16,
         };
@@ -165,7 +184,17 @@ impl<R: Read> Source<R> {
             Ok(false) => return Next::End(Some(CUT.to_owned())),
             Ok(true) => {}
         }
-        let kept = word(self.input.data(), 8, self.classic.big_endian) as usize;
+        let lengths = [8, 12].map(|at| word(self.input.data(), at, self.classic.big_endian));
+        let swap = match self.classic.swapped {
+            Swapped::Never => false,
+            Swapped::Always => true,
+            Swapped::Perhaps => lengths[0] > lengths[1],
+        };
+        if swap {
+            let at = self.input.start;
+            self.input.buffer[at + 8..at + 16].rotate_left(4);
+        }
+        let kept = lengths[usize::from(swap)] as usize;
         if kept > LARGEST {
             return Next::End(Some(format!("it is damaged: a packet claims {kept} bytes")));
         }
@@ -221,7 +250,12 @@ impl<R: Read> Source<R> {
                     let stamp = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
                     let kept = (packet.caplen as usize).min(packet.data.len());
                     let length = packet.origlen.max(packet.caplen);
-                    Packet { at: interface.clock.nanoseconds(stamp), link: interface.link, length, data: &packet.data[..kept] }
+                    Packet {
+                        at: interface.clock.nanoseconds(stamp),
+                        link: interface.link,
+                        length,
+                        data: &packet.data[..kept],
+                    }
                 })
             }
             // It has no time, so it cannot be judged.
@@ -257,9 +291,11 @@ impl<R: Read> Source<R> {
     /// A block without packets: a section, an interface, or anything else, which is passed over.
     fn other_block(&mut self, kind: u32, length: usize) -> Result<(), Option<String>> {
         if length > LARGEST {
-            return self.input.skip(length).map_err(|error| Some(failed(&error))).and_then(|whole| {
-                if whole { Ok(()) } else { Err(Some(CUT.to_owned())) }
-            });
+            return self
+                .input
+                .skip(length)
+                .map_err(|error| Some(failed(&error)))
+                .and_then(|whole| if whole { Ok(()) } else { Err(Some(CUT.to_owned())) });
         }
         match self.input.need(length) {
             Err(error) => return Err(Some(failed(&error))),

@@ -26,8 +26,14 @@ pub enum Cause {
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Cause; 6] =
-        [Cause::Retransmission, Cause::Window, Cause::Answer, Cause::Request, Cause::Sender, Cause::Acknowledgment];
+    pub const ALL: [Cause; 6] = [
+        Cause::Retransmission,
+        Cause::Window,
+        Cause::Answer,
+        Cause::Request,
+        Cause::Sender,
+        Cause::Acknowledgment,
+    ];
 
     /// Its name in records.
     pub fn name(self) -> &'static str {

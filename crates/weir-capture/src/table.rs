@@ -224,7 +224,8 @@ impl Table {
         }
         let all = self.flows.iter().flatten().chain(&self.finished);
         self.slices = all.map(|flow| flow.slices.len()).sum();
-        self.moved = self.moved.chunks(2).map(|pair| pair.iter().fold(0, |a: u64, b| a.saturating_add(*b))).collect();
+        self.moved =
+            self.moved.chunks(2).map(|pair| pair.iter().fold(0, |a: u64, b| a.saturating_add(*b))).collect();
     }
 
     /// All connections that are known at the end, those that carried most first.

@@ -87,6 +87,8 @@ pub(crate) struct Way {
     mss_told: bool,
     /// The last new segment was shorter than the largest, so it took all there was to send.
     short: bool,
+    /// The last new segment went up to the window's edge: acknowledgments make room that the next one fills.
+    hit: bool,
     /// All that was out at the last retransmission; nothing above it means that this is repaired.
     recover: u64,
     last_sent: u64,
@@ -194,13 +196,22 @@ impl Way {
             return Kind::Nothing;
         }
         if start > self.max + JUMP || start + JUMP < self.max {
-            *self = Way { mss: self.mss, mss_told: self.mss_told, scale: self.scale, window: self.window, ..Way::default() };
+            *self = Way {
+                mss: self.mss,
+                mss_told: self.mss_told,
+                scale: self.scale,
+                window: self.window,
+                ..Way::default()
+            };
             self.start(segment.seq);
             start = BASE;
         }
         let end = start + length + u64::from(segment.fin);
         let print = fingerprint(segment);
-        if end <= self.max && self.prints.contains(&print) && now.saturating_sub(self.last_sent) < 10 * CLOCKED {
+        if end <= self.max
+            && self.prints.contains(&print)
+            && now.saturating_sub(self.last_sent) < 10 * CLOCKED
+        {
             return Kind::Nothing;
         }
         self.prints[self.next_print] = print;
@@ -215,7 +226,11 @@ impl Way {
         if self.holes.first().is_some_and(|hole| hole.0 < start) || start > self.max {
             half.disordered = half.disordered.saturating_add(segments);
         }
-        let kind = if end > self.max { self.advance(start, end, now, half) } else { self.fill(start, end, now, half) };
+        let kind = if end > self.max {
+            self.advance(start, end, now, half)
+        } else {
+            self.fill(start, end, now, half)
+        };
         // FIN takes a number and is no byte.
         if segment.fin && kind == Kind::Fresh && half.fresh > 0 {
             half.fresh -= 1;
@@ -246,10 +261,21 @@ impl Way {
         // A segment that ends at the window's edge is as long as the window let it be.
         let at_edge = self.window.is_some_and(|window| self.acked + u64::from(window) <= end);
         self.short = (end - start) % u64::from(self.mss.max(1)) != 0 && !at_edge;
+        self.hit = self.fills();
         if self.timed.len() < TIMED {
             self.timed.push_back((end, now));
         }
         Kind::Fresh
+    }
+
+    /// Whether in flight fills the peer's window: nine tenths of it, or so much that two more segments do not fit, as a live
+    /// watch has it.
+    fn fills(&self) -> bool {
+        let (outstanding, mss) = (self.outstanding(), u64::from(self.mss.max(1)));
+        self.window.map(u64::from).is_some_and(|window| {
+            let no_room = window.saturating_sub(outstanding) < 2 * mss && 2 * outstanding >= window;
+            outstanding > 0 && (10 * outstanding >= 9 * window || no_room)
+        })
     }
 
     /// Whether an acknowledgment released this segment: sent at once after one.
@@ -318,7 +344,13 @@ impl Way {
 
     /// Takes in an acknowledgment of this end's data. `distance`: from the capture to the sender and back, by which the
     /// sender learns of it later. Returns a sample of the time from the capture to the receiver and back.
-    pub(crate) fn acknowledge(&mut self, segment: &Segment, now: u64, distance: u64, half: &mut Half) -> Option<u64> {
+    pub(crate) fn acknowledge(
+        &mut self,
+        segment: &Segment,
+        now: u64,
+        distance: u64,
+        half: &mut Half,
+    ) -> Option<u64> {
         let to = self.unwrap(segment.ack)?;
         if to > self.max {
             // An acknowledgment of what was never seen: the capture lost it.
@@ -342,7 +374,12 @@ impl Way {
             self.timed.pop_front();
         }
         self.heard = self.heard.max(to);
-        let ack = Ack { due: now + distance, to, window, sacked: segment.options.sack.map_or(0, |(_, bytes)| bytes) };
+        let ack = Ack {
+            due: now + distance,
+            to,
+            window,
+            sacked: segment.options.sack.map_or(0, |(_, bytes)| bytes),
+        };
         if let Some((stamp, _)) = segment.options.stamps
             && self.echoes.len() < ECHOES
             && self.echoes.back().is_none_or(|(last, _)| *last != stamp)
@@ -415,11 +452,11 @@ impl Way {
         let outstanding = self.outstanding();
         let mss = u64::from(self.mss.max(1));
         let window = self.window.map(u64::from);
-        let shut = outstanding == 0 && window.is_some_and(|window| window < mss && window < u64::from(self.best_window));
-        let filled = window.is_some_and(|window| {
-            let no_room = window.saturating_sub(outstanding) < 2 * mss && 2 * outstanding >= window;
-            shut || (outstanding > 0 && (10 * outstanding >= 9 * window || no_room))
-        });
+        let shut = outstanding == 0
+            && window.is_some_and(|window| window < mss && window < u64::from(self.best_window));
+        // Between an acknowledgment and the segments that it releases there is room for a moment.
+        let near = self.hit && window.is_some_and(|window| 4 * outstanding >= 3 * window);
+        let filled = shut || near || self.fills();
         let resting = outstanding == 0 && !shut;
         self.now = Now {
             in_flight: outstanding.saturating_sub(u64::from(self.sacked).min(outstanding)) as f64,
@@ -429,7 +466,11 @@ impl Way {
             // whether more waits.
             starved: resting || (self.short && !filled && self.clocked < 128),
             recovering: self.recover > self.acked,
-            unread: if self.holes.is_empty() { f64::from(self.best_window.saturating_sub(self.window.unwrap_or(self.best_window))) } else { 0.0 },
+            unread: if self.holes.is_empty() {
+                f64::from(self.best_window.saturating_sub(self.window.unwrap_or(self.best_window)))
+            } else {
+                0.0
+            },
         };
     }
 

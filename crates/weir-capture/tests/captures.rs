@@ -109,9 +109,15 @@ fn pcapng_has_interfaces_with_clocks_of_their_own() {
         assert_eq!((capture.format, capture.connections), (Format::PcapNg, 2));
         for flow in &capture.flows {
             assert_eq!(flow.bytes, 300 * u64::from(MSS));
-            assert!(flow.round_trip.unwrap().abs_diff(Duration::from_millis(40)) < Duration::from_micros(200));
+            assert!(
+                flow.round_trip.unwrap().abs_diff(Duration::from_millis(40)) < Duration::from_micros(200)
+            );
         }
-        assert!(capture.notes.iter().any(|note| note.starts_with("1 packets are damaged")), "{:?}", capture.notes);
+        assert!(
+            capture.notes.iter().any(|note| note.starts_with("1 packets are damaged")),
+            "{:?}",
+            capture.notes
+        );
     }
 }
 
@@ -123,7 +129,11 @@ fn gzip_is_unpacked_and_what_is_cut_in_it_is_said() {
     let packed = packer.finish().unwrap();
     assert_eq!(seen(&packed).flows[0].bytes, 300 * u64::from(MSS));
     let cut = seen(&packed[..packed.len() / 2]);
-    assert!(cut.packets > 0 && cut.notes.iter().any(|note| note.contains("reading it failed")), "{:?}", cut.notes);
+    assert!(
+        cut.packets > 0 && cut.notes.iter().any(|note| note.contains("reading it failed")),
+        "{:?}",
+        cut.notes
+    );
 }
 
 #[test]
@@ -173,7 +183,8 @@ fn without_a_handshake_timestamps_tell_and_without_them_nothing_does() {
 fn a_filled_window_is_convicted_from_everywhere() {
     for place in [0.0, 0.5, 1.0] {
         let talk = Talk { place, ..Talk::default() };
-        let capture = seen(&pcap(Link::Ethernet, &talk.frames(&talk.held_by_window(2000), Link::Ethernet, 96)));
+        let capture =
+            seen(&pcap(Link::Ethernet, &talk.frames(&talk.held_by_window(2000), Link::Ethernet, 96)));
         let verdict = judge(&capture.evidence, &[]);
         assert_eq!(verdict.limit, Some(MainLimit::One(Limit::ReceiveWindow)), "{place}: {verdict:#?}");
     }
@@ -196,7 +207,8 @@ fn without_the_syn_no_window_is_judged() {
 #[test]
 fn an_application_that_writes_now_and_then_is_convicted_at_the_sender() {
     let talk = Talk { window: 4_000_000, scale: 7, ..Talk::default() };
-    let capture = seen(&pcap(Link::Ethernet, &talk.frames(&talk.held_by_application(100), Link::Ethernet, 96)));
+    let capture =
+        seen(&pcap(Link::Ethernet, &talk.frames(&talk.held_by_application(100), Link::Ethernet, 96)));
     let verdict = judge(&capture.evidence, &[]);
     assert_eq!(verdict.limit, Some(MainLimit::One(Limit::Application)), "{verdict:#?}");
     let said = |name: &str| verdict.innocent.iter().any(|line| line.starts_with(name));
@@ -383,7 +395,11 @@ fn a_million_connections_cost_bounded_memory() {
     assert_eq!(capture.connections, 1_000_000);
     assert_eq!(capture.bytes, 500_000_000);
     let verdict = judge(&capture.evidence, &capture.notes);
-    assert!(verdict.missing.iter().any(|line| line.contains("counted and not judged")), "{:?}", verdict.missing);
+    assert!(
+        verdict.missing.iter().any(|line| line.contains("counted and not judged")),
+        "{:?}",
+        verdict.missing
+    );
     // 256 MiB is the bound of the whole program.
     assert!(peak() - before < 200 << 20, "{} MiB", (peak() - before) >> 20);
 }

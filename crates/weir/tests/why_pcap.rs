@@ -2,9 +2,9 @@
 //! holds them, or not at all; and what is no capture is said with the right exit code.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod support;
 #[path = "why_pcap/story.rs"]
 mod story;
+mod support;
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -15,7 +15,8 @@ use support::{Sandbox, WEIR, skip};
 
 /// Both captures of a story, or why this machine makes none.
 fn captured(sandbox: &Sandbox, story: &Story) -> Option<Ends> {
-    let tcpdump = Command::new("tcpdump").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let tcpdump =
+        Command::new("tcpdump").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if tcpdump.is_err() {
         skip("tcpdump is not installed");
         return None;
@@ -101,7 +102,7 @@ fn a_send_buffer_is_not_visible_and_nobody_else_is_convicted() {
 #[test]
 fn stdin_gzip_and_a_page() {
     let sandbox = Sandbox::new();
-    let Some(ends) = captured(&sandbox, &Story { seconds: 1.0, ..story::RECEIVE_WINDOW }) else { return };
+    let Some(ends) = captured(&sandbox, &story::RECEIVE_WINDOW.lasting(1.0)) else { return };
     let run = sandbox
         .weir(WEIR, ["why", "--pcap", "-", "--report", "page.html"])
         .input(fs::read(&ends.sender).unwrap())

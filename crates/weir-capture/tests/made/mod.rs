@@ -225,7 +225,9 @@ impl PcapNg {
         for (link, resolution) in &self.interfaces {
             let mut body = [self.half(*link as u16).as_slice(), &[0, 0], &self.word(0)].concat();
             if let Some(resolution) = resolution {
-                body.extend([self.half(9).as_slice(), &self.half(1), &[*resolution, 0, 0, 0], &[0; 4]].concat());
+                body.extend(
+                    [self.half(9).as_slice(), &self.half(1), &[*resolution, 0, 0, 0], &[0; 4]].concat(),
+                );
             }
             file.extend(self.block(1, &body));
         }

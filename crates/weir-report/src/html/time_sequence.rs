@@ -80,7 +80,11 @@ fn graph(page: &mut Markup, flow: &CapturedFlow) {
     );
     let title = format!("Time and sequence: {}", short(&flow.from, 60));
     let figure = Figure { title: &title, says: &says, heights: (460.0, 420.0), table: table(&points) };
-    figure.render_with(page, |page, canvas| draw(page, canvas, &points, &flow.stalls), |page| legend(page, &points));
+    figure.render_with(
+        page,
+        |page, canvas| draw(page, canvas, &points, &flow.stalls),
+        |page| legend(page, &points),
+    );
 }
 
 fn draw(page: &mut Markup, canvas: Canvas, points: &Points<'_>, stalls: &[StallRecord]) {
@@ -89,7 +93,8 @@ fn draw(page: &mut Markup, canvas: Canvas, points: &Points<'_>, stalls: &[StallR
     let upper = Frame { bottom: middle - 12.0, ..whole };
     let lower = Frame { top: middle + 18.0, ..whole };
     let t = |index: usize| sane(points.of.t[index]);
-    let ends = points.each().fold((f64::MAX, 0.0_f64), |(low, high), index| (low.min(t(index)), high.max(t(index))));
+    let ends =
+        points.each().fold((f64::MAX, 0.0_f64), |(low, high), index| (low.min(t(index)), high.max(t(index))));
     let x = Linear::new(ends, (whole.left, whole.right));
     for stall in stalls.iter().take(MOST.2) {
         let (left, right) = (x.at(stall.from), x.at(stall.to));
@@ -115,10 +120,17 @@ fn draw(page: &mut Markup, canvas: Canvas, points: &Points<'_>, stalls: &[StallR
     let flying = points.each().map(|index| points.of.in_flight[index] as f64);
     let most = top(flying);
     let window_top = top(points.of.window.iter().take(points.length).map(|bytes| *bytes as f64));
-    let z = Linear::new((0.0, if points.windowed { window_top.min(3.0 * most).max(most) } else { most }), (lower.bottom, lower.top));
+    let z = Linear::new(
+        (0.0, if points.windowed { window_top.min(3.0 * most).max(most) } else { most }),
+        (lower.bottom, lower.top),
+    );
     panel(page, lower, &z, "in flight");
     if points.windowed {
-        axis::line(page, &path(&|index| points.of.window.get(index).map(|bytes| *bytes as f64), &z), "line second");
+        axis::line(
+            page,
+            &path(&|index| points.of.window.get(index).map(|bytes| *bytes as f64), &z),
+            "line second",
+        );
     }
     axis::line(page, &path(&|index| Some(points.of.in_flight[index] as f64), &z), "line");
     let marks: Vec<(f64, String)> = (x.ticks(if canvas.narrow { 4 } else { 10 }).into_iter())
@@ -212,7 +224,8 @@ mod tests {
             stalls,
             ..CapturedFlow::default()
         };
-        let capture = CaptureRecord { file: "a.pcap".to_owned(), flows: vec![flow], ..CaptureRecord::default() };
+        let capture =
+            CaptureRecord { file: "a.pcap".to_owned(), flows: vec![flow], ..CaptureRecord::default() };
         let mut record = Record::new("why", Outcome::Complete, 3000, 1.0);
         record.extra.insert("capture".to_owned(), serde_json::to_value(capture).unwrap());
         page(&[Run { name: "run".to_owned(), record, notes: Vec::new() }])
@@ -230,7 +243,10 @@ mod tests {
         };
         let text = drawn(sequence);
         assert!(text.contains("Time and sequence: &lt;b&gt;:80"), "{text}");
-        assert!(text.contains("the receiver's window opening") || text.contains("the receiver&#39;s window opening"));
+        assert!(
+            text.contains("the receiver's window opening")
+                || text.contains("the receiver&#39;s window opening")
+        );
         assert!(text.contains("dots: sent again"));
         assert!(!text.contains("<b>"));
     }

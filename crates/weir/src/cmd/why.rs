@@ -64,9 +64,10 @@ pub fn run(why: &Why) -> anyhow::Result<u8> {
 
 fn filter(why: &Why) -> anyhow::Result<Filter> {
     if why.pid.is_none() && why.port.is_none() && why.peer.is_none() && why.command.is_empty() {
-        return Err(
-            Usage("who is to be looked at? give --pid, --port, --peer, --pcap FILE or -- COMMAND".to_owned()).into()
-        );
+        return Err(Usage(
+            "who is to be looked at? give --pid, --port, --peer, --pcap FILE or -- COMMAND".to_owned(),
+        )
+        .into());
     }
     Ok(Filter { port: why.port, peer: why.peer.as_deref().map(resolve).transpose()?, listening: false })
 }

@@ -30,8 +30,7 @@ pub fn run(why: &Why, file: &Path) -> anyhow::Result<u8> {
         true => "stdin".to_owned(),
         false => file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
     };
-    let options =
-        Options { port: why.port, peer, span: why.span, stop: Some(&stopped), scope: name.clone() };
+    let options = Options { port: why.port, peer, span: why.span, stop: Some(&stopped), scope: name.clone() };
     let capture = weir_capture::read(open(file)?, &options)
         .with_context(|| format!("cannot judge capture {}", file.display()))?;
     let (record, why_record, capture_record) = tell(&capture, file, &name);

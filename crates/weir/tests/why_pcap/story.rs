@@ -20,7 +20,7 @@ use weir_units::Rate;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Story {
     pub(crate) name: &'static str,
-    pub(crate) seconds: f64,
+    seconds: f64,
     congestion: &'static str,
     /// Random loss, a share of the packets.
     loss: f64,
@@ -78,6 +78,11 @@ pub(crate) const SEND_BUFFER: Story =
     Story { name: "a send buffer", send_buffer: Some(64 << 10), writer: Writer::Bulk(4096), ..PLAIN };
 
 impl Story {
+    /// The same for so many seconds.
+    pub(crate) fn lasting(self, seconds: f64) -> Story {
+        Story { seconds, ..self }
+    }
+
     /// Plays it; an error says what this machine does not allow.
     pub(crate) fn play(&self, folder: &Path) -> anyhow::Result<Ends> {
         let _allowed = congestion::allow()?;

@@ -216,7 +216,11 @@ pub(super) fn why(
     card(page, "Threads", &table);
     // A capture is not looked at while it runs.
     if why.own_cpu > 0.0 {
-        page.leaf("p", &[("class", "notice")], &format!("Looking took {} of one core.", percent(why.own_cpu)));
+        page.leaf(
+            "p",
+            &[("class", "notice")],
+            &format!("Looking took {} of one core.", percent(why.own_cpu)),
+        );
     }
     Ok(())
 }
