@@ -97,10 +97,11 @@ pub enum Link {
     Ipv4,
     Null,
     Loop,
+    Ppp,
 }
 
 impl Link {
-    pub const ALL: [Link; 9] = [
+    pub const ALL: [Link; 10] = [
         Link::Ethernet,
         Link::Vlan,
         Link::TwoTags,
@@ -110,6 +111,7 @@ impl Link {
         Link::Ipv4,
         Link::Null,
         Link::Loop,
+        Link::Ppp,
     ];
 
     pub fn number(self) -> u32 {
@@ -121,6 +123,7 @@ impl Link {
             Link::Ipv4 => 228,
             Link::Null => 0,
             Link::Loop => 108,
+            Link::Ppp => 9,
         }
     }
 
@@ -140,6 +143,7 @@ impl Link {
             Link::Raw | Link::Ipv4 => return head,
             Link::Null => return vec![if v6 { 30 } else { 2 }, 0, 0, 0],
             Link::Loop => return vec![0, 0, 0, if v6 { 24 } else { 2 }],
+            Link::Ppp => return vec![0xff, 3, 0, if v6 { 0x57 } else { 0x21 }],
         }
         head.extend(kind);
         head
