@@ -29,6 +29,17 @@ fn v6(talk: Talk) -> Talk {
     Talk { client: "[fd00::1]:40000".parse().unwrap(), server: "[fd00::2]:80".parse().unwrap(), ..talk }
 }
 
+/// Where the records of a pcap file begin.
+fn heads(file: &[u8]) -> Vec<usize> {
+    let mut heads = Vec::new();
+    let mut at = 24;
+    while at < file.len() {
+        heads.push(at);
+        at += 16 + u32::from_le_bytes(file[at + 8..at + 12].try_into().unwrap()) as usize;
+    }
+    heads
+}
+
 fn limit(capture: &Capture) -> Option<MainLimit> {
     judge(&capture.evidence, &[]).limit
 }
@@ -66,12 +77,7 @@ fn old_versions_and_records_that_tell_only_what_was_kept_count_as_well() {
     let mut frames = transfer(&Talk::default(), Link::Ethernet, 96);
     let mut old = pcap(Link::Ethernet, &frames);
     old[6] = 2;
-    let mut at = 24;
-    while at < old.len() {
-        let kept = u32::from_le_bytes(old[at + 8..at + 12].try_into().unwrap()) as usize;
-        old[at + 8..at + 16].rotate_left(4);
-        at += 16 + kept;
-    }
+    heads(&old).into_iter().for_each(|at| old[at + 8..at + 16].rotate_left(4));
     assert_eq!(seen(&old).flows[0].bytes, 300 * u64::from(MSS));
     frames.iter_mut().for_each(|frame| frame.length = frame.data.len() as u32);
     assert_eq!(seen(&pcap(Link::Ethernet, &frames)).flows[0].bytes, 300 * u64::from(MSS));
@@ -340,11 +346,11 @@ fn damage_ends_the_reading_and_what_came_before_counts() {
     let cut = seen(&whole[..whole.len() - 50]);
     assert!(cut.notes[0].contains("its last packet is not whole"), "{:?}", cut.notes);
     let mut lying = whole.clone();
-    let at = 24 + 100 * (16 + 96) + 8;
-    // Somewhere bytes of a length of 4 GB, in a record's head or in its data.
+    let at = heads(&whole)[100] + 8;
     lying[at..at + 4].copy_from_slice(&[0xff; 4]);
     let capture = seen(&lying);
-    assert!(capture.packets > 0);
+    assert_eq!(capture.packets, 100);
+    assert!(capture.notes[0].contains("a packet claims 4294967295 bytes"), "{:?}", capture.notes);
     let ng = PcapNg { big_endian: false, interfaces: vec![(101, None)] };
     let all: Vec<(usize, Frame)> = frames.into_iter().map(|frame| (0, frame)).collect();
     let file = ng.file(&all);
