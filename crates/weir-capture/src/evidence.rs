@@ -18,12 +18,12 @@ use crate::table::SLICES_EACH;
 /// Why a reading is missing that no capture has.
 pub const NOT_VISIBLE: &str = "not visible in a capture";
 
-/// Intervals of an evidence, at most: five minutes of 100 ms; longer captures have longer ones. The judge looks back from
-/// each at those before it.
-const INTERVALS: u64 = 3000;
+/// Intervals of an evidence, at most: two and a half minutes of 100 ms; longer captures have longer ones. The judge looks back
+/// from each at all those before it.
+const INTERVALS: u64 = 1500;
 
-/// Lanes of all intervals together: 1.3 KB each.
-const LANES: u64 = 48_000;
+/// Lanes of all intervals together, 1.3 KB each: sixteen of each of the most intervals.
+const LANES: u64 = 24_000;
 
 /// Lanes of one interval, those that carried most: the judge weighs sixteen.
 const LANES_EACH: u64 = 64;

@@ -270,7 +270,7 @@ impl Flow {
         let cause = match kind {
             Kind::Again { timeout } => {
                 if timeout {
-                    let waited = ((now - since) / 1000) as u32;
+                    let waited = u32::try_from((now - since) / 1000).unwrap_or(u32::MAX);
                     let half = &mut self.slice.halves[segment.from];
                     half.timeout = half.timeout.saturating_add(waited);
                 }
@@ -328,7 +328,7 @@ impl Flow {
         }
         self.slice.lived = self.slice.lived.saturating_add(micros);
         let shaking = self.client.is_some() && !self.handshake && self.carried == [0; 2];
-        self.slice.connecting += if shaking { micros } else { 0 };
+        self.slice.connecting = self.slice.connecting.saturating_add(if shaking { micros } else { 0 });
         for (end, (way, half)) in self.ways.iter().zip(&mut self.slice.halves).enumerate() {
             way.pass(micros, self.speaker.map(|speaker| speaker == end), half);
         }

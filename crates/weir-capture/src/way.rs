@@ -480,20 +480,21 @@ impl Way {
         let time = f64::from(micros);
         half.in_flight += now.in_flight * time;
         half.in_flight_most = half.in_flight_most.max(now.in_flight as u32);
-        half.asked += if last == Some(false) { micros } else { 0 };
-        if now.resting || !self.is_open() {
-            half.resting += micros;
-            match last {
-                Some(true) => half.awaiting += micros,
-                Some(false) => half.owing += micros,
-                None => {}
-            }
+        let closed = !self.is_open();
+        let counted = [
+            (&mut half.asked, last == Some(false)),
+            (&mut half.resting, now.resting || closed),
+            (&mut half.awaiting, (now.resting || closed) && last == Some(true)),
+            (&mut half.owing, (now.resting || closed) && last == Some(false)),
+            (&mut half.starved, now.starved || closed),
+            (&mut half.filled, now.filled),
+            (&mut half.recovering, now.recovering),
+            (&mut half.windowed, self.window.is_some()),
+        ];
+        for (sum, counts) in counted {
+            *sum = sum.saturating_add(if counts { micros } else { 0 });
         }
-        half.starved += if now.starved || !self.is_open() { micros } else { 0 };
-        half.filled += if now.filled { micros } else { 0 };
-        half.recovering += if now.recovering { micros } else { 0 };
         if let Some(window) = self.window {
-            half.windowed += micros;
             half.window += f64::from(window) * time;
             half.unread += now.unread * time;
             half.see_window(window);
