@@ -367,7 +367,7 @@ pub struct Why {
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 
-    /// Look for this long [default: 10s; a command: until it ends].
+    /// Look for this long [default: 10s; a command: until it ends; a capture: all of it].
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     pub span: Option<Duration>,
     /// Show the limit of each second while it runs; q or Ctrl-C ends it.
