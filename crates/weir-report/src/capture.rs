@@ -115,7 +115,7 @@ pub fn render(capture: &CaptureRecord, out: &mut dyn Write) -> io::Result<()> {
     )?;
     let Some(flow) = capture.flows.first() else { return Ok(()) };
     let stalled: Vec<String> = (flow.stalled.iter().filter(|sum| sum.seconds >= 0.1))
-        .map(|sum| format!("{} of {:.1} s ended by {}", sum.count, sum.seconds, ended_by(&sum.cause)))
+        .map(|sum| format!("{} ({:.1} s) ended by {}", sum.count, sum.seconds, ended_by(&sum.cause)))
         .collect();
     if !stalled.is_empty() {
         writeln!(out, "stalls of the largest: {}", stalled.join("; "))?;
@@ -160,7 +160,7 @@ mod tests {
         render(&capture, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("(pcap), 10 packets, 9 TCP segments judged\n"), "{text}");
-        assert!(text.ends_with("stalls of the largest: 3 of 1.5 s ended by the receiver's window opening\n"));
+        assert!(text.ends_with("stalls of the largest: 3 (1.5 s) ended by the receiver's window opening\n"));
         assert!(!text.contains('\u{1b}'));
         let json = serde_json::to_value(&capture).unwrap();
         assert_eq!(serde_json::from_value::<CaptureRecord>(json).unwrap(), capture);

@@ -55,7 +55,9 @@ fn tells(story: Story, sender: &[&str], receiver: &[&str]) {
         let verdict = serde_json::to_string_pretty(&record["verdict"]).unwrap();
         assert_eq!(record["capture"]["flows"][0]["vantage"], side, "{verdict}");
         let told = record["capture"]["flows"][0]["bytes"].as_u64().unwrap();
-        assert!(told.abs_diff(ends.bytes) <= ends.bytes / 50, "{told} of {} bytes counted", ends.bytes);
+        // What was under way or unread at the end was captured and not read.
+        let counted = ends.bytes * 98 / 100..ends.bytes + (2 << 20);
+        assert!(counted.contains(&told), "{told} counted, {} read", ends.bytes);
         assert!(wanted.contains(&&*limit(&record)), "{} at the {side}: {verdict}", story.name);
         let innocent = record["verdict"]["innocent"].to_string();
         for unseen in ["send-buffer:", "cpu-core:", "disk:", "dirty-throttle:"] {
