@@ -7,7 +7,7 @@
 //! * [`tui`]: the live view that fills a terminal. Pure drawing too. [`stages`]: the pipeline that it and the pages draw.
 //! * [`plan`]: what `weir plan` predicts.
 //! * [`survey`]: what was measured for a copy that is planned.
-//! * [`why`]: connections and threads of another program's transfer.
+//! * [`why`]: connections and threads of another program's transfer. [`capture`]: what a capture adds.
 //! * [`net`]: the goodput of a path. [`transactions`]: requests and responses over it.
 //! * [`codecs`], [`ciphers`]: tables of what was measured; [`chart`]: where each codec wins.
 //! * [`load`]: HTTP load, also as wrk and ab print it.
@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calibration;
+pub mod capture;
 pub mod chart;
 pub mod ciphers;
 pub mod codecs;

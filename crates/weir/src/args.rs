@@ -343,6 +343,8 @@ Examples:
   weir why --pid 4711 --for 10s                       a running process and its children
   weir why --port 5432 --watch                        everyone's connections with this port, live
   weir why --json -- curl -o x https://host/x         the record on stdout, what curl prints on stderr
+  weir why --pcap slow.pcap --port 443                a capture (pcap, pcapng, gzip), made at either end
+  tcpdump -s 96 -w - tcp | weir why --pcap -          what tcpdump sees, until it ends
 No privilege is needed for sockets; another user's threads and files want that user or root.";
 
 /// `weir why`.
@@ -358,11 +360,14 @@ pub struct Why {
     /// Look at connections with this host.
     #[arg(long, value_name = "HOST")]
     pub peer: Option<String>,
+    /// Judge the TCP connections in this capture instead of live ones; - for stdin.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "command", "watch", "tui"])]
+    pub pcap: Option<PathBuf>,
     /// Run this and look at it.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 
-    /// Look for this long [default: 10s; a command: until it ends].
+    /// Look for this long [default: 10s; a command: until it ends; a capture: all of it].
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     pub span: Option<Duration>,
     /// Show the limit of each second while it runs; q or Ctrl-C ends it.

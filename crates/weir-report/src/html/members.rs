@@ -22,7 +22,7 @@ use crate::schema::Record;
 type Draw = fn(&mut Markup, &Value, &Record, &'static str) -> Result<(), serde_json::Error>;
 
 /// The members that have pictures: name in the record, heading, drawing.
-const MEMBERS: [(&str, &str, Draw); 17] = [
+const MEMBERS: [(&str, &str, Draw); 18] = [
     ("calibration", "This host", machine::calibration),
     ("http", "Requests", measured::http),
     ("net", "The path", measured::net),
@@ -38,6 +38,7 @@ const MEMBERS: [(&str, &str, Draw); 17] = [
     ("cp", "How it was copied", moved::copy),
     ("prediction", "Foretold and reached", moved::prediction),
     ("why", "Connections and threads", moved::why),
+    ("capture", "The capture", moved::capture),
     ("lab", "Scenarios", moved::scenarios),
     ("self_check", "What this host allows", check::abilities),
 ];

@@ -15,3 +15,4 @@ pub mod route;
 pub mod self_check;
 pub mod serve;
 pub mod why;
+pub mod why_pcap;

@@ -24,6 +24,7 @@ use weir_report::{json, terminal};
 
 use crate::args::Why;
 use crate::calibration;
+use crate::cmd::why_pcap;
 use crate::evidence;
 use crate::interrupt;
 use crate::page;
@@ -40,6 +41,9 @@ const SPAN: Duration = Duration::from_secs(10);
 /// Looks, judges and tells. Returns the exit code: the command's own where there is one.
 pub fn run(why: &Why) -> anyhow::Result<u8> {
     voice::start_log_beside(why.tui, why.voice.quiet, why.voice.verbose);
+    if let Some(file) = &why.pcap {
+        return why_pcap::run(why, file);
+    }
     let view = tui::is_possible(why.tui);
     let filter = filter(why)?;
     evidence::check(why.evidence.as_deref())?;
@@ -52,14 +56,15 @@ pub fn run(why: &Why) -> anyhow::Result<u8> {
 
 fn filter(why: &Why) -> anyhow::Result<Filter> {
     if why.pid.is_none() && why.port.is_none() && why.peer.is_none() && why.command.is_empty() {
-        return Err(
-            Usage("who is to be looked at? give --pid, --port, --peer or -- COMMAND".to_owned()).into()
-        );
+        return Err(Usage(
+            "who is to be looked at? give --pid, --port, --peer, --pcap FILE or -- COMMAND".to_owned(),
+        )
+        .into());
     }
     Ok(Filter { port: why.port, peer: why.peer.as_deref().map(resolve).transpose()?, listening: false })
 }
 
-fn resolve(host: &str) -> anyhow::Result<IpAddr> {
+pub(super) fn resolve(host: &str) -> anyhow::Result<IpAddr> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = bare.parse() {
         return Ok(address);

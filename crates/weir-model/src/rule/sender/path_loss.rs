@@ -70,12 +70,12 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if let Ok((_, why)) = full(flow) {
         return Judgement::acquit(format!("the link is full: {why}"));
     }
-    let numbers = format!(
-        "{counted}, congestion window {}, {}, {}",
-        bytes(flow.seen.cwnd as f64),
-        flow.in_words(),
-        flow.round_trip_in_words()
-    );
+    // A capture has no congestion window.
+    let window = match flow.seen.cwnd {
+        0 => String::new(),
+        cwnd => format!("congestion window {}, ", bytes(cwnd as f64)),
+    };
+    let numbers = format!("{counted}, {window}{}, {}", flow.in_words(), flow.round_trip_in_words());
     if flow.ignores_loss() || !lost.seen {
         return Judgement::convict(0.75, numbers);
     }

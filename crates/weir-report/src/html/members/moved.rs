@@ -1,4 +1,4 @@
-//! What `weir plan`, `cp`, `why` and `lab` add.
+//! What `weir plan`, `cp`, `why` (live or of a capture) and `lab` add.
 
 use serde_json::Value;
 
@@ -7,8 +7,9 @@ use super::super::chart::gains;
 use super::super::figure::Table;
 use super::super::markup::Markup;
 use super::super::words::{bytes, percent, plural, rate, short, time};
-use super::super::{lab, limits};
+use super::super::{lab, limits, time_sequence};
 use super::{ROWS, card, read};
+use crate::capture::CaptureRecord;
 use crate::plan::PlanRecord;
 use crate::schema::Record;
 use crate::survey::SurveyRecord;
@@ -216,7 +217,25 @@ pub(super) fn why(
         table.row([thread.name.clone(), percent(thread.busy), time(thread.runqueue), found.join(", ")]);
     }
     card(page, "Threads", &table);
-    page.leaf("p", &[("class", "notice")], &format!("Looking took {} of one core.", percent(why.own_cpu)));
+    // A capture is not looked at while it runs.
+    if why.own_cpu > 0.0 {
+        page.leaf(
+            "p",
+            &[("class", "notice")],
+            &format!("Looking took {} of one core.", percent(why.own_cpu)),
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn capture(
+    page: &mut Markup,
+    value: &Value,
+    _: &Record,
+    _: &'static str,
+) -> Result<(), serde_json::Error> {
+    let capture: CaptureRecord = read(value)?;
+    time_sequence::render(page, &capture);
     Ok(())
 }
 

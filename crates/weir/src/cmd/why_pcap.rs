@@ -1,0 +1,161 @@
+//! `weir why --pcap FILE`: what limited the transfers in a capture? Arguments and printing; [`weir_capture`] reads and judges.
+
+use std::fs::File;
+use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::Context;
+use weir_capture::{Capture, Cause, FlowSeen, Format, Options, Vantage, judge};
+use weir_report::capture::{CaptureRecord, CapturedFlow, SequenceRecord, StallRecord, StalledRecord};
+use weir_report::schema::{Outcome, Record};
+use weir_report::why::{FlowRecord, WhyRecord};
+use weir_report::{json, terminal};
+
+use super::why::resolve;
+use crate::args::Why;
+use crate::evidence;
+use crate::interrupt;
+use crate::page;
+use crate::voice::{self, Printed as _};
+
+/// Reads, judges and tells. Exit code 0 where there was a connection to judge, else 1.
+pub fn run(why: &Why, file: &Path) -> anyhow::Result<u8> {
+    evidence::check(why.evidence.as_deref())?;
+    let peer = why.peer.as_deref().map(resolve).transpose()?;
+    // Ctrl-C ends the reading: what came so far is judged, as tcpdump's own end does.
+    let stop = interrupt::stop()?;
+    let stopped = || stop.load(Relaxed);
+    let name = match file.as_os_str() == "-" {
+        true => "stdin".to_owned(),
+        false => file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
+    };
+    let options = Options { port: why.port, peer, span: why.span, stop: Some(&stopped), scope: name.clone() };
+    let capture = weir_capture::read(open(file)?, &options)
+        .with_context(|| format!("cannot judge capture {}", file.display()))?;
+    let (record, why_record, capture_record) = tell(&capture, file, &name);
+    say(why, &record, &why_record, &capture_record, &mut std::io::stdout().lock())?;
+    evidence::keep(why.evidence.as_deref(), &capture.evidence)?;
+    page::keep(&why.voice, &record)?;
+    Ok(if capture.connections > 0 { 0 } else { 1 })
+}
+
+fn open(file: &Path) -> anyhow::Result<Box<dyn Read>> {
+    if file.as_os_str() == "-" {
+        return Ok(Box::new(std::io::stdin()));
+    }
+    let opened = File::open(file).with_context(|| format!("cannot open capture {}", file.display()))?;
+    let folder = opened.metadata().is_ok_and(|metadata| metadata.is_dir());
+    anyhow::ensure!(!folder, "cannot judge capture {}: it is a folder", file.display());
+    Ok(Box::new(opened))
+}
+
+fn tell(capture: &Capture, file: &Path, name: &str) -> (Record, WhyRecord, CaptureRecord) {
+    let mut verdict = judge(&capture.evidence, &capture.notes);
+    if capture.connections == 0 {
+        verdict.missing.insert(0, format!("{name} has no TCP connection that counts"));
+        verdict.limit = None;
+        verdict.innocent.clear();
+    }
+    let mut record = Record::new("why", Outcome::Complete, capture.bytes, capture.seconds);
+    record = record.with_verdict(&capture.evidence, &verdict);
+    record.connections = record.connections.filter(|count| *count > 0);
+    record.peak_memory = weir_observe::memory::peak_rss().ok();
+    let flows: Vec<FlowRecord> = capture.flows.iter().map(flow).collect();
+    let why = WhyRecord {
+        subject: name.to_owned(),
+        received: capture.bytes,
+        connections: capture.connections,
+        flows,
+        ..WhyRecord::default()
+    };
+    let of = CaptureRecord {
+        file: file.display().to_string(),
+        format: match capture.format {
+            Format::Pcap => "pcap".to_owned(),
+            Format::PcapNg => "pcapng".to_owned(),
+        },
+        packets: capture.packets,
+        segments: capture.segments,
+        flows: capture.flows.iter().map(captured).collect(),
+    };
+    let members = [("why", serde_json::to_value(&why)), ("capture", serde_json::to_value(&of))];
+    for (name, value) in members {
+        if let Ok(value) = value {
+            record.extra.insert(name.to_owned(), value);
+        }
+    }
+    (record, why, of)
+}
+
+fn flow(seen: &FlowSeen) -> FlowRecord {
+    // `local` is the end at which the capture was made; from between them, or from nowhere known, the sender's.
+    let at_receiver = seen.vantage == Vantage::Receiver;
+    let (local, peer) = if at_receiver { (seen.to, seen.from) } else { (seen.from, seen.to) };
+    FlowRecord {
+        local: local.to_string(),
+        peer: peer.to_string(),
+        process: None,
+        received: if at_receiver { seen.bytes } else { seen.answered },
+        acked: if at_receiver { seen.answered } else { seen.bytes },
+        seconds: seen.seconds,
+        rate: if seen.seconds > 0.0 { seen.bytes as f64 / seen.seconds } else { 0.0 },
+        side: seen.vantage.name().to_owned(),
+        congestion_control: None,
+        limit: judge(&seen.evidence, &[]).limit.map(|limit| limit.name().to_owned()),
+    }
+}
+
+fn captured(seen: &FlowSeen) -> CapturedFlow {
+    let stalled = Cause::ALL.iter().zip(seen.stalled).filter(|(_, (count, _))| *count > 0);
+    CapturedFlow {
+        from: seen.from.to_string(),
+        to: seen.to.to_string(),
+        vantage: seen.vantage.name().to_owned(),
+        bytes: seen.bytes,
+        retransmitted: seen.again,
+        round_trip: seen.round_trip.map(|rtt| rtt.as_secs_f64()),
+        segment: seen.segment.into(),
+        window_known: seen.window_known,
+        stalled: stalled
+            .map(|(cause, (count, seconds))| StalledRecord { cause: cause.name().to_owned(), count, seconds })
+            .collect(),
+        stalls: (seen.stalls.iter())
+            .map(|stall| StallRecord { from: stall.from, to: stall.to, cause: stall.cause.name().to_owned() })
+            .collect(),
+        sequence: sequence(seen),
+    }
+}
+
+fn sequence(seen: &FlowSeen) -> SequenceRecord {
+    let points = &seen.points;
+    let windows: Option<Vec<u64>> = points.iter().map(|point| point.window).collect();
+    SequenceRecord {
+        t: points.iter().map(|point| point.at).collect(),
+        sent: points.iter().map(|point| point.sent).collect(),
+        acked: points.iter().map(|point| point.acked).collect(),
+        in_flight: points.iter().map(|point| point.in_flight).collect(),
+        window: windows.unwrap_or_default(),
+        again: points.iter().map(|point| point.again).collect(),
+    }
+}
+
+fn say(
+    why: &Why,
+    record: &Record,
+    flows: &WhyRecord,
+    capture: &CaptureRecord,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if why.voice.json {
+        return json::render(record, out).printed("the record");
+    }
+    if why.voice.quiet {
+        return Ok(());
+    }
+    let colours = voice::colours(&std::io::stderr()) && std::io::stdout().is_terminal();
+    terminal::render_summary(record, colours, out)?;
+    weir_report::why::render(flows, why.voice.verbose > 0, out)?;
+    weir_report::capture::render(capture, out)?;
+    Ok(())
+}
