@@ -64,7 +64,13 @@ fn verdicts_about_real_programs_are_right() {
     };
     let folder = folder(name);
     let begun = Instant::now();
-    let field = Field { lab, folder, filter: filter.unwrap_or_default(), lines: Mutex::default(), failed: Mutex::default() };
+    let field = Field {
+        lab,
+        folder,
+        filter: filter.unwrap_or_default(),
+        lines: Mutex::default(),
+        failed: Mutex::default(),
+    };
     field.play_all(&cases);
     println!("{} cases in {:.0} s", cases.len(), begun.elapsed().as_secs_f64());
     field.tell(&cases);
@@ -138,7 +144,8 @@ impl Field {
         let mut lines = self.lines.lock().expect("no panic");
         let mut text = serde_json::to_string(line)?;
         text.push('\n');
-        let mut file = fs::OpenOptions::new().create(true).append(true).open(self.folder.join("results.jsonl"))?;
+        let mut file =
+            fs::OpenOptions::new().create(true).append(true).open(self.folder.join("results.jsonl"))?;
         std::io::Write::write_all(&mut file, text.as_bytes())?;
         if matches!(line.score, Score::Missed | Score::Wrong) {
             let name = line.name().replace([' ', '/', ','], "-");
@@ -151,7 +158,8 @@ impl Field {
 
     fn tell(self, cases: &[Case]) {
         let mut lines = self.lines.into_inner().expect("no panic");
-        let place = |line: &Line| cases.iter().position(|case| case.story == line.story && case.point == line.point);
+        let place =
+            |line: &Line| cases.iter().position(|case| case.story == line.story && case.point == line.point);
         lines.sort_by_key(place);
         let page = Page { lines };
         fs::write(self.folder.join("matrix.md"), page.render()).expect("a file for the matrix");
@@ -175,8 +183,7 @@ impl Field {
 }
 
 fn has(program: &str) -> bool {
-    let folders = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-    folders.iter().any(|folder| Path::new(folder).join(program).exists())
+    stage::folders().iter().any(|folder| Path::new(folder).join(program).exists())
 }
 
 /// Says why a test did not test. In CI that is a failure: there the machine has to be able to.

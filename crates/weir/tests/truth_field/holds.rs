@@ -87,7 +87,12 @@ impl Passed {
         }
     }
 
-    fn value<'c>(&self, claim: &'c str, wall: f64, variables: &Variables) -> anyhow::Result<(f64, &'c str, f64)> {
+    fn value<'c>(
+        &self,
+        claim: &'c str,
+        wall: f64,
+        variables: &Variables,
+    ) -> anyhow::Result<(f64, &'c str, f64)> {
         let words: Vec<&str> = claim.split_whitespace().collect();
         let (value, op, bound) = match words.as_slice() {
             ["wall", op, bound] => (wall, op, bound),

@@ -92,7 +92,8 @@ impl Page {
         let runs: std::collections::BTreeSet<(&String, &String)> =
             self.lines.iter().map(|line| (&line.story, &line.point)).collect();
         let void = self.lines.iter().filter(|line| line.void.is_some()).count();
-        let _ = writeln!(text, "{} runs, {} verdicts, of which {void} are void.\n", runs.len(), self.lines.len());
+        let _ =
+            writeln!(text, "{} runs, {} verdicts, of which {void} are void.\n", runs.len(), self.lines.len());
         table(&mut text, "kind", &self.by(|line| line.kind.clone()));
         table(&mut text, "side", &self.by(|line| line.side.clone()));
         table(&mut text, "user", &self.by(|line| line.user.clone()));
@@ -124,7 +125,12 @@ impl Page {
             let said: Vec<&Line> = self.valid().filter(within).collect();
             let right = said.iter().filter(|line| line.score == Score::Right).count();
             let percent = 100.0 * share(right, said.len());
-            let _ = writeln!(text, "| {name} | {} | {right} ({percent:.0} %) | {} |", said.len(), said.len() - right);
+            let _ = writeln!(
+                text,
+                "| {name} | {} | {right} ({percent:.0} %) | {} |",
+                said.len(),
+                said.len() - right
+            );
         }
         text.push('\n');
     }
@@ -147,14 +153,18 @@ impl Page {
 
     /// Runs that say nothing, and why.
     pub(crate) fn void(&self) -> Vec<String> {
-        let void = self.lines.iter().filter_map(|line| Some(format!("{}: {}", line.name(), line.void.as_ref()?)));
+        let void =
+            self.lines.iter().filter_map(|line| Some(format!("{}: {}", line.name(), line.void.as_ref()?)));
         void.collect()
     }
 }
 
 fn table(text: &mut String, head: &str, rows: &BTreeMap<String, Sums>) {
     let names = Score::ALL.map(Score::name).join(" | ");
-    let _ = writeln!(text, "| {head} | judged | {names} | wrong above 50 % | guilty ruled out | right or abstained |");
+    let _ = writeln!(
+        text,
+        "| {head} | judged | {names} | wrong above 50 % | guilty ruled out | right or abstained |"
+    );
     let _ = writeln!(text, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for (name, sums) in rows {
         let counts = sums.counts.map(|count| count.to_string()).join(" | ");

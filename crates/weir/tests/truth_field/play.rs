@@ -277,5 +277,6 @@ fn read(stage: &Stage<'_>, index: usize, view: &View) -> anyhow::Result<(View, V
 fn json(path: &Path) -> anyhow::Result<Value> {
     let mut text = String::new();
     File::open(path)?.read_to_string(&mut text)?;
-    serde_json::from_str(&text).with_context(|| format!("no record: {}", text.chars().take(200).collect::<String>()))
+    serde_json::from_str(&text)
+        .with_context(|| format!("no record: {}", text.chars().take(200).collect::<String>()))
 }

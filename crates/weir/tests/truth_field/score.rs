@@ -107,7 +107,8 @@ impl Line {
             convicts: named.iter().any(|name| name != BLIND),
             acquits_the_guilty: innocent.iter().any(of_right),
             carried,
-            promised: promises.fold(None, |best: Option<f64>, rate| Some(best.map_or(rate, |best| best.max(rate)))),
+            promised: promises
+                .fold(None, |best: Option<f64>, rate| Some(best.map_or(rate, |best| best.max(rate)))),
             brought: played.gain.map(|gain| gain * carried),
             wall: played.wall,
             evidence: texts("evidence"),

@@ -26,7 +26,9 @@ use weir_lab::bed::{Bed, FAR, INTERFACE, NEAR};
 use weir_lab::congestion::{self, Allowed};
 use weir_lab::leftovers::Folder;
 use weir_lab::netns::Namespace;
-use weir_lab::path::{Direction, GilbertElliott, Loss, Path as Route, Policer, Queue, QueueLimit, Reorder, Share};
+use weir_lab::path::{
+    Direction, GilbertElliott, Loss, Path as Route, Policer, Queue, QueueLimit, Reorder, Share,
+};
 use weir_lab::slow_core::{SlowCore, SlowCoreConfig};
 use weir_lab::slow_disk::{SlowDisk, SlowDiskConfig};
 use weir_units::{Bytes, Rate};
@@ -105,6 +107,14 @@ impl Lab {
     }
 }
 
+/// Where programs are: the usual folders, and those in which Debian keeps PostgreSQL's server.
+pub(crate) fn folders() -> Vec<String> {
+    let usual = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let servers = versions.map(|version| version.path().join("bin").display().to_string());
+    usual.into_iter().map(str::to_owned).chain(servers).collect()
+}
+
 /// Readable, writable and enterable by everyone.
 fn open_to_all(path: &Path) -> anyhow::Result<()> {
     Ok(std::fs::set_permissions(path, PermissionsExt::from_mode(0o777))?)
@@ -124,11 +134,13 @@ impl<'a> Stage<'a> {
     pub(crate) fn set(lab: &'a Lab, variables: &Variables) -> anyhow::Result<Stage<'a>> {
         let bed = Bed::new(&route(variables)?)?;
         bed.set_sysctl("net.ipv4.tcp_wmem", SEND_BUFFER)?;
-        bed.set_sysctl("net.ipv4.tcp_congestion_control", variables.get("cc").map_or("cubic", String::as_str))?;
+        bed.set_sysctl(
+            "net.ipv4.tcp_congestion_control",
+            variables.get("cc").map_or("cubic", String::as_str),
+        )?;
         let folder = tempfile::tempdir_in(lab.shared.path())?;
         open_to_all(folder.path())?;
-        let mut stage =
-            Stage { lab, bed, folder, variables: variables.clone(), disk: None, core: None };
+        let mut stage = Stage { lab, bed, folder, variables: variables.clone(), disk: None, core: None };
         for (name, value) in variables {
             stage.apply(name, value).with_context(|| format!("cannot set {name} to {value}"))?;
         }
@@ -148,7 +160,9 @@ impl<'a> Stage<'a> {
                 self.administer(end, &format!("tc qdisc replace dev {INTERFACE} root {value}"))?;
             }
             if name == format!("nft_{}", end.name()) {
-                let table = format!("table inet field {{ chain in {{ type filter hook input priority 0; {value}; }} }}");
+                let table = format!(
+                    "table inet field {{ chain in {{ type filter hook input priority 0; {value}; }} }}"
+                );
                 std::fs::write(self.folder.path().join("nft"), table)?;
                 self.administer(end, "nft -f $DIR/nft")?;
             }
@@ -239,7 +253,7 @@ impl<'a> Stage<'a> {
         command.env_clear().current_dir(self.folder.path());
         command.envs(self.variables.iter().filter(|(name, _)| !name.contains('.')));
         command
-            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("PATH", folders().join(":"))
             .env("HOME", self.folder.path())
             .env("DIR", self.folder.path())
             .env("WWW", self.lab.shared.path().join("www"))
@@ -268,7 +282,8 @@ fn route(variables: &Variables) -> anyhow::Result<Route> {
     let milliseconds: f64 = get("rtt").map_or(Ok(20.0), |text| text.parse()).context("rtt")?;
     let rate: Option<Rate> = get("rate").map(|text| text.parse()).transpose().map_err(anyhow::Error::msg)?;
     let delay = Duration::from_secs_f64(milliseconds / 2e3);
-    let queue: Option<Bytes> = get("queue").map(|text| text.parse()).transpose().map_err(anyhow::Error::msg)?;
+    let queue: Option<Bytes> =
+        get("queue").map(|text| text.parse()).transpose().map_err(anyhow::Error::msg)?;
     let mut up = Direction { rate, delay, ..Direction::default() };
     let mut down = up.clone();
     if let Some(bytes) = queue {
