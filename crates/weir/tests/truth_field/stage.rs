@@ -161,7 +161,7 @@ impl<'a> Stage<'a> {
             }
             if name == format!("nft_{}", end.name()) {
                 let table = format!(
-                    "table inet field {{ chain in {{ type filter hook input priority 0; {value}; }} }}"
+                    "table inet field {{\nchain in {{\ntype filter hook input priority 0;\n{value}\n}}\n}}\n"
                 );
                 std::fs::write(self.folder.path().join("nft"), table)?;
                 self.administer(end, "nft -f $DIR/nft")?;
