@@ -1,8 +1,10 @@
-//! Is `weir why` right about real programs? Stories of slow transfers are played with the programs that people use, each cause
-//! is made and then proven by a counter or by its mend, and `weir why` is asked at both ends, through its command line alone.
+//! Is `weir why` right about real programs? Stories of slow transfers are played with the programs that
+//! people use, each cause is made and then proven by a counter or by its mend, and `weir why` is asked at
+//! both ends, through its command line alone.
 //!
-//! `cargo test` plays a sample of twelve; `make truth-field` all of them, or the part that `WEIR_FIELD='kind=nagle,side=sender'`
-//! names. docs/truth-field.md has the published figures and how to read them.
+//! `cargo test` plays a sample of twelve; `make truth-field` all of them, or the part that
+//! `WEIR_FIELD='kind=nagle,side=sender'` names. docs/truth-field.md has the published figures and how to read
+//! them.
 
 #[path = "truth_field/holds.rs"]
 mod holds;
@@ -31,8 +33,8 @@ use serde_json::Value;
 use stage::Lab;
 use story::{Case, Filter, View};
 
-/// What the verdicts of the sample must reach. These are what the judge reaches today, less what two runs of the sample differ
-/// by; they go up with it and never down. The aim: 0.90 honest, 0.03 misleading.
+/// What the verdicts of the sample must reach. These are what the judge reaches today, less what two runs of
+/// the sample differ by; they go up with it and never down. The aim: 0.90 honest, 0.03 misleading.
 const BOUNDS: Bounds = Bounds { honest: 0.25, misleading: 0.70 };
 
 struct Bounds {
@@ -42,7 +44,8 @@ struct Bounds {
     misleading: f64,
 }
 
-/// Of all verdicts, those of runs whose cause did not bind: more would be stages that do not do what they say.
+/// Of all verdicts, those of runs whose cause did not bind: more would be stages that do not do what they
+/// say.
 const VOID: f64 = 0.15;
 
 /// So many stories at a time: each has a few programs that mostly wait, on two hosts of its own.

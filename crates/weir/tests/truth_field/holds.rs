@@ -1,7 +1,7 @@
 //! Counters that a case's cause must show: of both hosts' kernels and of the link between them.
 //!
-//! A claim is `near|far GROUP NAME OP NUMBER` (a counter of /proc/net/snmp or netstat), `link up|down lost|use OP NUMBER` (packets
-//! lost, or the share of the rate that was carried), or `wall OP SECONDS`.
+//! A claim is `near|far GROUP NAME OP NUMBER` (a counter of /proc/net/snmp or netstat), `link up|down
+//! lost|use OP NUMBER` (packets lost, or the share of the rate that was carried), or `wall OP SECONDS`.
 
 use std::collections::BTreeMap;
 use std::fs;

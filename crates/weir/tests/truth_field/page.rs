@@ -1,4 +1,5 @@
-//! The matrix in print: how each kind and side did, what confidence and promises were worth, and every verdict not right.
+//! The matrix in print: how each kind and side did, what confidence and promises were worth, and every
+//! verdict not right.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -67,13 +68,13 @@ impl Page {
         (sure.len(), share(right, sure.len()))
     }
 
-    /// For each promise whose mend was applied, promised over brought.
+    /// For each promise of a right verdict whose advice was followed, promised over brought.
     fn promises(&self) -> Vec<f64> {
         let kept = self.valid().filter(|line| line.score == Score::Right && line.carried > 0.0);
         kept.filter_map(|line| Some(line.promised? / line.brought?)).collect()
     }
 
-    /// The median of how far promises were off, as a share of what the mend brought.
+    /// The median of how far promises were off, as a share of what following them brought.
     pub(crate) fn promise_error(&self) -> Option<f64> {
         let mut errors: Vec<f64> = self.promises().iter().map(|ratio| (ratio - 1.0).abs()).collect();
         errors.sort_by(f64::total_cmp);
@@ -105,7 +106,7 @@ impl Page {
         let error = self.promise_error().map_or("-".to_owned(), |error| format!("{:.0} %", 100.0 * error));
         let _ = writeln!(
             text,
-            "Promises: {all} were made, {below} of them below what was carried. Of {promises} the mend was applied and the \
+            "Promises: {all} were made, {below} of them below what was carried. Of {promises} the advice was followed and the \
              limit right: median error {error}.\n"
         );
         self.weak(&mut text);

@@ -27,7 +27,7 @@ const POLL: Duration = Duration::from_millis(2);
 pub(crate) struct Played {
     /// Seconds of the ill work.
     pub(crate) wall: f64,
-    /// How much faster it was with the mend, where there is one.
+    /// How much faster it was with what the advice says, where that is played.
     pub(crate) gain: Option<f64>,
     /// Why the run says nothing: its cause did not bind, or this machine disturbed it.
     pub(crate) void: Option<String>,
@@ -46,21 +46,20 @@ struct Run {
 
 pub(crate) fn play(lab: &Lab, case: &Case, views: &[View]) -> anyhow::Result<Played> {
     let ill = run(lab, case, &case.set, views, &case.holds)?;
-    let mut void = ill.void;
-    let mut gain = None;
-    if let Some(mend) = &case.mend {
-        let mended = run(lab, case, mend, &[], &[]).context("mended")?;
+    let faster = |change: &Option<Variables>| -> anyhow::Result<Option<f64>> {
+        let Some(variables) = change else { return Ok(None) };
+        let mended = run(lab, case, variables, &[], &[]).context("mended")?;
         // A work of a fixed span does more in it when it is well; any other is over sooner.
-        let faster = match case.set.contains_key("timed") {
+        Ok(Some(match case.set.contains_key("timed") {
             true => (mended.carried as f64 / mended.wall) / (ill.carried.max(1) as f64 / ill.wall),
             false => ill.wall / mended.wall,
-        };
-        gain = Some(faster);
-        if faster < case.by {
-            void.get_or_insert(format!("the mend made it {faster:.2} times as fast: below {}", case.by));
-        }
+        }))
+    };
+    let mut void = ill.void.clone();
+    if let Some(faster) = faster(&case.mend)?.filter(|faster| *faster < case.by) {
+        void.get_or_insert(format!("the mend made it {faster:.2} times as fast: below {}", case.by));
     }
-    Ok(Played { wall: ill.wall, gain, void, seen: ill.seen })
+    Ok(Played { wall: ill.wall, gain: faster(&case.advised)?, void, seen: ill.seen })
 }
 
 fn run(

@@ -64,7 +64,7 @@ pub(crate) struct Line {
     pub(crate) carried: f64,
     /// The best rate that was promised.
     pub(crate) promised: Option<f64>,
-    /// What the mend brought, of what was carried.
+    /// What following the advice brought, where that was played.
     pub(crate) brought: Option<f64>,
     pub(crate) wall: f64,
     pub(crate) evidence: Vec<String>,
@@ -132,7 +132,8 @@ impl Line {
 /// The name of the verdict that names nothing.
 const BLIND: &str = "sender-or-path";
 
-/// Limits that the verdict names: the main one, or of a mixture those with more than a quarter, largest first.
+/// Limits that the verdict names: the main one, or of a mixture those with more than a quarter, largest
+/// first.
 fn named(verdict: &Value) -> Vec<String> {
     let Some(limit) = verdict["limit"].as_str() else { return Vec::new() };
     if limit != "mixed" {

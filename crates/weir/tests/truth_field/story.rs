@@ -1,7 +1,9 @@
-//! Stories as data: `stories/*.toml` hold a row for each, its points are the paths, sizes and users it is told with.
+//! Stories as data: `stories/*.toml` hold a row for each, its points are the paths, sizes and users it is
+//! told with.
 //!
-//! A row's commands are shell lines. What differs between points, and between the illness and its mend, are variables: they are
-//! in the environment of every command, and some of them shape the path and the hosts (see `stage.rs`).
+//! A row's commands are shell lines. What differs between points, and between the illness and its mend, are
+//! variables: they are in the environment of every command, and some of them shape the path and the hosts
+//! (see `stage.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -38,6 +40,9 @@ struct Row {
     views: Vec<View>,
     #[serde(default)]
     mend: BTreeMap<String, toml::Value>,
+    /// What the advice says to change, where a rate is promised for that: it is played for its rate alone.
+    #[serde(default)]
+    advised: BTreeMap<String, toml::Value>,
     #[serde(default)]
     by: Option<f64>,
     #[serde(default)]
@@ -104,6 +109,8 @@ pub(crate) struct Case {
     pub(crate) cause: String,
     pub(crate) set: Variables,
     pub(crate) mend: Option<Variables>,
+    /// What the advice promises a rate for.
+    pub(crate) advised: Option<Variables>,
     /// The mended run is faster by this factor, or the cause was another.
     pub(crate) by: f64,
     /// Counters that must hold in the ill run (`holds.rs`).
@@ -127,7 +134,8 @@ impl fmt::Display for Case {
     }
 }
 
-/// A mend that is worth its name: what two runs of the same thing differ by on a shared machine is below that.
+/// A mend that is worth its name: what two runs of the same thing differ by on a shared machine is below
+/// that.
 const FASTER: f64 = 1.3;
 
 /// Every case of the folder, in the order of files, rows and points.
@@ -165,11 +173,8 @@ impl Row {
                 kind: self.kind.clone(),
                 programs: self.programs.clone(),
                 cause: self.cause.clone(),
-                mend: (!self.mend.is_empty()).then(|| {
-                    let mut mended = set.clone();
-                    mended.extend(texts(&self.mend));
-                    mended
-                }),
+                mend: changed(&set, texts(&self.mend)),
+                advised: changed(&set, texts(&self.advised)),
                 set,
                 by: self.by.unwrap_or(FASTER),
                 holds: self.holds.clone(),
@@ -184,6 +189,10 @@ impl Row {
         });
         made.collect()
     }
+}
+
+fn changed(set: &Variables, changes: Variables) -> Option<Variables> {
+    (!changes.is_empty()).then(|| set.clone().into_iter().chain(changes).collect())
 }
 
 fn text(value: &toml::Value) -> String {

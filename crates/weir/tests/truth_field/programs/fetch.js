@@ -1,5 +1,6 @@
-// HTTP client on one kept connection: node fetch.js HOST PORT NAME COUNT. THINK milliseconds between answers, POST bytes with each,
-// SPLIT=1 writes them apart from the head, NODELAY=1, REST milliseconds asleep for each piece that is read.
+// HTTP client on one kept connection: node fetch.js HOST PORT NAME COUNT. THINK milliseconds between answers,
+// POST bytes with each, SPLIT=1 writes them apart from the head, NODELAY=1, REST milliseconds asleep for each
+// piece that is read.
 const http = require("http");
 const env = (name) => Number(process.env[name] || 0);
 const [host, port, name, count] = process.argv.slice(2);

@@ -1,8 +1,9 @@
 """HTTP/1.1 client on one kept connection: fetch.py HOST PORT NAME COUNT.
 
-THINK seconds asleep between answers, BURN seconds of a core between them, LOCK=1 waits for a lock of another thread instead,
-CHILD=1 for a child; RCVBUF; READ bytes a read and REST seconds after each; POST bytes sent with each request, SPLIT=1 head and body in
-two writes; NODELAY=1; DEEP requests at a time (pipelined); STORE=FILE what is read; FSYNC=1 after each read; LOCAL name in place of HOST."""
+THINK seconds asleep between answers, BURN seconds of a core between them, LOCK=1 waits for a lock of another thread
+instead, CHILD=1 for a child; RCVBUF, SNDBUF; READ bytes a read and REST seconds after each; POST bytes sent with each
+request, SPLIT=1 head and body in two writes; NODELAY=1; DEEP requests at a time (pipelined); STORE=FILE keeps what is
+read, FSYNC=1 after each read."""
 import os, socket, subprocess, sys, threading, time
 
 env = lambda name, kind=float, default=0: kind(os.environ.get(name) or default)
@@ -71,8 +72,8 @@ class Client:
         while b"\r\n\r\n" not in self.text:
             self.text += self.socket.recv(65536)
         head, self.text = self.text.split(b"\r\n\r\n", 1)
-        length = [line.split(b":")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
-        owed = int(length[0])
+        fields = head.lower().split(b"\r\n")
+        owed = int([line.split(b":")[1] for line in fields if line.startswith(b"content-length:")][0])
         use = min(owed, len(self.text))
         self.text = self.text[use:]
         owed -= use

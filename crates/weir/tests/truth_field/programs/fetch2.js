@@ -1,5 +1,5 @@
-// HTTP/2 client: node fetch2.js URL. WINDOW bytes of stream and connection window (Node's own default is 65,535), REST milliseconds asleep for
-// each piece that is read, COUNT answers one after the other.
+// HTTP/2 client: node fetch2.js URL. WINDOW bytes of stream and connection window (Node's own default is
+// 65,535), REST milliseconds asleep for each piece that is read, COUNT answers one after the other.
 const http2 = require("http2");
 const env = (name, other) => Number(process.env[name] || other || 0);
 const url = new URL(process.argv[2]);

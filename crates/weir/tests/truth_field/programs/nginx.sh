@@ -1,4 +1,5 @@
-# nginx as one process: PORT, NAME of its files, LISTEN (options of listen), SERVER and HTTP (lines of that block).
+# nginx as one process: PORT, NAME of its files, LISTEN (options of listen), SERVER and HTTP (lines of that
+# block).
 NAME=${NAME:-nginx}
 mkdir -p "$DIR/$NAME"
 cat >"$DIR/$NAME/nginx.conf" <<END

@@ -1,4 +1,5 @@
-# A PostgreSQL server on port 5432 that trusts everyone, with a table of 20,000 rows. The server refuses to run as root.
+# A PostgreSQL server on port 5432 that trusts everyone, with a table of 20,000 rows. The server refuses to
+# run as root.
 mkdir -p "$DIR/pg"
 cat >"$DIR/pg.sh" <<'END'
 initdb -D "$DIR/pg/data" -A trust -U postgres --no-sync >/dev/null

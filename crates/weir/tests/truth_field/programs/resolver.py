@@ -1,5 +1,5 @@
-"""A resolver: resolver.py ADDRESS. Answers every question for an A record with ADDRESS, after WAIT seconds; LOSE=1 loses the first of
-each name; SILENT=1 answers nothing."""
+"""A resolver: resolver.py ADDRESS. Answers every question for an A record with ADDRESS, after WAIT seconds; LOSE=1
+loses the first question for each name; SILENT=1 answers nothing."""
 import os, socket, sys, threading, time
 
 door = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -1,5 +1,6 @@
-// HTTP server: node serve.js PORT. GET /NAME answers with that many bytes; PAUSE milliseconds before, SPLIT=1 writes the body in small pieces
-// without cork, NODELAY=0 leaves Nagle on, BURN milliseconds of the core before an answer.
+// HTTP server: node serve.js PORT. GET /NAME answers with that many bytes; PAUSE milliseconds before, SPLIT=1
+// writes the body in small pieces without cork, NODELAY=0 leaves Nagle on, BURN milliseconds of the core
+// before an answer.
 const http = require("http");
 const size = (name) => parseFloat(name) * ({ k: 1e3, M: 1e6 }[name.slice(-1)] || 1);
 const env = (name, other) => Number(process.env[name] || other || 0);

@@ -1,8 +1,8 @@
 """HTTP/1.1 server: serve.py PORT. GET /NAME answers with that many bytes (100k, 5M); bodies of requests are read.
 
-PAUSE seconds before each answer, RATE bytes per second of an answer, PIECE bytes a write, BURN seconds of a core for each piece,
-HEAD=apart writes head and body apart, NODELAY=0 leaves Nagle on, SNDBUF, FSYNC=FILE stores what is sent in, BACKLOG, LAZY=1 never
-accepts but one connection, READ_RATE of request bodies, SHUT seconds before the first accept."""
+PAUSE seconds before each answer, RATE bytes per second of an answer, PIECE bytes a write, BURN seconds of a core for
+each piece, HEAD=apart writes head and body apart, NODELAY=0 leaves Nagle on, SNDBUF, RCVBUF, FSYNC=FILE stores what is
+sent in, BACKLOG, READ_RATE of request bodies, DEAF=1 never says 100 Continue, SHUT seconds before the first accept."""
 import os, socket, sys, threading, time
 
 env = lambda name, kind=float, default=0: kind(os.environ.get(name) or default)
@@ -46,7 +46,8 @@ def serve(connection):
             text += more
         head, text = text.split(b"\r\n\r\n", 1)
         words = head.decode().split()
-        wanted = [line.split(":")[1] for line in head.decode().lower().split("\r\n") if line.startswith("content-length:")]
+        fields = head.decode().lower().split("\r\n")
+        wanted = [line.split(":")[1] for line in fields if line.startswith("content-length:")]
         if b"100-continue" in head and not os.environ.get("DEAF"):
             connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         owed, begun, got = int(wanted[0]) if wanted else 0, time.time(), 0
@@ -87,7 +88,7 @@ def main():
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RCVBUF)
     listener.bind(("", int(sys.argv[1])))
     listener.listen(BACKLOG)
-    # Whoever is shut for a while lets its queue fill with other callers, as a server does that is busy elsewhere.
+    # A server that is busy elsewhere lets its queue fill with other callers.
     if env("SHUT"):
         crowd = []
         for _ in range(BACKLOG + 1):
@@ -100,11 +101,7 @@ def main():
             caller.close()
     while True:
         connection = listener.accept()[0]
-        if SNDBUF == 0 and env("ONE_BY_ONE", int):
-            serve(connection)
-            connection.close()
-        else:
-            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+        threading.Thread(target=serve, args=(connection,), daemon=True).start()
 
 
 main()
