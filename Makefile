@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 export WEIR_CONFIG :=
 FUZZ_SECONDS ?= 600
 
-.PHONY: build help demo test truth plan-check soak soak-cp soak-net soak-serve h2spec bench bench-cp bench-net bench-http fuzz deny gallery install package package-check clean
+.PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-net soak-serve h2spec bench bench-cp bench-net bench-http fuzz deny gallery install package package-check clean
 
 build: ## compile the release binary (the default): target/release/weir
 	@scripts/need build
@@ -37,6 +37,10 @@ test: ## format, lints, all tests; licences where cargo-deny is installed (advis
 truth: ## every cause x path x congestion control, judged from each side (half an hour); WEIR_TRUTH='cause=policer,cc=bbr' for a part
 	@scripts/need test
 	WEIR_TRUTH="$(or $(WEIR_TRUTH),all)" cargo test $(LOCKED) -p weir --test truth -- --nocapture verdicts
+
+truth-field: ## slow transfers of real programs, judged by weir why (a quarter of an hour, root); WEIR_FIELD='kind=nagle,side=sender' for a part
+	@scripts/need truth-field
+	WEIR_FIELD="$(or $(WEIR_FIELD),all)" cargo test $(LOCKED) -p weir --test truth_field -- --nocapture real_programs
 
 plan-check: ## ten copies over shaped links, each planned first: within 15 % in nine (minutes, root; WEIR_PLAN_CASES=N for one)
 	@scripts/need build

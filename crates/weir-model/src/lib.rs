@@ -19,6 +19,7 @@
 //! * [`loads`]: how near each stage was to its ceiling.
 //! * [`packets`]: what limited packets per second.
 //! * [`ability`]: what a host lets weir do, and which commands cannot work without it.
+//! * [`sight`]: from where a limit can be seen at all; [`ends`]: what two ends of one transfer say together.
 //! * [`advice`]: what to change, and the rate that would bring.
 //!
 //! ```
@@ -40,6 +41,7 @@ pub mod advice;
 mod alone;
 pub mod chooser;
 pub mod congestion;
+pub mod ends;
 pub mod evidence;
 pub mod forecast;
 mod knee;
@@ -54,6 +56,7 @@ pub mod pipeline;
 pub mod plan;
 pub mod rule;
 pub mod sender;
+pub mod sight;
 pub mod stages;
 pub mod survey;
 pub mod verdict;

@@ -217,6 +217,7 @@ fn verdict(
         phases,
         evidence: convictions.iter().map(|conviction| conviction.evidence.clone()).collect(),
         innocent,
+        not_visible: Vec::new(),
         missing,
         advice,
         windows: Vec::new(),

@@ -114,6 +114,7 @@ fn verdict(finding: Option<Finding>, innocent: Vec<String>, missing: Vec<String>
             .collect(),
         evidence: finding.map(|finding| finding.evidence).unwrap_or_default(),
         innocent,
+        not_visible: Vec::new(),
         missing,
         windows: Vec::new(),
     }

@@ -16,6 +16,7 @@ use crate::knee::Knee;
 use crate::limit::Limit;
 use crate::merge::merged;
 use crate::rule::{Context, Judge, Judgement, RULES, View, rate_limit, sender_or_path};
+use crate::sight;
 use crate::words::{bytes, percent, rate, seconds};
 
 /// What held one window.
@@ -42,8 +43,11 @@ pub struct Verdict {
     pub phases: Vec<Phase>,
     /// Numbers with units, most important first.
     pub evidence: Vec<String>,
-    /// `LIMIT: numbers` for each limit that was checked and did not hold.
+    /// `LIMIT: numbers` for each limit that this view could have seen and that did not hold.
     pub innocent: Vec<String>,
+    /// `LIMIT, LIMIT: why`: what this view does not show, so that it is neither named nor ruled out.
+    #[serde(default)]
+    pub not_visible: Vec<String>,
     /// What could not be read or told.
     pub missing: Vec<String>,
     /// What to change.
@@ -85,6 +89,12 @@ const WORTH_WORDS: f64 = 0.1;
 /// Below this a run is not judged but by direct clocks: it is a few clock ticks (10 ms) and windows, mostly start-up.
 const SHORT: f64 = 0.1;
 
+/// The shares of verdicts on foreign transfers that were right in the field (docs/truth-field.md), by what was watched: both ends;
+/// the end that shows such a limit; the other end, which infers it, or several limits at once.
+const BOTH_ENDS: f64 = 0.97;
+const ONE_END: f64 = 0.95;
+const INFERRED: f64 = 0.75;
+
 /// What held this window. Live, `context` is [`Context::live`].
 pub fn judge_window(window: &Window, context: &Context<'_>) -> WindowVerdict {
     choose(&judgements(window, context), window, context)
@@ -114,6 +124,7 @@ pub fn explain(evidence: &Evidence) -> Verdict {
         phases: run.phases(),
         evidence: run.evidence_lines(&worded, knee),
         innocent: run.innocent(),
+        not_visible: if main.is_some() { run.not_visible() } else { Vec::new() },
         missing,
         advice: match main {
             Some(_) => {
@@ -258,7 +269,8 @@ impl<'a> Run<'a> {
         vec![why]
     }
 
-    /// The strength of the signs over the time of the main limit, less a twentieth for each missing reading.
+    /// The strength of the signs over the time of the main limit, less a twentieth for each missing reading; of a foreign transfer no
+    /// more than such verdicts are right ([`Run::known`]).
     fn confidence(&self, main: Option<MainLimit>, missing: usize) -> f64 {
         let counts = |limit: Limit| match main {
             Some(MainLimit::One(one)) => limit == one,
@@ -273,7 +285,33 @@ impl<'a> Run<'a> {
             }
         }
         let strength = if time > 0.0 { sure / time } else { 0.0 };
-        (strength * (1.0 - 0.05 * missing.min(10) as f64)).clamp(0.0, 1.0)
+        let stated = (strength * (1.0 - 0.05 * missing.min(10) as f64)).clamp(0.0, 1.0);
+        match main {
+            Some(main) if self.evidence.facts.clocks == Clocks::Sampled => stated.min(self.known(main)),
+            _ => stated,
+        }
+    }
+
+    /// The most that can be known of a foreign transfer from here: what its view allows, times the share of the time that the limit is
+    /// named for, held to the rule of succession: of what held in n intervals without exception, the next is expected to be so
+    /// with (n + 1) / (n + 2).
+    fn known(&self, main: MainLimit) -> f64 {
+        let view = View::of(&self.whole(), &Context::alone(self.evidence));
+        let seen = match main {
+            MainLimit::Mixed => INFERRED,
+            MainLimit::One(limit) if sight::hidden(limit, view, self.evidence).is_some() => INFERRED,
+            MainLimit::One(_) if view.sender && view.receiver => BOTH_ENDS,
+            MainLimit::One(_) => ONE_END,
+        };
+        let named: f64 = match main {
+            MainLimit::One(limit) => self.held.get(&limit).copied().unwrap_or(0.0) / self.total,
+            // Of a mixture all that is named: what holds more than a quarter.
+            MainLimit::Mixed => {
+                self.held.values().filter(|held| **held > QUARTER * self.total).sum::<f64>() / self.total
+            }
+        };
+        let intervals = self.judged().count() as f64;
+        seen * named.clamp(0.0, 1.0).sqrt() * (intervals + 1.0) / (intervals + 2.0)
     }
 
     fn phases(&self) -> Vec<Phase> {
@@ -413,6 +451,7 @@ impl<'a> Run<'a> {
                 || self.convicted(rule.limit)
                 || *acquitted < 0.9 * self.total
                 || !rule.speaks(view)
+                || sight::hidden(rule.limit, view, self.evidence).is_some()
             {
                 continue;
             }
@@ -421,6 +460,14 @@ impl<'a> Run<'a> {
             }
         }
         innocent.into_iter().map(|(limit, evidence)| format!("{limit}: {evidence}")).collect()
+    }
+
+    /// What this view could not have seen, so that it is not ruled out either.
+    fn not_visible(&self) -> Vec<String> {
+        let view = View::of(&self.whole(), &Context::alone(self.evidence));
+        sight::not_visible(view, self.evidence, |limit| {
+            limit == Limit::SenderOrPath || self.held.contains_key(&limit) || self.convicted(limit)
+        })
     }
 
     /// Whether a rule of this limit convicted at any time, from whichever side.
@@ -466,14 +513,34 @@ impl<'a> Run<'a> {
                     .windows
                     .iter()
                     .fold(0, |sum: u64, window| sum.saturating_add(window.written));
-                advice::advise(
-                    *limit,
-                    &advice::Held { evidence: self.evidence, together: &together, knee, written },
-                )
+                let held = advice::Held { evidence: self.evidence, together: &together, knee, written };
+                let mut advice = advice::advise(*limit, &held);
+                for one in &mut advice {
+                    one.predicted_rate =
+                        one.predicted_rate.and_then(|promised| self.promise(&together, promised));
+                }
+                advice
             })
             .collect()
     }
+
+    /// A rate promised for the time under one limit, as the run's: that time would pass faster and the rest as it did. `None` where
+    /// it would be no more than was carried, which promises nothing: the figure it came from was not that limit's then.
+    fn promise(&self, together: &Window, promised: f64) -> Option<f64> {
+        let held = together.span.as_secs_f64();
+        let bytes = self.whole().received as f64;
+        if bytes <= 0.0 || held <= 0.0 {
+            return None;
+        }
+        let carried = bytes / self.total;
+        let faster = (self.total - held) + together.received as f64 / promised;
+        let whole = bytes / faster;
+        (promised.is_finite() && whole > WORTH_PROMISING * carried).then_some(whole)
+    }
 }
+
+/// A promise of less than this much more is within what two runs of the same transfer differ by.
+const WORTH_PROMISING: f64 = 1.02;
 
 /// The windows that count. Of a foreign transfer the watch may begin before its first byte and last beyond its last:
 /// nobody then holds anything, least of all an application that has finished. A run of our own counts whole.

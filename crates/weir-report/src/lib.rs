@@ -36,6 +36,7 @@ pub mod codecs;
 pub mod escape;
 pub mod host;
 pub mod html;
+pub mod join;
 pub mod json;
 pub mod load;
 pub mod memory;

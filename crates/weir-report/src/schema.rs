@@ -142,8 +142,11 @@ pub struct VerdictRecord {
     pub phases: Vec<PhaseRecord>,
     /// Numbers with units.
     pub evidence: Vec<String>,
-    /// `LIMIT: numbers` for each limit that did not hold.
+    /// `LIMIT: numbers` for each limit that could have been seen and did not hold.
     pub innocent: Vec<String>,
+    /// `LIMIT, LIMIT: why`: what could not be seen from here, neither named nor ruled out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_visible: Vec<String>,
     /// What could not be read or told.
     pub missing: Vec<String>,
     /// What to change.
@@ -307,6 +310,7 @@ impl From<&Verdict> for VerdictRecord {
                 .collect(),
             evidence: verdict.evidence.clone(),
             innocent: verdict.innocent.clone(),
+            not_visible: verdict.not_visible.clone(),
             missing: verdict.missing.clone(),
             advice: (verdict.advice.iter())
                 .map(|advice| AdviceRecord {

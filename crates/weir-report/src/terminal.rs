@@ -239,6 +239,9 @@ fn tail(verdict: &VerdictRecord) -> Vec<String> {
             .collect();
         lines.push(format!("innocent: {}", escape(&names.join(", "))));
     }
+    for line in &verdict.not_visible {
+        lines.push(format!("not visible from here: {}", escape(line)));
+    }
     // Without a limit its line has told the first of them.
     let missing = verdict.missing.get(usize::from(verdict.limit.is_none())..).unwrap_or_default();
     if !missing.is_empty() {

@@ -67,6 +67,36 @@ fn two_records_are_compared() {
     }
 }
 
+/// A record of `weir why` at one end of a connection.
+fn end(local: &str, peer: &str, sends: bool, limit: &str) -> String {
+    let (received, acked) = if sends { (10, 1000) } else { (1000, 10) };
+    serde_json::json!({
+        "schema": "weir.run/1", "command": "why", "outcome": "complete", "bytes": 1000, "seconds": 1.0, "rate": 1000.0,
+        "verdict": { "limit": limit, "confidence": 0.9, "shares": { limit: 1.0 }, "evidence": [], "innocent": [], "missing": [],
+                     "advice": [] },
+        "samples": [],
+        "why": { "subject": limit, "flows": [{ "local": local, "peer": peer, "received": received, "acked": acked }] }
+    })
+    .to_string()
+}
+
+#[test]
+fn both_ends_of_one_transfer_are_read_together() {
+    let sandbox = Sandbox::new();
+    sandbox.write("near.json", end("10.0.0.1:4000", "10.0.0.2:80", false, "application"));
+    sandbox.write("far.json", end("10.0.0.2:80", "10.0.0.1:4000", true, "path-loss"));
+    report(&sandbox, &["near.json", "far.json"])
+        .succeeds()
+        .says(&["path-loss, by the sender", "the receiver says application"]);
+    let page = text(&sandbox, "near-and-far.html");
+    for part in ["Both ends of one transfer", "path-loss, by the sender", "sender: B: far.json"] {
+        assert!(page.contains(part), "{part}");
+    }
+    sandbox.write("other.json", end("10.0.0.2:80", "10.0.0.1:4001", true, "path-loss"));
+    report(&sandbox, &["near.json", "other.json"]).succeeds();
+    assert!(!text(&sandbox, "near-and-other.html").contains("Both ends of one transfer"));
+}
+
 #[test]
 fn the_page_goes_where_it_is_told() {
     let sandbox = Sandbox::new();

@@ -9,6 +9,7 @@ use super::page::{eyebrow, heading, lead, notices, parts, section};
 use super::scale::{Linear, top};
 use super::words::{bytes, percent, plural, rate, short, time};
 use super::{Run, limits};
+use crate::join::{Joined, join};
 
 /// The lines' classes; more runs than classes have no line in the picture.
 const CLASSES: [&str; 4] = ["line", "line second", "line third", "line fourth"];
@@ -21,6 +22,9 @@ pub fn render(page: &mut Markup, runs: &[Run]) {
         page.leaf("p", &[("class", "lead")], &summary(runs));
     });
     page.within("main", &[], |page| {
+        for joined in joined(runs) {
+            section(page, "h2", "Both ends of one transfer", |page| both_ends(page, runs, &joined));
+        }
         section(page, "h2", "Side by side", |page| {
             rates(page, runs);
             together(page, runs);
@@ -47,6 +51,29 @@ pub fn render(page: &mut Markup, runs: &[Run]) {
     });
 }
 
+/// Pairs of these runs that are the two ends of one transfer.
+fn joined(runs: &[Run]) -> Vec<Joined> {
+    join(&runs.iter().map(|run| &run.record).collect::<Vec<_>>())
+}
+
+/// What both ends say together, and who says what.
+fn both_ends(page: &mut Markup, runs: &[Run], joined: &Joined) {
+    page.within("div", &[("class", "card")], |page| {
+        page.leaf("p", &[], &joined.words[0]);
+        page.within("ul", &[("class", "plain")], |page| {
+            page.leaf("li", &[], &format!("sender: {}", title(joined.sender, &runs[joined.sender], 60)));
+            page.leaf(
+                "li",
+                &[],
+                &format!("receiver: {}", title(joined.receiver, &runs[joined.receiver], 60)),
+            );
+            for words in &joined.words[1..] {
+                page.leaf("li", &[], words);
+            }
+        });
+    });
+}
+
 /// `A: before.json`.
 fn title(index: usize, run: &Run, most: usize) -> String {
     format!("{}: {}", letter(index), short(&run.name, most))
@@ -58,6 +85,10 @@ fn letter(index: usize) -> char {
 
 /// Of two: how the second did against the first, and against what the first one's advice had promised.
 fn summary(runs: &[Run]) -> String {
+    // Two ends are no before and after.
+    if let Some(joined) = joined(runs).first().filter(|_| runs.len() == 2) {
+        return format!("{}.", joined.words[0]);
+    }
     let [first, second] = runs else {
         let rates: Vec<String> = runs
             .iter()

@@ -17,6 +17,7 @@ pub fn render(page: &mut Markup, verdict: &VerdictRecord, reached: f64, level: &
         page.within("div", &[("class", "columns")], |page| {
             list(page, "The evidence", &verdict.evidence);
             list(page, "Checked and innocent", &verdict.innocent);
+            list(page, "Not visible from here", &verdict.not_visible);
             list(page, "Not seen", &verdict.missing);
         });
     });

@@ -8,6 +8,7 @@ const REPORT_EXAMPLES: &str = "\
 Examples:
   weir get --json URL > run.json; weir report run.json      writes run.html beside it
   weir report before.json after.json -o compared.html       two runs side by side
+  weir report here.json there.json -o both.html             both ends of one transfer: where they differ, and who can know
   weir why --json --pid 4711 | weir report - -o why.html
 A file may hold a record a line: of each run the last whole line counts.
 The page needs nothing but itself: no network, no script. Exit codes: 0 written, 1 a record or the page failed, 2 usage, 130 interrupted.";

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use anyhow::Context;
 use weir_report::escape::escape;
 use weir_report::html::{self, Run};
+use weir_report::join::join;
 use weir_report::records;
 
 use crate::args::Report;
@@ -34,6 +35,12 @@ pub fn run(report: &Report) -> anyhow::Result<u8> {
     }
     for note in runs.iter().flat_map(|run| run.notes.iter().map(move |note| (&run.name, note))) {
         tracing::warn!("{}: {}", escape(note.0), note.1);
+    }
+    // Said where the page goes to a file as well as where it is printed: two ends must not contradict each other silently.
+    for joined in join(&runs.iter().map(|run| &run.record).collect::<Vec<_>>()) {
+        if !report.quiet {
+            writeln!(io::stderr(), "{}", joined.words.join("\n  "))?;
+        }
     }
     let text = html::render(&runs);
     let stop = interrupt::stop()?;
