@@ -1,0 +1,283 @@
+//! Is it another flow, another process or a file that a program in the middle waits for?
+//!
+//! A relay takes bytes in on one connection or pipe and hands them on by another. Its own sockets then show what the other
+//! side does, so the limit is that flow's, that process' or that device's, and is named.
+//!
+//! `upstream` is convicted when one of these holds:
+//! 1. in half of the samples or more the program owed one peer an answer while it waited for another's ([`Around::chained`]);
+//! 2. it carries about as many bytes in as out (within a factor of two over two seconds, so that a codec or TLS in between does
+//!    not matter), the connection out has nothing to send in 70 % of samples and no full buffer, and nothing lies unread on the
+//!    one in;
+//! 3. it waits for the writer of its pipe, or has nothing to send while a pipe feeds it, and the writer was not found waiting for
+//!    room in that pipe.
+//!
+//! `downstream` is convicted when one of these holds:
+//! 1. as (2), but the connection out has data unsent, or a full buffer, in half of the samples or more;
+//! 2. it is held by waiting for the reader of its pipe (see `Spent::held_by`), and the process that reads is known;
+//! 3. in half of the samples or more it owed an answer, or no socket owed anything, while a thread waited for a file to be on its
+//!    disk (fsync).
+//!
+//! Both give way where a thread of the program fills a core. Acquits: no second flow, pipe or sync was seen at work.
+//!
+//! Can be wrong: a program that happens to receive as much from one peer as it sends to another is no relay; on (3) of
+//! `upstream`, a program may be fed by its pipe and yet wait for something else.
+
+use super::spent::spent;
+use super::{Context, Judgement, cpu_core, found, sender};
+use crate::around::{FlowName, Neighbour};
+use crate::evidence::{Evidence, LaneWindow, ThreadWindow, Window};
+use crate::limit::Limit;
+use crate::sender::SenderWindow;
+use crate::verdict::{self, WindowVerdict};
+use crate::words::{percent, rate};
+
+/// Seconds each way over which what goes in and what comes out are compared: a proxy's buffers hold less than that.
+const REACH: f64 = 1.0;
+
+/// Less than this in both directions is talk beside a transfer, not a relay's bytes.
+const LEAST: u64 = 16 << 10;
+
+/// The judgement of one window: does it wait for what feeds it?
+pub fn upstream(window: &Window, context: &Context<'_>) -> Judgement {
+    if let Some(full) = full_core(window, context) {
+        return Judgement::acquit(full);
+    }
+    let judged = chained(window, context)
+        .or_else(|| Relay::of(window, context).and_then(|relay| relay.upstream(window, context)))
+        .or_else(|| fed_by_pipe(window, context));
+    judged.unwrap_or_else(|| Judgement::acquit("it waited for no other flow and no writer of a pipe"))
+}
+
+/// The judgement of one window: does it wait for what it feeds?
+pub fn downstream(window: &Window, context: &Context<'_>) -> Judgement {
+    if let Some(full) = full_core(window, context) {
+        return Judgement::acquit(full);
+    }
+    let judged = Relay::of(window, context)
+        .and_then(|relay| relay.downstream(window, context))
+        .or_else(|| into_pipe(window, context))
+        .or_else(|| syncing(window, context));
+    judged.unwrap_or_else(|| Judgement::acquit("it waited for no other flow, no reader of a pipe and no sync"))
+}
+
+/// A thread of the program that fills a core is the limit itself.
+fn full_core(window: &Window, context: &Context<'_>) -> Option<String> {
+    let judged = [cpu_core::judge(window, context), sender::cpu_core::judge(window, context)];
+    judged.into_iter().find_map(|judged| match judged {
+        Judgement::Convict { evidence, .. } => Some(format!("its own thread is the limit: {evidence}")),
+        _ => None,
+    })
+}
+
+fn chained(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    let around = &window.around;
+    let share = around.share(around.chained);
+    if share < 0.5 {
+        return None;
+    }
+    let to = around.flows.iter().find(|flow| Some(flow.lane) == around.chained_to);
+    let peer = to.map_or("another peer", |flow| flow.peer.as_str());
+    let own = to.and_then(|flow| own_limit(flow, window, context)).map(limit_in_words).unwrap_or_default();
+    let evidence = format!(
+        "{} owed an answer while it waited for one from {peer} in {} of samples{own}",
+        whose(to, context),
+        percent(share)
+    );
+    Some(Judgement::convict(0.6 + 0.37 * share, evidence))
+}
+
+/// A program that hands on what it gets: the busiest connection in, and the busiest out.
+struct Relay<'a> {
+    into: &'a FlowName,
+    out: &'a FlowName,
+    lane_in: &'a LaneWindow,
+    lane_out: &'a LaneWindow,
+}
+
+impl<'a> Relay<'a> {
+    fn of(window: &'a Window, context: &Context<'_>) -> Option<Relay<'a>> {
+        let near = || std::iter::once(window).chain(context.recent(REACH)).chain(context.following(REACH));
+        let moved = |flow: &FlowName| -> u64 {
+            let lanes = near().flat_map(|window| &window.lanes).filter(|lane| lane.lane == flow.lane);
+            lanes.map(|lane| lane.received).fold(0, u64::saturating_add)
+        };
+        let busiest = |sends: bool| {
+            let flows = window.around.flows.iter().filter(move |flow| flow.sends == sends);
+            flows.map(|flow| (moved(flow), flow)).max_by_key(|(bytes, _)| *bytes)
+        };
+        let ((bytes_in, into), (bytes_out, out)) = (busiest(false)?, busiest(true)?);
+        let alike = bytes_in <= bytes_out.saturating_mul(2) && bytes_out <= bytes_in.saturating_mul(2);
+        if into.process != out.process || !alike || bytes_in.min(bytes_out) < LEAST {
+            return None;
+        }
+        let lane = |flow: &FlowName| window.lanes.iter().find(|lane| lane.lane == flow.lane);
+        Some(Relay { into, out, lane_in: lane(into)?, lane_out: lane(out)? })
+    }
+
+    fn upstream(&self, window: &Window, context: &Context<'_>) -> Option<Judgement> {
+        let out = self.lane_out.sender.value()?;
+        let starves = 10 * u64::from(out.nothing_unsent) >= 7 * u64::from(out.looks.max(1));
+        if !starves || holds(out, self.lane_out) || unread(self.lane_in) {
+            return None;
+        }
+        let own = own_limit(self.into, window, context);
+        let sure = own.as_ref().is_some_and(|own| own.limit != Limit::SenderOrPath);
+        let evidence = format!(
+            "{} hands on what comes from {}, and its connection to {} had nothing to send in {} of samples{}",
+            whose(Some(self.into), context),
+            self.into.peer,
+            self.out.peer,
+            percent(f64::from(out.nothing_unsent) / f64::from(out.looks.max(1))),
+            own.map(limit_in_words).unwrap_or_default()
+        );
+        Some(Judgement::convict(if sure { 0.95 } else { 0.9 }, evidence))
+    }
+
+    fn downstream(&self, window: &Window, context: &Context<'_>) -> Option<Judgement> {
+        let out = self.lane_out.sender.value()?;
+        if !holds(out, self.lane_out) {
+            return None;
+        }
+        let own = own_limit(self.out, window, context);
+        let sure = own.as_ref().is_some_and(|own| own.limit != Limit::SenderOrPath);
+        let evidence = format!(
+            "{} hands on to {} what comes from {}, and that connection was full: {} with data unsent in {} of samples{}",
+            whose(Some(self.out), context),
+            self.out.peer,
+            self.into.peer,
+            rate(out.acked as f64 / window.span.as_secs_f64().max(1e-3)),
+            percent(1.0 - f64::from(out.nothing_unsent) / f64::from(out.looks.max(1))),
+            own.map(limit_in_words).unwrap_or_default()
+        );
+        Some(Judgement::convict(if sure { 0.97 } else { 0.85 }, evidence))
+    }
+}
+
+/// The connection out holds its writer: data wait unsent, its buffer is full, or the thread sleeps in a write to it.
+fn holds(out: &SenderWindow, lane: &LaneWindow) -> bool {
+    let half = |samples: u32| out.looks > 0 && 2 * u64::from(samples) >= u64::from(out.looks);
+    let sending = |thread: &ThreadWindow| thread.looks > 0 && 2 * thread.found.sending >= thread.looks;
+    !half(out.nothing_unsent) || half(out.buffer_filled) || lane.thread.value().is_some_and(sending)
+}
+
+/// An eighth of the receive buffer lies unread: the kernel gives about half of a buffer to payload, so that is a quarter of
+/// what fits.
+fn unread(lane: &LaneWindow) -> bool {
+    lane.tcp.value().is_some_and(|tcp| {
+        let queue = tcp.receive_queue.unwrap_or(0);
+        queue > 0 && tcp.receive_buffer.is_some_and(|buffer| queue.saturating_mul(8) >= buffer)
+    })
+}
+
+/// What holds this connection when it is judged as if it were alone.
+fn own_limit(flow: &FlowName, window: &Window, context: &Context<'_>) -> Option<WindowVerdict> {
+    let alone = |window: &Window| Window {
+        at: window.at,
+        span: window.span,
+        lanes: window.lanes.iter().filter(|lane| lane.lane == flow.lane).cloned().collect(),
+        received: window.lanes.iter().filter(|lane| lane.lane == flow.lane).map(|lane| lane.received).sum(),
+        cpu: window.cpu.clone(),
+        ..Window::default()
+    };
+    let mut before: Vec<Window> = context.recent(2.0 * REACH).map(alone).collect();
+    before.reverse();
+    let at = before.len();
+    let mut windows = before;
+    windows.push(alone(window));
+    windows.extend(context.following(2.0 * REACH).map(alone));
+    let evidence = Evidence { windows, facts: context.facts.clone(), ..Evidence::default() };
+    let judged = verdict::judge_window(&evidence.windows[at], &Context::at(&evidence, at));
+    (judged.strength > 0.0).then_some(judged)
+}
+
+fn limit_in_words(own: WindowVerdict) -> String {
+    match own.limit {
+        Limit::SenderOrPath => "; what holds that flow is not visible from here".to_owned(),
+        limit => format!("; that flow is held by {limit}: {}", own.evidence),
+    }
+}
+
+fn whose<'a>(flow: Option<&'a FlowName>, context: &Context<'a>) -> &'a str {
+    flow.and_then(|flow| flow.process.as_deref()).unwrap_or(context.who())
+}
+
+fn into_pipe(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    let spent = spent(window);
+    if !spent.held_by(spent.output_wait) {
+        return None;
+    }
+    let reader = window.around.pipes.iter().filter(|pipe| pipe.reads).find_map(|pipe| pipe.thread.value())?;
+    // A reader that waits for the pipe itself is not what holds it.
+    if found_in(reader, reader.found.pipe_empty) >= 0.5 {
+        return None;
+    }
+    let evidence = format!(
+        "{} waited {} of the time for the reader of its pipe, {}",
+        context.who(),
+        percent(spent.output_wait),
+        neighbour_in_words(reader, window)
+    );
+    Some(Judgement::convict(0.6 + 0.37 * spent.output_wait, evidence))
+}
+
+fn fed_by_pipe(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    let writes = |pipe: &&Neighbour| !pipe.reads && !pipe.inside;
+    let writer = window.around.pipes.iter().filter(writes).find_map(|pipe| pipe.thread.value())?;
+    let (mut waits, mut flows, mut starve) = (0, 0, 0);
+    for lane in &window.lanes {
+        let Some(seen) = lane.sender.value().filter(|seen| seen.looks > 0) else { continue };
+        flows += 1;
+        starve += u32::from(2 * u64::from(seen.nothing_unsent) >= u64::from(seen.looks) && !holds(seen, lane));
+        let thread = lane.thread.value();
+        waits += u32::from(thread.is_some_and(|thread| {
+            let in_wait = thread.found.pipe_empty.saturating_add(thread.found.polling);
+            thread.looks > 0 && found_in(thread, in_wait) >= 0.5
+        }));
+    }
+    let starved = flows > 0 && 2 * starve >= flows && 2 * waits >= flows;
+    if !starved || found_in(writer, writer.found.pipe_full) >= 0.3 {
+        return None;
+    }
+    let evidence = format!(
+        "{} had nothing to send: it is fed by a pipe from {}",
+        context.who(),
+        neighbour_in_words(writer, window)
+    );
+    Some(Judgement::convict(0.93, evidence))
+}
+
+/// `gzip (pid 7), which used 98 % of one core`.
+fn neighbour_in_words(thread: &ThreadWindow, window: &Window) -> String {
+    let name = thread.name.as_deref().unwrap_or("another process");
+    let load = cpu_core::thread_load(thread, window.span.as_secs_f64());
+    let doing = found::doing(thread).filter(|_| load.cpu < 0.5).map(|doing| format!(" and was {doing}"));
+    format!(
+        "{name}, which used {} of one core{}{}",
+        percent(load.cpu),
+        load.waits_in_words(),
+        doing.unwrap_or_default()
+    )
+}
+
+fn found_in(thread: &ThreadWindow, samples: u32) -> f64 {
+    f64::from(samples) / f64::from(thread.looks.max(1))
+}
+
+fn syncing(window: &Window, _context: &Context<'_>) -> Option<Judgement> {
+    let around = &window.around;
+    let sync = around.syncs.as_ref()?;
+    let held = around.owing.saturating_add(around.rest.samples());
+    let share = around.share(sync.samples.min(held));
+    if share < 0.5 {
+        return None;
+    }
+    let path = sync.path.as_deref().map(|path| format!(" of {path}")).unwrap_or_default();
+    let device = match (&sync.device, sync.busy) {
+        (Some(device), Some(busy)) => format!(" on {device}, which was busy {} of the time", percent(busy)),
+        (Some(device), None) => format!(" on {device}"),
+        (None, _) => String::new(),
+    };
+    let evidence =
+        format!("{} waited for the sync{path}{device} in {} of samples, and an answer for it", sync.who, percent(share));
+    Some(Judgement::convict(0.6 + 0.37 * share, evidence))
+}
