@@ -5,6 +5,7 @@
 
 pub(crate) mod buffers;
 mod far;
+mod waits;
 
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +105,10 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
             "processors with AES instructions on both ends; on a network that is nobody else's --plain",
             None,
         )],
+        Limit::RequestResponse => for_latency(held),
+        Limit::ProtocolWindow | Limit::Nagle | Limit::PathMtu | Limit::Timeouts => waits::advise(limit, held),
+        Limit::Connect | Limit::Dns | Limit::ThinkTime => waits::advise(limit, held),
+        Limit::Upstream | Limit::Downstream | Limit::Memory => waits::advise(limit, held),
     }
 }
 

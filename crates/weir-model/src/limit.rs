@@ -40,13 +40,35 @@ pub enum Limit {
     Disk,
     /// A limit that someone set.
     RateLimit,
+    /// A request waits for the answer to the one before it on a kept connection: the path rests between the turns.
+    RequestResponse,
+    /// A window of the protocol above TCP (HTTP/2, SSH, credits) is smaller than the bandwidth-delay product.
+    ProtocolWindow,
+    /// Less than a segment waits for the acknowledgement that the receiver delays.
+    Nagle,
+    /// Segments of full size never pass: a link with a smaller MTU, and nothing that says so to the sender.
+    PathMtu,
+    /// Nothing moves until a timer fires: a lost tail, a lost answer, a protocol's own wait.
+    Timeouts,
+    /// Connections take long to be made: lost or dropped SYNs, a full listen queue, a slow TLS handshake.
+    Connect,
+    /// A name server is silent or slow.
+    Dns,
+    /// The watched program itself computes, sleeps or waits for something other than the network.
+    ThinkTime,
+    /// A relay waits for what feeds it: another connection, or the writer of a pipe.
+    Upstream,
+    /// A relay waits for what it feeds: another connection, or the reader of a pipe.
+    Downstream,
+    /// The copy of the data waits for memory: pages that a host lends or takes back.
+    Memory,
     /// Seen from the receiver alone, the sender and the path cannot be told apart.
     SenderOrPath,
 }
 
 impl Limit {
     /// Every limit, in the order in which the documentation lists them.
-    pub const ALL: [Limit; 17] = [
+    pub const ALL: [Limit; 28] = [
         Limit::Application,
         Limit::SourceDisk,
         Limit::Compress,
@@ -63,6 +85,17 @@ impl Limit {
         Limit::DirtyThrottle,
         Limit::Disk,
         Limit::RateLimit,
+        Limit::RequestResponse,
+        Limit::ProtocolWindow,
+        Limit::Nagle,
+        Limit::PathMtu,
+        Limit::Timeouts,
+        Limit::Connect,
+        Limit::Dns,
+        Limit::ThinkTime,
+        Limit::Upstream,
+        Limit::Downstream,
+        Limit::Memory,
         Limit::SenderOrPath,
     ];
 
@@ -85,6 +118,17 @@ impl Limit {
             Limit::DirtyThrottle => "dirty-throttle",
             Limit::Disk => "disk",
             Limit::RateLimit => "rate-limit",
+            Limit::RequestResponse => "request-response",
+            Limit::ProtocolWindow => "protocol-window",
+            Limit::Nagle => "nagle",
+            Limit::PathMtu => "path-mtu",
+            Limit::Timeouts => "timeouts",
+            Limit::Connect => "connect",
+            Limit::Dns => "dns",
+            Limit::ThinkTime => "think-time",
+            Limit::Upstream => "upstream",
+            Limit::Downstream => "downstream",
+            Limit::Memory => "memory",
             Limit::SenderOrPath => "sender-or-path",
         }
     }
@@ -97,7 +141,7 @@ impl Limit {
     /// Whether it is a matter of one end's files and stages alone, which no connection has a part in.
     pub fn is_of_an_end(self) -> bool {
         use Limit::*;
-        matches!(self, SourceDisk | Compress | Decompress | Verify | DirtyThrottle | Disk)
+        matches!(self, SourceDisk | Compress | Decompress | Verify | DirtyThrottle | Disk | Memory)
     }
 
     /// Whether another lane could raise the rate while this limit holds, so that a trial is worth its cost.
@@ -109,9 +153,12 @@ impl Limit {
         match self {
             Limit::CpuCore | Limit::Encrypt | Limit::Compress | Limit::Decompress => true,
             Limit::SendBuffer | Limit::ReceiveWindow | Limit::PathLoss | Limit::Latency => true,
-            Limit::SenderOrPath => true,
+            Limit::RequestResponse | Limit::ProtocolWindow | Limit::SenderOrPath => true,
             Limit::Application | Limit::SourceDisk | Limit::Verify | Limit::Reader => false,
             Limit::PathBandwidth | Limit::DirtyThrottle | Limit::Disk | Limit::RateLimit => false,
+            // Another connection meets the same timer, the same black hole, the same resolver or the same neighbour.
+            Limit::Nagle | Limit::PathMtu | Limit::Timeouts | Limit::Connect | Limit::Dns => false,
+            Limit::ThinkTime | Limit::Upstream | Limit::Downstream | Limit::Memory => false,
         }
     }
 }

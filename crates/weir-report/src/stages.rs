@@ -9,14 +9,27 @@ use crate::schema::{LoadRecord, VerdictRecord};
 
 /// Stages in the order in which bytes pass them, each with the limits that it can be.
 const STAGES: [(&str, &[&str]); 8] = [
-    ("Source", &["application", "rate-limit", "source-disk"]),
+    ("Source", &["application", "rate-limit", "source-disk", "upstream"]),
     ("Pack", &["compress", "encrypt"]),
-    ("Send", &["send-buffer"]),
-    ("Path", &["path-bandwidth", "path-loss", "latency", "sender-or-path"]),
-    ("Receive", &["receive-window", "reader"]),
+    ("Send", &["send-buffer", "nagle"]),
+    (
+        "Path",
+        &[
+            "path-bandwidth",
+            "path-loss",
+            "latency",
+            "request-response",
+            "timeouts",
+            "path-mtu",
+            "connect",
+            "dns",
+            "sender-or-path",
+        ],
+    ),
+    ("Receive", &["receive-window", "reader", "protocol-window", "think-time", "downstream"]),
     ("Core", &["cpu-core"]),
     ("Unpack", &["decompress", "verify"]),
-    ("Store", &["dirty-throttle", "disk"]),
+    ("Store", &["dirty-throttle", "disk", "memory"]),
 ];
 
 /// A share of the time below which a limit did not hold the run in any way worth a mark.

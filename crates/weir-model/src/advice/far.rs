@@ -1,6 +1,6 @@
 //! Advice for another program's transfer, and for its sender: sysctls and calls instead of our own flags.
 
-use super::{Advice, Held, buffers};
+use super::{Advice, Held, buffers, waits};
 use crate::congestion::is_bbr;
 use crate::limit::Limit;
 use crate::path::{MOST_WINDOW, buffer_for};
@@ -22,6 +22,7 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
             None,
         )],
         Limit::Latency => for_latency(held),
+        Limit::RequestResponse => waits::advise(limit, held),
         Limit::ReceiveWindow => for_receive_window(held),
         Limit::PathLoss => for_path_loss(held),
         Limit::CpuCore => vec![Advice::new(
@@ -42,7 +43,7 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
 }
 
 /// The sender's view of the heaviest connection while the limit held.
-fn sender<'a>(held: &'a Held<'_>) -> Option<&'a SenderWindow> {
+pub(super) fn sender<'a>(held: &'a Held<'_>) -> Option<&'a SenderWindow> {
     held.together.lanes.iter().filter_map(|lane| lane.sender.value()).max_by_key(|seen| seen.acked)
 }
 

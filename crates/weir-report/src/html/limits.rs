@@ -1,6 +1,6 @@
 //! How a limit looks: a colour for the place it sits at, a pattern that tells it from others of that place, its words.
 //!
-//! Seventeen colours could be told apart by nobody. Six can, by people with any colour vision; four patterns do the rest,
+//! Twenty-eight colours could be told apart by nobody. Six can, by people with any colour vision; nine patterns do the rest,
 //! and every picture names its limits in words, too.
 
 use weir_model::limit::Limit;
@@ -104,6 +104,25 @@ pub fn look(name: &str) -> Look {
             look!(Store, "dirty-throttle", "memory for unwritten pages is full: writes are paced to the disk")
         }
         Limit::Disk => look!(Store, "disk", "the disk takes no more"),
+        Limit::RequestResponse => {
+            look!(
+                Path,
+                "request-response",
+                "each request waits for the answer before it: the path rests between"
+            )
+        }
+        Limit::ProtocolWindow => {
+            look!(Receiver, "protocol-window", "a window of HTTP/2 or SSH is too small for the path")
+        }
+        Limit::Nagle => look!(Sender, "nagle", "a small rest waits for a delayed acknowledgement"),
+        Limit::PathMtu => look!(Path, "path-mtu", "segments of full size never pass"),
+        Limit::Timeouts => look!(Path, "timeouts", "nothing moves until a timer fires"),
+        Limit::Connect => look!(Path, "connect", "connections take long to be made"),
+        Limit::Dns => look!(Path, "dns", "a name server is silent or slow"),
+        Limit::ThinkTime => look!(Receiver, "think-time", "the program itself computes, sleeps or waits"),
+        Limit::Upstream => look!(Source, "upstream", "what feeds the relay is slow"),
+        Limit::Downstream => look!(Receiver, "downstream", "what the relay feeds is slow"),
+        Limit::Memory => look!(Store, "memory", "copies wait for memory"),
     }
 }
 
@@ -131,10 +150,20 @@ fn marks(name: &str) -> &'static str {
             | Limit::Verify
             | Limit::DirtyThrottle,
         ) => "M-2 2L2 -2M-2 10L10 -2M6 10L10 6",
-        Some(Limit::SourceDisk | Limit::Encrypt | Limit::Latency | Limit::Decompress) => {
-            "M2 3h3M6 7h3M-2 7h3"
-        }
-        Some(Limit::SenderOrPath) => "M0 4H8M4 0V8",
+        Some(
+            Limit::SourceDisk
+            | Limit::Encrypt
+            | Limit::Latency
+            | Limit::Decompress
+            | Limit::ProtocolWindow
+            | Limit::Memory,
+        ) => "M2 3h3M6 7h3M-2 7h3",
+        Some(Limit::SenderOrPath | Limit::Nagle | Limit::Upstream | Limit::Downstream) => "M0 4H8M4 0V8",
+        Some(Limit::RequestResponse) => "M0 4H8",
+        Some(Limit::Timeouts) => "M4 0V8",
+        Some(Limit::Connect | Limit::ThinkTime) => "M-2 6L2 10M-2 -2L10 10M6 -2L10 2",
+        Some(Limit::Dns) => "M0 6L4 2L8 6",
+        Some(Limit::PathMtu) => "M2 4h4M4 2v4",
         None => "M-2 10L10 -2M-2 -2L10 10",
     }
 }

@@ -1,0 +1,82 @@
+//! Advice where a transfer waits for a turn, a timer, a neighbour or memory: no rate of a link or a buffer helps.
+//!
+//! A promised rate needs to know what would follow once the wait is gone, which the waits themselves do not show.
+
+use super::{Advice, Held, far};
+use crate::limit::Limit;
+use crate::words::{bytes, seconds};
+
+/// What to do about a limit of this kind.
+pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
+    match limit {
+        Limit::RequestResponse => for_turns(held),
+        Limit::ProtocolWindow => for_protocol_window(held),
+        Limit::Nagle => vec![Advice::new(
+            "set TCP_NODELAY on the sending socket, or hand over each message with one call (writev, MSG_MORE): its last \
+             piece then waits for no acknowledgement",
+            None,
+        )],
+        Limit::PathMtu => vec![
+            Advice::new(
+                "let the sender find the path's MTU: net.ipv4.tcp_mtu_probing=1 there (its sysctl, at once)",
+                None,
+            ),
+            Advice::new(
+                "or mend the path: let ICMP \"fragmentation needed\" through, lower the interface's MTU, or clamp the MSS \
+                 at the tunnel",
+                None,
+            ),
+        ],
+        Limit::Timeouts => vec![Advice::new(
+            "find what is lost: nothing moved until a retransmission timer fired, and no bandwidth shortens that",
+            None,
+        )],
+        Limit::Connect => vec![Advice::new(
+            "keep connections open, and look at the server's listen queue (ss -ltn, nstat -az TcpExtListenOverflows)",
+            None,
+        )],
+        Limit::Dns => vec![Advice::new(
+            "ask another name server, or repair this one (/etc/resolv.conf, resolvectl status): names take that time",
+            None,
+        )],
+        Limit::ThinkTime => vec![Advice::new(
+            "change nothing in the network: look at what the program itself does between its transfers",
+            None,
+        )],
+        Limit::Upstream => vec![Advice::new("look at what feeds this program: it waits for its data", None)],
+        Limit::Downstream => {
+            vec![Advice::new("look at what this program feeds: it waits for its data to be taken", None)]
+        }
+        Limit::Memory => {
+            vec![Advice::new("give the host more memory, or less to do at the same time", None)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The rate of several turns at once is not promised: what each turn carries may then meet another limit.
+fn for_turns(held: &Held<'_>) -> Vec<Advice> {
+    let rtt = far::sender(held).and_then(|seen| seen.min_rtt).map(|rtt| rtt.as_secs_f64()).or(held.rtt());
+    let turn =
+        rtt.map(|rtt| format!(": each turn costs a round trip of {}", seconds(rtt))).unwrap_or_default();
+    let action = format!(
+        "ask before the last answer has come (several connections or streams at once, pipelining), or for more in one \
+         request{turn}"
+    );
+    vec![Advice::new(action, None)]
+}
+
+fn for_protocol_window(held: &Held<'_>) -> Vec<Advice> {
+    let window = far::sender(held).map(|seen| seen.in_flight).filter(|window| *window > 0);
+    let size = window.map(|window| format!(" (about {} now)", bytes(window as f64))).unwrap_or_default();
+    vec![
+        Advice::new(
+            format!(
+                "enlarge the window of the protocol{size}: in HTTP/2 SETTINGS_INITIAL_WINDOW_SIZE and the connection's \
+                 window, both at the receiver; SSH's is fixed in its program"
+            ),
+            None,
+        ),
+        Advice::new("or use several connections: each has its own window", None),
+    ]
+}
