@@ -85,14 +85,18 @@ fn in_words(worst: &Attempt, attempts: usize, around: &Around) -> String {
     let (peer, age) = (&worst.peer, seconds(worst.age.as_secs_f64()));
     let again = match worst.retransmits {
         0 => String::new(),
-        times => format!(", sent again {}", if times == 1 { "once".to_owned() } else { format!("{times} times") }),
+        times => {
+            format!(", sent again {}", if times == 1 { "once".to_owned() } else { format!("{times} times") })
+        }
     };
     let first = match worst.step {
         Step::Syn => format!("a SYN to {peer} went unanswered for {age}{again}"),
         Step::Accept => {
             format!("{peer} answered the SYN, but acknowledged nothing of the first bytes for {age}{again}")
         }
-        Step::Tls => format!("the first message of the TLS handshake to {peer} went unanswered for {age}{again}"),
+        Step::Tls => {
+            format!("the first message of the TLS handshake to {peer} went unanswered for {age}{again}")
+        }
     };
     let listener = match worst.listener {
         Some(full) if full.is_full() => format!(
@@ -107,7 +111,8 @@ fn in_words(worst: &Attempt, attempts: usize, around: &Around) -> String {
         0 => String::new(),
         times => format!("; this namespace counted {} of listen queues", count(times, "overflow")),
     };
-    let others = if attempts > 1 { format!("; it is the longest of {attempts} attempts") } else { String::new() };
+    let others =
+        if attempts > 1 { format!("; it is the longest of {attempts} attempts") } else { String::new() };
     format!("{first}{listener}{dropped}{others}")
 }
 
@@ -126,9 +131,15 @@ pub(crate) fn refused(window: &Window, context: &Context<'_>) -> Option<String> 
     (failed > 0).then(|| {
         let rest = around.rest.samples();
         let who = around.rest.who.as_deref().unwrap_or(context.who());
-        let rests =
-            if rest > 0 { format!("; {who} had no connection in {} of samples", percent(around.share(rest))) } else { String::new() };
-        format!("{} failed at once in this network namespace (refused, or no route){rests}", count(failed, "attempt"))
+        let rests = if rest > 0 {
+            format!("; {who} had no connection in {} of samples", percent(around.share(rest)))
+        } else {
+            String::new()
+        };
+        format!(
+            "{} failed at once in this network namespace (refused, or no route){rests}",
+            count(failed, "attempt")
+        )
     })
 }
 

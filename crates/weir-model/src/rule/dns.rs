@@ -25,7 +25,8 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
     let waited = seconds(share * window.span.as_secs_f64());
     let who = context.who();
-    let evidence = format!("{who} waited {waited} for an answer of the resolver {}", named(&around.resolvers));
+    let evidence =
+        format!("{who} waited {waited} for an answer of the resolver {}", named(&around.resolvers));
     Judgement::convict(0.6 + 0.37 * share, evidence)
 }
 

@@ -12,9 +12,11 @@ use crate::evidence::{Evidence, Facts, Trial, Window};
 use crate::limit::Limit;
 
 pub mod application;
+pub mod connect;
 pub mod cpu_core;
 pub mod dirty_throttle;
 pub mod disk;
+pub mod dns;
 pub(crate) mod found;
 pub mod latency;
 pub mod path_bandwidth;
@@ -22,12 +24,14 @@ pub mod path_loss;
 pub mod rate_limit;
 pub mod reader;
 pub mod receive_window;
+pub mod relay;
 pub mod sender;
 pub mod sender_or_path;
 pub(crate) mod spent;
 pub(crate) mod stage;
 pub(crate) mod stall;
 pub(crate) mod steadiness;
+pub mod think_time;
 pub mod verify;
 mod view;
 
@@ -47,17 +51,19 @@ pub struct Rule {
     pub gives_way: bool,
     /// It judges the stages of a copy, weir's own or of a pipe of programs, and speaks of nothing else.
     pub staged: bool,
+    /// It judges what stands around the connections, whichever end of them is seen, and speaks only where that was watched.
+    pub around: bool,
     /// The judgement of one window.
     pub judge: Judge,
 }
 
 impl Rule {
     const fn receiver(limit: Limit, judge: Judge) -> Rule {
-        Rule { limit, side: Side::Receiver, gives_way: false, staged: false, judge }
+        Rule { limit, side: Side::Receiver, gives_way: false, staged: false, around: false, judge }
     }
 
     const fn sender(limit: Limit, judge: Judge) -> Rule {
-        Rule { limit, side: Side::Sender, gives_way: false, staged: false, judge }
+        Rule { limit, side: Side::Sender, gives_way: false, staged: false, around: false, judge }
     }
 
     const fn inferring(self) -> Rule {
@@ -68,8 +74,15 @@ impl Rule {
         Rule { staged: true, ..self }
     }
 
+    const fn around(limit: Limit, judge: Judge) -> Rule {
+        Rule { around: true, ..Rule::receiver(limit, judge) }
+    }
+
     /// Whether it has a say where these ends are seen.
     pub fn speaks(&self, view: View) -> bool {
+        if self.around {
+            return view.around;
+        }
         if self.staged {
             return view.stages || (view.programs && view.sender && self.side == Side::Sender);
         }
@@ -86,10 +99,15 @@ impl Rule {
 pub const RULES: &[Rule] = &[
     Rule::receiver(Limit::RateLimit, rate_limit::judge),
     Rule::sender(Limit::RateLimit, sender::rate_limit::judge),
+    Rule::around(Limit::Connect, connect::judge),
+    Rule::around(Limit::Dns, dns::judge),
+    Rule::around(Limit::ThinkTime, think_time::judge),
     Rule::receiver(Limit::Application, application::judge),
     Rule::receiver(Limit::Latency, latency::judge),
     Rule::receiver(Limit::DirtyThrottle, dirty_throttle::judge),
     Rule::receiver(Limit::Disk, disk::judge),
+    Rule::around(Limit::Upstream, relay::upstream),
+    Rule::around(Limit::Downstream, relay::downstream),
     Rule::receiver(Limit::Reader, reader::judge),
     Rule::receiver(Limit::Verify, verify::judge),
     Rule::receiver(Limit::Decompress, stage::decompress).staged(),

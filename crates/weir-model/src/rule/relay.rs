@@ -8,8 +8,8 @@
 //! 2. it carries about as many bytes in as out (within a factor of two over two seconds, so that a codec or TLS in between does
 //!    not matter), the connection out has nothing to send in 70 % of samples and no full buffer, and nothing lies unread on the
 //!    one in;
-//! 3. it waits for the writer of its pipe, or has nothing to send while a pipe feeds it, and the writer was not found waiting for
-//!    room in that pipe.
+//! 3. its connections have nothing to send while it reads from an empty pipe, or polls and the writer of its pipe is at work (half
+//!    of a core, or reading a file), and that writer was not found waiting for room in the pipe.
 //!
 //! `downstream` is convicted when one of these holds:
 //! 1. as (2), but the connection out has data unsent, or a full buffer, in half of the samples or more;
@@ -24,7 +24,7 @@
 
 use super::spent::spent;
 use super::{Context, Judgement, cpu_core, found, sender};
-use crate::around::{FlowName, Neighbour};
+use crate::around::FlowName;
 use crate::evidence::{Evidence, LaneWindow, ThreadWindow, Window};
 use crate::limit::Limit;
 use crate::sender::SenderWindow;
@@ -56,8 +56,9 @@ pub fn downstream(window: &Window, context: &Context<'_>) -> Judgement {
     let judged = Relay::of(window, context)
         .and_then(|relay| relay.downstream(window, context))
         .or_else(|| into_pipe(window, context))
-        .or_else(|| syncing(window, context));
-    judged.unwrap_or_else(|| Judgement::acquit("it waited for no other flow, no reader of a pipe and no sync"))
+        .or_else(|| syncing(window));
+    judged
+        .unwrap_or_else(|| Judgement::acquit("it waited for no other flow, no reader of a pipe and no sync"))
 }
 
 /// A thread of the program that fills a core is the limit itself.
@@ -206,11 +207,11 @@ fn into_pipe(window: &Window, context: &Context<'_>) -> Option<Judgement> {
     if !spent.held_by(spent.output_wait) {
         return None;
     }
-    let reader = window.around.pipes.iter().filter(|pipe| pipe.reads).find_map(|pipe| pipe.thread.value())?;
     // A reader that waits for the pipe itself is not what holds it.
-    if found_in(reader, reader.found.pipe_empty) >= 0.5 {
-        return None;
-    }
+    let waits = |reader: &&ThreadWindow| found_in(reader, reader.found.pipe_empty) >= 0.5;
+    let readers = window.around.pipes.iter().filter(|pipe| pipe.reads);
+    let readers = readers.filter_map(|pipe| pipe.thread.value()).filter(|reader| !waits(reader));
+    let reader = readers.max_by_key(|reader| reader.cpu)?;
     let evidence = format!(
         "{} waited {} of the time for the reader of its pipe, {}",
         context.who(),
@@ -221,23 +222,29 @@ fn into_pipe(window: &Window, context: &Context<'_>) -> Option<Judgement> {
 }
 
 fn fed_by_pipe(window: &Window, context: &Context<'_>) -> Option<Judgement> {
-    let writes = |pipe: &&Neighbour| !pipe.reads && !pipe.inside;
-    let writer = window.around.pipes.iter().filter(writes).find_map(|pipe| pipe.thread.value())?;
-    let (mut waits, mut flows, mut starve) = (0, 0, 0);
+    let (mut flows, mut starved, mut sure) = (0, 0, false);
     for lane in &window.lanes {
         let Some(seen) = lane.sender.value().filter(|seen| seen.looks > 0) else { continue };
         flows += 1;
-        starve += u32::from(2 * u64::from(seen.nothing_unsent) >= u64::from(seen.looks) && !holds(seen, lane));
-        let thread = lane.thread.value();
-        waits += u32::from(thread.is_some_and(|thread| {
-            let in_wait = thread.found.pipe_empty.saturating_add(thread.found.polling);
-            thread.looks > 0 && found_in(thread, in_wait) >= 0.5
-        }));
+        let nothing = 2 * u64::from(seen.nothing_unsent) >= u64::from(seen.looks) && !holds(seen, lane);
+        let Some(thread) = lane.thread.value().filter(|_| nothing) else { continue };
+        let reads = found_in(thread, thread.found.pipe_empty) >= 0.5;
+        starved += u32::from(reads || found_in(thread, thread.found.polling) >= 0.5);
+        sure |= reads;
     }
-    let starved = flows > 0 && 2 * starve >= flows && 2 * waits >= flows;
-    if !starved || found_in(writer, writer.found.pipe_full) >= 0.3 {
+    if flows == 0 || 2 * starved < flows {
         return None;
     }
+    // A poll may be for anything: only a writer that is at work is then what it waits for.
+    let span = window.span.as_secs_f64();
+    let works = |writer: &ThreadWindow| {
+        cpu_core::thread_load(writer, span).cpu >= 0.5 || found_in(writer, writer.found.reading_disk) >= 0.5
+    };
+    let writers = window.around.pipes.iter().filter(|pipe| !pipe.reads && !pipe.inside);
+    let writers = writers.filter_map(|pipe| pipe.thread.value());
+    let slow = |writer: &&ThreadWindow| found_in(writer, writer.found.pipe_full) < 0.3;
+    let writer =
+        writers.filter(slow).filter(|writer| sure || works(writer)).max_by_key(|writer| writer.cpu)?;
     let evidence = format!(
         "{} had nothing to send: it is fed by a pipe from {}",
         context.who(),
@@ -263,7 +270,7 @@ fn found_in(thread: &ThreadWindow, samples: u32) -> f64 {
     f64::from(samples) / f64::from(thread.looks.max(1))
 }
 
-fn syncing(window: &Window, _context: &Context<'_>) -> Option<Judgement> {
+fn syncing(window: &Window) -> Option<Judgement> {
     let around = &window.around;
     let sync = around.syncs.as_ref()?;
     let held = around.owing.saturating_add(around.rest.samples());
@@ -277,7 +284,182 @@ fn syncing(window: &Window, _context: &Context<'_>) -> Option<Judgement> {
         (Some(device), None) => format!(" on {device}"),
         (None, _) => String::new(),
     };
+    let answer = if 2 * around.owing >= around.samples { ", while it owed an answer" } else { "" };
     let evidence =
-        format!("{} waited for the sync{path}{device} in {} of samples, and an answer for it", sync.who, percent(share));
+        format!("{} waited for the sync{path}{device} in {} of samples{answer}", sync.who, percent(share));
     Some(Judgement::convict(0.6 + 0.37 * share, evidence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::around::{Around, Neighbour, Sync};
+    use crate::evidence::{Clocks, Facts, Found, Reading, TcpWindow};
+    use std::time::Duration;
+
+    const SPAN: Duration = Duration::from_millis(100);
+
+    /// A relay of 100 KB a window. `full`: its connection out is; else it starves.
+    fn relay(full: bool, in_bytes: u64) -> Window {
+        let tcp = TcpWindow {
+            receive_queue: Some(if full { 400_000 } else { 0 }),
+            receive_buffer: Some(600_000),
+            ..TcpWindow::default()
+        };
+        let into = LaneWindow {
+            lane: 1,
+            received: in_bytes,
+            socket_wait: if full { Duration::ZERO } else { SPAN },
+            tcp: Reading::Value(tcp),
+            ..LaneWindow::default()
+        };
+        let seen = SenderWindow {
+            looks: 5,
+            nothing_unsent: if full { 0 } else { 5 },
+            buffer_filled: if full { 5 } else { 0 },
+            acked: 100_000,
+            unsent: if full { 200_000 } else { 0 },
+            segment: 1448,
+            ..SenderWindow::default()
+        };
+        let out =
+            LaneWindow { lane: 2, received: 100_000, sender: Reading::Value(seen), ..LaneWindow::default() };
+        let name = |lane, sends| FlowName {
+            lane,
+            sends,
+            peer: format!("10.0.0.{lane}:80"),
+            process: Some("socat (pid 7)".to_owned()),
+        };
+        let flows = vec![name(1, false), name(2, true)];
+        let around = Around { samples: 5, busy: 5, flows, ..Around::default() };
+        Window {
+            span: SPAN,
+            received: in_bytes.max(100_000),
+            lanes: vec![into, out],
+            around,
+            ..Window::default()
+        }
+    }
+
+    fn of(window: Window) -> Evidence {
+        let facts = Facts { clocks: Clocks::Sampled, ..Facts::default() };
+        Evidence { windows: vec![window; 10], facts, ..Evidence::default() }
+    }
+
+    #[test]
+    fn the_side_that_holds_is_named_with_its_limit() {
+        let evidence = of(relay(true, 100_000));
+        let context = Context::at(&evidence, 5);
+        let judged = downstream(&evidence.windows[5], &context);
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(
+            words.starts_with("socat (pid 7) hands on to 10.0.0.2:80 what comes from 10.0.0.1:80"),
+            "{words}"
+        );
+        assert!(upstream(&evidence.windows[5], &context).acquits());
+
+        let evidence = of(relay(false, 100_000));
+        let context = Context::at(&evidence, 5);
+        let judged = upstream(&evidence.windows[5], &context);
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(words.contains("nothing to send in 100 % of samples"), "{words}");
+        assert!(downstream(&evidence.windows[5], &context).acquits());
+    }
+
+    #[test]
+    fn what_carries_unlike_amounts_is_no_relay() {
+        let evidence = of(relay(true, 1_000_000));
+        assert!(downstream(&evidence.windows[5], &Context::at(&evidence, 5)).acquits());
+    }
+
+    #[test]
+    fn an_answer_that_waits_for_another_is_upstreams() {
+        let mut window = relay(false, 0);
+        window.around.chained = 4;
+        window.around.chained_to = Some(1);
+        let evidence = of(window.clone());
+        let judged = upstream(&window, &Context::alone(&evidence));
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(
+            words.contains("owed an answer while it waited for one from 10.0.0.1:80 in 80 % of samples"),
+            "{words}"
+        );
+        window.around.chained = 2;
+        assert!(upstream(&window, &Context::alone(&of(relay(false, 0)))).acquits());
+    }
+
+    fn neighbour(reads: bool, cpu: f64, pipe_empty: u32) -> Neighbour {
+        let thread = ThreadWindow {
+            name: Some("gzip (pid 7)".to_owned()),
+            cpu: SPAN.mul_f64(cpu),
+            looks: 5,
+            found: Found { pipe_empty, running: 5 - pipe_empty, ..Found::default() },
+            ..ThreadWindow::default()
+        };
+        Neighbour { reads, thread: Reading::Value(thread), inside: false }
+    }
+
+    #[test]
+    fn the_reader_of_a_pipe_is_named_with_what_it_does() {
+        let lane = LaneWindow { lane: 1, received: 9, output_wait: SPAN, ..LaneWindow::default() };
+        let mut window = Window { span: SPAN, lanes: vec![lane], ..Window::default() };
+        window.around =
+            Around { samples: 5, busy: 5, pipes: vec![neighbour(true, 0.98, 0)], ..Around::default() };
+        let evidence = of(window.clone());
+        let judged = downstream(&window, &Context::alone(&evidence));
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(
+            words.ends_with("the reader of its pipe, gzip (pid 7), which used 98 % of one core"),
+            "{words}"
+        );
+        window.around.pipes = vec![neighbour(true, 0.01, 5)];
+        assert!(downstream(&window, &Context::alone(&evidence)).acquits(), "it waits for the pipe as well");
+        window.around.pipes.clear();
+        assert!(downstream(&window, &Context::alone(&evidence)).acquits(), "nobody was seen there");
+    }
+
+    #[test]
+    fn the_writer_of_a_pipe_holds_a_sender_that_starves() {
+        let mut window = relay(false, 0);
+        window.around.flows.clear();
+        let thread = ThreadWindow {
+            looks: 5,
+            found: Found { pipe_empty: 5, ..Found::default() },
+            ..ThreadWindow::default()
+        };
+        window.lanes[1].thread = Reading::Value(thread);
+        window.lanes.remove(0);
+        window.around.pipes = vec![neighbour(false, 0.98, 0)];
+        let evidence = of(window.clone());
+        assert!(upstream(&window, &Context::alone(&evidence)).convicts());
+        window.around.pipes[0].inside = true;
+        assert!(
+            upstream(&window, &Context::alone(&evidence)).acquits(),
+            "a part of the program has its own name"
+        );
+    }
+
+    #[test]
+    fn a_sync_is_named_where_an_answer_waits_for_it() {
+        let sync = |samples| Sync {
+            samples,
+            who: "postgres (pid 9)".to_owned(),
+            path: Some("/var/lib/wal".to_owned()),
+            device: Some("vda".to_owned()),
+            busy: Some(0.97),
+        };
+        let around = Around { samples: 5, owing: 5, syncs: Some(sync(4)), ..Around::default() };
+        let mut window = Window { span: SPAN, around, ..Window::default() };
+        let evidence = of(window.clone());
+        let judged = downstream(&window, &Context::alone(&evidence));
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(
+            words.contains("the sync of /var/lib/wal on vda, which was busy 97 % of the time"),
+            "{words}"
+        );
+        window.around.syncs = Some(sync(1));
+        assert!(downstream(&window, &Context::alone(&evidence)).acquits());
+        window.around = Around { samples: 5, busy: 5, syncs: Some(sync(4)), ..Around::default() };
+        assert!(downstream(&window, &Context::alone(&evidence)).acquits(), "bytes moved all the while");
+    }
 }

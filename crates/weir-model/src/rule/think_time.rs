@@ -43,7 +43,8 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
     let strength = if sure >= 0.5 { 0.6 + 0.37 * sure } else { 0.6 * (sure + alone) };
     let who = rest.who.as_deref().unwrap_or(context.who());
-    let open = if 2 * rest.open >= rest.samples() { "its connections rested" } else { "it had no connection" };
+    let open =
+        if 2 * rest.open >= rest.samples() { "its connections rested" } else { "it had no connection" };
     Judgement::convict(strength, format!("{who} was {}: {open}, {numbers}", doing(rest)))
 }
 
@@ -117,7 +118,8 @@ mod tests {
 
     #[test]
     fn without_a_connection_a_timer_is_its_own() {
-        let Judgement::Convict { strength, .. } = judged(&window(0, Rest { polling: 5, ..Rest::default() })) else {
+        let Judgement::Convict { strength, .. } = judged(&window(0, Rest { polling: 5, ..Rest::default() }))
+        else {
             panic!("a poll without a connection")
         };
         assert!(strength <= 0.6, "less sure than a sleep: {strength}");

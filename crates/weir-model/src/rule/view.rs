@@ -23,6 +23,8 @@ pub struct View {
     pub stages: bool,
     /// Foreign programs do stages of a copy.
     pub programs: bool,
+    /// What stands around the connections was watched.
+    pub around: bool,
 }
 
 impl View {
@@ -34,7 +36,10 @@ impl View {
         let seen = near.into_iter().find(|window| !window.lanes.is_empty());
         let stages = window.sending.value().is_some() || window.receiving.value().is_some();
         let programs = !window.programs.is_empty();
-        let Some(seen) = seen else { return View { receiver: true, sender: false, stages, programs } };
+        let around = window.around.samples > 0;
+        let Some(seen) = seen else {
+            return View { receiver: true, sender: false, stages, programs, around };
+        };
         View {
             // A lane of our own without a socket yet has neither reading, and is a receiver.
             receiver: (seen.lanes.iter())
@@ -45,6 +50,7 @@ impl View {
                 .any(|lane| lane.sender.value().is_some() && sends(lane, window, context)),
             stages,
             programs,
+            around,
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, ThreadWindow, Window};
 use weir_model::merge::merged;
 
+use super::around::{Sample, Surroundings};
 use super::lanes::{Brief, Closed, Lane, Others};
 use super::link::Link;
 use super::notes::Notes;
@@ -55,6 +56,7 @@ pub struct Watch {
     output: Option<std::path::PathBuf>,
     host: Sampler,
     quotas: HashMap<Pid, Quota>,
+    around: Surroundings,
     /// The interface to the first peer that is not this machine, or the reason why it is not watched.
     link: Option<Reading<Link>>,
     /// What was lost there.
@@ -126,6 +128,7 @@ impl Watch {
             output: None,
             host: Sampler::new(None),
             quotas: HashMap::new(),
+            around: Surroundings::new(from_start),
             link: None,
             losses: Vec::new(),
             others: Others::default(),
@@ -194,6 +197,8 @@ impl Watch {
         self.look_at_lanes(self.lanes.len() <= FEW, now);
         self.threads.look(&self.scout.descriptors);
         self.take_ended(now);
+        let (lanes, threads) = (&self.lanes, &self.threads);
+        self.around.look(Sample { lanes, threads, scout: &mut self.scout, now });
         let due = self.looks >= self.grain().1;
         if due {
             self.close(now);
@@ -436,6 +441,7 @@ impl Watch {
             dirty: host.dirty,
             disk: host.disk,
             programs: self.threads.programs(),
+            around: self.around.close(span, &self.lanes),
             ..Window::default()
         };
         if let Reading::Value(seen) = &mut window.cpu {
