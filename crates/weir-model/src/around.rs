@@ -226,36 +226,16 @@ impl Around {
         self.chained_to = next.chained_to.or(self.chained_to);
         self.failed_attempts = self.failed_attempts.saturating_add(next.failed_attempts);
         self.listen_overflows = self.listen_overflows.saturating_add(next.listen_overflows);
-        for attempt in &next.attempts {
-            match self.attempts.iter_mut().find(|other| other.lane == attempt.lane) {
-                Some(other) => other.join(attempt),
-                None if self.attempts.len() < MOST => self.attempts.push(attempt.clone()),
-                None => {}
-            }
-        }
-        for resolver in &next.resolvers {
-            match self.resolvers.iter_mut().find(|other| other.address == resolver.address) {
-                Some(other) => add(&mut other.samples, resolver.samples),
-                None if self.resolvers.len() < MOST => self.resolvers.push(resolver.clone()),
-                None => {}
-            }
-        }
-        for pipe in &next.pipes {
-            match self.pipes.iter_mut().find(|other| other.is_same(pipe)) {
-                Some(other) => other.join(pipe),
-                None if self.pipes.len() < MOST => self.pipes.push(pipe.clone()),
-                None => {}
-            }
-        }
+        let same_resolver = |a: &Resolver, b: &Resolver| a.address == b.address;
+        let add_resolver = |a: &mut Resolver, b: &Resolver| add(&mut a.samples, b.samples);
+        join_lists(&mut self.attempts, &next.attempts, |a, b| a.lane == b.lane, Attempt::join);
+        join_lists(&mut self.resolvers, &next.resolvers, same_resolver, add_resolver);
+        join_lists(&mut self.pipes, &next.pipes, Neighbour::is_same, Neighbour::join);
+        join_lists(&mut self.flows, &next.flows, |a, b| a.lane == b.lane, |_, _| {});
         match (&mut self.syncs, &next.syncs) {
             (Some(sum), Some(next)) => sum.join(next, spans),
             (sum @ None, Some(_)) => sum.clone_from(&next.syncs),
             (_, None) => {}
-        }
-        for flow in &next.flows {
-            if self.flows.len() < MOST && !self.flows.iter().any(|other| other.lane == flow.lane) {
-                self.flows.push(flow.clone());
-            }
         }
         if self.missing.is_none() {
             self.missing.clone_from(&next.missing);
@@ -265,6 +245,21 @@ impl Around {
 
 /// More of a kind would not be read, and joined windows must not grow without end.
 const MOST: usize = 64;
+
+fn join_lists<T: Clone>(
+    sum: &mut Vec<T>,
+    next: &[T],
+    same: impl Fn(&T, &T) -> bool,
+    join: impl Fn(&mut T, &T),
+) {
+    for new in next {
+        match sum.iter().position(|old| same(old, new)) {
+            Some(at) => join(&mut sum[at], new),
+            None if sum.len() < MOST => sum.push(new.clone()),
+            None => {}
+        }
+    }
+}
 
 impl Rest {
     /// Samples at rest.

@@ -82,7 +82,8 @@ pub fn parse(bytes: &[u8]) -> Option<UnixSocket> {
                 let path = value.split(|byte| *byte == 0).next().unwrap_or_default();
                 socket.path = std::str::from_utf8(path).ok().map(str::to_owned);
             }
-            PEER => socket.peer = word(value, 0),
+            // A peer that the service has not accepted yet has no inode.
+            PEER => socket.peer = word(value, 0).filter(|inode| *inode != 0),
             _ => {}
         }
     }
@@ -98,9 +99,9 @@ mod tests {
     fn a_client_is_led_to_the_path_of_its_service() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("service");
-        let _service = UnixListener::bind(&path).unwrap();
-        // Not accepted, as a service that hangs does not.
+        let service = UnixListener::bind(&path).unwrap();
         let client = UnixStream::connect(&path).unwrap();
+        let _accepted = service.accept().unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&client) as u32;
         let inode =
             crate::process::descriptors(crate::process::Pid(std::process::id())).unwrap().sockets[&fd];

@@ -104,7 +104,7 @@ fn for_upstream(around: &Around) -> String {
 fn for_downstream(around: &Around) -> String {
     let reader = around.pipes.iter().find(|pipe| pipe.reads);
     match (&around.syncs, reader, around.flows.iter().find(|flow| flow.sends)) {
-        (Some(sync), ..) if 2 * sync.samples >= around.samples => format!(
+        (Some(sync), ..) if sync.samples >= around.samples.div_ceil(2) => format!(
             "sync less often (several writes for one fsync), or put {} on a faster device: {} waits for it",
             sync.path.as_deref().unwrap_or("the file"),
             sync.who

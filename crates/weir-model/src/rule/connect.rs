@@ -121,13 +121,15 @@ pub(crate) fn refused(window: &Window, context: &Context<'_>) -> Option<String> 
     let around = &window.around;
     let idle = |window: &&Window| {
         let around = &window.around;
-        around.samples > 0 && around.busy + around.owing + around.connecting + around.resolving == 0
+        let others = [around.busy, around.owing, around.connecting, around.resolving];
+        around.samples > 0 && others == [0; 4]
     };
     if !idle(&window) || around.rest.open > 0 || around.rest.other_sockets > 0 {
         return None;
     }
     let past = std::iter::once(window).chain(context.recent(RETRY));
-    let failed: u64 = past.take_while(idle).map(|window| window.around.failed_attempts).sum();
+    let failed: u64 =
+        past.take_while(idle).map(|window| window.around.failed_attempts).fold(0, u64::saturating_add);
     (failed > 0).then(|| {
         let rest = around.rest.samples();
         let who = around.rest.who.as_deref().unwrap_or(context.who());

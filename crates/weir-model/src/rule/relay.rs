@@ -157,7 +157,8 @@ impl<'a> Relay<'a> {
 /// The connection out holds its writer: data wait unsent, its buffer is full, or the thread sleeps in a write to it.
 fn holds(out: &SenderWindow, lane: &LaneWindow) -> bool {
     let half = |samples: u32| out.looks > 0 && 2 * u64::from(samples) >= u64::from(out.looks);
-    let sending = |thread: &ThreadWindow| thread.looks > 0 && 2 * thread.found.sending >= thread.looks;
+    let sending =
+        |thread: &ThreadWindow| thread.looks > 0 && thread.found.sending >= thread.looks.div_ceil(2);
     !half(out.nothing_unsent) || half(out.buffer_filled) || lane.thread.value().is_some_and(sending)
 }
 
@@ -172,13 +173,12 @@ fn unread(lane: &LaneWindow) -> bool {
 
 /// What holds this connection when it is judged as if it were alone.
 fn own_limit(flow: &FlowName, window: &Window, context: &Context<'_>) -> Option<WindowVerdict> {
-    let alone = |window: &Window| Window {
-        at: window.at,
-        span: window.span,
-        lanes: window.lanes.iter().filter(|lane| lane.lane == flow.lane).cloned().collect(),
-        received: window.lanes.iter().filter(|lane| lane.lane == flow.lane).map(|lane| lane.received).sum(),
-        cpu: window.cpu.clone(),
-        ..Window::default()
+    let alone = |window: &Window| {
+        let mine = window.lanes.iter().filter(|lane| lane.lane == flow.lane);
+        let lanes: Vec<LaneWindow> = mine.cloned().collect();
+        let received = lanes.iter().map(|lane| lane.received).fold(0, u64::saturating_add);
+        let (at, span, cpu) = (window.at, window.span, window.cpu.clone());
+        Window { at, span, received, lanes, cpu, ..Window::default() }
     };
     let mut before: Vec<Window> = context.recent(2.0 * REACH).map(alone).collect();
     before.reverse();
@@ -284,7 +284,7 @@ fn syncing(window: &Window) -> Option<Judgement> {
         (Some(device), None) => format!(" on {device}"),
         (None, _) => String::new(),
     };
-    let answer = if 2 * around.owing >= around.samples { ", while it owed an answer" } else { "" };
+    let answer = if around.owing >= around.samples.div_ceil(2) { ", while it owed an answer" } else { "" };
     let evidence =
         format!("{} waited for the sync{path}{device} in {} of samples{answer}", sync.who, percent(share));
     Some(Judgement::convict(0.6 + 0.37 * share, evidence))

@@ -43,8 +43,11 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
     let strength = if sure >= 0.5 { 0.6 + 0.37 * sure } else { 0.6 * (sure + alone) };
     let who = rest.who.as_deref().unwrap_or(context.who());
-    let open =
-        if 2 * rest.open >= rest.samples() { "its connections rested" } else { "it had no connection" };
+    let open = if rest.open >= rest.samples().div_ceil(2) {
+        "its connections rested"
+    } else {
+        "it had no connection"
+    };
     Judgement::convict(strength, format!("{who} was {}: {open}, {numbers}", doing(rest)))
 }
 

@@ -103,5 +103,5 @@ fn find(end: PipeEnd, pids: &[Pid]) -> Option<Found> {
         .take(THREADS)
         .filter_map(|tid| ThreadProbe::open(pid, tid, name.clone()).ok())
         .collect();
-    (!probes.is_empty()).then_some(Found { pid, inside: inside.is_some(), probes })
+    (!probes.is_empty()).then_some(Found { inside: inside.is_some(), probes })
 }
