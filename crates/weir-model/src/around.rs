@@ -86,6 +86,8 @@ pub struct Rest {
     pub unknown: u32,
     /// The thread that was found so most often: `python3 (pid 4711)`.
     pub who: Option<String>,
+    /// How often it was.
+    pub who_samples: u32,
 }
 
 /// One attempt to connect.
@@ -211,7 +213,7 @@ impl Around {
     /// Takes the window that follows into this one. `spans`: the length of each.
     pub(crate) fn join(&mut self, next: &Around, spans: (Duration, Duration)) {
         let add = |sum: &mut u32, next: u32| *sum = sum.saturating_add(next);
-        self.rest.join(&next.rest, self.samples >= next.samples);
+        self.rest.join(&next.rest);
         add(&mut self.samples, next.samples);
         self.command |= next.command;
         for (sum, next) in [
@@ -269,7 +271,7 @@ impl Rest {
         kinds.into_iter().chain(others).fold(0, u32::saturating_add)
     }
 
-    fn join(&mut self, next: &Rest, first_is_longer: bool) {
+    fn join(&mut self, next: &Rest) {
         for (sum, next) in [
             (&mut self.open, next.open),
             (&mut self.other_sockets, next.other_sockets),
@@ -288,8 +290,13 @@ impl Rest {
         ] {
             *sum = sum.saturating_add(next);
         }
-        if self.who.is_none() || (!first_is_longer && next.who.is_some()) {
+        // A process that became another program goes by its new name.
+        let pid = |who: &Option<String>| Some(who.as_deref()?.rsplit_once("(pid ")?.1.to_owned());
+        if self.who.is_none() || (next.who.is_some() && pid(&self.who) == pid(&next.who)) {
             self.who.clone_from(&next.who);
+            self.who_samples = self.who_samples.saturating_add(next.who_samples);
+        } else if next.who_samples > self.who_samples {
+            (self.who, self.who_samples) = (next.who.clone(), next.who_samples);
         }
     }
 }
@@ -356,6 +363,15 @@ mod tests {
         sum.join(&next, (Duration::from_millis(80), Duration::from_millis(120)));
         assert_eq!((sum.samples, sum.rest.samples(), sum.resolving), (10, 4, 6));
         assert_eq!((sum.share(sum.resolving), sum.rest.who.as_deref()), (0.6, Some("a")));
+        let named = |who: &str| window(Rest { sleeping: 1, who: Some(who.to_owned()), ..Rest::default() });
+        let mut sum = named("bash (pid 7)");
+        sum.join(&named("python3 (pid 7)"), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(sum.rest.who.as_deref(), Some("python3 (pid 7)"));
+        // Of two others the one that was found more often.
+        let often = Rest { who_samples: 9, ..named("sleep (pid 8)").rest };
+        sum.join(&window(often), (Duration::ZERO, Duration::ZERO));
+        sum.join(&named("sh (pid 9)"), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(sum.rest.who.as_deref(), Some("sleep (pid 8)"));
     }
 
     #[test]

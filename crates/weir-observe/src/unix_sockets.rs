@@ -40,11 +40,12 @@ impl UnixDiag {
 
     /// The path of the service behind this socket (`socket:[INODE]`); `None` where it is no local socket or leads to no path.
     pub fn service_of(&mut self, inode: u32) -> Option<String> {
-        let peer = self.one(inode)?.peer?;
-        self.one(peer)?.path
+        let peer = self.socket(inode)?.peer?;
+        self.socket(peer)?.path
     }
 
-    fn one(&mut self, inode: u32) -> Option<UnixSocket> {
+    /// This socket now; `None` where there is no local socket with that inode.
+    pub fn socket(&mut self, inode: u32) -> Option<UnixSocket> {
         let mut found = None;
         let asked = self.0.ask(BY_FAMILY, false, &request(inode), |message| {
             if message.kind == BY_FAMILY {

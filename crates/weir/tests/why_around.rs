@@ -287,8 +287,8 @@ fn a_host_that_never_answers_is_connects() {
     if !is_root_with(&["unshare", "ip", "python3"]) {
         return;
     }
-    // An interface that swallows what it is given.
-    let setup = "ip link add hole type dummy; ip addr add 10.9.0.1/24 dev hole; ip link set hole up";
+    // An interface that nobody reads from.
+    let setup = "ip tuntap add dev hole mode tun; ip addr add 10.9.0.1/24 dev hole; ip link set hole up";
     let run = why_within(setup, &["python3", "-c", TRY, "10.9.0.2"]);
     run.succeeds();
     let said = Said::of(&run);
@@ -378,19 +378,19 @@ fn a_resolver_that_answers_is_not() {
 
 #[test]
 fn curl_waits_for_a_silent_resolver() {
-    if !is_root_with(&["unshare", "ip", "curl", "mount"]) {
+    if !is_root_with(&["unshare", "ip", "curl", "mount", "nft"]) {
         return;
     }
-    // Nobody reads what is sent there, and no port is unreachable: the address is of an interface that swallows it.
-    let setup = "ip link add hole type dummy; ip addr add 10.9.0.1/24 dev hole; ip link set hole up
-        file=$(mktemp); echo 'nameserver 10.9.0.2\noptions timeout:1 attempts:2' >$file
+    let setup = "nft add table inet t; nft add chain inet t i '{ type filter hook input priority 0; }'
+        nft add rule inet t i udp dport 53 drop
+        file=$(mktemp); printf 'nameserver 127.0.0.1\\noptions timeout:1 attempts:2\\n' >$file
         mount --bind $file /etc/resolv.conf; rm $file";
     let run = why_within(setup, &["curl", "-s", "http://host.example/"]);
     let said = Said::of(&run);
     if run.status.code() != Some(6) {
         return skip("this curl does not ask the resolver of /etc/resolv.conf");
     }
-    said.is("dns", &["the resolver 10.9.0.2:53 (UDP)"]);
+    said.is("dns", &["the resolver 127.0.0.1:53 (UDP)"]);
 }
 
 #[test]
@@ -456,7 +456,7 @@ fn a_relay_whose_reader_is_slow_waits_downstream() {
         return;
     }
     let (said, _, to) = relayed(flood, sip);
-    said.is("downstream", &[&format!("hands on to 127.0.0.1:{to}"), "that flow is held by reader"]);
+    said.is("downstream", &[&format!("hands on to 127.0.0.1:{to}"), "that flow is held by"]);
 }
 
 #[test]
@@ -466,4 +466,37 @@ fn a_relay_whose_source_is_slow_waits_upstream() {
     }
     let (said, from, _) = relayed(drip, sink);
     said.is("upstream", &[&format!("hands on what comes from 127.0.0.1:{from}")]);
+}
+
+/// The same as an ordinary user, of his own programs.
+#[test]
+fn an_ordinary_user_sees_what_is_his() {
+    if !is_root_with(&["python3", "setpriv"]) {
+        return;
+    }
+    // The binary lies where only root may go, so it is copied to where the other user may.
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    let binary = folder.path().join("weir");
+    std::fs::copy(WEIR, &binary).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    let as_nobody = |args: &[&str]| {
+        let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+        let mut weir =
+            Sandbox::new().weir("setpriv", nobody).args(&[binary.to_str().unwrap(), "why", "--json", "--"]);
+        weir.command.current_dir("/");
+        let run = weir.args(args).run();
+        run.succeeds();
+        Said::of(&run)
+    };
+    // A python that such a user may run: the first may be a script in root's own folder.
+    let python = "/usr/bin/python3";
+    if !std::path::Path::new(python).exists() {
+        return skip("no /usr/bin/python3");
+    }
+    let port = serve(|socket| answer_after(socket, Duration::ZERO));
+    as_nobody(&[python, "-c", CLIENT, &port, "6", "0.25"]).is("think-time", &["asleep by its own will"]);
+    let server = Helper::python(FULL, &["full", "2.5"]);
+    let said = as_nobody(&[python, "-c", CLIENT, &server.line, "1", "0"]);
+    said.is("connect", &["its listener on this machine was full"]);
 }

@@ -107,12 +107,16 @@ impl<'a> Relay<'a> {
             flows.map(|flow| (moved(flow), flow)).max_by_key(|(bytes, _)| *bytes)
         };
         let ((bytes_in, into), (bytes_out, out)) = (busiest(false)?, busiest(true)?);
-        let alike = bytes_in <= bytes_out.saturating_mul(2) && bytes_out <= bytes_in.saturating_mul(2);
+        let lane = |flow: &FlowName| window.lanes.iter().find(|lane| lane.lane == flow.lane);
+        let (lane_in, lane_out) = (lane(into)?, lane(out)?);
+        // What fills the buffer of the connection out has come in, and is on its way.
+        let on_its_way = lane_out.sender.value().map_or(0, |seen| seen.unsent.saturating_mul(2));
+        let alike = bytes_in <= bytes_out.saturating_mul(2).saturating_add(on_its_way)
+            && bytes_out <= bytes_in.saturating_mul(2);
         if into.process != out.process || !alike || bytes_in.min(bytes_out) < LEAST {
             return None;
         }
-        let lane = |flow: &FlowName| window.lanes.iter().find(|lane| lane.lane == flow.lane);
-        Some(Relay { into, out, lane_in: lane(into)?, lane_out: lane(out)? })
+        Some(Relay { into, out, lane_in, lane_out })
     }
 
     fn upstream(&self, window: &Window, context: &Context<'_>) -> Option<Judgement> {

@@ -17,6 +17,7 @@ use weir_model::around::{Around, Attempt, FlowName, Listener, Resolver, Rest, St
 use crate::net_counters::{NetCounters, NetCountersReader};
 use crate::process::{self, Pid};
 use crate::sock_diag::TcpSocket;
+use crate::waiting::Doing;
 
 use super::lanes::Lane;
 use super::scout::Scout;
@@ -39,6 +40,8 @@ pub(super) struct Surroundings {
     counters: Option<NetCountersReader>,
     before: Option<NetCounters>,
     now: Around,
+    /// A thread was found waiting at a pipe in this window.
+    piped: bool,
     /// Who was found at rest, and how often.
     resting: Vec<(String, u32)>,
 }
@@ -65,6 +68,7 @@ impl Surroundings {
             counters,
             before,
             now: Around::default(),
+            piped: false,
             resting: Vec::new(),
         }
     }
@@ -84,6 +88,8 @@ impl Surroundings {
         self.survey.refresh(&scout.pids, lanes, &self.served, busy, now);
         self.neighbours.look(&scout.pids, &self.survey, now);
         self.syncs.look(threads);
+        self.piped |=
+            threads.looks().any(|(_, _, look)| matches!(look.doing, Doing::PipeFull | Doing::PipeEmpty));
         self.add_attempts(&states, now);
         let waits = is(State::Connecting) || is(State::Tls) || is(State::Dropped);
         if let Some((lane, _)) = awaited.filter(|_| is(State::Owing)) {
@@ -108,9 +114,11 @@ impl Surroundings {
     pub(super) fn close(&mut self, span: Duration, lanes: &[Lane]) -> Around {
         let mut around = std::mem::take(&mut self.now);
         around.command = self.command;
-        around.rest.who = self.resting.drain(..).max_by_key(|(_, samples)| *samples).map(|(who, _)| who);
+        if let Some((who, samples)) = self.resting.drain(..).max_by_key(|(_, samples)| *samples) {
+            (around.rest.who, around.rest.who_samples) = (Some(who), samples);
+        }
         around.missing = self.survey.missing().map(str::to_owned);
-        around.pipes = self.neighbours.window();
+        around.pipes = self.neighbours.window(std::mem::take(&mut self.piped), span);
         around.syncs = self.syncs.window(span);
         around.flows = flows(lanes);
         if around.busy == 0 {

@@ -62,8 +62,9 @@ impl Neighbours {
         }
     }
 
-    /// What they did since the last call: of each its busiest thread.
-    pub(super) fn window(&mut self) -> Vec<Neighbour> {
+    /// What they did since the last call: of each its busiest thread. One that hardly ran is told of only where the subject
+    /// was found waiting at a pipe, which `waited` says.
+    pub(super) fn window(&mut self, waited: bool, span: Duration) -> Vec<Neighbour> {
         let mut all: Vec<Neighbour> = Vec::new();
         for (end, pipe) in &mut self.pipes {
             let Some(found) = &mut pipe.found else { continue };
@@ -73,7 +74,7 @@ impl Neighbours {
                 Reading::Missing(_) => None,
             });
             let busiest: Option<ThreadWindow> = threads.max_by_key(|thread| (thread.cpu, thread.looks));
-            if let Some(thread) = busiest {
+            if let Some(thread) = busiest.filter(|thread| waited || thread.cpu >= span / 5) {
                 all.push(Neighbour {
                     reads: end.writes,
                     thread: Reading::Value(thread),

@@ -35,8 +35,20 @@ pub(super) struct Survey {
     read: Option<Instant>,
     cost: Duration,
     unix: Option<UnixDiag>,
-    /// Local sockets by inode: the service, where there is one, and how often it was asked for.
-    services: HashMap<u32, (Option<String>, u32)>,
+    /// Local sockets by inode: where each leads, and how often that was asked for.
+    local: HashMap<u32, (Local, u32)>,
+}
+
+/// Where a local socket leads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Local {
+    /// To the service of a resolver.
+    Resolver(String),
+    /// To another descriptor of the subject: its threads wake one another by it.
+    Own,
+    /// To another process, or it is not known.
+    #[default]
+    Elsewhere,
 }
 
 impl Survey {
@@ -103,7 +115,7 @@ impl Survey {
             let unknown = table.sockets.values().filter(|inode| !tcp.contains(inode));
             others.extend(unknown.map(|inode| (*inode, *pid)));
         }
-        self.services.retain(|inode, _| others.contains_key(inode));
+        self.local.retain(|inode, _| others.contains_key(inode));
         let Some(pid) = others.values().next().copied() else { return };
         for socket in udp::read(pid).unwrap_or_default() {
             if others.remove(&socket.inode).is_none() {
@@ -119,25 +131,36 @@ impl Survey {
             }
         }
         for inode in others.into_keys() {
-            match self.service(inode) {
-                Some(path) => self.resolvers.push(path),
-                None => self.other_sockets = true,
+            match self.leads_local(inode) {
+                Local::Resolver(path) => self.resolvers.push(path),
+                Local::Own => {}
+                Local::Elsewhere => self.other_sockets = true,
             }
         }
         self.resolvers.sort();
         self.resolvers.dedup();
     }
 
-    /// The resolver's service behind a local socket.
-    fn service(&mut self, inode: u32) -> Option<String> {
-        let (found, asked) = self.services.entry(inode).or_default();
-        if found.is_none() && *asked < ASKED {
+    fn leads_local(&mut self, inode: u32) -> Local {
+        if self.unix.is_none() {
+            self.unix = UnixDiag::open().ok();
+        }
+        let own = |peer: u32| self.tables.values().any(|table| table.sockets.values().any(|it| *it == peer));
+        let (found, asked) = self.local.entry(inode).or_default();
+        if *found == Local::Elsewhere && *asked < ASKED {
             *asked += 1;
-            if self.unix.is_none() {
-                self.unix = UnixDiag::open().ok();
-            }
-            let path = self.unix.as_mut().and_then(|unix| unix.service_of(inode));
-            *found = path.filter(|path| SERVICES.iter().any(|start| path.starts_with(start)));
+            let peer = self.unix.as_mut().and_then(|unix| unix.socket(inode)?.peer);
+            let mut service = |peer: u32| self.unix.as_mut()?.socket(peer)?.path;
+            *found = match peer {
+                Some(peer) if own(peer) => Local::Own,
+                Some(peer) => match service(peer) {
+                    Some(path) if SERVICES.iter().any(|start| path.starts_with(start)) => {
+                        Local::Resolver(path)
+                    }
+                    _ => Local::Elsewhere,
+                },
+                None => Local::Elsewhere,
+            };
         }
         found.clone()
     }
