@@ -500,3 +500,56 @@ fn an_ordinary_user_sees_what_is_his() {
     let said = as_nobody(&[python, "-c", CLIENT, &server.line, "1", "0"]);
     said.is("connect", &["its listener on this machine was full"]);
 }
+
+/// `APP BACKEND PAUSE`: for each request asks a backend, takes so long itself, and answers with ten times what it got.
+const APP: &str = "import socket,sys,time
+l = socket.create_server(('127.0.0.1', 0))
+b = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+print(l.getsockname()[1], flush=True)
+c = l.accept()[0]
+while True:
+    if not c.recv(65536): break
+    b.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')
+    left = 100000 + 43
+    while left > 0: left -= len(b.recv(65536))
+    time.sleep(float(sys.argv[2]))
+    c.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 100000\\r\\n\\r\\n' + b'x' * 100000)";
+
+fn app(backend: fn(TcpStream), own: &str) -> (Said, String) {
+    let backend = serve(backend);
+    let app = Helper::python(APP, &[&backend, own]);
+    let _client =
+        Client(Command::new("python3").args(["-c", CLIENT, &app.line, "100", "0"]).spawn().unwrap());
+    let run = why(&["--for", "2s", "--pid", &app.pid()]).run();
+    run.succeeds();
+    (Said::of(&run), backend)
+}
+
+/// A client at work until the test forgets it.
+struct Client(Child);
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_answer_that_waits_for_a_backend_is_upstreams() {
+    if !has(&["python3"]) {
+        return;
+    }
+    let (said, backend) = app(|socket| answer_after(socket, Duration::from_millis(250)), "0");
+    said.is("upstream", &["owed an answer while it waited for one from", &format!("127.0.0.1:{backend}")]);
+}
+
+#[test]
+fn an_answer_that_the_program_itself_delays_is_not() {
+    if !has(&["python3"]) {
+        return;
+    }
+    let (said, _) = app(|socket| answer_after(socket, Duration::ZERO), "0.25");
+    said.is_not("upstream");
+    said.is_not("connect");
+}

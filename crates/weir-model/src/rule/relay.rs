@@ -6,8 +6,8 @@
 //! `upstream` is convicted when one of these holds:
 //! 1. in half of the samples or more the program owed one peer an answer while it waited for another's ([`Around::chained`]);
 //! 2. it carries about as many bytes in as out (within a factor of two over two seconds, so that a codec or TLS in between does
-//!    not matter), the connection out has nothing to send in 70 % of samples and no full buffer, and nothing lies unread on the
-//!    one in;
+//!    not matter), the connection out has nothing to send in 70 % of samples and no full buffer, nothing lies unread on the one in,
+//!    and the program neither sleeps by its own will nor owes an answer without waiting for one;
 //! 3. its connections have nothing to send while it reads from an empty pipe, or polls and the writer of its pipe is at work (half
 //!    of a core, or reading a file), and that writer was not found waiting for room in the pipe.
 //!
@@ -122,7 +122,7 @@ impl<'a> Relay<'a> {
     fn upstream(&self, window: &Window, context: &Context<'_>) -> Option<Judgement> {
         let out = self.lane_out.sender.value()?;
         let starves = 10 * u64::from(out.nothing_unsent) >= 7 * u64::from(out.looks.max(1));
-        if !starves || holds(out, self.lane_out) || unread(self.lane_in) {
+        if !starves || holds(out, self.lane_out) || unread(self.lane_in) || self.rests(window) {
             return None;
         }
         let own = own_limit(self.into, window, context);
@@ -136,6 +136,14 @@ impl<'a> Relay<'a> {
             own.map(limit_in_words).unwrap_or_default()
         );
         Some(Judgement::convict(if sure { 0.95 } else { 0.9 }, evidence))
+    }
+
+    /// It does not wait for what comes: it owes an answer and is asked nothing of others, or sleeps by its own will.
+    fn rests(&self, window: &Window) -> bool {
+        let around = &window.around;
+        let sleeps = |thread: &ThreadWindow| found_in(thread, thread.found.sleeping) >= 0.5;
+        let thread = self.lane_in.thread.value().or(self.lane_out.thread.value());
+        around.share(around.owing.saturating_add(around.rest.sleeping)) >= 0.5 || thread.is_some_and(sleeps)
     }
 
     fn downstream(&self, window: &Window, context: &Context<'_>) -> Option<Judgement> {

@@ -10,6 +10,7 @@ mod state;
 mod survey;
 mod syncs;
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use weir_model::around::{Around, Attempt, FlowName, Listener, Resolver, Rest, Step};
@@ -42,6 +43,8 @@ pub(super) struct Surroundings {
     now: Around,
     /// A thread was found waiting at a pipe in this window.
     piped: bool,
+    /// What processes are called, for the names of their connections.
+    names: HashMap<Pid, String>,
     /// Who was found at rest, and how often.
     resting: Vec<(String, u32)>,
 }
@@ -69,6 +72,7 @@ impl Surroundings {
             before,
             now: Around::default(),
             piped: false,
+            names: HashMap::new(),
             resting: Vec::new(),
         }
     }
@@ -78,8 +82,9 @@ impl Surroundings {
         let Sample { lanes, threads, scout, now } = sample;
         self.now.samples += 1;
         self.served.refresh(lanes, scout, now);
+        let read = self.survey.read_by(threads);
         let states: Vec<(&Lane, State)> =
-            lanes.iter().map(|lane| (lane, self.served.state_of(lane, now))).collect();
+            lanes.iter().map(|lane| (lane, self.served.state_with(lane, &read))).collect();
         let is = |state: State| states.iter().any(|(_, other)| *other == state);
         let sleeps = || activity::of(threads, &self.survey, true).kind == Kind::Sleeping;
         // One that sleeps by its own will does not wait for the answer to what it last sent.
@@ -120,7 +125,7 @@ impl Surroundings {
         around.missing = self.survey.missing().map(str::to_owned);
         around.pipes = self.neighbours.window(std::mem::take(&mut self.piped), span);
         around.syncs = self.syncs.window(span);
-        around.flows = flows(lanes);
+        around.flows = self.flows(lanes);
         if around.busy == 0 {
             self.count(&mut around);
         } else {
@@ -141,6 +146,26 @@ impl Surroundings {
             around.listen_overflows = now.listen_overflows.saturating_sub(before.listen_overflows);
         }
         self.before = Some(now);
+    }
+
+    /// The names of the connections, where bytes go in on some and out on others.
+    fn flows(&mut self, lanes: &[Lane]) -> Vec<FlowName> {
+        /// More are not told apart by name.
+        const MOST: usize = 16;
+        let sends = |lane: &Lane| lane.total.acked > lane.total.received;
+        if !lanes.iter().any(sends) || lanes.iter().all(sends) {
+            return Vec::new();
+        }
+        let mut busiest: Vec<&Lane> = lanes.iter().collect();
+        busiest.sort_by_key(|lane| std::cmp::Reverse(lane.total.received.max(lane.total.acked)));
+        let mut name = |pid: Pid| self.names.entry(pid).or_insert_with(|| process::described(pid)).clone();
+        let flow = |lane: &Lane| FlowName {
+            lane: lane.number,
+            peer: lane.id.remote.to_string(),
+            process: lane.owner.map(&mut name),
+            sends: sends(lane),
+        };
+        busiest.into_iter().take(MOST).map(flow).collect()
     }
 
     fn add_attempts(&mut self, states: &[(&Lane, State)], now: Instant) {
@@ -228,23 +253,4 @@ fn attempt(lane: &Lane, socket: &TcpSocket, step: Step, listener: Option<Listene
         rtt: info.min_rtt.or(info.rtt).filter(|_| step != Step::Syn),
         listener,
     }
-}
-
-/// The names of the connections, where bytes go in on some and out on others.
-fn flows(lanes: &[Lane]) -> Vec<FlowName> {
-    /// More are not told apart by name.
-    const MOST: usize = 16;
-    let sends = |lane: &&Lane| lane.total.acked > lane.total.received;
-    if !lanes.iter().any(|lane| sends(&lane)) || lanes.iter().all(|lane| sends(&lane)) {
-        return Vec::new();
-    }
-    let mut busiest: Vec<&Lane> = lanes.iter().collect();
-    busiest.sort_by_key(|lane| std::cmp::Reverse(lane.total.received.max(lane.total.acked)));
-    let name = |lane: &Lane| FlowName {
-        lane: lane.number,
-        peer: lane.id.remote.to_string(),
-        process: lane.owner.map(process::described),
-        sends: sends(&lane),
-    };
-    busiest.into_iter().take(MOST).map(name).collect()
 }

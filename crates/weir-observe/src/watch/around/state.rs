@@ -98,9 +98,27 @@ impl Served {
         fullest.map(|(_, socket)| Listener { queued: socket.receive_queue, backlog: socket.send_queue })
     }
 
-    pub(super) fn state_of(&self, lane: &Lane, _now: Instant) -> State {
+    /// It came to a listener of this machine: its peer is a client.
+    pub(super) fn is_served(&self, lane: &Lane) -> bool {
+        self.ports.contains(&(lane.key().0, lane.id.local.port()))
+    }
+
+    /// The same, where threads were found in a read from these sockets: the kernel's clocks of what went and what came are of
+    /// some milliseconds, so an answer and the next question may show the same, and then the reader knows.
+    pub(super) fn state_with(&self, lane: &Lane, read: &HashSet<u32>) -> State {
+        let asked = lane.last().is_some_and(|socket| socket.info.bytes_sent.unwrap_or_default() > 0);
+        match self.state_of(lane) {
+            State::Resting if asked && read.contains(&lane.inode()) && !self.is_served(lane) => {
+                State::Awaiting
+            }
+            State::Owing if read.contains(&lane.inode()) => State::Resting,
+            state => state,
+        }
+    }
+
+    fn state_of(&self, lane: &Lane) -> State {
         let Some(socket) = lane.last().filter(|_| !lane.is_gone()) else { return State::Over };
-        let served = self.ports.contains(&(lane.key().0, lane.id.local.port()));
+        let served = self.is_served(lane);
         let tls = TLS_PORTS.contains(&lane.id.remote.port())
             || lane.owner.is_some_and(|owner| self.tls.get(&owner).copied().unwrap_or(false));
         let full = may_be_dropped(lane) && self.listener_of(lane).is_some_and(Listener::is_full);

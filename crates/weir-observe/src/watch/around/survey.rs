@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 use crate::pipes::PipeEnd;
 use crate::process::{self, Descriptors, Pid};
 use crate::thread::thread_cpu_now;
+use crate::thread_probe::ThreadLook;
 use crate::udp;
 use crate::unix_sockets::UnixDiag;
+use crate::waiting::Doing;
 use crate::watch::lanes::Lane;
+use crate::watch::threads::Threads;
 
 use super::activity::Leads;
 use super::state::{RESOLVER_PORTS, Served};
@@ -21,6 +24,9 @@ const SELDOM: Duration = Duration::from_secs(1);
 
 /// A local socket is made before it is connected: asked so often before it counts as leading nowhere.
 const ASKED: u32 = 5;
+
+/// Of more sockets than these that are no lane's, none is looked up: a service has thousands of connections beyond the lanes.
+const MOST: usize = 64;
 
 /// The subject's descriptors, as last read.
 #[derive(Debug, Default)]
@@ -52,7 +58,8 @@ enum Local {
 }
 
 impl Survey {
-    /// Reads them anew where that is due: at each sample while nothing is busy, unless it takes more than a fiftieth of a processor.
+    /// Reads them anew where that is due: at each sample while nothing is busy, unless that takes more than a fiftieth of a
+    /// processor; else so that it takes a thousandth, since of ten thousand descriptors one reading takes 40 ms.
     pub(super) fn refresh(
         &mut self,
         pids: &[Pid],
@@ -61,8 +68,8 @@ impl Survey {
         busy: bool,
         now: Instant,
     ) {
-        let (part, least) = if busy { (300, SELDOM) } else { (50, Duration::ZERO) };
-        let pause = (self.cost * part).clamp(least, Duration::from_secs(5).max(least));
+        let (part, least) = if busy { (1000, SELDOM) } else { (50, Duration::ZERO) };
+        let pause = (self.cost * part).max(least);
         if self.read.is_some_and(|read| now.saturating_duration_since(read) < pause) {
             return;
         }
@@ -116,6 +123,10 @@ impl Survey {
             others.extend(unknown.map(|inode| (*inode, *pid)));
         }
         self.local.retain(|inode, _| others.contains_key(inode));
+        if others.len() > MOST {
+            self.other_sockets = true;
+            return;
+        }
         let Some(pid) = others.values().next().copied() else { return };
         for socket in udp::read(pid).unwrap_or_default() {
             if others.remove(&socket.inode).is_none() {
@@ -188,6 +199,15 @@ impl Survey {
     /// Any process of the subject.
     pub(super) fn first(&self) -> Option<Pid> {
         self.tables.keys().min().copied()
+    }
+
+    /// The sockets from which a thread was found reading, asleep until something comes.
+    pub(super) fn read_by(&self, threads: &Threads) -> HashSet<u32> {
+        let reads = threads.looks().filter(|(_, _, look)| look.doing == Doing::Receiving);
+        let inode = |(pid, _, look): (Pid, &str, ThreadLook)| {
+            self.tables.get(&pid)?.sockets.get(&look.descriptor?).copied()
+        };
+        reads.filter_map(inode).collect()
     }
 
     pub(super) fn leads(&self, pid: Pid, descriptor: Option<u32>) -> Leads {
