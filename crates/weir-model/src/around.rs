@@ -1,8 +1,10 @@
-//! What stood around a watched program's connections over one window: attempts to connect, resolvers waited on, the neighbours
-//! of its pipes, its other connections, and what it did itself while no socket owed anything.
+//! What stood around a watched program's connections over one window: attempts to connect, resolvers waited
+//! on, the neighbours of its pipes, its other connections, and what it did itself while no socket owed
+//! anything.
 //!
-//! Each sample of a window falls under exactly one of [`Around::busy`], [`Around::owing`], [`Around::connecting`],
-//! [`Around::resolving`] and [`Around::rest`], so that their shares are shares of its time. No judgement here.
+//! Each sample of a window falls under exactly one of [`Around::busy`], [`Around::owing`],
+//! [`Around::connecting`], [`Around::resolving`] and [`Around::rest`], so that their shares are shares of its
+//! time. No judgement here.
 
 use std::time::Duration;
 
@@ -17,7 +19,8 @@ use crate::merge::join_thread;
 pub struct Around {
     /// How often they were sampled.
     pub samples: u32,
-    /// The window is part of a command's life, which was watched from its start: its time counts whatever it did.
+    /// The window is part of a command's life, which was watched from its start: its time counts whatever it
+    /// did.
     pub command: bool,
     /// Samples at which a connection moved bytes, had some unread or under way, or waited for an answer.
     pub busy: u32,
@@ -26,7 +29,8 @@ pub struct Around {
     /// The lane whose answer it waited for then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chained_to: Option<u32>,
-    /// Samples at which all connections rested and the last word on one was the peer's request: the program owes an answer.
+    /// Samples at which all connections rested and the last word on one was the peer's request: the program
+    /// owes an answer.
     pub owing: u32,
     /// Samples at which no connection was busy, and an attempt to connect was not answered.
     pub connecting: u32,
@@ -38,9 +42,11 @@ pub struct Around {
     pub attempts: Vec<Attempt>,
     /// Resolvers whose answer was awaited at some sample.
     pub resolvers: Vec<Resolver>,
-    /// Attempts to connect that failed in this network namespace, whoever made them (`AttemptFails` of /proc/net/snmp).
+    /// Attempts to connect that failed in this network namespace, whoever made them (`AttemptFails` of
+    /// /proc/net/snmp).
     pub failed_attempts: u64,
-    /// Connections refused in this namespace since a listener's queue was full (`ListenOverflows` of /proc/net/netstat).
+    /// Connections refused in this namespace since a listener's queue was full (`ListenOverflows` of
+    /// /proc/net/netstat).
     pub listen_overflows: u64,
     /// The processes at the other ends of the program's pipes.
     pub pipes: Vec<Neighbour>,
@@ -58,7 +64,8 @@ pub struct Around {
 pub struct Rest {
     /// Of all of them, those with a connection open.
     pub open: u32,
-    /// Those with a socket open that is not judged, of UDP or of this machine alone: an answer may be awaited there.
+    /// Those with a socket open that is not judged, of UDP or of this machine alone: an answer may be awaited
+    /// there.
     pub other_sockets: u32,
     /// A thread ran or was ready to run.
     pub running: u32,
@@ -119,7 +126,8 @@ pub enum Step {
     /// TCP's: a SYN.
     #[default]
     Syn,
-    /// TCP's, of which the peer's kernel dropped the end: this side is connected, and its first bytes are never acknowledged.
+    /// TCP's, of which the peer's kernel dropped the end: this side is connected, and its first bytes are
+    /// never acknowledged.
     Accept,
     /// TLS's: the first bytes that were sent to a port of TLS.
     Tls,
@@ -131,7 +139,8 @@ pub enum Step {
 pub struct Listener {
     /// Connections that wait to be accepted (`idiag_rqueue`): the most seen.
     pub queued: u32,
-    /// How many may (`idiag_wqueue`): the program's backlog, cut to net.core.somaxconn. The kernel lets in one more.
+    /// How many may (`idiag_wqueue`): the program's backlog, cut to net.core.somaxconn. The kernel lets in
+    /// one more.
     pub backlog: u32,
 }
 

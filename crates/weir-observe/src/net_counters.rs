@@ -1,7 +1,7 @@
 //! How many connections of a network namespace failed, or were dropped at a full listener?
 //!
-//! `/proc/PID/net/snmp` and `netstat` are pairs of lines, names above numbers (net/ipv4/proc.c), and show the namespace of the
-//! process. Both count for everybody in it.
+//! `/proc/PID/net/snmp` and `netstat` are pairs of lines, names above numbers (net/ipv4/proc.c), and show the
+//! namespace of the process. Both count for everybody in it.
 
 use crate::error::{Error, Malformed};
 use crate::proc_file::{ProcFile, number};

@@ -1,7 +1,8 @@
 //! Who has the other end of a pipe?
 //!
-//! Both ends of a pipe show the same inode in `/proc/PID/fd`. Whoever has the other one is found by reading every process's
-//! descriptors that the caller may read, which is dear: some milliseconds for hundreds of processes, so it is asked once a pipe.
+//! Both ends of a pipe show the same inode in `/proc/PID/fd`. Whoever has the other one is found by reading
+//! every process's descriptors that the caller may read, which is dear: some milliseconds for hundreds of
+//! processes, so it is asked once a pipe.
 
 use crate::process::{self, Pid, parse_pipe};
 
@@ -14,7 +15,8 @@ pub struct PipeEnd {
     pub writes: bool,
 }
 
-/// Processes looked through, those that came last first: who shares a pipe with a program is most often as young as that.
+/// Processes looked through, those that came last first: who shares a pipe with a program is most often as
+/// young as that.
 const MOST: usize = 4096;
 
 /// The processes, other than `these`, that hold the opposite of this end. Several may: a pipe is inherited.
@@ -26,7 +28,8 @@ pub fn holders_of_other_end(end: PipeEnd, these: &[Pid]) -> Vec<Pid> {
     others.filter(|pid| holds(*pid, PipeEnd { writes: !end.writes, ..end })).collect()
 }
 
-/// Whether the process has this end open. One that has both ends (a shell between fork and exec) holds neither for us.
+/// Whether the process has this end open. One that has both ends (a shell between fork and exec) holds
+/// neither for us.
 pub fn holds(pid: Pid, end: PipeEnd) -> bool {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     let (mut this, mut other) = (false, false);

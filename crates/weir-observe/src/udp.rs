@@ -1,7 +1,8 @@
 //! Which UDP sockets does a process's network namespace have, and with whom do they talk?
 //!
-//! `/proc/PID/net/udp` and `udp6` (udp4_format_sock in net/ipv4/udp.c) show them to whoever may look at the process. Asked only
-//! where a program is found with sockets that are none of TCP's: the kernel walks its whole table for it.
+//! `/proc/PID/net/udp` and `udp6` (udp4_format_sock in net/ipv4/udp.c) show them to whoever may look at the
+//! process. Asked only where a program is found with sockets that are none of TCP's: the kernel walks its
+//! whole table for it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -20,7 +21,8 @@ pub struct UdpSocket {
     pub inode: u32,
 }
 
-/// More sockets than these are not looked through: a name server's or a game server's, none that waits for one answer.
+/// More sockets than these are not looked through: a name server's or a game server's, none that waits for
+/// one answer.
 const MOST: usize = 65_536;
 
 /// All of the process's namespace, IPv4 and IPv6.
@@ -31,7 +33,8 @@ pub fn read(pid: Pid) -> Result<Vec<UdpSocket>, Error> {
     Ok(found)
 }
 
-/// Lines of `sl local rem st tx:rx tr:when retrnsmt uid timeout inode ...` below a head. A line that is none is passed over.
+/// Lines of `sl local rem st tx:rx tr:when retrnsmt uid timeout inode ...` below a head. A line that is none
+/// is passed over.
 pub fn parse(text: &str) -> Result<Vec<UdpSocket>, Malformed> {
     if !text.trim_start().starts_with("sl ") {
         return Err(Malformed("no head of a table of sockets".to_owned()));

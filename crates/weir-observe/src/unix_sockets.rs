@@ -1,7 +1,7 @@
 //! To which service of this machine is a local socket connected?
 //!
-//! `NETLINK_SOCK_DIAG` for AF_UNIX (include/uapi/linux/unix_diag.h): a client's socket has no name, but its peer's is the path
-//! on which the service listens. Needs no privilege within the caller's network namespace.
+//! `NETLINK_SOCK_DIAG` for AF_UNIX (include/uapi/linux/unix_diag.h): a client's socket has no name, but its
+//! peer's is the path on which the service listens. Needs no privilege within the caller's network namespace.
 
 use rustix::net::netlink::SOCK_DIAG;
 
@@ -33,12 +33,14 @@ pub struct UnixSocket {
 pub struct UnixDiag(Netlink);
 
 impl UnixDiag {
-    /// Opens it in the calling thread's network namespace. A kernel without `CONFIG_UNIX_DIAG` refuses the first question.
+    /// Opens it in the calling thread's network namespace. A kernel without `CONFIG_UNIX_DIAG` refuses the
+    /// first question.
     pub fn open() -> Result<UnixDiag, Error> {
         Netlink::open(Some(SOCK_DIAG), 0).map(UnixDiag).map_err(failed)
     }
 
-    /// The path of the service behind this socket (`socket:[INODE]`); `None` where it is no local socket or leads to no path.
+    /// The path of the service behind this socket (`socket:[INODE]`); `None` where it is no local socket or
+    /// leads to no path.
     pub fn service_of(&mut self, inode: u32) -> Option<String> {
         let peer = self.socket(inode)?.peer?;
         self.socket(peer)?.path

@@ -1,5 +1,6 @@
-//! `weir why` where the limit lies around the connections: before them, between them, or at a neighbour of the program. Each cause
-//! has a twin of the same programs with another cause, which must not be taken for it.
+//! `weir why` where the limit lies around the connections: before them, between them, or at a neighbour of
+//! the program. Each cause has a twin of the same programs with another cause, which must not be taken for
+//! it.
 #![allow(clippy::unwrap_used, reason = "clippy takes a test's helper functions for library code")]
 
 mod support;
@@ -228,7 +229,8 @@ fn the_time_before_and_after_the_connections_counts() {
     assert!(said.share("think-time") > 0.8, "{}", said.whole);
 }
 
-/// Listens with a backlog of none, fills its queue itself, and accepts after so many seconds. Each client gets 100 KB.
+/// Listens with a backlog of none, fills its queue itself, and accepts after so many seconds. Each client
+/// gets 100 KB.
 const FULL: &str = "import socket,sys,time
 l = socket.socket()
 l.bind(('127.0.0.1', 0))
@@ -501,7 +503,8 @@ fn an_ordinary_user_sees_what_is_his() {
     said.is("connect", &["its listener on this machine was full"]);
 }
 
-/// `APP BACKEND PAUSE`: for each request asks a backend, takes so long itself, and answers with ten times what it got.
+/// `APP BACKEND PAUSE`: for each request asks a backend, takes so long itself, and answers with ten times
+/// what it got.
 const APP: &str = "import socket,sys,time
 l = socket.create_server(('127.0.0.1', 0))
 b = socket.create_connection(('127.0.0.1', int(sys.argv[1])))

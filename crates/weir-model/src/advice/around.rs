@@ -1,4 +1,5 @@
-//! Advice where the wait lies around the connections: at a listener, a resolver, in the program itself, or at a neighbour of it.
+//! Advice where the wait lies around the connections: at a listener, a resolver, in the program itself, or at
+//! a neighbour of it.
 //!
 //! None of it has a rate: what the transfer would carry without the wait is not shown by the wait.
 

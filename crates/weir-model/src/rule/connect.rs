@@ -1,17 +1,20 @@
 //! Do connections take long to be made, or are they never made?
 //!
 //! Convicts when one of these holds:
-//! 1. in half of the samples or more an attempt to connect was unanswered while no connection was busy, and the attempt turns
-//!    out to be a hard one: a step of it was sent again; or it lasts a second or more, the time after which a SYN is sent again
-//!    (RFC 6298, section 2), so that no round trip explains it; or the listener, on this machine, was seen with a full queue; or
-//!    the first message of TLS waits for more than three round trips and 50 ms (one round trip is the path's, a second may be a
-//!    lost segment's, and 50 ms are ten times what a public-key operation takes);
-//! 2. attempts failed at once (refused, no route) and the program, without any connection, rests until the next one.
+//! 1. in half of the samples or more an attempt to connect was unanswered while no connection was busy, and
+//!    the attempt turns out to be a hard one: a step of it was sent again; or it lasts a second or more, the
+//!    time after which a SYN is sent again (RFC 6298, section 2), so that no round trip explains it; or the
+//!    listener, on this machine, was seen with a full queue; or the first message of TLS waits for more than
+//!    three round trips and 50 ms (one round trip is the path's, a second may be a lost segment's, and 50 ms
+//!    are ten times what a public-key operation takes);
+//! 2. attempts failed at once (refused, no route) and the program, without any connection, rests until the
+//!    next one.
 //!
 //! Acquits: no attempt was unanswered for long; what an ordinary handshake takes is `latency`.
 //!
-//! Can be wrong: on (2), the kernel counts failed attempts for a whole network namespace, and another program's may be among
-//! them; on TLS, which is told by the port, a server that speaks first on such a port and is slow to do so looks the same.
+//! Can be wrong: on (2), the kernel counts failed attempts for a whole network namespace, and another
+//! program's may be among them; on TLS, which is told by the port, a server that speaks first on such a port
+//! and is slow to do so looks the same.
 
 use std::time::Duration;
 
@@ -26,7 +29,8 @@ const SYN_TIMEOUT: Duration = Duration::from_secs(1);
 /// What a TLS server's own work may take beside the round trips.
 const TLS_WORK: Duration = Duration::from_millis(50);
 
-/// Programs that try again wait longer each time: of common ones a minute at most (curl --retry doubles from a second on).
+/// Programs that try again wait longer each time: of common ones a minute at most (curl --retry doubles from
+/// a second on).
 const RETRY: f64 = 60.0;
 
 /// The judgement of one window.
@@ -52,7 +56,8 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     ))
 }
 
-/// The attempt as it was when it was last seen: in the moments before its first retransmission it looks like any.
+/// The attempt as it was when it was last seen: in the moments before its first retransmission it looks like
+/// any.
 fn at_its_end(attempt: &Attempt, context: &Context<'_>) -> Attempt {
     let mut last = attempt.clone();
     // The engine samples all attempts in every window that they live in.

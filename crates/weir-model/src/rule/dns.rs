@@ -1,11 +1,13 @@
 //! Is a resolver silent or slow?
 //!
-//! Convicts when, in half of the samples or more, the program had a socket open to a resolver (port 53 or 853, or the local
-//! socket of systemd-resolved or nscd) with nothing to read in it, while no connection was busy or being made.
+//! Convicts when, in half of the samples or more, the program had a socket open to a resolver (port 53 or
+//! 853, or the local socket of systemd-resolved or nscd) with nothing to read in it, while no connection was
+//! busy or being made.
 //!
 //! Acquits: no such socket was found so, and the program's descriptors could be read.
 //!
-//! Can be wrong: a program that keeps its socket to the resolver open after the answer, and then thinks, looks the same.
+//! Can be wrong: a program that keeps its socket to the resolver open after the answer, and then thinks,
+//! looks the same.
 
 use super::{Context, Judgement};
 use crate::around::Resolver;

@@ -1,26 +1,31 @@
 //! Is it another flow, another process or a file that a program in the middle waits for?
 //!
-//! A relay takes bytes in on one connection or pipe and hands them on by another. Its own sockets then show what the other
-//! side does, so the limit is that flow's, that process' or that device's, and is named.
+//! A relay takes bytes in on one connection or pipe and hands them on by another. Its own sockets then show
+//! what the other side does, so the limit is that flow's, that process' or that device's, and is named.
 //!
 //! `upstream` is convicted when one of these holds:
-//! 1. in half of the samples or more the program owed one peer an answer while it waited for another's ([`Around::chained`]);
-//! 2. it carries about as many bytes in as out (within a factor of two over two seconds, so that a codec or TLS in between does
-//!    not matter), the connection out has nothing to send in 70 % of samples and no full buffer, nothing lies unread on the one in,
-//!    and the program neither sleeps by its own will nor owes an answer without waiting for one;
-//! 3. its connections have nothing to send while it reads from an empty pipe, or polls and the writer of its pipe is at work (half
-//!    of a core, or reading a file), and that writer was not found waiting for room in the pipe.
+//! 1. in half of the samples or more the program owed one peer an answer while it waited for another's
+//!    ([`crate::around::Around::chained`]);
+//! 2. it carries about as many bytes in as out (within a factor of two over two seconds, so that a codec or
+//!    TLS in between does not matter), the connection out has nothing to send in 70 % of samples and no full
+//!    buffer, nothing lies unread on the one in, and the program neither sleeps by its own will nor owes an
+//!    answer without waiting for one;
+//! 3. its connections have nothing to send while it reads from an empty pipe, or polls and the writer of its
+//!    pipe is at work (half of a core, or reading a file), and that writer was not found waiting for room in
+//!    the pipe.
 //!
 //! `downstream` is convicted when one of these holds:
 //! 1. as (2), but the connection out has data unsent, or a full buffer, in half of the samples or more;
-//! 2. it is held by waiting for the reader of its pipe (see `Spent::held_by`), and the process that reads is known;
-//! 3. in half of the samples or more it owed an answer, or no socket owed anything, while a thread waited for a file to be on its
-//!    disk (fsync).
+//! 2. it is held by waiting for the reader of its pipe (see `Spent::held_by`), and the process that reads is
+//!    known;
+//! 3. in half of the samples or more it owed an answer, or no socket owed anything, while a thread waited for
+//!    a file to be on its disk (fsync).
 //!
-//! Both give way where a thread of the program fills a core. Acquits: no second flow, pipe or sync was seen at work.
+//! Both give way where a thread of the program fills a core. Acquits: no second flow, pipe or sync was seen
+//! at work.
 //!
-//! Can be wrong: a program that happens to receive as much from one peer as it sends to another is no relay; on (3) of
-//! `upstream`, a program may be fed by its pipe and yet wait for something else.
+//! Can be wrong: a program that happens to receive as much from one peer as it sends to another is no relay;
+//! on (3) of `upstream`, a program may be fed by its pipe and yet wait for something else.
 
 use super::spent::spent;
 use super::{Context, Judgement, cpu_core, found, sender};
@@ -31,7 +36,8 @@ use crate::sender::SenderWindow;
 use crate::verdict::{self, WindowVerdict};
 use crate::words::{percent, rate};
 
-/// Seconds each way over which what goes in and what comes out are compared: a proxy's buffers hold less than that.
+/// Seconds each way over which what goes in and what comes out are compared: a proxy's buffers hold less than
+/// that.
 const REACH: f64 = 1.0;
 
 /// Less than this in both directions is talk beside a transfer, not a relay's bytes.
@@ -138,7 +144,8 @@ impl<'a> Relay<'a> {
         Some(Judgement::convict(if sure { 0.95 } else { 0.9 }, evidence))
     }
 
-    /// It does not wait for what comes: it owes an answer and is asked nothing of others, or sleeps by its own will.
+    /// It does not wait for what comes: it owes an answer and is asked nothing of others, or sleeps by its
+    /// own will.
     fn rests(&self, window: &Window) -> bool {
         let around = &window.around;
         let sleeps = |thread: &ThreadWindow| found_in(thread, thread.found.sleeping) >= 0.5;
@@ -166,7 +173,8 @@ impl<'a> Relay<'a> {
     }
 }
 
-/// The connection out holds its writer: data wait unsent, its buffer is full, or the thread sleeps in a write to it.
+/// The connection out holds its writer: data wait unsent, its buffer is full, or the thread sleeps in a write
+/// to it.
 fn holds(out: &SenderWindow, lane: &LaneWindow) -> bool {
     let half = |samples: u32| out.looks > 0 && 2 * u64::from(samples) >= u64::from(out.looks);
     let sending =
@@ -174,8 +182,8 @@ fn holds(out: &SenderWindow, lane: &LaneWindow) -> bool {
     !half(out.nothing_unsent) || half(out.buffer_filled) || lane.thread.value().is_some_and(sending)
 }
 
-/// An eighth of the receive buffer lies unread: the kernel gives about half of a buffer to payload, so that is a quarter of
-/// what fits.
+/// An eighth of the receive buffer lies unread: the kernel gives about half of a buffer to payload, so that
+/// is a quarter of what fits.
 fn unread(lane: &LaneWindow) -> bool {
     lane.tcp.value().is_some_and(|tcp| {
         let queue = tcp.receive_queue.unwrap_or(0);

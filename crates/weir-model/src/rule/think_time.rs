@@ -1,17 +1,18 @@
 //! Does the watched program itself take the time, while no socket owes it anything or is owed anything?
 //!
-//! At such a sample nothing was under way, unread or unsent on any connection, none waited for an answer, no attempt to connect and
-//! no resolver was out. Convicts when one of these holds in half of the samples or more:
-//! 1. the program was found asleep by its own will, running, in wait for a child, a terminal, a pipe or a file to be read: it waited for no
-//!    peer, whether a connection was open or not;
-//! 2. the same, or all its threads waited for one another or for a timer, and no connection was open and no other socket that an
-//!    answer could come from. Less sure: what a poll waits for does not show.
+//! At such a sample nothing was under way, unread or unsent on any connection, none waited for an answer, no
+//! attempt to connect and no resolver was out. Convicts when one of these holds in half of the samples or
+//! more:
+//! 1. the program was found asleep by its own will, running, in wait for a child, a terminal, a pipe or a
+//!    file to be read: it waited for no peer, whether a connection was open or not;
+//! 2. the same, or all its threads waited for one another or for a timer, and no connection was open and no
+//!    other socket that an answer could come from. Less sure: what a poll waits for does not show.
 //!
-//! Acquits: connections were busy; the program is the one that sends the data (then `application` says what held it back); or
-//! it waits to try again after a refused attempt to connect (`connect`).
+//! Acquits: connections were busy; the program is the one that sends the data (then `application` says what
+//! held it back); or it waits to try again after a refused attempt to connect (`connect`).
 //!
-//! Can be wrong: a connection between two bytes of a slow peer looks at rest; a program that in that moment runs or sleeps,
-//! rather than waits in a read, is then blamed for the peer's pause.
+//! Can be wrong: a connection between two bytes of a slow peer looks at rest; a program that in that moment
+//! runs or sleeps, rather than waits in a read, is then blamed for the peer's pause.
 
 use super::{Context, Judgement, View, connect};
 use crate::around::Rest;

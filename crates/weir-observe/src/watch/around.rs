@@ -1,8 +1,9 @@
-//! What stands around the subject's connections: attempts to connect, its resolver, the neighbours of its pipes, and what it does
-//! itself while no socket owes anything.
+//! What stands around the subject's connections: attempts to connect, its resolver, the neighbours of its
+//! pipes, and what it does itself while no socket owes anything.
 //!
-//! Each sample is put under one heading ([`Around`]), so that the headings' counts are shares of the time. What is dear, reading
-//! descriptors, is done at each sample only while no connection is busy, and then for a fiftieth of one processor at most.
+//! Each sample is put under one heading ([`Around`]), so that the headings' counts are shares of the time.
+//! What is dear, reading descriptors, is done at each sample only while no connection is busy, and then for a
+//! fiftieth of one processor at most.
 
 mod activity;
 mod neighbours;

@@ -1,8 +1,8 @@
 //! What do the subject's threads wait for, taken together?
 //!
-//! Of many threads most wait for work. What the program as a whole does is what the first of these kinds says that any thread
-//! was found at: a thread in a read from a socket waits for a peer, whatever the others do. A process that only waits for a child
-//! which is watched too says nothing.
+//! Of many threads most wait for work. What the program as a whole does is what the first of these kinds says
+//! that any thread was found at: a thread in a read from a socket waits for a peer, whatever the others do. A
+//! process that only waits for a child which is watched too says nothing.
 
 use std::collections::HashSet;
 

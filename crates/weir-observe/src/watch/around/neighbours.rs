@@ -12,7 +12,8 @@ use crate::thread_probe::ThreadProbe;
 
 use super::survey::Survey;
 
-/// Pipes whose neighbours are watched; a program has two, a daemon with more of them is no part of a pipeline.
+/// Pipes whose neighbours are watched; a program has two, a daemon with more of them is no part of a
+/// pipeline.
 const PIPES: usize = 4;
 
 /// Threads of one neighbour that are watched.
@@ -62,8 +63,8 @@ impl Neighbours {
         }
     }
 
-    /// What they did since the last call: of each its busiest thread. One that hardly ran is told of only where the subject
-    /// was found waiting at a pipe, which `waited` says.
+    /// What they did since the last call: of each its busiest thread. One that hardly ran is told of only
+    /// where the subject was found waiting at a pipe, which `waited` says.
     pub(super) fn window(&mut self, waited: bool, span: Duration) -> Vec<Neighbour> {
         let mut all: Vec<Neighbour> = Vec::new();
         for (end, pipe) in &mut self.pipes {

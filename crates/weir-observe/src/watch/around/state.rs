@@ -33,8 +33,8 @@ pub(super) enum State {
     Resting,
 }
 
-/// Ports on which a server waits for the client's first message of TLS (IANA: https, and the mail, directory, DNS and MQTT
-/// ports; 8443 and 6443 by custom).
+/// Ports on which a server waits for the client's first message of TLS (IANA: https, and the mail, directory,
+/// DNS and MQTT ports; 8443 and 6443 by custom).
 const TLS_PORTS: [u16; 11] = [443, 8443, 6443, 465, 636, 853, 990, 993, 995, 5061, 8883];
 
 /// The first message of TLS takes 200 bytes to 2 KB; one with all that browsers put into it stays below this.
@@ -58,7 +58,8 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Reads who listens: for new connections, and at each sample while one of this machine is being attempted.
+    /// Reads who listens: for new connections, and at each sample while one of this machine is being
+    /// attempted.
     pub(super) fn refresh(&mut self, lanes: &[Lane], scout: &mut Scout, now: Instant) {
         let newest = lanes.iter().map(|lane| lane.number).max().unwrap_or(0);
         let tries = lanes.iter().any(|lane| !lane.is_gone() && is_local(lane) && may_be_dropped(lane));
@@ -103,8 +104,9 @@ impl Served {
         self.ports.contains(&(lane.key().0, lane.id.local.port()))
     }
 
-    /// The same, where threads were found in a read from these sockets: the kernel's clocks of what went and what came are of
-    /// some milliseconds, so an answer and the next question may show the same, and then the reader knows.
+    /// The same, where threads were found in a read from these sockets: the kernel's clocks of what went and
+    /// what came are of some milliseconds, so an answer and the next question may show the same, and then the
+    /// reader knows.
     pub(super) fn state_with(&self, lane: &Lane, read: &HashSet<u32>) -> State {
         let asked = lane.last().is_some_and(|socket| socket.info.bytes_sent.unwrap_or_default() > 0);
         match self.state_of(lane) {

@@ -25,7 +25,8 @@ const SELDOM: Duration = Duration::from_secs(1);
 /// A local socket is made before it is connected: asked so often before it counts as leading nowhere.
 const ASKED: u32 = 5;
 
-/// Of more sockets than these that are no lane's, none is looked up: a service has thousands of connections beyond the lanes.
+/// Of more sockets than these that are no lane's, none is looked up: a service has thousands of connections
+/// beyond the lanes.
 const MOST: usize = 64;
 
 /// The subject's descriptors, as last read.
@@ -58,8 +59,9 @@ enum Local {
 }
 
 impl Survey {
-    /// Reads them anew where that is due: at each sample while nothing is busy, unless that takes more than a fiftieth of a
-    /// processor; else so that it takes a thousandth, since of ten thousand descriptors one reading takes 40 ms.
+    /// Reads them anew where that is due: at each sample while nothing is busy, unless that takes more than a
+    /// fiftieth of a processor; else so that it takes a thousandth, since of ten thousand descriptors one
+    /// reading takes 40 ms.
     pub(super) fn refresh(
         &mut self,
         pids: &[Pid],
