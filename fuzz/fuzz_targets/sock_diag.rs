@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_observe::flow::FlowProbe;
-use weir_observe::{cgroup, nic, process, sock_diag, waiting};
+use weir_observe::{cgroup, net_counters, nic, process, sock_diag, udp, unix_sockets, waiting};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(socket) = sock_diag::parse(bytes) {
@@ -14,9 +14,11 @@ fuzz_target!(|bytes: &[u8]| {
         let glance = sock_diag::parse_glance(bytes);
         assert_eq!(glance.map(|glance| glance.id), Some(socket.id));
     }
+    let _ = unix_sockets::parse(bytes);
     let _ = (nic::parse_route(bytes), nic::parse_interface(bytes), nic::parse_queue(bytes, 1));
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = (process::parse(text), process::parse_descriptor(text), cgroup::parse(text));
+        let _ = (udp::parse(text), net_counters::parse(text, "Tcp:", "AttemptFails"));
         let _ = (nic::softnet::parse(text), process::parse_written(text));
         let _ =
             (cgroup::parse_membership(text, "memory"), waiting::parse_call(text), waiting::parse_state(text));

@@ -3,6 +3,7 @@
 //! A prediction is made only from measured numbers: a rate per connection that grew with their number, a window that a
 //! round trip turns over, a rate seen before a knee. Where only a ceiling is known, or nothing, there is none.
 
+mod around;
 pub(crate) mod buffers;
 mod far;
 mod waits;
@@ -107,8 +108,9 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
         )],
         Limit::RequestResponse => for_latency(held),
         Limit::ProtocolWindow | Limit::Nagle | Limit::PathMtu | Limit::Timeouts => waits::advise(limit, held),
-        Limit::Connect | Limit::Dns | Limit::ThinkTime => waits::advise(limit, held),
-        Limit::Upstream | Limit::Downstream | Limit::Memory => waits::advise(limit, held),
+        Limit::Memory => waits::advise(limit, held),
+        Limit::Connect | Limit::Dns | Limit::ThinkTime => around::advise(limit, held),
+        Limit::Upstream | Limit::Downstream => around::advise(limit, held),
     }
 }
 

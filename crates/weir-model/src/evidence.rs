@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::around::Around;
 use crate::limit::Limit;
 use crate::sender::SenderWindow;
 use crate::stages::Stages;
@@ -206,6 +207,9 @@ pub struct Window {
     /// Of foreign programs: those that do one stage of a copy, at most one for a stage, the busiest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
+    /// Of foreign programs: what stood around their connections.
+    #[serde(skip_serializing_if = "Around::is_empty")]
+    pub around: Around,
 }
 
 /// A foreign program that does one stage of a copy all the time: `gzip` in a pipe, or `ssh`.

@@ -4,6 +4,7 @@
 //!
 //! * [`limit`]: the vocabulary of what can limit a transfer.
 //! * [`evidence`]: what was seen, window by window, each reading with its value or the reason it is missing.
+//! * [`around`]: what stood around the connections of a watched program.
 //! * [`sender`]: what the sending end of a connection knows.
 //! * [`merge`]: several windows seen as one, for the words of a verdict and to keep long runs small.
 //! * [`path`]: bandwidth-delay product, slow start, what loss allows.
@@ -39,6 +40,7 @@
 pub mod ability;
 pub mod advice;
 mod alone;
+pub mod around;
 pub mod chooser;
 pub mod congestion;
 pub mod ends;

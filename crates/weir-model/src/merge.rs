@@ -47,6 +47,7 @@ fn join_window(sum: &mut Window, next: &Window) {
     join(&mut sum.sending, &next.sending, |sum, next| sum.join(next, before, after));
     join(&mut sum.receiving, &next.receiving, |sum, next| sum.join(next, before, after));
     join_programs(&mut sum.programs, &next.programs);
+    sum.around.join(&next.around, (before, after));
     join(&mut sum.disk, &next.disk, |sum, next| {
         *sum = DiskWindow {
             written: sum.written.saturating_add(next.written),

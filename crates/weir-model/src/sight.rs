@@ -74,7 +74,7 @@ mod tests {
     }
 
     fn view(receiver: bool, sender: bool) -> View {
-        View { receiver, sender, stages: false, programs: false, waits: true }
+        View { receiver, sender, stages: false, programs: false, waits: true, around: true }
     }
 
     #[test]

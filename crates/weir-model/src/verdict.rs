@@ -248,6 +248,8 @@ impl<'a> Run<'a> {
         match limit {
             Limit::Latency | Limit::Application => requests >= 3,
             Limit::RateLimit => true,
+            // The kernel counts each attempt that fails.
+            Limit::Connect => self.evidence.windows.iter().any(|window| window.around.failed_attempts > 0),
             _ => false,
         }
     }
@@ -566,6 +568,7 @@ fn counted(evidence: &Evidence) -> Range<usize> {
 fn at_work(window: &Window) -> bool {
     window.received > 0
         || window.written > 0
+        || window.around.counts()
         || window.lanes.iter().any(|lane| {
             let waits = [lane.connecting, lane.first_byte, lane.output_wait, lane.write];
             let unread = lane.tcp.value().is_some_and(|tcp| tcp.receive_queue.unwrap_or(0) > 0);

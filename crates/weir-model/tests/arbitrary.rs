@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use weir_model::around::{Around, Attempt, FlowName, Listener, Neighbour, Resolver, Rest, Step, Sync};
 use weir_model::evidence::*;
 use weir_model::limit::Limit;
 use weir_model::rule::Context;
@@ -225,14 +226,14 @@ fn window() -> impl Strategy<Value = Window> {
     let place = (float(), span(), number(), number(), any::<u32>());
     let verify = (span(), span(), number());
     let host = (reading(cpu), reading(dirty), reading(disk), reading(stages()), reading(stages()));
-    let programs = proptest::collection::vec(program(), 0..3);
-    (place, proptest::collection::vec(lane(), 0..4), verify, host, programs).prop_map(
+    let beside = (proptest::collection::vec(program(), 0..3), around());
+    (place, proptest::collection::vec(lane(), 0..4), verify, host, beside).prop_map(
         |(
             (at, span, received, written, objects),
             lanes,
             verify,
             (cpu, dirty, disk, sending, receiving),
-            programs,
+            (programs, around),
         )| {
             Window {
                 at,
@@ -250,9 +251,73 @@ fn window() -> impl Strategy<Value = Window> {
                 sending,
                 receiving,
                 programs,
+                around,
             }
         },
     )
+}
+
+/// Counts that need not add up, and names that are there or not.
+fn around() -> impl Strategy<Value = Around> {
+    let count = || prop_oneof![0u32..10, any::<u32>()];
+    let attempt = (0u32..4, span(), count(), maybe(span()), maybe((count(), count())), 0u8..3).prop_map(
+        |(lane, age, retransmits, rtt, queue, step)| Attempt {
+            lane,
+            peer: "10.0.0.9:443".to_owned(),
+            step: [Step::Syn, Step::Accept, Step::Tls][usize::from(step)],
+            age,
+            retransmits,
+            rtt,
+            listener: queue.map(|(queued, backlog)| Listener { queued, backlog }),
+        },
+    );
+    let flow =
+        (0u32..4, any::<bool>()).prop_map(|(lane, sends)| FlowName { lane, sends, ..FlowName::default() });
+    let pipe = (any::<bool>(), any::<bool>(), reading(thread()))
+        .prop_map(|(reads, inside, thread)| Neighbour { reads, thread, inside });
+    let sync =
+        (count(), maybe(float())).prop_map(|(samples, busy)| Sync { samples, busy, ..Sync::default() });
+    let lists = (
+        proptest::collection::vec(attempt, 0..3),
+        proptest::collection::vec(flow, 0..4),
+        proptest::collection::vec(pipe, 0..3),
+        maybe(sync),
+    );
+    let counts = (proptest::collection::vec(count(), 20), any::<bool>(), number(), number());
+    (counts, lists).prop_map(|((of, command, failed_attempts, listen_overflows), lists)| Around {
+        samples: of[0],
+        command,
+        busy: of[1],
+        chained: of[2],
+        chained_to: Some(of[3]),
+        owing: of[4],
+        connecting: of[5],
+        resolving: of[6],
+        rest: Rest {
+            open: of[7],
+            other_sockets: of[8],
+            running: of[9],
+            sleeping: of[10],
+            child: of[11],
+            terminal: of[12],
+            disk: of[13],
+            writing: of[14],
+            pipe: of[15],
+            lock: of[16],
+            polling: of[17],
+            accepting: of[18],
+            receiving: of[19],
+            ..Rest::default()
+        },
+        attempts: lists.0,
+        resolvers: vec![Resolver { address: "10.0.0.53:53".to_owned(), samples: of[6] }],
+        failed_attempts,
+        listen_overflows,
+        pipes: lists.2,
+        syncs: lists.3,
+        flows: lists.1,
+        missing: None,
+    })
 }
 
 fn stages() -> impl Strategy<Value = Stages> {

@@ -18,10 +18,13 @@
 //! * [`flow`]: what one of them did over a window, as sender and as receiver.
 //! * [`foreign_lane`]: that as a lane of the model, its times estimated from looks.
 //! * [`names`]: the addresses behind a name, asked for on a thread that can be left behind.
+//! * [`net_counters`]: how many connections of a network namespace failed or were dropped.
 //! * [`nic`]: the interface to a peer, its link's rate, and what was dropped there.
 //! * [`pace`]: when to look, so that no program keeps step with the looks.
+//! * [`pipes`]: who has the other end of a pipe.
 //! * [`process`]: the threads, children, sockets and files of any process.
 //! * [`thread_probe`] and [`waiting`]: what a foreign thread was found doing.
+//! * [`udp`] and [`unix_sockets`]: with whom a program's other sockets talk, such as its resolver's.
 //! * [`watch`]: the sockets, threads and files of another program, interval by interval.
 //! * [`sysctl`]: the kernel settings that bound a receive window.
 //! * [`Sampler`] and [`LaneProbe`]: the differences of all these over the windows of a running transfer.
@@ -55,9 +58,11 @@ mod lane_probe;
 mod mean;
 pub mod memory;
 pub mod names;
+pub mod net_counters;
 mod netlink;
 pub mod nic;
 pub mod pace;
+pub mod pipes;
 mod proc_file;
 pub mod process;
 pub mod program;
@@ -67,6 +72,8 @@ pub mod sysctl;
 pub mod tcp_info;
 pub mod thread;
 pub mod thread_probe;
+pub mod udp;
+pub mod unix_sockets;
 pub mod waiting;
 pub mod watch;
 

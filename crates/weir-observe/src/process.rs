@@ -129,6 +129,10 @@ pub struct Descriptors {
     pub sockets: HashMap<u32, u32>,
     /// Regular files open for writing: descriptor and path.
     pub outputs: Vec<(u32, PathBuf)>,
+    /// Pipes: descriptor and inode, which both ends share.
+    pub pipes: HashMap<u32, u32>,
+    /// Terminals.
+    pub terminals: Vec<u32>,
 }
 
 /// Reads all of them. Fails with the way out when the process belongs to someone else.
@@ -145,6 +149,10 @@ pub fn descriptors(pid: Pid) -> Result<Descriptors, Error> {
         let text = target.to_string_lossy();
         if let Some(inode) = parse_socket(&text) {
             found.sockets.insert(fd, inode);
+        } else if let Some(inode) = parse_pipe(&text) {
+            found.pipes.insert(fd, inode);
+        } else if text.starts_with("/dev/pts/") || text.starts_with("/dev/tty") || text == "/dev/console" {
+            found.terminals.push(fd);
         } else if text.starts_with('/') && !text.starts_with("/dev/") && is_output(pid, fd) {
             found.outputs.push((fd, PathBuf::from(text.trim_end_matches(" (deleted)"))));
         }
@@ -163,6 +171,16 @@ pub fn sockets(pid: Pid) -> Result<Vec<u32>, Error> {
 /// `socket:[4711]`.
 fn parse_socket(target: &str) -> Option<u32> {
     target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// `pipe:[4711]`.
+pub(crate) fn parse_pipe(target: &str) -> Option<u32> {
+    target.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// Whether this descriptor may be written to; `None` when it is closed or may not be looked at.
+pub fn is_writable(pid: Pid, fd: u32) -> Option<bool> {
+    descriptor(pid, fd).map(|(_, writable)| writable)
 }
 
 /// A regular file opened for writing.
@@ -356,5 +374,7 @@ mod tests {
         assert!(parse_descriptor("pos:\t0\n").is_err());
         assert_eq!(parse_socket("socket:[4711]"), Some(4711));
         assert_eq!(parse_socket("pipe:[4711]"), None);
+        assert_eq!(parse_pipe("pipe:[4711]"), Some(4711));
+        assert_eq!(parse_pipe("pipe:[x]"), None);
     }
 }

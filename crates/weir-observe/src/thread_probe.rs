@@ -39,6 +39,8 @@ pub struct ThreadLook {
     pub doing: Doing,
     /// The first argument of the system call in which it sleeps: the descriptor, where that takes one.
     pub descriptor: Option<u32>,
+    /// The number of that call, where it may be read.
+    pub call: Option<i64>,
 }
 
 impl ThreadProbe {
@@ -106,11 +108,11 @@ impl ThreadProbe {
         self.throttled += u32::from(doing == Doing::DirtyThrottle);
         waiting::count(&mut self.found, doing);
         self.doing = Some(doing);
-        let descriptor = match call {
-            Some(Call::In(_, first)) => u32::try_from(first).ok(),
-            _ => None,
+        let (call, descriptor) = match call {
+            Some(Call::In(number, first)) => (Some(number), u32::try_from(first).ok()),
+            _ => (None, None),
         };
-        Some(ThreadLook { doing, descriptor })
+        Some(ThreadLook { doing, descriptor, call })
     }
 
     /// What changed since the last call. `throttled`: the time that its control groups' quota took in the window.

@@ -45,6 +45,8 @@ pub enum Call {
     Running,
     /// Asleep, but in no system call: a page fault.
     Fault,
+    /// In a poll or select of no descriptor at all: a sleep, as curl sleeps between two attempts.
+    Sleep,
     /// In this system call, with this first argument: most often a descriptor.
     In(i64, u64),
 }
@@ -56,10 +58,24 @@ pub fn parse_call(text: &str) -> Option<Call> {
         "running" => Some(Call::Running),
         "-1" => Some(Call::Fault),
         number => {
-            let first = words.next()?.strip_prefix("0x")?;
-            Some(Call::In(number.parse().ok()?, u64::from_str_radix(first, 16).ok()?))
+            let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+            let (number, first) = (number.parse().ok()?, argument()?);
+            Some(if waits_for_nothing(number, first, argument()) {
+                Call::Sleep
+            } else {
+                Call::In(number, first)
+            })
         }
     }
+}
+
+/// How many descriptors stands first in the arguments of a select, second in those of a poll.
+fn waits_for_nothing(number: i64, first: u64, second: Option<u64>) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if (number == libc::SYS_poll && second == Some(0)) || (number == libc::SYS_select && first == 0) {
+        return true;
+    }
+    (number == libc::SYS_ppoll && second == Some(0)) || (number == libc::SYS_pselect6 && first == 0)
 }
 
 /// The state letter of `/proc/PID/task/TID/stat`, which follows the name in brackets; the name may hold anything.
@@ -159,10 +175,13 @@ pub fn doing(state: Option<char>, call: Option<Call>, symbol: Option<&str>) -> D
     if matches!(call, Some(Call::Running)) || (call.is_none() && state == Some('R')) {
         return Doing::Running;
     }
+    if matches!(call, Some(Call::Sleep)) {
+        return Doing::Sleeping;
+    }
     let purpose = match call {
         Some(Call::In(number, _)) => Some(purpose(number)),
         Some(Call::Fault) => Some(Purpose::Read),
-        Some(Call::Running) | None => None,
+        Some(Call::Running | Call::Sleep) | None => None,
     };
     let meaning = symbol.and_then(|name| SYMBOLS.iter().find(|(start, _)| name.starts_with(start)));
     match (meaning.map(|(_, meaning)| *meaning), purpose) {
@@ -242,6 +261,12 @@ mod tests {
         assert_eq!(parse_call("running\n"), Some(Call::Running));
         assert_eq!(parse_call("-1 0x7ffd 0x7f12\n"), Some(Call::Fault));
         assert_eq!(parse_call("45 0x3 0x7f 0x40000 0x0 0x0 0x0 0x7f 0x7f\n"), Some(Call::In(45, 3)));
+        let ppoll =
+            |count| parse_call(&format!("{} 0x7ff0 {count} 0x7ffc 0x0 0x0 0x0 0x7f\n", libc::SYS_ppoll));
+        assert_eq!(ppoll("0x0"), Some(Call::Sleep), "a poll of nothing");
+        assert_eq!(ppoll("0x1"), Some(Call::In(libc::SYS_ppoll, 0x7ff0)));
+        let asleep = doing(Some('S'), Some(Call::Sleep), Some("poll_schedule_timeout.constprop.0"));
+        assert_eq!(asleep, Doing::Sleeping);
         for odd in ["", "x", "45", "45 3", "45 0xzz"] {
             assert_eq!(parse_call(odd), None, "{odd}");
         }

@@ -4,6 +4,7 @@
 //! Whose sockets they are [`Scout`] finds out. Nothing here judges:
 //! that is the model's, and what a caller does with the evidence is its own.
 
+mod around;
 mod cadence;
 mod lanes;
 mod link;

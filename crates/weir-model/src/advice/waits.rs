@@ -29,22 +29,6 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
             ),
         ],
         Limit::Timeouts => vec![for_timeouts(held)],
-        Limit::Connect => vec![Advice::new(
-            "keep connections open, and look at the server's listen queue (ss -ltn, nstat -az TcpExtListenOverflows)",
-            None,
-        )],
-        Limit::Dns => vec![Advice::new(
-            "ask another name server, or repair this one (/etc/resolv.conf, resolvectl status): names take that time",
-            None,
-        )],
-        Limit::ThinkTime => vec![Advice::new(
-            "change nothing in the network: look at what the program itself does between its transfers",
-            None,
-        )],
-        Limit::Upstream => vec![Advice::new("look at what feeds this program: it waits for its data", None)],
-        Limit::Downstream => {
-            vec![Advice::new("look at what this program feeds: it waits for its data to be taken", None)]
-        }
         Limit::Memory => {
             vec![Advice::new("give the host more memory, or less to do at the same time", None)]
         }

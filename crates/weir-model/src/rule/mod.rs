@@ -12,9 +12,11 @@ use crate::evidence::{Evidence, Facts, Trial, Window};
 use crate::limit::Limit;
 
 pub mod application;
+pub mod connect;
 pub mod cpu_core;
 pub mod dirty_throttle;
 pub mod disk;
+pub mod dns;
 pub(crate) mod found;
 pub mod latency;
 pub mod nagle;
@@ -24,6 +26,7 @@ pub mod path_mtu;
 pub mod rate_limit;
 pub mod reader;
 pub mod receive_window;
+pub mod relay;
 pub mod request_response;
 pub mod sender;
 pub mod sender_or_path;
@@ -31,6 +34,7 @@ pub(crate) mod spent;
 pub(crate) mod stage;
 pub(crate) mod stall;
 pub(crate) mod steadiness;
+pub mod think_time;
 pub mod timeouts;
 pub(crate) mod turns;
 pub(crate) mod unanswered;
@@ -55,17 +59,20 @@ pub struct Rule {
     pub staged: bool,
     /// It judges what connections wait for, which is not read of our own lanes, and rules nothing out where it was not.
     pub waits: bool,
+    /// It judges what stands around the connections, whichever end of them is seen, and speaks only where that was watched.
+    pub around: bool,
     /// The judgement of one window.
     pub judge: Judge,
 }
 
 impl Rule {
     const fn receiver(limit: Limit, judge: Judge) -> Rule {
-        Rule { limit, side: Side::Receiver, gives_way: false, staged: false, waits: false, judge }
+        Rule { side: Side::Receiver, ..Rule::sender(limit, judge) }
     }
 
     const fn sender(limit: Limit, judge: Judge) -> Rule {
-        Rule { limit, side: Side::Sender, gives_way: false, staged: false, waits: false, judge }
+        let (side, gives_way, staged, waits, around) = (Side::Sender, false, false, false, false);
+        Rule { limit, side, gives_way, staged, waits, around, judge }
     }
 
     const fn inferring(self) -> Rule {
@@ -80,8 +87,15 @@ impl Rule {
         Rule { staged: true, ..self }
     }
 
+    const fn around(limit: Limit, judge: Judge) -> Rule {
+        Rule { around: true, ..Rule::receiver(limit, judge) }
+    }
+
     /// Whether it has a say where these ends are seen.
     pub fn speaks(&self, view: View) -> bool {
+        if self.around {
+            return view.around;
+        }
         if self.waits && !view.waits {
             return false;
         }
@@ -101,14 +115,19 @@ impl Rule {
 pub const RULES: &[Rule] = &[
     Rule::receiver(Limit::RateLimit, rate_limit::judge),
     Rule::sender(Limit::RateLimit, sender::rate_limit::judge),
+    Rule::around(Limit::Connect, connect::judge),
+    Rule::around(Limit::Dns, dns::judge),
     Rule::receiver(Limit::PathMtu, path_mtu::judge).of_waits(),
     Rule::receiver(Limit::Timeouts, timeouts::judge).of_waits(),
     Rule::receiver(Limit::Nagle, nagle::judge).of_waits(),
     Rule::receiver(Limit::RequestResponse, request_response::judge).of_waits(),
+    Rule::around(Limit::ThinkTime, think_time::judge),
     Rule::receiver(Limit::Application, application::judge),
     Rule::receiver(Limit::Latency, latency::judge),
     Rule::receiver(Limit::DirtyThrottle, dirty_throttle::judge),
     Rule::receiver(Limit::Disk, disk::judge),
+    Rule::around(Limit::Upstream, relay::upstream),
+    Rule::around(Limit::Downstream, relay::downstream),
     Rule::receiver(Limit::Reader, reader::judge),
     Rule::receiver(Limit::Verify, verify::judge),
     Rule::receiver(Limit::Decompress, stage::decompress).staged(),

@@ -25,6 +25,8 @@ pub struct View {
     pub programs: bool,
     /// What a connection waits for was read.
     pub waits: bool,
+    /// What stands around the connections was watched.
+    pub around: bool,
 }
 
 impl View {
@@ -36,8 +38,9 @@ impl View {
         let seen = near.into_iter().find(|window| !window.lanes.is_empty());
         let stages = window.sending.value().is_some() || window.receiving.value().is_some();
         let programs = !window.programs.is_empty();
+        let around = window.around.samples > 0;
         let Some(seen) = seen else {
-            return View { receiver: true, sender: false, stages, programs, waits: false };
+            return View { receiver: true, sender: false, stages, programs, waits: false, around };
         };
         View {
             // A lane of our own without a socket yet has neither reading, and is a receiver.
@@ -50,6 +53,7 @@ impl View {
             stages,
             programs,
             waits: seen.lanes.iter().any(|lane| lane.waits.value().is_some()),
+            around,
         }
     }
 

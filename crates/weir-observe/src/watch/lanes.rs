@@ -34,6 +34,8 @@ pub struct Lane {
     looks: u32,
     connecting: u32,
     requests: u64,
+    /// Bytes moved between the last two looks.
+    moved: bool,
     /// What it did over the whole run.
     pub total: LaneTotal,
 }
@@ -78,12 +80,31 @@ impl Lane {
             looks: 0,
             connecting: 0,
             requests: 0,
+            moved: false,
             total: LaneTotal::default(),
         }
     }
 
     pub(super) fn key(&self) -> Key {
         self.key
+    }
+
+    pub(super) fn inode(&self) -> u32 {
+        self.inode
+    }
+
+    pub(super) fn born(&self) -> Instant {
+        self.born
+    }
+
+    /// Its last reading.
+    pub(super) fn last(&self) -> Option<&TcpSocket> {
+        self.probe.last()
+    }
+
+    /// Whether bytes moved between the last two looks.
+    pub(super) fn moved(&self) -> bool {
+        self.moved
     }
 
     /// Whether it has ended.
@@ -118,6 +139,7 @@ impl Lane {
             (Some(socket), _) if *id == self.id && socket.is_farewell() => self.end(&socket, now),
             (Some(socket), _) if *id == self.id => {
                 self.looks += 1;
+                self.moved = self.probe.last().is_none_or(|last| bytes(last) != bytes(&socket));
                 self.connecting += u32::from(socket.state == TcpState::SYN_SENT);
                 self.probe.look(&socket);
             }
@@ -211,6 +233,11 @@ impl Lane {
         lane.requests = u32::try_from(flow.requests).unwrap_or(u32::MAX);
         lane.objects = u32::try_from(over(self.requests, self.is_gone()) - before).unwrap_or(u32::MAX);
     }
+}
+
+/// Payload that moved so far, either way.
+fn bytes(socket: &TcpSocket) -> (Option<u64>, Option<u64>) {
+    (socket.info.bytes_received, socket.info.bytes_acked)
 }
 
 /// Connections that were over between two looks, as one lane: what they moved is known, but of their time only the round

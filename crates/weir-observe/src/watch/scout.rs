@@ -506,6 +506,17 @@ impl Scout {
         held.into_iter().collect()
     }
 
+    /// Every listening socket, anyone's, with its namespace's place in the list.
+    pub(super) fn listeners(&mut self) -> Vec<(usize, TcpSocket)> {
+        let listening = Filter { listening: true, ..Filter::default() };
+        let each = self.nets.iter_mut().enumerate();
+        each.flat_map(|(net, entry)| {
+            let found = entry.diag.tcp(&listening).unwrap_or_default();
+            found.into_iter().map(move |socket| (net, socket))
+        })
+        .collect()
+    }
+
     /// The ports on which the subject waits for connections, and those of them on which nobody else does.
     fn learn_ports(&mut self) {
         let listening = Filter { listening: true, ..Filter::default() };

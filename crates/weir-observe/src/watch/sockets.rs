@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use weir_model::evidence::{Clocks, Evidence, Facts, LaneWindow, Reading, ThreadWindow, Window};
 use weir_model::merge::merged;
 
+use super::around::{Sample, Surroundings};
 use super::cadence::{Cadence, SAMPLE_INTERVAL};
 use super::lanes::{Brief, Closed, Lane, Others};
 use super::link::Link;
@@ -62,6 +63,7 @@ pub struct Watch {
     quotas: HashMap<Pid, Quota>,
     /// Of the network namespace in which the subject lives, until the first peer is known.
     routing: Option<Result<Routing, Error>>,
+    around: Surroundings,
     /// The interface to the first peer that is not this machine, or the reason why it is not watched.
     link: Option<Reading<Link>>,
     /// What was lost there.
@@ -158,6 +160,7 @@ impl Watch {
             host: Sampler::new(None),
             quotas: HashMap::new(),
             routing,
+            around: Surroundings::new(from_start),
             link: None,
             losses: Vec::new(),
             others: Others::default(),
@@ -254,6 +257,8 @@ impl Watch {
         self.look_at_lanes(self.lanes.len() <= FEW, now);
         self.threads.look(&self.scout.descriptors);
         self.take_ended(now);
+        let (lanes, threads) = (&self.lanes, &self.threads);
+        self.around.look(Sample { lanes, threads, scout: &mut self.scout, now });
         let due = self.looks >= self.grain().1;
         if due {
             self.close(now);
@@ -498,6 +503,7 @@ impl Watch {
             received: received.max(acked),
             written,
             programs: self.threads.programs(),
+            around: self.around.close(span, &self.lanes),
             ..interval.window(host, lanes)
         };
         if let Reading::Value(seen) = &mut window.cpu {

@@ -9,7 +9,7 @@ use weir_model::limit::Limit;
 use super::scout::Scout;
 use crate::process::{self, Descriptors, Pid};
 use crate::program;
-use crate::thread_probe::ThreadProbe;
+use crate::thread_probe::{ThreadLook, ThreadProbe};
 
 /// A look costs two reads of `/proc` a thread; of more threads than these, others are looked at each time.
 const AT_ONCE: usize = 32;
@@ -32,6 +32,8 @@ struct Watched {
     stage: Option<Limit>,
     /// How often it was found asleep in a call on the socket with this inode, in this window.
     at_socket: HashMap<u32, u32>,
+    /// What the last look found.
+    last: Option<ThreadLook>,
     window: Reading<ThreadWindow>,
 }
 
@@ -68,7 +70,7 @@ impl Threads {
                 }
                 if let Ok(probe) = ThreadProbe::open(pid, tid, name(pid, tid)) {
                     let window = Reading::default();
-                    let watched = Watched { probe, stage, at_socket: HashMap::new(), window };
+                    let watched = Watched { probe, stage, at_socket: HashMap::new(), last: None, window };
                     self.watched.insert((pid, tid), watched);
                 }
             }
@@ -89,6 +91,7 @@ impl Threads {
                 gone.push((pid, tid));
                 continue;
             };
+            watched.last = Some(look);
             let inode = look.descriptor.and_then(|fd| descriptors.get(&pid)?.sockets.get(&fd));
             if let Some(inode) = inode {
                 *watched.at_socket.entry(*inode).or_default() += 1;
@@ -97,6 +100,13 @@ impl Threads {
         for key in gone {
             self.watched.remove(&key);
         }
+    }
+
+    /// What the last look at each thread found, with its process and its name.
+    pub(super) fn looks(&self) -> impl Iterator<Item = (Pid, &str, ThreadLook)> {
+        self.watched
+            .iter()
+            .filter_map(|((pid, _), watched)| Some((*pid, watched.probe.name(), watched.last?)))
     }
 
     /// Closes the window of all; returns the CPU time that they used. `throttled`: how long their quota held them back.

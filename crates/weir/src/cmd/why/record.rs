@@ -1,8 +1,9 @@
 //! The record of a watch: the verdict as every command tells it, and the connections and threads beside it.
 
 use weir_model::evidence::{Evidence, LaneWindow, Window};
+use weir_model::limit::Limit;
 use weir_model::moved;
-use weir_model::verdict::explain;
+use weir_model::verdict::{MainLimit, explain};
 use weir_observe::process;
 use weir_observe::thread::process_cpu_now;
 use weir_observe::watch::{Lane, ThreadTotal, Watch};
@@ -53,7 +54,10 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Tol
                 _ => format!("{subject} had no TCP connection that is proven its own"),
             },
         );
-        verdict.limit = None;
+        // What comes before a connection may be why there was none.
+        if !matches!(verdict.limit, Some(MainLimit::One(Limit::Connect | Limit::Dns))) {
+            verdict.limit = None;
+        }
         // Nobody was seen who could be innocent.
         verdict.innocent.clear();
     }

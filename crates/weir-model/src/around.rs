@@ -1,0 +1,410 @@
+//! What stood around a watched program's connections over one window: attempts to connect, resolvers waited
+//! on, the neighbours of its pipes, its other connections, and what it did itself while no socket owed
+//! anything.
+//!
+//! Each sample of a window falls under exactly one of [`Around::busy`], [`Around::owing`],
+//! [`Around::connecting`], [`Around::resolving`] and [`Around::rest`], so that their shares are shares of its
+//! time. No judgement here.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::evidence::{Reading, ThreadWindow, seconds};
+use crate::merge::join_thread;
+
+/// The surroundings of one window. `samples` of zero: nobody watched them, and nothing below means anything.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Around {
+    /// How often they were sampled.
+    pub samples: u32,
+    /// The window is part of a command's life, which was watched from its start: its time counts whatever it
+    /// did.
+    pub command: bool,
+    /// Samples at which a connection moved bytes, had some unread or under way, or waited for an answer.
+    pub busy: u32,
+    /// Of these, samples at which the program owed one peer an answer while it waited for another's.
+    pub chained: u32,
+    /// The lane whose answer it waited for then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chained_to: Option<u32>,
+    /// Samples at which all connections rested and the last word on one was the peer's request: the program
+    /// owes an answer.
+    pub owing: u32,
+    /// Samples at which no connection was busy, and an attempt to connect was not answered.
+    pub connecting: u32,
+    /// Samples at which no connection was busy or attempted, and a resolver had not answered.
+    pub resolving: u32,
+    /// Samples at which no socket owed or was owed anything, by what the program did.
+    pub rest: Rest,
+    /// Attempts to connect that were not answered at some sample.
+    pub attempts: Vec<Attempt>,
+    /// Resolvers whose answer was awaited at some sample.
+    pub resolvers: Vec<Resolver>,
+    /// Attempts to connect that failed in this network namespace, whoever made them (`AttemptFails` of
+    /// /proc/net/snmp).
+    pub failed_attempts: u64,
+    /// Connections refused in this namespace since a listener's queue was full (`ListenOverflows` of
+    /// /proc/net/netstat).
+    pub listen_overflows: u64,
+    /// The processes at the other ends of the program's pipes.
+    pub pipes: Vec<Neighbour>,
+    /// Samples at which a thread waited for a file to be on its disk.
+    pub syncs: Option<Sync>,
+    /// The program's connections by name, where it has some in both directions.
+    pub flows: Vec<FlowName>,
+    /// What could not be seen of all this.
+    pub missing: Option<String>,
+}
+
+/// Samples at which no socket owed or was owed anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rest {
+    /// Of all of them, those with a connection open.
+    pub open: u32,
+    /// Those with a socket open that is not judged, of UDP or of this machine alone: an answer may be awaited
+    /// there.
+    pub other_sockets: u32,
+    /// A thread ran or was ready to run.
+    pub running: u32,
+    /// Asleep by its own will.
+    pub sleeping: u32,
+    /// In wait for a child that is not watched.
+    pub child: u32,
+    /// Reading from a terminal.
+    pub terminal: u32,
+    /// Reading a file.
+    pub disk: u32,
+    /// Writing a file, or waiting for it to be on its disk.
+    pub writing: u32,
+    /// Waiting for a pipe.
+    pub pipe: u32,
+    /// All threads waited for one another.
+    pub lock: u32,
+    /// In poll, select or epoll: for a timer, or for any of several descriptors.
+    pub polling: u32,
+    /// Waiting for a client to connect.
+    pub accepting: u32,
+    /// In a read from a socket on which nothing was asked: for what the peer sends by itself.
+    pub receiving: u32,
+    /// Not to be seen.
+    pub unknown: u32,
+    /// The thread that was found so most often: `python3 (pid 4711)`.
+    pub who: Option<String>,
+    /// How often it was.
+    pub who_samples: u32,
+}
+
+/// One attempt to connect.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Attempt {
+    /// The lane of this connection.
+    pub lane: u32,
+    /// The peer: `10.0.0.9:443`.
+    pub peer: String,
+    /// What is not answered.
+    pub step: Step,
+    /// Since it began, at the window's end.
+    #[serde(with = "seconds")]
+    pub age: Duration,
+    /// How often the step was sent again so far.
+    pub retransmits: u32,
+    /// The round trip, where an earlier step has measured it.
+    #[serde(with = "seconds::optional")]
+    pub rtt: Option<Duration>,
+    /// The peer's listener, where it is on this machine.
+    pub listener: Option<Listener>,
+}
+
+/// A step of a handshake.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// TCP's: a SYN.
+    #[default]
+    Syn,
+    /// TCP's, of which the peer's kernel dropped the end: this side is connected, and its first bytes are
+    /// never acknowledged.
+    Accept,
+    /// TLS's: the first bytes that were sent to a port of TLS.
+    Tls,
+}
+
+/// A listening socket of this machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Listener {
+    /// Connections that wait to be accepted (`idiag_rqueue`): the most seen.
+    pub queued: u32,
+    /// How many may (`idiag_wqueue`): the program's backlog, cut to net.core.somaxconn. The kernel lets in
+    /// one more.
+    pub backlog: u32,
+}
+
+impl Listener {
+    /// Whether the kernel drops what comes now (sk_acceptq_is_full).
+    pub fn is_full(self) -> bool {
+        self.queued > self.backlog
+    }
+}
+
+/// A name server, or the service of this machine that asks one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Resolver {
+    /// `10.0.0.53:53 (UDP)`, or the path of a local socket.
+    pub address: String,
+    /// Samples at which its answer was awaited.
+    pub samples: u32,
+}
+
+/// The process at the other end of a pipe.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Neighbour {
+    /// It reads what the program writes; else it writes what the program reads.
+    pub reads: bool,
+    /// Its busiest thread.
+    pub thread: Reading<ThreadWindow>,
+    /// It is watched as a part of the program itself.
+    pub inside: bool,
+}
+
+/// Waits for a file to be on its disk: fsync and its kin.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sync {
+    /// Samples at which a thread was found so.
+    pub samples: u32,
+    /// Whose thread: `postgres (pid 4711)`.
+    pub who: String,
+    /// The file, where that is known.
+    pub path: Option<String>,
+    /// Its device, where that is known.
+    pub device: Option<String>,
+    /// The share of the window in which the device had a request in flight, 0 to 1.
+    pub busy: Option<f64>,
+}
+
+/// A connection's name, for words.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowName {
+    /// Its lane.
+    pub lane: u32,
+    /// The peer: `10.0.0.9:443`.
+    pub peer: String,
+    /// Whose it is: `nginx (pid 4711)`.
+    pub process: Option<String>,
+    /// The program sends on it more than it receives.
+    pub sends: bool,
+}
+
+impl Around {
+    /// Nothing was sampled, and nothing need be written down.
+    pub fn is_empty(&self) -> bool {
+        *self == Around::default()
+    }
+
+    /// Samples as a share of all, 0 to 1.
+    pub(crate) fn share(&self, samples: u32) -> f64 {
+        if self.samples == 0 { 0.0 } else { (f64::from(samples) / f64::from(self.samples)).min(1.0) }
+    }
+
+    /// Whether it tells of time that counts though no byte moved.
+    pub(crate) fn counts(&self) -> bool {
+        self.command || self.connecting > 0 || self.resolving > 0
+    }
+
+    /// Takes the window that follows into this one. `spans`: the length of each.
+    pub(crate) fn join(&mut self, next: &Around, spans: (Duration, Duration)) {
+        let add = |sum: &mut u32, next: u32| *sum = sum.saturating_add(next);
+        self.rest.join(&next.rest);
+        add(&mut self.samples, next.samples);
+        self.command |= next.command;
+        for (sum, next) in [
+            (&mut self.busy, next.busy),
+            (&mut self.chained, next.chained),
+            (&mut self.owing, next.owing),
+            (&mut self.connecting, next.connecting),
+            (&mut self.resolving, next.resolving),
+        ] {
+            add(sum, next);
+        }
+        self.chained_to = next.chained_to.or(self.chained_to);
+        self.failed_attempts = self.failed_attempts.saturating_add(next.failed_attempts);
+        self.listen_overflows = self.listen_overflows.saturating_add(next.listen_overflows);
+        let same_resolver = |a: &Resolver, b: &Resolver| a.address == b.address;
+        let add_resolver = |a: &mut Resolver, b: &Resolver| add(&mut a.samples, b.samples);
+        join_lists(&mut self.attempts, &next.attempts, |a, b| a.lane == b.lane, Attempt::join);
+        join_lists(&mut self.resolvers, &next.resolvers, same_resolver, add_resolver);
+        join_lists(&mut self.pipes, &next.pipes, Neighbour::is_same, Neighbour::join);
+        join_lists(&mut self.flows, &next.flows, |a, b| a.lane == b.lane, |_, _| {});
+        match (&mut self.syncs, &next.syncs) {
+            (Some(sum), Some(next)) => sum.join(next, spans),
+            (sum @ None, Some(_)) => sum.clone_from(&next.syncs),
+            (_, None) => {}
+        }
+        if self.missing.is_none() {
+            self.missing.clone_from(&next.missing);
+        }
+    }
+}
+
+/// More of a kind would not be read, and joined windows must not grow without end.
+const MOST: usize = 64;
+
+fn join_lists<T: Clone>(
+    sum: &mut Vec<T>,
+    next: &[T],
+    same: impl Fn(&T, &T) -> bool,
+    join: impl Fn(&mut T, &T),
+) {
+    for new in next {
+        match sum.iter().position(|old| same(old, new)) {
+            Some(at) => join(&mut sum[at], new),
+            None if sum.len() < MOST => sum.push(new.clone()),
+            None => {}
+        }
+    }
+}
+
+impl Rest {
+    /// Samples at rest.
+    pub fn samples(&self) -> u32 {
+        let kinds = [self.running, self.sleeping, self.child, self.terminal, self.disk, self.pipe, self.lock];
+        let others = [self.writing, self.polling, self.accepting, self.receiving, self.unknown];
+        kinds.into_iter().chain(others).fold(0, u32::saturating_add)
+    }
+
+    fn join(&mut self, next: &Rest) {
+        for (sum, next) in [
+            (&mut self.open, next.open),
+            (&mut self.other_sockets, next.other_sockets),
+            (&mut self.running, next.running),
+            (&mut self.sleeping, next.sleeping),
+            (&mut self.child, next.child),
+            (&mut self.terminal, next.terminal),
+            (&mut self.disk, next.disk),
+            (&mut self.writing, next.writing),
+            (&mut self.pipe, next.pipe),
+            (&mut self.lock, next.lock),
+            (&mut self.polling, next.polling),
+            (&mut self.accepting, next.accepting),
+            (&mut self.receiving, next.receiving),
+            (&mut self.unknown, next.unknown),
+        ] {
+            *sum = sum.saturating_add(next);
+        }
+        // A process that became another program goes by its new name.
+        let pid = |who: &Option<String>| Some(who.as_deref()?.rsplit_once("(pid ")?.1.to_owned());
+        if self.who.is_none() || (next.who.is_some() && pid(&self.who) == pid(&next.who)) {
+            self.who.clone_from(&next.who);
+            self.who_samples = self.who_samples.saturating_add(next.who_samples);
+        } else if next.who_samples > self.who_samples {
+            (self.who, self.who_samples) = (next.who.clone(), next.who_samples);
+        }
+    }
+}
+
+impl Attempt {
+    fn join(&mut self, next: &Attempt) {
+        self.step = next.step;
+        self.age = self.age.max(next.age);
+        self.retransmits = self.retransmits.max(next.retransmits);
+        self.rtt = next.rtt.or(self.rtt);
+        self.listener = match (self.listener, next.listener) {
+            (Some(one), Some(other)) if one.is_full() || one.queued >= other.queued => Some(one),
+            (one, other) => other.or(one),
+        };
+    }
+}
+
+impl Neighbour {
+    fn is_same(&self, other: &Neighbour) -> bool {
+        let name = |neighbour: &Neighbour| neighbour.thread.value().and_then(|thread| thread.name.clone());
+        self.reads == other.reads && name(self) == name(other)
+    }
+
+    fn join(&mut self, next: &Neighbour) {
+        match (&mut self.thread, &next.thread) {
+            (Reading::Value(sum), Reading::Value(next)) => join_thread(sum, next),
+            (sum @ Reading::Missing(_), Reading::Value(_)) => sum.clone_from(&next.thread),
+            (_, Reading::Missing(_)) => {}
+        }
+    }
+}
+
+impl Sync {
+    fn join(&mut self, next: &Sync, (before, after): (Duration, Duration)) {
+        if next.samples > self.samples {
+            self.who.clone_from(&next.who);
+            self.path.clone_from(&next.path);
+            self.device.clone_from(&next.device);
+        }
+        self.samples = self.samples.saturating_add(next.samples);
+        self.busy = match (self.busy, next.busy) {
+            (Some(a), Some(b)) => {
+                let (before, after) = (before.as_secs_f64(), after.as_secs_f64());
+                let whole = before + after;
+                Some(if whole > 0.0 { (a * before + b * after) / whole } else { b })
+            }
+            (a, b) => b.or(a),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(rest: Rest) -> Around {
+        Around { samples: rest.samples(), rest, ..Around::default() }
+    }
+
+    #[test]
+    fn joined_samples_stay_shares_of_the_time() {
+        let mut sum = window(Rest { sleeping: 4, who: Some("a".to_owned()), ..Rest::default() });
+        let next = Around { samples: 6, resolving: 6, ..Around::default() };
+        sum.join(&next, (Duration::from_millis(80), Duration::from_millis(120)));
+        assert_eq!((sum.samples, sum.rest.samples(), sum.resolving), (10, 4, 6));
+        assert_eq!((sum.share(sum.resolving), sum.rest.who.as_deref()), (0.6, Some("a")));
+        let named = |who: &str| window(Rest { sleeping: 1, who: Some(who.to_owned()), ..Rest::default() });
+        let mut sum = named("bash (pid 7)");
+        sum.join(&named("python3 (pid 7)"), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(sum.rest.who.as_deref(), Some("python3 (pid 7)"));
+        // Of two others the one that was found more often.
+        let often = Rest { who_samples: 9, ..named("sleep (pid 8)").rest };
+        sum.join(&window(often), (Duration::ZERO, Duration::ZERO));
+        sum.join(&named("sh (pid 9)"), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(sum.rest.who.as_deref(), Some("sleep (pid 8)"));
+    }
+
+    #[test]
+    fn a_queue_seen_full_stays_full_and_lists_stay_bounded() {
+        let attempt = |lane, queued| Attempt {
+            lane,
+            age: Duration::from_secs(1),
+            listener: Some(Listener { queued, backlog: 1 }),
+            ..Attempt::default()
+        };
+        let mut sum = Around { attempts: vec![attempt(1, 2)], ..Around::default() };
+        let spans = (Duration::ZERO, Duration::ZERO);
+        sum.join(&Around { attempts: vec![attempt(1, 0)], ..Around::default() }, spans);
+        assert!(sum.attempts[0].listener.is_some_and(Listener::is_full));
+        let many = (2..1000).map(|lane| attempt(lane, 0)).collect();
+        sum.join(&Around { attempts: many, ..Around::default() }, spans);
+        assert_eq!(sum.attempts.len(), MOST);
+    }
+
+    #[test]
+    fn what_was_not_watched_is_not_written_and_old_evidence_loads() {
+        let text = serde_json::to_string(&crate::evidence::Window::default()).unwrap();
+        assert!(!text.contains("around"), "{text}");
+        assert!(serde_json::from_str::<crate::evidence::Window>("{}").unwrap().around.is_empty());
+        assert_eq!(serde_json::from_str::<Around>("{}").unwrap(), Around::default());
+    }
+}

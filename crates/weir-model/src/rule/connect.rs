@@ -1,0 +1,236 @@
+//! Do connections take long to be made, or are they never made?
+//!
+//! Convicts when one of these holds:
+//! 1. in half of the samples or more an attempt to connect was unanswered while no connection was busy, and
+//!    the attempt turns out to be a hard one: a step of it was sent again; or it lasts a second or more, the
+//!    time after which a SYN is sent again (RFC 6298, section 2), so that no round trip explains it; or the
+//!    listener, on this machine, was seen with a full queue; or the first message of TLS waits for more than
+//!    three round trips and 50 ms (one round trip is the path's, a second may be a lost segment's, and 50 ms
+//!    are ten times what a public-key operation takes);
+//! 2. attempts failed at once (refused, no route) and the program, without any connection, rests until the
+//!    next one.
+//!
+//! Acquits: no attempt was unanswered for long; what an ordinary handshake takes is `latency`.
+//!
+//! Can be wrong: on (2), the kernel counts failed attempts for a whole network namespace, and another
+//! program's may be among them; on TLS, which is told by the port, a server that speaks first on such a port
+//! and is slow to do so looks the same.
+
+use std::time::Duration;
+
+use super::{Context, Judgement};
+use crate::around::{Around, Attempt, Listener, Step};
+use crate::evidence::Window;
+use crate::words::{count, percent, seconds};
+
+/// The first retransmission of a SYN (RFC 6298, section 2.1).
+const SYN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What a TLS server's own work may take beside the round trips.
+const TLS_WORK: Duration = Duration::from_millis(50);
+
+/// Programs that try again wait longer each time: of common ones a minute at most (curl --retry doubles from
+/// a second on).
+const RETRY: f64 = 60.0;
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    let around = &window.around;
+    let share = around.share(around.connecting);
+    if share >= 0.5 {
+        let ends: Vec<Attempt> = around.attempts.iter().map(|attempt| at_its_end(attempt, context)).collect();
+        let worst = ends.iter().filter(|attempt| is_hard(attempt)).max_by_key(|attempt| weight(attempt));
+        if let Some(worst) = worst {
+            return Judgement::convict(0.6 + 0.37 * share, in_words(worst, ends.len(), around));
+        }
+    }
+    if let Some(evidence) = refused(window, context) {
+        return Judgement::convict(0.75, evidence);
+    }
+    if around.attempts.is_empty() {
+        return Judgement::acquit("no attempt to connect went unanswered");
+    }
+    Judgement::acquit(format!(
+        "attempts to connect were answered, {} of the time was spent on them",
+        percent(share)
+    ))
+}
+
+/// The attempt as it was when it was last seen: in the moments before its first retransmission it looks like
+/// any.
+fn at_its_end(attempt: &Attempt, context: &Context<'_>) -> Attempt {
+    let mut last = attempt.clone();
+    // The engine samples all attempts in every window that they live in.
+    for window in context.after {
+        match window.around.attempts.iter().find(|other| other.lane == attempt.lane) {
+            Some(later) if later.step == attempt.step => {
+                let full = last.listener.filter(|listener| listener.is_full());
+                last = Attempt { listener: full.or(later.listener), ..later.clone() };
+            }
+            _ => break,
+        }
+    }
+    last
+}
+
+fn is_hard(attempt: &Attempt) -> bool {
+    let patience = match (attempt.step, attempt.rtt) {
+        (Step::Tls, Some(rtt)) => rtt.saturating_mul(3).saturating_add(TLS_WORK),
+        _ => SYN_TIMEOUT,
+    };
+    attempt.retransmits > 0 || attempt.age >= patience || attempt.listener.is_some_and(Listener::is_full)
+}
+
+/// A full queue explains more than an age does.
+fn weight(attempt: &Attempt) -> (bool, Duration, u32) {
+    (attempt.listener.is_some_and(Listener::is_full), attempt.age, attempt.retransmits)
+}
+
+fn in_words(worst: &Attempt, attempts: usize, around: &Around) -> String {
+    let (peer, age) = (&worst.peer, seconds(worst.age.as_secs_f64()));
+    let again = match worst.retransmits {
+        0 => String::new(),
+        times => {
+            format!(", sent again {}", if times == 1 { "once".to_owned() } else { format!("{times} times") })
+        }
+    };
+    let first = match worst.step {
+        Step::Syn => format!("a SYN to {peer} went unanswered for {age}{again}"),
+        Step::Accept => {
+            format!("{peer} answered the SYN, but acknowledged nothing of the first bytes for {age}{again}")
+        }
+        Step::Tls => {
+            format!("the first message of the TLS handshake to {peer} went unanswered for {age}{again}")
+        }
+    };
+    let listener = match worst.listener {
+        Some(full) if full.is_full() => format!(
+            "; its listener on this machine was full: {} waited to be accepted, where {} may",
+            count(full.queued.into(), "connection"),
+            full.backlog.saturating_add(1)
+        ),
+        Some(_) => "; its listener on this machine had room".to_owned(),
+        None => String::new(),
+    };
+    let dropped = match around.listen_overflows {
+        0 => String::new(),
+        times => format!("; this namespace counted {} of listen queues", count(times, "overflow")),
+    };
+    let others =
+        if attempts > 1 { format!("; it is the longest of {attempts} attempts") } else { String::new() };
+    format!("{first}{listener}{dropped}{others}")
+}
+
+/// The words for attempts that fail at once, and for the rest before the next one.
+pub(crate) fn refused(window: &Window, context: &Context<'_>) -> Option<String> {
+    let around = &window.around;
+    let idle = |window: &&Window| {
+        let around = &window.around;
+        let others = [around.busy, around.owing, around.connecting, around.resolving];
+        around.samples > 0 && others == [0; 4]
+    };
+    if !idle(&window) || around.rest.open > 0 || around.rest.other_sockets > 0 {
+        return None;
+    }
+    let past = std::iter::once(window).chain(context.recent(RETRY));
+    let failed: u64 =
+        past.take_while(idle).map(|window| window.around.failed_attempts).fold(0, u64::saturating_add);
+    (failed > 0).then(|| {
+        let rest = around.rest.samples();
+        let who = around.rest.who.as_deref().unwrap_or(context.who());
+        let rests = if rest > 0 {
+            format!("; {who} had no connection in {} of samples", percent(around.share(rest)))
+        } else {
+            String::new()
+        };
+        format!(
+            "{} failed at once in this network namespace (refused, or no route){rests}",
+            count(failed, "attempt")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::around::Rest;
+    use crate::evidence::Evidence;
+
+    fn window(at: f64, attempt: Attempt) -> Window {
+        let span = Duration::from_millis(100);
+        let around = Around { samples: 5, connecting: 5, attempts: vec![attempt], ..Around::default() };
+        Window { at, span, around, ..Window::default() }
+    }
+
+    fn syn(age: f64, retransmits: u32) -> Attempt {
+        Attempt {
+            lane: 1,
+            peer: "10.0.0.9:80".to_owned(),
+            age: Duration::from_secs_f64(age),
+            retransmits,
+            ..Attempt::default()
+        }
+    }
+
+    #[test]
+    fn a_lost_syn_is_convicted_from_its_first_moment_on() {
+        let windows = (0..12).map(|at| {
+            let age = 0.1 * f64::from(at);
+            window(age, syn(age, u32::from(at >= 10)))
+        });
+        let evidence = Evidence { windows: windows.collect(), ..Evidence::default() };
+        for at in 0..12 {
+            let judged = judge(&evidence.windows[at], &Context::at(&evidence, at));
+            let Judgement::Convict { evidence, .. } = judged else { panic!("{at}: {judged:?}") };
+            assert!(evidence.contains("SYN to 10.0.0.9:80 went unanswered for 1.1"), "{evidence}");
+        }
+    }
+
+    #[test]
+    fn a_handshake_over_a_long_path_is_none_of_it() {
+        let windows = (0..3).map(|at| window(0.1 * f64::from(at), syn(0.1 * f64::from(at), 0)));
+        let evidence = Evidence { windows: windows.collect(), ..Evidence::default() };
+        assert!(judge(&evidence.windows[0], &Context::at(&evidence, 0)).acquits());
+    }
+
+    #[test]
+    fn a_full_queue_is_named_and_one_with_room_is_not_blamed() {
+        let evidence = Evidence::default();
+        let with = |queued| {
+            let listener = Some(Listener { queued, backlog: 1 });
+            window(0.0, Attempt { listener, ..syn(0.2, 0) })
+        };
+        let Judgement::Convict { evidence: words, .. } = judge(&with(2), &Context::alone(&evidence)) else {
+            panic!("a full queue")
+        };
+        assert!(words.contains("was full: 2 connections waited to be accepted, where 2 may"), "{words}");
+        assert!(judge(&with(1), &Context::alone(&evidence)).acquits());
+    }
+
+    #[test]
+    fn tls_is_slow_after_three_round_trips() {
+        let evidence = Evidence::default();
+        let tls = |age| {
+            let rtt = Some(Duration::from_millis(40));
+            window(0.0, Attempt { step: Step::Tls, rtt, ..syn(age, 0) })
+        };
+        assert!(judge(&tls(0.5), &Context::alone(&evidence)).convicts());
+        assert!(judge(&tls(0.16), &Context::alone(&evidence)).acquits());
+    }
+
+    #[test]
+    fn refusals_hold_the_rest_until_the_next_attempt() {
+        let at_rest = |failed_attempts, open| {
+            let rest = Rest { sleeping: 5, open, ..Rest::default() };
+            let around = Around { samples: 5, rest, failed_attempts, ..Around::default() };
+            Window { span: Duration::from_millis(100), around, ..Window::default() }
+        };
+        let mut evidence = Evidence { windows: vec![at_rest(1, 0), at_rest(0, 0)], ..Evidence::default() };
+        assert!(judge(&evidence.windows[1], &Context::at(&evidence, 1)).convicts());
+        evidence.windows = vec![at_rest(0, 0), at_rest(0, 0)];
+        assert!(judge(&evidence.windows[1], &Context::at(&evidence, 1)).acquits());
+        // With a connection open the failure may be anybody's.
+        evidence.windows = vec![at_rest(1, 5), at_rest(0, 5)];
+        assert!(judge(&evidence.windows[1], &Context::at(&evidence, 1)).acquits());
+    }
+}

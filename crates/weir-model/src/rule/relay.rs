@@ -1,0 +1,485 @@
+//! Is it another flow, another process or a file that a program in the middle waits for?
+//!
+//! A relay takes bytes in on one connection or pipe and hands them on by another. Its own sockets then show
+//! what the other side does, so the limit is that flow's, that process' or that device's, and is named.
+//!
+//! `upstream` is convicted when one of these holds:
+//! 1. in half of the samples or more the program owed one peer an answer while it waited for another's
+//!    ([`crate::around::Around::chained`]);
+//! 2. it carries about as many bytes in as out (within a factor of two over two seconds, so that a codec or
+//!    TLS in between does not matter), the connection out has nothing to send in 70 % of samples and no full
+//!    buffer, nothing lies unread on the one in, and the program neither sleeps by its own will nor owes an
+//!    answer without waiting for one;
+//! 3. its connections have nothing to send while it reads from an empty pipe, or polls and the writer of its
+//!    pipe is at work (half of a core, or reading a file), and that writer was not found waiting for room in
+//!    the pipe.
+//!
+//! `downstream` is convicted when one of these holds:
+//! 1. as (2), but the connection out has data unsent, or a full buffer, in half of the samples or more;
+//! 2. it is held by waiting for the reader of its pipe (see `Spent::held_by`), and the process that reads is
+//!    known;
+//! 3. in half of the samples or more it owed an answer, or no socket owed anything, while a thread waited for
+//!    a file to be on its disk (fsync).
+//!
+//! Both give way where a thread of the program fills a core. Acquits: no second flow, pipe or sync was seen
+//! at work.
+//!
+//! Can be wrong: a program that happens to receive as much from one peer as it sends to another is no relay;
+//! on (3) of `upstream`, a program may be fed by its pipe and yet wait for something else.
+
+use super::spent::spent;
+use super::{Context, Judgement, cpu_core, found, sender};
+use crate::around::FlowName;
+use crate::evidence::{Evidence, LaneWindow, ThreadWindow, Window};
+use crate::limit::Limit;
+use crate::sender::SenderWindow;
+use crate::verdict::{self, WindowVerdict};
+use crate::words::{percent, rate};
+
+/// Seconds each way over which what goes in and what comes out are compared: a proxy's buffers hold less than
+/// that.
+const REACH: f64 = 1.0;
+
+/// Less than this in both directions is talk beside a transfer, not a relay's bytes.
+const LEAST: u64 = 16 << 10;
+
+/// The judgement of one window: does it wait for what feeds it?
+pub fn upstream(window: &Window, context: &Context<'_>) -> Judgement {
+    if let Some(full) = full_core(window, context) {
+        return Judgement::acquit(full);
+    }
+    let judged = chained(window, context)
+        .or_else(|| Relay::of(window, context).and_then(|relay| relay.upstream(window, context)))
+        .or_else(|| fed_by_pipe(window, context));
+    judged.unwrap_or_else(|| Judgement::acquit("it waited for no other flow and no writer of a pipe"))
+}
+
+/// The judgement of one window: does it wait for what it feeds?
+pub fn downstream(window: &Window, context: &Context<'_>) -> Judgement {
+    if let Some(full) = full_core(window, context) {
+        return Judgement::acquit(full);
+    }
+    let judged = Relay::of(window, context)
+        .and_then(|relay| relay.downstream(window, context))
+        .or_else(|| into_pipe(window, context))
+        .or_else(|| syncing(window));
+    judged
+        .unwrap_or_else(|| Judgement::acquit("it waited for no other flow, no reader of a pipe and no sync"))
+}
+
+/// A thread of the program that fills a core is the limit itself.
+fn full_core(window: &Window, context: &Context<'_>) -> Option<String> {
+    let judged = [cpu_core::judge(window, context), sender::cpu_core::judge(window, context)];
+    judged.into_iter().find_map(|judged| match judged {
+        Judgement::Convict { evidence, .. } => Some(format!("its own thread is the limit: {evidence}")),
+        _ => None,
+    })
+}
+
+fn chained(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    let around = &window.around;
+    let share = around.share(around.chained);
+    if share < 0.5 {
+        return None;
+    }
+    let to = around.flows.iter().find(|flow| Some(flow.lane) == around.chained_to);
+    let peer = to.map_or("another peer", |flow| flow.peer.as_str());
+    let own = to.and_then(|flow| own_limit(flow, window, context)).map(limit_in_words).unwrap_or_default();
+    let evidence = format!(
+        "{} owed an answer while it waited for one from {peer} in {} of samples{own}",
+        whose(to, context),
+        percent(share)
+    );
+    Some(Judgement::convict(0.6 + 0.37 * share, evidence))
+}
+
+/// A program that hands on what it gets: the busiest connection in, and the busiest out.
+struct Relay<'a> {
+    into: &'a FlowName,
+    out: &'a FlowName,
+    lane_in: &'a LaneWindow,
+    lane_out: &'a LaneWindow,
+}
+
+impl<'a> Relay<'a> {
+    fn of(window: &'a Window, context: &Context<'_>) -> Option<Relay<'a>> {
+        let near = || std::iter::once(window).chain(context.recent(REACH)).chain(context.following(REACH));
+        let moved = |flow: &FlowName| -> u64 {
+            let lanes = near().flat_map(|window| &window.lanes).filter(|lane| lane.lane == flow.lane);
+            lanes.map(|lane| lane.received).fold(0, u64::saturating_add)
+        };
+        let busiest = |sends: bool| {
+            let flows = window.around.flows.iter().filter(move |flow| flow.sends == sends);
+            flows.map(|flow| (moved(flow), flow)).max_by_key(|(bytes, _)| *bytes)
+        };
+        let ((bytes_in, into), (bytes_out, out)) = (busiest(false)?, busiest(true)?);
+        let lane = |flow: &FlowName| window.lanes.iter().find(|lane| lane.lane == flow.lane);
+        let (lane_in, lane_out) = (lane(into)?, lane(out)?);
+        // What fills the buffer of the connection out has come in, and is on its way.
+        let on_its_way = lane_out.sender.value().map_or(0, |seen| seen.unsent.saturating_mul(2));
+        let alike = bytes_in <= bytes_out.saturating_mul(2).saturating_add(on_its_way)
+            && bytes_out <= bytes_in.saturating_mul(2);
+        if into.process != out.process || !alike || bytes_in.min(bytes_out) < LEAST {
+            return None;
+        }
+        Some(Relay { into, out, lane_in, lane_out })
+    }
+
+    fn upstream(&self, window: &Window, context: &Context<'_>) -> Option<Judgement> {
+        let out = self.lane_out.sender.value()?;
+        let starves = 10 * u64::from(out.nothing_unsent) >= 7 * u64::from(out.looks.max(1));
+        if !starves || holds(out, self.lane_out) || unread(self.lane_in) || self.rests(window) {
+            return None;
+        }
+        let own = own_limit(self.into, window, context);
+        let sure = own.as_ref().is_some_and(|own| own.limit != Limit::SenderOrPath);
+        let evidence = format!(
+            "{} hands on what comes from {}, and its connection to {} had nothing to send in {} of samples{}",
+            whose(Some(self.into), context),
+            self.into.peer,
+            self.out.peer,
+            percent(f64::from(out.nothing_unsent) / f64::from(out.looks.max(1))),
+            own.map(limit_in_words).unwrap_or_default()
+        );
+        Some(Judgement::convict(if sure { 0.95 } else { 0.9 }, evidence))
+    }
+
+    /// It does not wait for what comes: it owes an answer and is asked nothing of others, or sleeps by its
+    /// own will.
+    fn rests(&self, window: &Window) -> bool {
+        let around = &window.around;
+        let sleeps = |thread: &ThreadWindow| found_in(thread, thread.found.sleeping) >= 0.5;
+        let thread = self.lane_in.thread.value().or(self.lane_out.thread.value());
+        around.share(around.owing.saturating_add(around.rest.sleeping)) >= 0.5 || thread.is_some_and(sleeps)
+    }
+
+    fn downstream(&self, window: &Window, context: &Context<'_>) -> Option<Judgement> {
+        let out = self.lane_out.sender.value()?;
+        if !holds(out, self.lane_out) {
+            return None;
+        }
+        let own = own_limit(self.out, window, context);
+        let sure = own.as_ref().is_some_and(|own| own.limit != Limit::SenderOrPath);
+        let evidence = format!(
+            "{} hands on to {} what comes from {}, and that connection was full: {} with data unsent in {} of samples{}",
+            whose(Some(self.out), context),
+            self.out.peer,
+            self.into.peer,
+            rate(out.acked as f64 / window.span.as_secs_f64().max(1e-3)),
+            percent(1.0 - f64::from(out.nothing_unsent) / f64::from(out.looks.max(1))),
+            own.map(limit_in_words).unwrap_or_default()
+        );
+        Some(Judgement::convict(if sure { 0.97 } else { 0.85 }, evidence))
+    }
+}
+
+/// The connection out holds its writer: data wait unsent, its buffer is full, or the thread sleeps in a write
+/// to it.
+fn holds(out: &SenderWindow, lane: &LaneWindow) -> bool {
+    let half = |samples: u32| out.looks > 0 && 2 * u64::from(samples) >= u64::from(out.looks);
+    let sending =
+        |thread: &ThreadWindow| thread.looks > 0 && thread.found.sending >= thread.looks.div_ceil(2);
+    !half(out.nothing_unsent) || half(out.buffer_filled) || lane.thread.value().is_some_and(sending)
+}
+
+/// An eighth of the receive buffer lies unread: the kernel gives about half of a buffer to payload, so that
+/// is a quarter of what fits.
+fn unread(lane: &LaneWindow) -> bool {
+    lane.tcp.value().is_some_and(|tcp| {
+        let queue = tcp.receive_queue.unwrap_or(0);
+        queue > 0 && tcp.receive_buffer.is_some_and(|buffer| queue.saturating_mul(8) >= buffer)
+    })
+}
+
+/// What holds this connection when it is judged as if it were alone.
+fn own_limit(flow: &FlowName, window: &Window, context: &Context<'_>) -> Option<WindowVerdict> {
+    let alone = |window: &Window| {
+        let mine = window.lanes.iter().filter(|lane| lane.lane == flow.lane);
+        let lanes: Vec<LaneWindow> = mine.cloned().collect();
+        let received = lanes.iter().map(|lane| lane.received).fold(0, u64::saturating_add);
+        let (at, span, cpu) = (window.at, window.span, window.cpu.clone());
+        Window { at, span, received, lanes, cpu, ..Window::default() }
+    };
+    let mut before: Vec<Window> = context.recent(2.0 * REACH).map(alone).collect();
+    before.reverse();
+    let at = before.len();
+    let mut windows = before;
+    windows.push(alone(window));
+    windows.extend(context.following(2.0 * REACH).map(alone));
+    let evidence = Evidence { windows, facts: context.facts.clone(), ..Evidence::default() };
+    let judged = verdict::judge_window(&evidence.windows[at], &Context::at(&evidence, at));
+    (judged.strength > 0.0).then_some(judged)
+}
+
+fn limit_in_words(own: WindowVerdict) -> String {
+    match own.limit {
+        Limit::SenderOrPath => "; what holds that flow is not visible from here".to_owned(),
+        limit => format!("; that flow is held by {limit}: {}", own.evidence),
+    }
+}
+
+fn whose<'a>(flow: Option<&'a FlowName>, context: &Context<'a>) -> &'a str {
+    flow.and_then(|flow| flow.process.as_deref()).unwrap_or(context.who())
+}
+
+fn into_pipe(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    let spent = spent(window);
+    if !spent.held_by(spent.output_wait) {
+        return None;
+    }
+    // A reader that waits for the pipe itself is not what holds it.
+    let waits = |reader: &&ThreadWindow| found_in(reader, reader.found.pipe_empty) >= 0.5;
+    let readers = window.around.pipes.iter().filter(|pipe| pipe.reads);
+    let readers = readers.filter_map(|pipe| pipe.thread.value()).filter(|reader| !waits(reader));
+    let reader = readers.max_by_key(|reader| reader.cpu)?;
+    let evidence = format!(
+        "{} waited {} of the time for the reader of its pipe, {}",
+        context.who(),
+        percent(spent.output_wait),
+        neighbour_in_words(reader, window)
+    );
+    Some(Judgement::convict(0.6 + 0.37 * spent.output_wait, evidence))
+}
+
+fn fed_by_pipe(window: &Window, context: &Context<'_>) -> Option<Judgement> {
+    let (mut flows, mut starved, mut sure) = (0, 0, false);
+    for lane in &window.lanes {
+        let Some(seen) = lane.sender.value().filter(|seen| seen.looks > 0) else { continue };
+        flows += 1;
+        let nothing = 2 * u64::from(seen.nothing_unsent) >= u64::from(seen.looks) && !holds(seen, lane);
+        let Some(thread) = lane.thread.value().filter(|_| nothing) else { continue };
+        let reads = found_in(thread, thread.found.pipe_empty) >= 0.5;
+        starved += u32::from(reads || found_in(thread, thread.found.polling) >= 0.5);
+        sure |= reads;
+    }
+    if flows == 0 || 2 * starved < flows {
+        return None;
+    }
+    // A poll may be for anything: only a writer that is at work is then what it waits for.
+    let span = window.span.as_secs_f64();
+    let works = |writer: &ThreadWindow| {
+        cpu_core::thread_load(writer, span).cpu >= 0.5 || found_in(writer, writer.found.reading_disk) >= 0.5
+    };
+    let writers = window.around.pipes.iter().filter(|pipe| !pipe.reads && !pipe.inside);
+    let writers = writers.filter_map(|pipe| pipe.thread.value());
+    let slow = |writer: &&ThreadWindow| found_in(writer, writer.found.pipe_full) < 0.3;
+    let writer =
+        writers.filter(slow).filter(|writer| sure || works(writer)).max_by_key(|writer| writer.cpu)?;
+    let evidence = format!(
+        "{} had nothing to send: it is fed by a pipe from {}",
+        context.who(),
+        neighbour_in_words(writer, window)
+    );
+    Some(Judgement::convict(0.93, evidence))
+}
+
+/// `gzip (pid 7), which used 98 % of one core`.
+fn neighbour_in_words(thread: &ThreadWindow, window: &Window) -> String {
+    let name = thread.name.as_deref().unwrap_or("another process");
+    let load = cpu_core::thread_load(thread, window.span.as_secs_f64());
+    let doing = found::doing(thread).filter(|_| load.cpu < 0.5).map(|doing| format!(" and was {doing}"));
+    format!(
+        "{name}, which used {} of one core{}{}",
+        percent(load.cpu),
+        load.waits_in_words(),
+        doing.unwrap_or_default()
+    )
+}
+
+fn found_in(thread: &ThreadWindow, samples: u32) -> f64 {
+    f64::from(samples) / f64::from(thread.looks.max(1))
+}
+
+fn syncing(window: &Window) -> Option<Judgement> {
+    let around = &window.around;
+    let sync = around.syncs.as_ref()?;
+    let held = around.owing.saturating_add(around.rest.samples());
+    let share = around.share(sync.samples.min(held));
+    if share < 0.5 {
+        return None;
+    }
+    let path = sync.path.as_deref().map(|path| format!(" of {path}")).unwrap_or_default();
+    let device = match (&sync.device, sync.busy) {
+        (Some(device), Some(busy)) => format!(" on {device}, which was busy {} of the time", percent(busy)),
+        (Some(device), None) => format!(" on {device}"),
+        (None, _) => String::new(),
+    };
+    let answer = if around.owing >= around.samples.div_ceil(2) { ", while it owed an answer" } else { "" };
+    let evidence =
+        format!("{} waited for the sync{path}{device} in {} of samples{answer}", sync.who, percent(share));
+    Some(Judgement::convict(0.6 + 0.37 * share, evidence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::around::{Around, Neighbour, Sync};
+    use crate::evidence::{Clocks, Facts, Found, Reading, TcpWindow};
+    use std::time::Duration;
+
+    const SPAN: Duration = Duration::from_millis(100);
+
+    /// A relay of 100 KB a window. `full`: its connection out is; else it starves.
+    fn relay(full: bool, in_bytes: u64) -> Window {
+        let tcp = TcpWindow {
+            receive_queue: Some(if full { 400_000 } else { 0 }),
+            receive_buffer: Some(600_000),
+            ..TcpWindow::default()
+        };
+        let into = LaneWindow {
+            lane: 1,
+            received: in_bytes,
+            socket_wait: if full { Duration::ZERO } else { SPAN },
+            tcp: Reading::Value(tcp),
+            ..LaneWindow::default()
+        };
+        let seen = SenderWindow {
+            looks: 5,
+            nothing_unsent: if full { 0 } else { 5 },
+            buffer_filled: if full { 5 } else { 0 },
+            acked: 100_000,
+            unsent: if full { 200_000 } else { 0 },
+            segment: 1448,
+            ..SenderWindow::default()
+        };
+        let out =
+            LaneWindow { lane: 2, received: 100_000, sender: Reading::Value(seen), ..LaneWindow::default() };
+        let name = |lane, sends| FlowName {
+            lane,
+            sends,
+            peer: format!("10.0.0.{lane}:80"),
+            process: Some("socat (pid 7)".to_owned()),
+        };
+        let flows = vec![name(1, false), name(2, true)];
+        let around = Around { samples: 5, busy: 5, flows, ..Around::default() };
+        Window {
+            span: SPAN,
+            received: in_bytes.max(100_000),
+            lanes: vec![into, out],
+            around,
+            ..Window::default()
+        }
+    }
+
+    fn of(window: Window) -> Evidence {
+        let facts = Facts { clocks: Clocks::Sampled, ..Facts::default() };
+        Evidence { windows: vec![window; 10], facts, ..Evidence::default() }
+    }
+
+    #[test]
+    fn the_side_that_holds_is_named_with_its_limit() {
+        let evidence = of(relay(true, 100_000));
+        let context = Context::at(&evidence, 5);
+        let judged = downstream(&evidence.windows[5], &context);
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(
+            words.starts_with("socat (pid 7) hands on to 10.0.0.2:80 what comes from 10.0.0.1:80"),
+            "{words}"
+        );
+        assert!(upstream(&evidence.windows[5], &context).acquits());
+
+        let evidence = of(relay(false, 100_000));
+        let context = Context::at(&evidence, 5);
+        let judged = upstream(&evidence.windows[5], &context);
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(words.contains("nothing to send in 100 % of samples"), "{words}");
+        assert!(downstream(&evidence.windows[5], &context).acquits());
+    }
+
+    #[test]
+    fn what_carries_unlike_amounts_is_no_relay() {
+        let evidence = of(relay(true, 1_000_000));
+        assert!(downstream(&evidence.windows[5], &Context::at(&evidence, 5)).acquits());
+    }
+
+    #[test]
+    fn an_answer_that_waits_for_another_is_upstreams() {
+        let mut window = relay(false, 0);
+        window.around.chained = 4;
+        window.around.chained_to = Some(1);
+        let evidence = of(window.clone());
+        let judged = upstream(&window, &Context::alone(&evidence));
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(
+            words.contains("owed an answer while it waited for one from 10.0.0.1:80 in 80 % of samples"),
+            "{words}"
+        );
+        window.around.chained = 2;
+        assert!(upstream(&window, &Context::alone(&of(relay(false, 0)))).acquits());
+    }
+
+    fn neighbour(reads: bool, cpu: f64, pipe_empty: u32) -> Neighbour {
+        let thread = ThreadWindow {
+            name: Some("gzip (pid 7)".to_owned()),
+            cpu: SPAN.mul_f64(cpu),
+            looks: 5,
+            found: Found { pipe_empty, running: 5 - pipe_empty, ..Found::default() },
+            ..ThreadWindow::default()
+        };
+        Neighbour { reads, thread: Reading::Value(thread), inside: false }
+    }
+
+    #[test]
+    fn the_reader_of_a_pipe_is_named_with_what_it_does() {
+        let lane = LaneWindow { lane: 1, received: 9, output_wait: SPAN, ..LaneWindow::default() };
+        let mut window = Window { span: SPAN, lanes: vec![lane], ..Window::default() };
+        window.around =
+            Around { samples: 5, busy: 5, pipes: vec![neighbour(true, 0.98, 0)], ..Around::default() };
+        let evidence = of(window.clone());
+        let judged = downstream(&window, &Context::alone(&evidence));
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(
+            words.ends_with("the reader of its pipe, gzip (pid 7), which used 98 % of one core"),
+            "{words}"
+        );
+        window.around.pipes = vec![neighbour(true, 0.01, 5)];
+        assert!(downstream(&window, &Context::alone(&evidence)).acquits(), "it waits for the pipe as well");
+        window.around.pipes.clear();
+        assert!(downstream(&window, &Context::alone(&evidence)).acquits(), "nobody was seen there");
+    }
+
+    #[test]
+    fn the_writer_of_a_pipe_holds_a_sender_that_starves() {
+        let mut window = relay(false, 0);
+        window.around.flows.clear();
+        let thread = ThreadWindow {
+            looks: 5,
+            found: Found { pipe_empty: 5, ..Found::default() },
+            ..ThreadWindow::default()
+        };
+        window.lanes[1].thread = Reading::Value(thread);
+        window.lanes.remove(0);
+        window.around.pipes = vec![neighbour(false, 0.98, 0)];
+        let evidence = of(window.clone());
+        assert!(upstream(&window, &Context::alone(&evidence)).convicts());
+        window.around.pipes[0].inside = true;
+        assert!(
+            upstream(&window, &Context::alone(&evidence)).acquits(),
+            "a part of the program has its own name"
+        );
+    }
+
+    #[test]
+    fn a_sync_is_named_where_an_answer_waits_for_it() {
+        let sync = |samples| Sync {
+            samples,
+            who: "postgres (pid 9)".to_owned(),
+            path: Some("/var/lib/wal".to_owned()),
+            device: Some("vda".to_owned()),
+            busy: Some(0.97),
+        };
+        let around = Around { samples: 5, owing: 5, syncs: Some(sync(4)), ..Around::default() };
+        let mut window = Window { span: SPAN, around, ..Window::default() };
+        let evidence = of(window.clone());
+        let judged = downstream(&window, &Context::alone(&evidence));
+        let Judgement::Convict { evidence: words, .. } = judged else { panic!("{judged:?}") };
+        assert!(
+            words.contains("the sync of /var/lib/wal on vda, which was busy 97 % of the time"),
+            "{words}"
+        );
+        window.around.syncs = Some(sync(1));
+        assert!(downstream(&window, &Context::alone(&evidence)).acquits());
+        window.around = Around { samples: 5, busy: 5, syncs: Some(sync(4)), ..Around::default() };
+        assert!(downstream(&window, &Context::alone(&evidence)).acquits(), "bytes moved all the while");
+    }
+}

@@ -1,0 +1,140 @@
+//! Does the watched program itself take the time, while no socket owes it anything or is owed anything?
+//!
+//! At such a sample nothing was under way, unread or unsent on any connection, none waited for an answer, no
+//! attempt to connect and no resolver was out. Convicts when one of these holds in half of the samples or
+//! more:
+//! 1. the program was found asleep by its own will, running, in wait for a child, a terminal, a pipe or a
+//!    file to be read: it waited for no peer, whether a connection was open or not;
+//! 2. the same, or all its threads waited for one another or for a timer, and no connection was open and no
+//!    other socket that an answer could come from. Less sure: what a poll waits for does not show.
+//!
+//! Acquits: connections were busy; the program is the one that sends the data (then `application` says what
+//! held it back); or it waits to try again after a refused attempt to connect (`connect`).
+//!
+//! Can be wrong: a connection between two bytes of a slow peer looks at rest; a program that in that moment
+//! runs or sleeps, rather than waits in a read, is then blamed for the peer's pause.
+
+use super::{Context, Judgement, View, connect};
+use crate::around::Rest;
+use crate::evidence::Window;
+use crate::words::percent;
+
+/// The judgement of one window.
+pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    let around = &window.around;
+    let rest = &around.rest;
+    let at_rest = around.share(rest.samples());
+    let numbers = format!("no socket owed anything in {} of samples", percent(at_rest));
+    let sends = window.lanes.iter().any(|lane| lane.sender.value().is_some());
+    if rest.open > 0 && sends && View::of(window, context).sender_only() {
+        return Judgement::acquit(format!("{numbers}, but the data are this side's to send"));
+    }
+    if connect::refused(window, context).is_some() {
+        return Judgement::acquit(format!("{numbers}, after a refused attempt to connect"));
+    }
+    let sure = around.share(own(rest));
+    // Samples with a connection open, or another socket, say nothing of what a poll waits for.
+    let alone = rest.samples().saturating_sub(rest.open.max(rest.other_sockets));
+    let alone = around.share(alone).min(around.share(rest.lock.saturating_add(rest.polling)));
+    if sure + alone < 0.5 {
+        return match &around.missing {
+            Some(why) if at_rest >= 0.5 => Judgement::unknown(format!("what the program waited for: {why}")),
+            _ => Judgement::acquit(numbers),
+        };
+    }
+    let strength = if sure >= 0.5 { 0.6 + 0.37 * sure } else { 0.6 * (sure + alone) };
+    let who = rest.who.as_deref().unwrap_or(context.who());
+    let open = if rest.open >= rest.samples().div_ceil(2) {
+        "its connections rested"
+    } else {
+        "it had no connection"
+    };
+    Judgement::convict(strength, format!("{who} was {}: {open}, {numbers}", doing(rest)))
+}
+
+/// Samples at which it waited for nobody that a socket leads to.
+fn own(rest: &Rest) -> u32 {
+    [rest.running, rest.sleeping, rest.child, rest.terminal, rest.disk, rest.pipe]
+        .into_iter()
+        .fold(0, u32::saturating_add)
+}
+
+/// What took most of these samples.
+pub(crate) fn doing(rest: &Rest) -> String {
+    let kinds = [
+        (rest.sleeping, "asleep by its own will"),
+        (rest.running, "computing"),
+        (rest.child, "waiting for a child process"),
+        (rest.terminal, "waiting for its terminal"),
+        (rest.disk, "reading a file"),
+        (rest.writing, "writing a file"),
+        (rest.pipe, "waiting for a pipe"),
+        (rest.lock, "waiting for its own threads"),
+        (rest.polling, "waiting for a timer or any of its descriptors"),
+        (rest.accepting, "waiting for a client"),
+        (rest.receiving, "waiting for what a peer sends by itself"),
+    ];
+    // Of equals the first.
+    let most = kinds.into_iter().rev().max_by_key(|(samples, _)| *samples);
+    let (samples, what) = most.unwrap_or((0, "not seen"));
+    let share = f64::from(samples) / f64::from(rest.samples().max(1));
+    if share >= 0.995 { what.to_owned() } else { format!("{what} in {} of that time", percent(share)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::around::Around;
+    use crate::evidence::{Evidence, LaneWindow, Reading};
+    use crate::sender::SenderWindow;
+    use std::time::Duration;
+
+    fn window(busy: u32, rest: Rest) -> Window {
+        let samples = busy + rest.samples();
+        let around = Around { samples, busy, rest, ..Around::default() };
+        Window { span: Duration::from_millis(100), around, ..Window::default() }
+    }
+
+    fn judged(window: &Window) -> Judgement {
+        judge(window, &Context::alone(&Evidence::default()))
+    }
+
+    #[test]
+    fn a_client_that_sleeps_between_requests_is_named() {
+        let who = Some("python3 (pid 7)".to_owned());
+        let found = judged(&window(1, Rest { sleeping: 4, open: 4, who, ..Rest::default() }));
+        let Judgement::Convict { strength, evidence } = found else { panic!("{found:?}") };
+        assert!(strength > 0.85, "{strength}");
+        assert!(
+            evidence.starts_with("python3 (pid 7) was asleep by its own will: its connections rested"),
+            "{evidence}"
+        );
+    }
+
+    #[test]
+    fn a_client_that_waits_in_a_read_or_a_poll_is_not() {
+        assert!(judged(&window(0, Rest { receiving: 5, open: 5, ..Rest::default() })).acquits());
+        assert!(judged(&window(0, Rest { polling: 5, open: 5, ..Rest::default() })).acquits());
+        assert!(judged(&window(0, Rest { polling: 5, other_sockets: 5, ..Rest::default() })).acquits());
+        assert!(judged(&window(3, Rest { sleeping: 2, open: 2, ..Rest::default() })).acquits());
+        assert!(judged(&window(0, Rest { accepting: 5, ..Rest::default() })).acquits());
+    }
+
+    #[test]
+    fn without_a_connection_a_timer_is_its_own() {
+        let Judgement::Convict { strength, .. } = judged(&window(0, Rest { polling: 5, ..Rest::default() }))
+        else {
+            panic!("a poll without a connection")
+        };
+        assert!(strength <= 0.6, "less sure than a sleep: {strength}");
+    }
+
+    #[test]
+    fn a_sender_that_pauses_is_an_application() {
+        let mut window = window(0, Rest { sleeping: 5, open: 5, ..Rest::default() });
+        let sender = Reading::Value(SenderWindow { looks: 5, nothing_unsent: 5, ..SenderWindow::default() });
+        let tcp = Reading::Missing("the receiving end is the peer's".to_owned());
+        window.lanes = vec![LaneWindow { sender, tcp, ..LaneWindow::default() }];
+        assert!(judged(&window).acquits());
+    }
+}

@@ -1,0 +1,257 @@
+//! What stands around the subject's connections: attempts to connect, its resolver, the neighbours of its
+//! pipes, and what it does itself while no socket owes anything.
+//!
+//! Each sample is put under one heading ([`Around`]), so that the headings' counts are shares of the time.
+//! What is dear, reading descriptors, is done at each sample only while no connection is busy, and then for a
+//! fiftieth of one processor at most.
+
+mod activity;
+mod neighbours;
+mod state;
+mod survey;
+mod syncs;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use weir_model::around::{Around, Attempt, FlowName, Listener, Resolver, Rest, Step};
+
+use crate::net_counters::{NetCounters, NetCountersReader};
+use crate::process::{self, Pid};
+use crate::sock_diag::TcpSocket;
+use crate::waiting::Doing;
+
+use super::lanes::Lane;
+use super::scout::Scout;
+use super::threads::Threads;
+use activity::{Activity, Kind};
+use neighbours::Neighbours;
+use state::{Served, State};
+use survey::Survey;
+use syncs::Syncs;
+
+/// The subject's surroundings.
+#[derive(Debug)]
+pub(super) struct Surroundings {
+    /// It is a command whose start was watched.
+    command: bool,
+    survey: Survey,
+    served: Served,
+    neighbours: Neighbours,
+    syncs: Syncs,
+    counters: Option<NetCountersReader>,
+    before: Option<NetCounters>,
+    now: Around,
+    /// A thread was found waiting at a pipe in this window.
+    piped: bool,
+    /// What processes are called, for the names of their connections.
+    names: HashMap<Pid, String>,
+    /// Who was found at rest, and how often.
+    resting: Vec<(String, u32)>,
+}
+
+/// What a sample looks at.
+pub(super) struct Sample<'a> {
+    pub(super) lanes: &'a [Lane],
+    pub(super) threads: &'a Threads,
+    pub(super) scout: &'a mut Scout,
+    pub(super) now: Instant,
+}
+
+impl Surroundings {
+    /// `command`: it has only just begun, in the network namespace of the caller.
+    pub(super) fn new(command: bool) -> Surroundings {
+        let mut counters = NetCountersReader::open(Pid(std::process::id())).ok().filter(|_| command);
+        let before = counters.as_mut().and_then(|counters| counters.read().ok());
+        Surroundings {
+            command,
+            survey: Survey::default(),
+            served: Served::default(),
+            neighbours: Neighbours::default(),
+            syncs: Syncs::default(),
+            counters,
+            before,
+            now: Around::default(),
+            piped: false,
+            names: HashMap::new(),
+            resting: Vec::new(),
+        }
+    }
+
+    /// Puts this moment under its heading.
+    pub(super) fn look(&mut self, sample: Sample<'_>) {
+        let Sample { lanes, threads, scout, now } = sample;
+        self.now.samples += 1;
+        self.served.refresh(lanes, scout, now);
+        let read = self.survey.read_by(threads);
+        let states: Vec<(&Lane, State)> =
+            lanes.iter().map(|lane| (lane, self.served.state_with(lane, &read))).collect();
+        let is = |state: State| states.iter().any(|(_, other)| *other == state);
+        let sleeps = || activity::of(threads, &self.survey, true).kind == Kind::Sleeping;
+        // One that sleeps by its own will does not wait for the answer to what it last sent.
+        let awaited = states.iter().find(|(_, state)| *state == State::Awaiting).filter(|_| !sleeps());
+        let busy = is(State::Busy) || awaited.is_some();
+        self.survey.refresh(&scout.pids, lanes, &self.served, busy, now);
+        self.neighbours.look(&scout.pids, &self.survey, now);
+        self.syncs.look(threads);
+        self.piped |=
+            threads.looks().any(|(_, _, look)| matches!(look.doing, Doing::PipeFull | Doing::PipeEmpty));
+        self.add_attempts(&states, now);
+        let waits = is(State::Connecting) || is(State::Tls) || is(State::Dropped);
+        if let Some((lane, _)) = awaited.filter(|_| is(State::Owing)) {
+            self.now.chained += 1;
+            self.now.chained_to = Some(lane.number);
+        }
+        if busy {
+            self.now.busy += 1;
+        } else if is(State::Owing) {
+            self.now.owing += 1;
+        } else if waits {
+            self.now.connecting += 1;
+        } else if self.add_resolvers(&states, threads) {
+            self.now.resolving += 1;
+        } else {
+            let open = is(State::Resting) || is(State::Awaiting);
+            self.rest(open, activity::of(threads, &self.survey, open));
+        }
+    }
+
+    /// Closes the window.
+    pub(super) fn close(&mut self, span: Duration, lanes: &[Lane]) -> Around {
+        let mut around = std::mem::take(&mut self.now);
+        around.command = self.command;
+        if let Some((who, samples)) = self.resting.drain(..).max_by_key(|(_, samples)| *samples) {
+            (around.rest.who, around.rest.who_samples) = (Some(who), samples);
+        }
+        around.missing = self.survey.missing().map(str::to_owned);
+        around.pipes = self.neighbours.window(std::mem::take(&mut self.piped), span);
+        around.syncs = self.syncs.window(span);
+        around.flows = self.flows(lanes);
+        if around.busy == 0 {
+            self.count(&mut around);
+        } else {
+            // What is counted from here on must not hold what others did while it was busy.
+            self.before = None;
+        }
+        around
+    }
+
+    /// The namespace's own counters, where the window was not busy: they count for everybody in it.
+    fn count(&mut self, around: &mut Around) {
+        if self.counters.is_none() && !self.command {
+            self.counters = self.survey.first().and_then(|pid| NetCountersReader::open(pid).ok());
+        }
+        let Some(now) = self.counters.as_mut().and_then(|counters| counters.read().ok()) else { return };
+        if let Some(before) = self.before {
+            around.failed_attempts = now.failed_attempts.saturating_sub(before.failed_attempts);
+            around.listen_overflows = now.listen_overflows.saturating_sub(before.listen_overflows);
+        }
+        self.before = Some(now);
+    }
+
+    /// The names of the connections, where bytes go in on some and out on others.
+    fn flows(&mut self, lanes: &[Lane]) -> Vec<FlowName> {
+        /// More are not told apart by name.
+        const MOST: usize = 16;
+        let sends = |lane: &Lane| lane.total.acked > lane.total.received;
+        if !lanes.iter().any(sends) || lanes.iter().all(sends) {
+            return Vec::new();
+        }
+        let mut busiest: Vec<&Lane> = lanes.iter().collect();
+        busiest.sort_by_key(|lane| std::cmp::Reverse(lane.total.received.max(lane.total.acked)));
+        let mut name = |pid: Pid| self.names.entry(pid).or_insert_with(|| process::described(pid)).clone();
+        let flow = |lane: &Lane| FlowName {
+            lane: lane.number,
+            peer: lane.id.remote.to_string(),
+            process: lane.owner.map(&mut name),
+            sends: sends(lane),
+        };
+        busiest.into_iter().take(MOST).map(flow).collect()
+    }
+
+    fn add_attempts(&mut self, states: &[(&Lane, State)], now: Instant) {
+        for (lane, state) in states {
+            let step = match state {
+                State::Connecting => Step::Syn,
+                State::Tls => Step::Tls,
+                State::Dropped => Step::Accept,
+                _ => continue,
+            };
+            let Some(socket) = lane.last() else { continue };
+            let attempt = attempt(lane, socket, step, self.served.listener_of(lane), now);
+            match self.now.attempts.iter_mut().find(|other| other.lane == lane.number) {
+                Some(other) => {
+                    let full = other.listener.filter(|listener| listener.is_full());
+                    *other = Attempt { listener: full.or(attempt.listener), ..attempt };
+                }
+                None => self.now.attempts.push(attempt),
+            }
+        }
+    }
+
+    /// Whether a resolver's answer is awaited now.
+    fn add_resolvers(&mut self, states: &[(&Lane, State)], threads: &Threads) -> bool {
+        let by_tcp = states.iter().filter(|(_, state)| *state == State::Resolver);
+        let mut addresses: Vec<String> =
+            by_tcp.map(|(lane, _)| format!("{} (TCP)", lane.id.remote)).collect();
+        addresses.extend(self.survey.resolvers().iter().cloned());
+        // A program that computes or sleeps has its answer, or does not care.
+        let waits = |kind: Kind| matches!(kind, Kind::Receiving | Kind::Polling | Kind::Lock | Kind::Unknown);
+        if addresses.is_empty() || !waits(activity::of(threads, &self.survey, true).kind) {
+            return false;
+        }
+        for address in addresses {
+            match self.now.resolvers.iter_mut().find(|other| other.address == address) {
+                Some(other) => other.samples += 1,
+                None => self.now.resolvers.push(Resolver { address, samples: 1 }),
+            }
+        }
+        true
+    }
+
+    fn rest(&mut self, open: bool, activity: Activity) {
+        let rest = &mut self.now.rest;
+        rest.open += u32::from(open);
+        rest.other_sockets += u32::from(self.survey.has_other_sockets());
+        *counter(rest, activity.kind) += 1;
+        if let Some(who) = activity.who {
+            match self.resting.iter_mut().find(|(other, _)| *other == who) {
+                Some((_, samples)) => *samples += 1,
+                None => self.resting.push((who, 1)),
+            }
+        }
+    }
+}
+
+fn counter(rest: &mut Rest, kind: Kind) -> &mut u32 {
+    match kind {
+        Kind::Receiving => &mut rest.receiving,
+        Kind::Polling => &mut rest.polling,
+        Kind::Running => &mut rest.running,
+        Kind::Disk => &mut rest.disk,
+        Kind::Writing => &mut rest.writing,
+        Kind::Sleeping => &mut rest.sleeping,
+        Kind::Terminal => &mut rest.terminal,
+        Kind::Accepting => &mut rest.accepting,
+        Kind::Lock => &mut rest.lock,
+        Kind::Pipe => &mut rest.pipe,
+        Kind::Child => &mut rest.child,
+        Kind::Unknown => &mut rest.unknown,
+    }
+}
+
+fn attempt(lane: &Lane, socket: &TcpSocket, step: Step, listener: Option<Listener>, now: Instant) -> Attempt {
+    let info = &socket.info;
+    let lived = now.saturating_duration_since(lane.born());
+    // What was sent last, and only, is the first message of TLS.
+    let age = if step == Step::Tls { info.last_data_sent.unwrap_or(lived) } else { lived };
+    Attempt {
+        lane: lane.number,
+        peer: socket.id.remote.to_string(),
+        step,
+        age,
+        retransmits: info.retransmits.unwrap_or_default().into(),
+        rtt: info.min_rtt.or(info.rtt).filter(|_| step != Step::Syn),
+        listener,
+    }
+}

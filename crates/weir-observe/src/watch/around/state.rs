@@ -1,0 +1,265 @@
+//! Does a connection owe anything at this moment, or is it owed anything?
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use weir_model::around::Listener;
+
+use crate::process::Pid;
+use crate::sock_diag::{TcpSocket, TcpState};
+use crate::watch::lanes::Lane;
+use crate::watch::scout::Scout;
+
+/// A connection at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// None any more, or not to be judged.
+    Over,
+    /// A SYN is out.
+    Connecting,
+    /// The first message of TLS is out.
+    Tls,
+    /// Connected as far as this end knows, but the full listener dropped the handshake's end.
+    Dropped,
+    /// A question to a resolver is out.
+    Resolver,
+    /// Bytes moved since the last sample, lie unread, or are under way.
+    Busy,
+    /// The last word was ours, and the peer has it.
+    Awaiting,
+    /// The last word was a client's, and the program has it.
+    Owing,
+    /// The last word was the peer's.
+    Resting,
+}
+
+/// Ports on which a server waits for the client's first message of TLS (IANA: https, and the mail, directory,
+/// DNS and MQTT ports; 8443 and 6443 by custom).
+const TLS_PORTS: [u16; 11] = [443, 8443, 6443, 465, 636, 853, 990, 993, 995, 5061, 8883];
+
+/// The first message of TLS takes 200 bytes to 2 KB; one with all that browsers put into it stays below this.
+const FIRST_MESSAGE: u64 = 4096;
+
+/// The ports on which names are asked for (RFC 1035, RFC 7858).
+pub(super) const RESOLVER_PORTS: [u16; 2] = [53, 853];
+
+/// Listeners are read anew after this where nothing calls for it sooner.
+const AGE: Duration = Duration::from_secs(1);
+
+/// Who listens on this machine, and which of the subject's connections came to a listener.
+#[derive(Debug, Default)]
+pub(super) struct Served {
+    listeners: Vec<(usize, TcpSocket)>,
+    ports: HashSet<(usize, u16)>,
+    read: Option<Instant>,
+    newest: u32,
+    /// Whether a process was told to talk TLS, by an https address among its arguments.
+    tls: HashMap<Pid, bool>,
+}
+
+impl Served {
+    /// Reads who listens: for new connections, and at each sample while one of this machine is being
+    /// attempted.
+    pub(super) fn refresh(&mut self, lanes: &[Lane], scout: &mut Scout, now: Instant) {
+        let newest = lanes.iter().map(|lane| lane.number).max().unwrap_or(0);
+        let tries = lanes.iter().any(|lane| !lane.is_gone() && is_local(lane) && may_be_dropped(lane));
+        // Of a server with thousands of new connections a second not at each sample.
+        let age = self.read.map_or(Duration::MAX, |read| now.saturating_duration_since(read));
+        let new = newest > self.newest && age >= AGE / 4;
+        if !(tries || new || self.read.is_none() || (age >= AGE && !lanes.is_empty())) {
+            return;
+        }
+        (self.newest, self.read) = (newest, Some(now));
+        self.listeners = scout.listeners();
+        self.ports = self.listeners.iter().map(|(net, socket)| (*net, socket.id.local.port())).collect();
+        for lane in lanes {
+            let Some(owner) = lane.owner else { continue };
+            self.tls.entry(owner).or_insert_with(|| names_https(owner));
+        }
+    }
+
+    pub(super) fn inodes(&self) -> impl Iterator<Item = u32> {
+        self.listeners.iter().map(|(_, socket)| socket.inode)
+    }
+
+    /// The listener, on this machine, of a connection's peer.
+    pub(super) fn listener_of(&self, lane: &Lane) -> Option<Listener> {
+        if !is_local(lane) {
+            return None;
+        }
+        let remote = lane.id.remote;
+        let matches = |(net, socket): &&(usize, TcpSocket)| {
+            let local = socket.id.local;
+            *net == lane.key().0
+                && local.port() == remote.port()
+                && (local.ip().is_unspecified() || local.ip() == remote.ip())
+        };
+        // The fuller of two that share the port.
+        let fullest = self.listeners.iter().filter(matches).max_by_key(|(_, socket)| socket.receive_queue);
+        fullest.map(|(_, socket)| Listener { queued: socket.receive_queue, backlog: socket.send_queue })
+    }
+
+    /// It came to a listener of this machine: its peer is a client.
+    pub(super) fn is_served(&self, lane: &Lane) -> bool {
+        self.ports.contains(&(lane.key().0, lane.id.local.port()))
+    }
+
+    /// The same, where threads were found in a read from these sockets: the kernel's clocks of what went and
+    /// what came are of some milliseconds, so an answer and the next question may show the same, and then the
+    /// reader knows.
+    pub(super) fn state_with(&self, lane: &Lane, read: &HashSet<u32>) -> State {
+        let asked = lane.last().is_some_and(|socket| socket.info.bytes_sent.unwrap_or_default() > 0);
+        match self.state_of(lane) {
+            State::Resting if asked && read.contains(&lane.inode()) && !self.is_served(lane) => {
+                State::Awaiting
+            }
+            State::Owing if read.contains(&lane.inode()) => State::Resting,
+            state => state,
+        }
+    }
+
+    fn state_of(&self, lane: &Lane) -> State {
+        let Some(socket) = lane.last().filter(|_| !lane.is_gone()) else { return State::Over };
+        let served = self.is_served(lane);
+        let tls = TLS_PORTS.contains(&lane.id.remote.port())
+            || lane.owner.is_some_and(|owner| self.tls.get(&owner).copied().unwrap_or(false));
+        let full = may_be_dropped(lane) && self.listener_of(lane).is_some_and(Listener::is_full);
+        state(socket, Seen { served, tls, full, moved: lane.moved() })
+    }
+}
+
+/// What is known of a socket besides its own counters.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// It came to a listener of this machine: its peer is a client.
+    served: bool,
+    /// Its client talks TLS.
+    tls: bool,
+    /// The peer's listener, on this machine, is full.
+    full: bool,
+    /// Bytes moved since the last sample.
+    moved: bool,
+}
+
+fn state(socket: &TcpSocket, seen: Seen) -> State {
+    let info = &socket.info;
+    let received = info.bytes_received.unwrap_or_default();
+    let sent = info.bytes_sent.or(info.bytes_acked).unwrap_or_default();
+    let under_way = info.unacked.unwrap_or_default() > 0 || info.notsent_bytes.unwrap_or_default() > 0;
+    let asked_last = sent > 0
+        && (received == 0
+            || matches!((info.last_data_sent, info.last_data_recv), (Some(sent), Some(came)) if sent < came));
+    if socket.state == TcpState::SYN_SENT {
+        return State::Connecting;
+    }
+    if !seen.served && RESOLVER_PORTS.contains(&socket.id.remote.port()) {
+        let asks = (under_way || asked_last) && socket.receive_queue == 0;
+        return if asks { State::Resolver } else { State::Over };
+    }
+    if !seen.served && received == 0 && sent > 0 {
+        // The SYN counts as one byte acknowledged.
+        let nothing_acked = info.bytes_acked.unwrap_or_default() <= 1;
+        if nothing_acked && seen.full && info.retransmits.unwrap_or_default() > 0 {
+            return State::Dropped;
+        }
+        if seen.tls && sent <= FIRST_MESSAGE {
+            return State::Tls;
+        }
+    }
+    if seen.moved || socket.receive_queue > 0 || under_way {
+        return State::Busy;
+    }
+    match (seen.served, asked_last) {
+        (true, false) if received > 0 => State::Owing,
+        (true, _) => State::Resting,
+        (false, true) => State::Awaiting,
+        (false, false) => State::Resting,
+    }
+}
+
+fn is_local(lane: &Lane) -> bool {
+    lane.id.remote.ip().is_loopback() || lane.id.remote.ip() == lane.id.local.ip()
+}
+
+/// Its first step is not answered yet.
+fn may_be_dropped(lane: &Lane) -> bool {
+    lane.last().is_some_and(|socket| {
+        socket.state == TcpState::SYN_SENT || socket.info.bytes_received.unwrap_or_default() == 0
+    })
+}
+
+fn names_https(pid: Pid) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|byte| *byte == 0).any(|word| word.starts_with(b"https://"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sock_diag::SocketId;
+    use crate::tcp_info::TcpInfo;
+
+    const CLIENT: Seen = Seen { served: false, tls: false, full: false, moved: false };
+
+    /// Established; so many milliseconds ago data went out and came in.
+    fn socket(port: u16, sent: (u64, u64), came: (u64, u64)) -> TcpSocket {
+        let millis = |(_, ago)| Some(Duration::from_millis(ago));
+        let info = TcpInfo {
+            bytes_sent: Some(sent.0),
+            bytes_acked: Some(sent.0 + 1),
+            bytes_received: Some(came.0),
+            last_data_sent: millis(sent),
+            last_data_recv: millis(came),
+            ..TcpInfo::default()
+        };
+        TcpSocket {
+            id: SocketId {
+                local: "10.0.0.1:40000".parse().unwrap(),
+                remote: (std::net::Ipv4Addr::new(10, 0, 0, 2), port).into(),
+                cookie: 1,
+            },
+            state: TcpState::ESTABLISHED,
+            uid: 0,
+            inode: 7,
+            receive_queue: 0,
+            send_queue: 0,
+            info,
+            memory: None,
+            congestion_control: None,
+        }
+    }
+
+    #[test]
+    fn the_last_word_decides_who_is_owed() {
+        let asked = socket(80, (100, 5), (5000, 900));
+        let answered = socket(80, (100, 900), (5000, 5));
+        assert_eq!(state(&asked, CLIENT), State::Awaiting);
+        assert_eq!(state(&answered, CLIENT), State::Resting);
+        let server = Seen { served: true, ..CLIENT };
+        assert_eq!(state(&answered, server), State::Owing, "what came was a request");
+        assert_eq!(state(&asked, server), State::Resting);
+        assert_eq!(state(&answered, Seen { moved: true, ..CLIENT }), State::Busy);
+        let unread = TcpSocket { receive_queue: 1, ..answered.clone() };
+        assert_eq!(state(&unread, CLIENT), State::Busy);
+        let new = socket(80, (0, 5), (0, 5));
+        assert_eq!(state(&new, CLIENT), State::Resting);
+        assert_eq!(state(&new, server), State::Resting, "nothing was asked yet");
+    }
+
+    #[test]
+    fn steps_of_a_handshake_are_told_apart() {
+        let syn = TcpSocket { state: TcpState::SYN_SENT, ..socket(443, (0, 5), (0, 5)) };
+        assert_eq!(state(&syn, CLIENT), State::Connecting);
+        let hello = socket(443, (517, 300), (0, 305));
+        assert_eq!(state(&hello, Seen { tls: true, ..CLIENT }), State::Tls);
+        assert_eq!(state(&hello, CLIENT), State::Awaiting, "a request in the clear");
+        let upload = socket(443, (50_000, 300), (0, 305));
+        assert_eq!(state(&upload, Seen { tls: true, ..CLIENT }), State::Awaiting);
+        let mut dropped = socket(80, (100, 300), (0, 305));
+        (dropped.info.bytes_acked, dropped.info.retransmits, dropped.info.unacked) =
+            (Some(1), Some(1), Some(1));
+        assert_eq!(state(&dropped, Seen { full: true, ..CLIENT }), State::Dropped);
+        assert_eq!(state(&dropped, CLIENT), State::Busy, "lost on the path");
+        assert_eq!(state(&socket(53, (40, 5), (0, 9)), CLIENT), State::Resolver);
+    }
+}
