@@ -185,7 +185,7 @@ pub fn read<'r>(reader: impl Read + 'r, options: &Options<'_>) -> Result<Capture
             }
         }
         // A glance at a flag, but not for each of ten million packets.
-        if counts.packets % 1024 == 0 && options.stop.is_some_and(|stop| stop()) {
+        if counts.packets.is_multiple_of(1024) && options.stop.is_some_and(|stop| stop()) {
             counts.stopped = true;
             break;
         }

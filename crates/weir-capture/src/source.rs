@@ -282,7 +282,7 @@ impl<R: Read> Source<R> {
             };
         }
         let length = word(data, 4, self.section.big_endian) as usize;
-        if length < 12 || length % 4 != 0 {
+        if length < 12 || !length.is_multiple_of(4) {
             return Err(Some(format!("it is damaged: a block claims {length} bytes")));
         }
         Ok(length)

@@ -2,6 +2,10 @@
 //!
 //! A capture is read once, so which connections carry most is known at its end only. Until then each is followed; when a
 //! bound is reached the smallest give way, and slices become longer. Bytes of those that gave way still count.
+#![allow(
+    clippy::vec_box,
+    reason = "connections are sorted and moved between lists, and have more than a kilobyte each"
+)]
 
 use std::collections::HashMap;
 

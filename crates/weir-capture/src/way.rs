@@ -260,7 +260,7 @@ impl Way {
         self.max = end;
         // A segment that ends at the window's edge is as long as the window let it be.
         let at_edge = self.window.is_some_and(|window| self.acked + u64::from(window) <= end);
-        self.short = (end - start) % u64::from(self.mss.max(1)) != 0 && !at_edge;
+        self.short = !(end - start).is_multiple_of(u64::from(self.mss.max(1))) && !at_edge;
         self.hit = self.fills();
         if self.timed.len() < TIMED {
             self.timed.push_back((end, now));
@@ -338,7 +338,8 @@ impl Way {
             self.mss = payload;
         } else if self.mss < 1200 {
             // With timestamps, as nearly all have them.
-            self.mss = [1448, 1460, 1428, 1440].into_iter().find(|mss| payload % mss == 0).unwrap_or(1448);
+            self.mss =
+                [1448, 1460, 1428, 1440].into_iter().find(|mss| payload.is_multiple_of(*mss)).unwrap_or(1448);
         }
     }
 

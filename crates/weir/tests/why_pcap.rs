@@ -104,7 +104,7 @@ fn a_send_buffer_is_not_visible_and_nobody_else_is_convicted() {
 #[test]
 fn stdin_gzip_and_a_page() {
     let sandbox = Sandbox::new();
-    let Some(ends) = captured(&sandbox, &story::RECEIVE_WINDOW.lasting(1.0)) else { return };
+    let Some(ends) = captured(&sandbox, &story::RECEIVE_WINDOW) else { return };
     let run = sandbox
         .weir(WEIR, ["why", "--pcap", "-", "--report", "page.html"])
         .input(fs::read(&ends.sender).unwrap())

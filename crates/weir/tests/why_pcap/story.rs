@@ -78,11 +78,6 @@ pub(crate) const SEND_BUFFER: Story =
     Story { name: "a send buffer", send_buffer: Some(64 << 10), writer: Writer::Bulk(4096), ..PLAIN };
 
 impl Story {
-    /// The same for so many seconds.
-    pub(crate) fn lasting(self, seconds: f64) -> Story {
-        Story { seconds, ..self }
-    }
-
     /// Plays it; an error says what this machine does not allow.
     pub(crate) fn play(&self, folder: &Path) -> anyhow::Result<Ends> {
         let _allowed = congestion::allow()?;
@@ -200,8 +195,10 @@ struct Recorder(Child);
 impl Recorder {
     fn start(space: &Namespace, file: &Path) -> anyhow::Result<Recorder> {
         let mut command = Command::new("tcpdump");
-        // As the user who runs it: another could not write here.
-        command.args(["-i", "weir0", "-s", "96", "-B", "16384", "-Z", "root", "-w"]).arg(file).arg("tcp");
+        // As the user who runs it: another could not write here. Each packet at once: of a buffer that waits to be full, an
+        // interrupt loses the last half second.
+        command.args(["-i", "weir0", "-s", "96", "-B", "16384", "--immediate-mode", "-Z", "root", "-w"]);
+        command.arg(file).arg("tcp");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         space.enter(&mut command)?;
         let mut child = command.spawn().context("cannot start tcpdump")?;
