@@ -1,9 +1,10 @@
 //! Both ends of one transfer, judged apart: do they agree, and if not, whose word counts?
 //!
-//! Conditions, in order: 1. they name the same; 2. one names nothing, so the other's counts; 3. one sees directly what it names and the
-//! other infers ([`vantage`]); 4. one names only that it waits for the other (`reader`, `receive-window`, `application`), and the
-//! other says what for; else both stand, and the difference is told. Can be wrong where the two records are of different times of
-//! the same connection: each may then be right about its own.
+//! Conditions, in order: 1. they name the same; 2. one names nothing, so the other's counts; 3. one sees
+//! directly what it names and the other infers ([`vantage`]); 4. one names only that it waits for the other
+//! (`reader`, `receive-window`, `application`), and the other says what for; else both stand, and the
+//! difference is told. Can be wrong where the two records are of different times of the same connection: each
+//! may then be right about its own.
 
 use crate::limit::Limit;
 use crate::sight::{Vantage, vantage};

@@ -16,7 +16,7 @@ use crate::knee::Knee;
 use crate::limit::Limit;
 use crate::merge::merged;
 use crate::rule::{Context, Judge, Judgement, RULES, View, rate_limit, sender_or_path};
-use crate::sight;
+use crate::sight::Sight;
 use crate::words::{bytes, percent, rate, seconds};
 
 /// What held one window.
@@ -89,8 +89,8 @@ const WORTH_WORDS: f64 = 0.1;
 /// Below this a run is not judged but by direct clocks: it is a few clock ticks (10 ms) and windows, mostly start-up.
 const SHORT: f64 = 0.1;
 
-/// The shares of verdicts on foreign transfers that were right in the field (docs/truth-field.md), by what was watched: both ends;
-/// the end that shows such a limit; the other end, which infers it, or several limits at once.
+/// The shares of verdicts on foreign transfers that may be right (docs/truth-field.md has what was), by what was
+/// watched: both ends; the end that shows such a limit; the other end, which infers it, or several limits at once.
 const BOTH_ENDS: f64 = 0.97;
 const ONE_END: f64 = 0.95;
 const INFERRED: f64 = 0.75;
@@ -271,8 +271,8 @@ impl<'a> Run<'a> {
         vec![why]
     }
 
-    /// The strength of the signs over the time of the main limit, less a twentieth for each missing reading; of a foreign transfer no
-    /// more than such verdicts are right ([`Run::known`]).
+    /// The strength of the signs over the time of the main limit, less a twentieth for each missing reading; of a
+    /// foreign transfer no more than such verdicts are right ([`Run::known`]).
     fn confidence(&self, main: Option<MainLimit>, missing: usize) -> f64 {
         let counts = |limit: Limit| match main {
             Some(MainLimit::One(one)) => limit == one,
@@ -294,15 +294,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The most that can be known of a foreign transfer from here: what its view allows, times the share of the time that the limit is
-    /// named for, held to the rule of succession: of what held in n intervals without exception, the next is expected to be so
-    /// with (n + 1) / (n + 2).
+    /// The most that can be known of a foreign transfer from here: what its view allows, times the root of the share of
+    /// the time that is named, times the rule of succession: what held in n intervals without exception is expected of
+    /// the next with (n + 1) / (n + 2).
     fn known(&self, main: MainLimit) -> f64 {
-        let view = View::of(&self.whole(), &Context::alone(self.evidence));
+        let sight = Sight::of(self.evidence, &self.whole());
         let seen = match main {
             MainLimit::Mixed => INFERRED,
-            MainLimit::One(limit) if sight::hidden(limit, view, self.evidence).is_some() => INFERRED,
-            MainLimit::One(_) if view.sender && view.receiver => BOTH_ENDS,
+            MainLimit::One(limit) if sight.hidden(limit).is_some() => INFERRED,
+            MainLimit::One(_) if sight.both_ends() => BOTH_ENDS,
             MainLimit::One(_) => ONE_END,
         };
         let named: f64 = match main {
@@ -440,6 +440,7 @@ impl<'a> Run<'a> {
         let whole = self.whole();
         let context = Context::alone(self.evidence);
         let view = View::of(&whole, &context);
+        let sight = Sight::of(self.evidence, &whole);
         let mut innocent: Vec<(Limit, String)> = Vec::new();
         for (rule, [_, acquitted, _]) in RULES.iter().zip(&self.tallies) {
             let known = innocent.iter().any(|(limit, _)| *limit == rule.limit);
@@ -453,7 +454,7 @@ impl<'a> Run<'a> {
                 || self.convicted(rule.limit)
                 || *acquitted < 0.9 * self.total
                 || !rule.speaks(view)
-                || sight::hidden(rule.limit, view, self.evidence).is_some()
+                || sight.hidden(rule.limit).is_some()
             {
                 continue;
             }
@@ -466,8 +467,7 @@ impl<'a> Run<'a> {
 
     /// What this view could not have seen, so that it is not ruled out either.
     fn not_visible(&self) -> Vec<String> {
-        let view = View::of(&self.whole(), &Context::alone(self.evidence));
-        sight::not_visible(view, self.evidence, |limit| {
+        Sight::of(self.evidence, &self.whole()).not_visible(|limit| {
             limit == Limit::SenderOrPath || self.held.contains_key(&limit) || self.convicted(limit)
         })
     }
@@ -526,8 +526,8 @@ impl<'a> Run<'a> {
             .collect()
     }
 
-    /// A rate promised for the time under one limit, as the run's: that time would pass faster and the rest as it did. `None` where
-    /// it would be no more than was carried, which promises nothing: the figure it came from was not that limit's then.
+    /// A rate promised for the time under one limit, as the run's: that time would pass faster and the rest as it did.
+    /// `None` where it would be no more than was carried: the figure it came from was not that limit's then.
     fn promise(&self, together: &Window, promised: f64) -> Option<f64> {
         let held = together.span.as_secs_f64();
         let bytes = self.whole().received as f64;
@@ -657,5 +657,50 @@ impl Verdict {
         let words: Vec<String> =
             order.iter().map(|(limit, share)| format!("{limit} {}", percent(**share))).collect();
         words.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::evidence::LaneWindow;
+
+    /// Four seconds of a megabyte each, held by the reader of the output.
+    fn four_seconds() -> Evidence {
+        let waiting = LaneWindow { output_wait: Duration::from_millis(900), ..LaneWindow::default() };
+        let second = Window {
+            span: Duration::from_secs(1),
+            received: 1_000_000,
+            lanes: vec![waiting],
+            ..Window::default()
+        };
+        Evidence { windows: vec![second; 4], ..Evidence::default() }
+    }
+
+    #[test]
+    fn a_promise_is_the_runs_and_never_below_what_was_carried() {
+        let evidence = four_seconds();
+        let run = Run::judge(&evidence);
+        let half = merged(evidence.windows[..2].iter());
+        // Half of the run at twice the rate: 4 MB in 3 s.
+        let promised = run.promise(&half, 2e6).unwrap();
+        assert!((promised - 4e6 / 3.0).abs() < 1.0, "{promised}");
+        for no_more in [0.0, 0.9e6, 1.0e6, f64::NAN] {
+            assert_eq!(run.promise(&half, no_more), None, "{no_more}");
+        }
+    }
+
+    #[test]
+    fn few_intervals_of_another_program_leave_room_for_doubt() {
+        let mut evidence = four_seconds();
+        evidence.facts.clocks = Clocks::Sampled;
+        let run = Run::judge(&evidence);
+        let main = run.main().unwrap();
+        let short = run.known(main);
+        assert!(short > 0.5 && short <= ONE_END * 5.0 / 6.0, "{short}");
+        evidence.windows = vec![evidence.windows[0].clone(); 100];
+        assert!(Run::judge(&evidence).known(main) > short);
     }
 }

@@ -10,7 +10,7 @@ const server = http.createServer({ keepAliveTimeout: 60000, noDelay: env("NODELA
     request.on("end", () => setTimeout(() => {
         const end = Date.now() + env("BURN");
         while (Date.now() < end);
-        let owed = request.method === "GET" ? size(request.url.slice(1)) : 2;
+        let owed = request.method === "GET" ? size(request.url.slice(1).split("?")[0]) : 2;
         response.setHeader("Content-Length", owed);
         const piece = env("PIECE", 65536);
         const write = () => {

@@ -67,7 +67,7 @@ def serve(connection):
                 time.sleep(max(0, begun + got / READ_RATE - time.time()))
         if PAUSE:
             time.sleep(PAUSE)
-        count = size(words[1].lstrip("/") or "0") if words[0] == "GET" else 2
+        count = size(words[1].lstrip("/").split("?")[0] or "0") if words[0] == "GET" else 2
         head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % count
         if APART:
             connection.sendall(head)
