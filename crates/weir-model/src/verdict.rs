@@ -575,7 +575,8 @@ fn at_work(window: &Window) -> bool {
             let sends = lane.sender.value().is_some_and(|seen| {
                 seen.acked > 0 || seen.in_flight > 0 || seen.unsent > 0 || seen.owing > 0
             });
-            waits.iter().any(|wait| !wait.is_zero()) || unread || sends || lane.received > 0
+            let beyond_a_hole = lane.waits.value().is_some_and(|waits| waits.hole > 0);
+            waits.iter().any(|wait| !wait.is_zero()) || unread || beyond_a_hole || sends || lane.received > 0
         })
 }
 
