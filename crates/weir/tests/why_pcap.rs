@@ -132,7 +132,7 @@ fn what_is_no_capture_fails_and_what_has_no_connection_says_so() {
     of("empty").fails(1, &["it is empty"]);
     of(".").fails(1, &["it is a folder"]);
     let head = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
-    sandbox.write("head.pcap", &head);
+    sandbox.write("head.pcap", head);
     let run = of("head.pcap");
     run.exits(1);
     assert!(String::from_utf8_lossy(&run.stdout).contains("no TCP connection"), "{:?}", run.stdout);
