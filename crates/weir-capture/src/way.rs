@@ -284,7 +284,9 @@ impl Way {
         if self.last_sent > self.last_advance && now.saturating_sub(self.last_sent) < CLOCKED {
             return;
         }
-        let clocked = self.last_advance > 0 && now.saturating_sub(self.last_advance) <= CLOCKED;
+        // With nothing in flight nothing was held back: then it was the peer's question that released it, or the program.
+        let waited = self.outstanding() > 0 && self.last_advance > 0;
+        let clocked = waited && now.saturating_sub(self.last_advance) <= CLOCKED;
         // A mean over about sixteen bursts.
         self.clocked = self.clocked - self.clocked / 16 + if clocked { 16 } else { 0 };
     }
