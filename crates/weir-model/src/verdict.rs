@@ -536,7 +536,8 @@ impl<'a> Run<'a> {
         }
         let carried = bytes / self.total;
         let faster = (self.total - held) + together.received as f64 / promised;
-        let whole = bytes / faster;
+        // A fraction of a byte a second is the arithmetic's.
+        let whole = (bytes / faster).round();
         (promised.is_finite() && whole > WORTH_PROMISING * carried).then_some(whole)
     }
 }

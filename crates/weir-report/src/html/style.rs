@@ -4,7 +4,7 @@
 /// compares them).
 pub const POLICY: &str = concat!(
     "default-src 'none'; style-src 'sha256-",
-    "JawT+qsMsiEjKj5wnj359nfBbHuTpDEqbdTwBkNZapk=",
+    "NSF31Ps8ix7LlW+bJShIBaEqoeDuycc0UfyAZBbsy/U=",
     "'; base-uri 'none'; form-action 'none'"
 );
 
