@@ -291,6 +291,9 @@ pub struct ThreadWindow {
     /// Running.
     #[serde(with = "seconds")]
     pub cpu: Duration,
+    /// Of that in the kernel, in steps of a clock tick; `None` where it was not read.
+    #[serde(skip_serializing_if = "Option::is_none", with = "seconds::optional")]
+    pub system: Option<Duration>,
     /// Ready to run but waiting for a processor.
     #[serde(with = "seconds")]
     pub runqueue: Duration,

@@ -126,6 +126,10 @@ pub(crate) fn join_thread(sum: &mut ThreadWindow, next: &ThreadWindow) {
     *sum = ThreadWindow {
         name: sum.name.take().or_else(|| next.name.clone()),
         cpu: sum.cpu.saturating_add(next.cpu),
+        system: match (sum.system, next.system) {
+            (Some(before), Some(after)) => Some(before.saturating_add(after)),
+            (before, after) => before.or(after),
+        },
         runqueue: sum.runqueue.saturating_add(next.runqueue),
         throttled: sum.throttled.saturating_add(next.throttled),
         looks: sum.looks.saturating_add(next.looks),

@@ -128,6 +128,7 @@ fn thread() -> impl Strategy<Value = ThreadWindow> {
         |(cpu, runqueue, throttled, looks, in_dirty_throttle, found)| ThreadWindow {
             name: None,
             cpu,
+            system: (looks % 2 == 0).then_some(runqueue),
             runqueue,
             throttled,
             looks,

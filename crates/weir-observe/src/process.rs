@@ -39,7 +39,7 @@ pub struct Stat {
 }
 
 /// USER_HZ, 100 on every common machine.
-const TICK: Duration = Duration::from_millis(10);
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// Reads `/proc/PID/stat` (proc_pid_stat.5): the name stands in brackets and may itself hold brackets.
 pub fn parse(text: &str) -> Result<Stat, Malformed> {

@@ -13,6 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{Error, Malformed};
 use crate::proc_file::number;
+use crate::process::TICK;
 
 /// A thread of this process, by the kernel's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -98,6 +99,14 @@ impl WaitChannel {
 pub fn parse_wait_channel(text: &str) -> Option<&str> {
     let name = text.trim();
     (!name.is_empty() && name != "0").then_some(name)
+}
+
+/// The time in the kernel from a thread's `stat` (field 15 of proc_pid_stat(5), in ticks of 10 ms). The name in its
+/// parentheses may hold anything.
+pub fn parse_system_time(text: &str) -> Option<Duration> {
+    let (_, fields) = text.rsplit_once(')')?;
+    let ticks: u32 = fields.split_ascii_whitespace().nth(15 - 3)?.parse().ok()?;
+    Some(TICK.saturating_mul(ticks))
 }
 
 /// CPU time of the calling thread, exact to the moment. A system call of about 0.1 us, not a vDSO read.

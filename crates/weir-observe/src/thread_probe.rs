@@ -26,6 +26,7 @@ pub struct ThreadProbe {
     /// `None` where the caller may not read it.
     call: Option<File>,
     before: Option<ThreadTimes>,
+    system: Option<Duration>,
     looks: u32,
     throttled: u32,
     found: Found,
@@ -61,12 +62,14 @@ impl ThreadProbe {
             stat: open("stat")?,
             call: open("syscall").ok(),
             before: None,
+            system: None,
             looks: 0,
             throttled: 0,
             found: Found::default(),
             doing: None,
         };
         probe.before = probe.times();
+        probe.system = probe.system_time();
         Ok(probe)
     }
 
@@ -122,6 +125,7 @@ impl ThreadProbe {
             (Some(before), Some(now)) => Reading::Value(ThreadWindow {
                 name: Some(self.name.clone()),
                 cpu: now.run.saturating_sub(before.run),
+                system: self.system_since_last(),
                 runqueue: now.wait.saturating_sub(before.wait),
                 throttled,
                 looks: self.looks,
@@ -133,6 +137,17 @@ impl ThreadProbe {
         self.before = now;
         (self.looks, self.throttled, self.found) = (0, 0, Found::default());
         window
+    }
+
+    /// Time in the kernel since the last call.
+    fn system_since_last(&mut self) -> Option<Duration> {
+        let now = self.system_time()?;
+        let before = self.system.replace(now)?;
+        Some(now.saturating_sub(before))
+    }
+
+    fn system_time(&self) -> Option<Duration> {
+        thread::parse_system_time(read(&self.stat, &mut [0; 512])?)
     }
 
     /// CPU time so far.

@@ -30,7 +30,17 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
         ],
         Limit::Timeouts => vec![for_timeouts(held)],
         Limit::Memory => {
-            vec![Advice::new("give the host more memory, or less to do at the same time", None)]
+            vec![
+                Advice::new(
+                    "let this machine keep its memory: switch free page reporting off (virtio-balloon's free-page-reporting), or \
+                     give the host more memory",
+                    None,
+                ),
+                Advice::new(
+                    "write pieces of 64 to 128 KiB instead of larger ones: they take pages that were in use a moment ago",
+                    None,
+                ),
+            ]
         }
         _ => Vec::new(),
     }

@@ -9,7 +9,7 @@
 //!
 //! Convicts when full lanes make up half of the lanes' time or more.
 //!
-//! Acquits: threads that run less, or, without their own clocks, that mostly wait for data.
+//! Acquits: threads whose copies wait for memory ([`super::memory`]), that run less, or, without their own clocks, that mostly wait for data.
 //!
 //! Can be wrong: the full thread may be spinning on memory that the sender, on the same machine, keeps busy.
 
@@ -24,6 +24,9 @@ use crate::words::percent;
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if let Some(judged) = super::stage::processors(window, context) {
         return judged;
+    }
+    if let Judgement::Convict { evidence, .. } = super::memory::judge(window, context) {
+        return Judgement::acquit(format!("the core waits for memory: {evidence}"));
     }
     let spent = spent(window);
     let blocked = spent.write_blocked;

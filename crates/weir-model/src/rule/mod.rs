@@ -19,6 +19,7 @@ pub mod disk;
 pub mod dns;
 pub(crate) mod found;
 pub mod latency;
+pub mod memory;
 pub mod nagle;
 pub mod path_bandwidth;
 pub mod path_loss;
@@ -126,6 +127,7 @@ pub const RULES: &[Rule] = &[
     Rule::receiver(Limit::Latency, latency::judge),
     Rule::receiver(Limit::DirtyThrottle, dirty_throttle::judge),
     Rule::receiver(Limit::Disk, disk::judge),
+    Rule::receiver(Limit::Memory, memory::judge),
     Rule::around(Limit::Upstream, relay::upstream),
     Rule::around(Limit::Downstream, relay::downstream),
     Rule::receiver(Limit::Reader, reader::judge),

@@ -298,7 +298,8 @@ fn part_of(thread: Reading<ThreadWindow>, lived: Duration, span: Duration) -> Re
     let part = lived.as_secs_f64() / span.as_secs_f64();
     match thread {
         Reading::Value(mut thread) if part.is_finite() && part < 1.0 => {
-            for time in [&mut thread.cpu, &mut thread.runqueue, &mut thread.throttled] {
+            let times = [&mut thread.cpu, &mut thread.runqueue, &mut thread.throttled];
+            for time in times.into_iter().chain(&mut thread.system) {
                 *time = time.mul_f64(part);
             }
             Reading::Value(thread)
