@@ -9,7 +9,7 @@
 //!    (`tcp_rate_check_app_limited` asks sk_wmem_alloc), so a slow driver hides it. A connection over a long path is busy all
 //!    the time with whatever little it is given: an application of 10 Mbit/s over 40 ms showed 100 % busy.
 //!
-//! Acquits: data wait unsent; or the sender is one of weir's own and its threads were at work: [`stage`] knows at what.
+//! Acquits: another limit that has a rule of its own explains the rest (turns, timers, credits, a relay's other flow); data wait unsent; or the sender is one of weir's own and its threads were at work: [`stage`] knows at what.
 //!
 //! Can be wrong: an application that keeps to a limit of its own (so many bytes a second for each connection) looks just
 //! so; if it sleeps for it, that is said.
@@ -18,7 +18,7 @@ use super::flow::{Flow, by_flow};
 use super::{latency, nagle, path_mtu, protocol_window, request_response, timeouts};
 use crate::evidence::{ThreadWindow, Window};
 use crate::rule::found::doing;
-use crate::rule::{Context, Judgement, stage};
+use crate::rule::{Context, Judgement, relay, stage};
 use crate::words::percent;
 
 /// The judgement of one window.
@@ -30,6 +30,14 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         [path_mtu::judge, timeouts::judge, nagle::judge, request_response::judge, protocol_window::judge]
     {
         if let Judgement::Convict { evidence, .. } = way(window, context) {
+            return Judgement::acquit(evidence);
+        }
+    }
+    // A relay has nothing to send because of another flow, which has a name.
+    for way in [relay::upstream, relay::downstream] {
+        if window.around.samples > 0
+            && let Judgement::Convict { evidence, .. } = way(window, context)
+        {
             return Judgement::acquit(evidence);
         }
     }

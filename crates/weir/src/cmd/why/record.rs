@@ -54,8 +54,9 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Tol
                 _ => format!("{subject} had no TCP connection that is proven its own"),
             },
         );
-        // What comes before a connection may be why there was none.
-        if !matches!(verdict.limit, Some(MainLimit::One(Limit::Connect | Limit::Dns))) {
+        // What comes before a connection may be why there was none, and a program's own time is known without one.
+        let before = [Limit::Connect, Limit::Dns, Limit::ThinkTime].map(MainLimit::One);
+        if !verdict.limit.is_some_and(|limit| before.contains(&limit)) {
             verdict.limit = None;
         }
         // Nobody was seen who could be innocent.
