@@ -355,9 +355,9 @@ fn a_servers_short_connections_are_its_own() {
     run.succeeds();
     let why = &run.json()["why"];
     assert_eq!((why["connections"].as_u64(), why["unproven"].as_u64()), (Some(50), Some(0)), "{why}");
-    // SYN and FIN count as a byte each.
+    // SYN and FIN count as a byte each. What was there at the first scan counts from then on: a few at most.
     let acked = why["acked"].as_u64().unwrap();
-    assert!((500_000..=500_100).contains(&acked), "{why}");
+    assert!((450_000..=500_100).contains(&acked), "{why}");
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub struct Lane {
     born: Instant,
     /// When it was last seen, once it is gone.
     ended: Option<Instant>,
+    /// The kernel told its last counters.
+    told: bool,
     looks: u32,
     connecting: u32,
     requests: u64,
@@ -77,6 +79,7 @@ impl Lane {
             mate_is_subject: false,
             born: now,
             ended: None,
+            told: false,
             looks: 0,
             connecting: 0,
             requests: 0,
@@ -151,8 +154,23 @@ impl Lane {
 
     /// Its last counters, told by the kernel.
     pub(super) fn end(&mut self, socket: &TcpSocket, now: Instant) {
+        self.told = true;
         self.probe.end(socket);
         self.ended.get_or_insert(now);
+    }
+
+    /// It is this connection, and its last counters did not come yet.
+    pub(super) fn awaits_notice(&self, key: Key) -> bool {
+        !self.told && self.key == key
+    }
+
+    /// Its last counters, after its last window was closed: bytes received and acknowledged that no window has.
+    pub(super) fn end_late(&mut self, socket: &TcpSocket, now: Instant) -> (u64, u64) {
+        self.end(socket, now);
+        let flow = self.probe.window();
+        self.total.received += flow.received;
+        self.total.acked += flow.acked;
+        (flow.received, flow.acked)
     }
 
     /// What happened since the window's start `opened`; nothing where it was neither seen nor moved a byte.

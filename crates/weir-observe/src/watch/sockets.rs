@@ -460,6 +460,10 @@ impl Watch {
         for (key, socket) in self.scout.ended(&mut self.notes) {
             if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.key() == key) {
                 lane.end(&socket, now);
+            } else if let Some(lane) = self.past.iter_mut().rev().find(|lane| lane.awaits_notice(key)) {
+                // The kernel tells of a socket's end some time after it is gone (sock_diag_broadcast_destroy is queued).
+                let (received, acked) = lane.end_late(&socket, now);
+                self.rest = (self.rest.0 + received, self.rest.1 + acked);
             } else if !self.settled.contains(&key) {
                 // The oldest go: whose they were would be known by now.
                 if self.pending.len() >= MOST_PENDING {

@@ -62,7 +62,10 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Tol
         // Nobody was seen who could be innocent.
         verdict.innocent.clear();
     }
-    moved::say_if_nothing(&watch.evidence, &mut verdict);
+    let idles = matches!(verdict.limit, Some(MainLimit::One(Limit::ThinkTime)));
+    if watch.totals.connections > 0 || !idles {
+        moved::say_if_nothing(&watch.evidence, &mut verdict);
+    }
     record = record.with_verdict(&watch.evidence, &verdict);
     record.connections = u32::try_from(watch.totals.at_once).ok().filter(|count| *count > 0);
     record.peak_memory = weir_observe::memory::peak_rss().ok();
