@@ -12,7 +12,25 @@ use crate::words::{bytes, seconds};
 /// head, while a connection that is only kept alive has a byte or a few each way.
 const LEAST: u64 = 100;
 
-/// Takes the limit from a verdict on a run that moved nothing, and says so; `true` where it did.
+/// What a program that had no connection can be held by all the same: what comes before one, and its own time.
+const WITHOUT_CONNECTION: [Limit; 3] = [Limit::Connect, Limit::Dns, Limit::ThinkTime];
+
+/// What keeps bytes from moving at all.
+const WITHOUT_BYTES: [Limit; 4] = [Limit::Connect, Limit::Dns, Limit::PathMtu, Limit::Timeouts];
+
+/// Takes the limit from a verdict on a run without a connection, unless it needs none. Nobody was seen who could be innocent.
+pub fn without_connection(verdict: &mut Verdict) {
+    if !is_of(verdict, &WITHOUT_CONNECTION) {
+        verdict.limit = None;
+    }
+    verdict.innocent.clear();
+}
+
+fn is_of(verdict: &Verdict, limits: &[Limit]) -> bool {
+    matches!(verdict.limit, Some(MainLimit::One(limit)) if limits.contains(&limit))
+}
+
+/// Takes the limit from a verdict on a run that had connections and moved nothing, and says so; `true` where it did.
 ///
 /// What keeps bytes from moving at all stays: an attempt to connect, a resolver, packets that never pass, timeouts. It can be wrong for a
 /// run that ends before its first answer, whose wait may have had a cause that shows only in the rates of bytes.
@@ -23,9 +41,7 @@ pub fn say_if_nothing(evidence: &Evidence, verdict: &mut Verdict) -> bool {
         lanes.fold(0_u64, u64::saturating_add).max(window.received)
     };
     let moved = evidence.windows.iter().map(carried).fold(0_u64, u64::saturating_add);
-    let stays = [Limit::Connect, Limit::Dns, Limit::PathMtu, Limit::Timeouts];
-    let explained = matches!(verdict.limit, Some(MainLimit::One(limit)) if stays.contains(&limit));
-    if moved >= LEAST || explained || verdict.limit.is_none() {
+    if moved >= LEAST || is_of(verdict, &WITHOUT_BYTES) || verdict.limit.is_none() {
         return false;
     }
     let spans = evidence.windows.iter().map(|window| window.span);

@@ -9,6 +9,8 @@ use socket2::SockRef;
 use weir_model::evidence::Evidence;
 use weir_model::limit::Limit;
 
+use weir_observe::watch::SAMPLE_INTERVAL;
+
 use crate::control::Control;
 use crate::error::{Error, stream_failed};
 use crate::outcome::{Copies, Ending, Interval, Outcome, Role, Start, StreamOutcome, Sum, UdpFigures};
@@ -17,7 +19,7 @@ use crate::results::{CpuUse, Omitted, Results, StreamResults};
 use crate::state::State;
 use crate::stream::{Carrier, Orders, Phase, Stream};
 use crate::sys::process_times;
-use crate::watch::{LOOK, Watch};
+use crate::watch::Watch;
 use crate::{arrivals::Arrivals, socket, tcp};
 
 /// A receiver takes in what is on its way for so long after the sender's end. A peer that is a weir too closes when it has
@@ -205,7 +207,7 @@ impl Run {
         mut over: impl FnMut(&Run, Duration) -> Option<Stopped>,
     ) -> Stopped {
         loop {
-            match control.poll(LOOK) {
+            match control.poll(SAMPLE_INTERVAL) {
                 Ok(None) => {}
                 Ok(Some(state)) => return Stopped::Told(state),
                 Err(error) => return Stopped::Failed(error),
@@ -266,7 +268,7 @@ impl Run {
         let receiving = self.streams.iter().filter(|stream| !stream.connection.sends);
         let ended = receiving.map(|stream| stream.counts.last()).fold(ended, Duration::max);
         // A sliver at the end belongs to what is before it only if there is something.
-        if ended > self.opened + 2 * LOOK || self.intervals.is_empty() {
+        if ended > self.opened + 2 * SAMPLE_INTERVAL || self.intervals.is_empty() {
             self.close_interval(ended, tell);
         }
     }

@@ -22,9 +22,6 @@ use crate::outcome::{StreamInterval, TcpFigures, UdpFigures};
 use crate::parameters::Parameters;
 use crate::stream::{Counts, Stream};
 
-/// Between two looks.
-pub(crate) const LOOK: Duration = SAMPLE_INTERVAL;
-
 /// With more streams than this each is looked at in turn: a look at one costs about 10 us.
 const AT_ONCE: usize = 16;
 
@@ -143,7 +140,7 @@ impl Watch {
             // Each stream is looked at twice in a window.
             cadence: Cadence::new(
                 Instant::now(),
-                INTERVAL.max(2 * LOOK * streams.len().div_ceil(AT_ONCE) as u32),
+                INTERVAL.max(2 * SAMPLE_INTERVAL * streams.len().div_ceil(AT_ONCE) as u32),
             ),
         }
     }

@@ -30,6 +30,8 @@ mod sample;
 mod schedule;
 #[path = "truth/score.rs"]
 mod score;
+#[path = "support/score.rs"]
+mod scores;
 #[path = "truth/settled.rs"]
 mod settled;
 #[path = "truth/traffic.rs"]

@@ -14,6 +14,8 @@ mod page;
 mod play;
 #[path = "truth_field/score.rs"]
 mod score;
+#[path = "support/score.rs"]
+mod scores;
 #[path = "truth_field/stage.rs"]
 mod stage;
 #[path = "truth_field/story.rs"]

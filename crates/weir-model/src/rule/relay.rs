@@ -33,7 +33,7 @@ use crate::around::FlowName;
 use crate::evidence::{Evidence, LaneWindow, ThreadWindow, Window};
 use crate::limit::Limit;
 use crate::sender::SenderWindow;
-use crate::verdict::{self, WindowVerdict};
+use crate::verdict;
 use crate::words::{percent, rate};
 
 /// Seconds each way over which what goes in and what comes out are compared: a proxy's buffers hold less than
@@ -84,7 +84,7 @@ fn chained(window: &Window, context: &Context<'_>) -> Option<Judgement> {
     }
     let to = around.flows.iter().find(|flow| Some(flow.lane) == around.chained_to);
     let peer = to.map_or("another peer", |flow| flow.peer.as_str());
-    let own = to.and_then(|flow| own_limit(flow, window, context)).map(limit_in_words).unwrap_or_default();
+    let (_, own) = to.map(|flow| own_limit(flow, window, context)).unwrap_or_default();
     let evidence = format!(
         "{} owed an answer while it waited for one from {peer} in {} of samples{own}",
         whose(to, context),
@@ -131,15 +131,14 @@ impl<'a> Relay<'a> {
         if !starves || holds(out, self.lane_out) || unread(self.lane_in) || self.rests(window) {
             return None;
         }
-        let own = own_limit(self.into, window, context);
-        let sure = own.as_ref().is_some_and(|own| own.limit != Limit::SenderOrPath);
+        let (sure, own) = own_limit(self.into, window, context);
         let evidence = format!(
             "{} hands on what comes from {}, and its connection to {} had nothing to send in {} of samples{}",
             whose(Some(self.into), context),
             self.into.peer,
             self.out.peer,
             percent(f64::from(out.nothing_unsent) / f64::from(out.looks.max(1))),
-            own.map(limit_in_words).unwrap_or_default()
+            own
         );
         Some(Judgement::convict(if sure { 0.95 } else { 0.9 }, evidence))
     }
@@ -158,8 +157,7 @@ impl<'a> Relay<'a> {
         if !holds(out, self.lane_out) {
             return None;
         }
-        let own = own_limit(self.out, window, context);
-        let sure = own.as_ref().is_some_and(|own| own.limit != Limit::SenderOrPath);
+        let (sure, own) = own_limit(self.out, window, context);
         let evidence = format!(
             "{} hands on to {} what comes from {}, and that connection was full: {} with data unsent in {} of samples{}",
             whose(Some(self.out), context),
@@ -167,7 +165,7 @@ impl<'a> Relay<'a> {
             self.into.peer,
             rate(out.acked as f64 / window.span.as_secs_f64().max(1e-3)),
             percent(1.0 - f64::from(out.nothing_unsent) / f64::from(out.looks.max(1))),
-            own.map(limit_in_words).unwrap_or_default()
+            own
         );
         Some(Judgement::convict(if sure { 0.97 } else { 0.85 }, evidence))
     }
@@ -191,8 +189,8 @@ fn unread(lane: &LaneWindow) -> bool {
     })
 }
 
-/// What holds this connection when it is judged as if it were alone.
-fn own_limit(flow: &FlowName, window: &Window, context: &Context<'_>) -> Option<WindowVerdict> {
+/// What holds this connection when it is judged as if it were alone: whether that is known, and in words.
+fn own_limit(flow: &FlowName, window: &Window, context: &Context<'_>) -> (bool, String) {
     let alone = |window: &Window| {
         let mine = window.lanes.iter().filter(|lane| lane.lane == flow.lane);
         let lanes: Vec<LaneWindow> = mine.cloned().collect();
@@ -208,13 +206,10 @@ fn own_limit(flow: &FlowName, window: &Window, context: &Context<'_>) -> Option<
     windows.extend(context.following(2.0 * REACH).map(alone));
     let evidence = Evidence { windows, facts: context.facts.clone(), ..Evidence::default() };
     let judged = verdict::judge_window(&evidence.windows[at], &Context::at(&evidence, at));
-    (judged.strength > 0.0).then_some(judged)
-}
-
-fn limit_in_words(own: WindowVerdict) -> String {
-    match own.limit {
-        Limit::SenderOrPath => "; what holds that flow is not visible from here".to_owned(),
-        limit => format!("; that flow is held by {limit}: {}", own.evidence),
+    match judged.limit {
+        _ if judged.strength <= 0.0 => (false, String::new()),
+        Limit::SenderOrPath => (false, "; what holds that flow is not visible from here".to_owned()),
+        limit => (true, format!("; that flow is held by {limit}: {}", judged.evidence)),
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 use weir_observe::thread::thread_cpu_now;
+use weir_observe::watch::SAMPLE_INTERVAL;
 
 use super::Shared;
 use super::session::{GRACE, connections};
@@ -24,7 +25,6 @@ use crate::results::stream_id;
 use crate::socket;
 use crate::state::State;
 use crate::transactions::{Answered, Asked, Broken, Kind, Line, Part};
-use crate::watch::LOOK;
 
 /// Where requests come from.
 enum Source {
@@ -133,7 +133,7 @@ impl Work {
         let gush = self.asked.bytes() * u64::from(parameters.parallel);
         let mut meter = options.most_rate.map(|most| Meter::new(most, gush));
         loop {
-            match control.poll(LOOK)? {
+            match control.poll(SAMPLE_INTERVAL)? {
                 None => {}
                 Some(State::TestEnd) => return Ok(()),
                 Some(state) => return Err(control.unexpected(state, "the end of the transactions")),
@@ -215,7 +215,7 @@ impl Work {
     fn admit(&self, door: &TcpListener) -> io::Result<Option<TcpStream>> {
         let accepted = match door.accept() {
             Err(cause) if is_pause(&cause) => {
-                let timeout = Timespec::try_from(LOOK).ok();
+                let timeout = Timespec::try_from(SAMPLE_INTERVAL).ok();
                 let mut polled = [PollFd::from_borrowed_fd(door.as_fd(), PollFlags::IN)];
                 // An interrupted wait is as good as one that is over.
                 let _ = poll(&mut polled, timeout.as_ref());

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use weir_observe::tcp_info::congestion_control;
 use weir_observe::thread::thread_cpu_now;
+use weir_observe::watch::SAMPLE_INTERVAL;
 
 use super::confidence::{self, Goal};
 use super::{Asked, Broken, Kind, Line, Part};
@@ -20,7 +21,6 @@ use crate::results::stream_id;
 use crate::run::FAREWELL;
 use crate::socket;
 use crate::state::State;
-use crate::watch::LOOK;
 
 /// The longest transaction that a histogram tells from a longer one, nanoseconds: a minute.
 const LONGEST: u64 = 60_000_000_000;
@@ -281,7 +281,7 @@ impl Test<'_> {
                 .collect();
             let mut heard = Ok(());
             while !threads.iter().all(|thread| thread.is_finished()) {
-                heard = match control.poll(LOOK) {
+                heard = match control.poll(SAMPLE_INTERVAL) {
                     _ if stop.load(Relaxed) => Err(Error::Interrupted),
                     Ok(None) => continue,
                     Ok(Some(state)) => Err(control.unexpected(state, "transactions")),

@@ -7,22 +7,8 @@ use weir_model::limit::Limit;
 use weir_model::verdict::{MainLimit, Verdict};
 
 use crate::expect::{Expectation, Side, Truth};
-
-/// A limit that holds more than this share of a run is a main one, as in `weir_model::verdict`.
-const QUARTER: f64 = 0.25;
-
-/// How one verdict did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Score {
-    /// It names what limited.
-    Right,
-    /// It says `sender-or-path`, and this side cannot know.
-    Abstained,
-    /// It convicts nobody although this side could know; or it could not decide between the guilty and abstaining.
-    Missed,
-    /// It convicts an innocent stage, alone or as a main one of a mixture.
-    Wrong,
-}
+use crate::scores::QUARTER;
+pub(crate) use crate::scores::Score;
 
 impl Score {
     pub(crate) fn of(verdict: &Verdict, expectation: Expectation) -> Score {
@@ -37,15 +23,6 @@ impl Score {
             (true, true) if expectation.may_abstain => Score::Right,
             (false, true) if expectation.may_abstain && !named.is_empty() => Score::Abstained,
             _ => Score::Missed,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Score::Right => "right",
-            Score::Abstained => "abstained",
-            Score::Missed => "missed",
-            Score::Wrong => "wrong",
         }
     }
 }

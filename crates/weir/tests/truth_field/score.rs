@@ -4,39 +4,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::play::Played;
+use crate::scores::QUARTER;
+pub(crate) use crate::scores::Score;
 use crate::story::{Case, View};
-
-/// A limit counts as named where it holds more than this share of the run (the same bound as for `mixed`).
-const QUARTER: f64 = 0.25;
 
 /// A conviction above this confidence is one that people act on.
 pub(crate) const BELIEVED: f64 = 0.5;
 
-/// What became of a verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Score {
-    /// It names what limited.
-    Right,
-    /// It names nothing, says why, and this side cannot know.
-    Abstained,
-    /// It names nothing, though this side could know, or does not say why.
-    Missed,
-    /// It names something else.
-    Wrong,
-}
-
 impl Score {
     pub(crate) const ALL: [Score; 4] = [Score::Right, Score::Abstained, Score::Missed, Score::Wrong];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Score::Right => "right",
-            Score::Abstained => "abstained",
-            Score::Missed => "missed",
-            Score::Wrong => "wrong",
-        }
-    }
 }
 
 /// One verdict of one view, as a line of `results.jsonl` has it.

@@ -1,9 +1,8 @@
 //! The record of a watch: the verdict as every command tells it, and the connections and threads beside it.
 
 use weir_model::evidence::{Evidence, LaneWindow, Window};
-use weir_model::limit::Limit;
 use weir_model::moved;
-use weir_model::verdict::{MainLimit, explain};
+use weir_model::verdict::explain;
 use weir_observe::process;
 use weir_observe::thread::process_cpu_now;
 use weir_observe::watch::{Lane, ThreadTotal, Watch};
@@ -54,16 +53,8 @@ pub(super) fn tell(watch: &Watch, subject: String, exit_code: Option<u8>) -> Tol
                 _ => format!("{subject} had no TCP connection that is proven its own"),
             },
         );
-        // What comes before a connection may be why there was none, and a program's own time is known without one.
-        let before = [Limit::Connect, Limit::Dns, Limit::ThinkTime].map(MainLimit::One);
-        if !verdict.limit.is_some_and(|limit| before.contains(&limit)) {
-            verdict.limit = None;
-        }
-        // Nobody was seen who could be innocent.
-        verdict.innocent.clear();
-    }
-    let idles = matches!(verdict.limit, Some(MainLimit::One(Limit::ThinkTime)));
-    if watch.totals.connections > 0 || !idles {
+        moved::without_connection(&mut verdict);
+    } else {
         moved::say_if_nothing(&watch.evidence, &mut verdict);
     }
     record = record.with_verdict(&watch.evidence, &verdict);
