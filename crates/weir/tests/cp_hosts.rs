@@ -309,3 +309,33 @@ fn what_a_far_weir_is_not_fit_for_is_said() {
     );
     assert!(!sshd.path("cache/weir").exists());
 }
+
+/// `ulimit -u`: fewer threads, or a clear error at once; never a panic, and never a minute of nothing.
+#[test]
+fn a_limit_of_threads_is_said_or_lived_with() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root becomes another user, whose processes are counted");
+    }
+    let sandbox = Sandbox::new();
+    let bytes = pattern(5 * MIB, 1);
+    // Where everybody may run the binary and write.
+    let weir = sandbox.path("weir");
+    std::fs::copy(support::WEIR, &weir).unwrap();
+    sandbox.write("a", &bytes);
+    std::fs::set_permissions(sandbox.path("."), std::fs::Permissions::from_mode(0o777)).unwrap();
+    for limit in [8, 12, 16, 20, 24, 30] {
+        let script = format!("ulimit -u {limit}; exec ./weir cp a b");
+        // A number of its own, of which no other process is.
+        let ids = ["--reuid=64123", "--regid=64123", "--clear-groups", "bash", "-c", &script];
+        let run = sandbox.weir("setpriv", ids).spawn().wait_for(std::time::Duration::from_secs(30));
+        assert!(!run.stderr.contains("panicked"), "{limit}: {}", run.stderr);
+        match run.status.code() {
+            Some(0) => assert!(sandbox.read("b") == bytes, "{limit}"),
+            Some(1 | 4) => {
+                run.says(&["resource temporarily unavailable"]);
+            }
+            other => panic!("{limit}: {other:?}: {}", run.stderr),
+        }
+        let _ = std::fs::remove_file(sandbox.path("b"));
+    }
+}

@@ -41,6 +41,9 @@ pub(crate) struct Journal {
     earlier: u64,
 }
 
+/// Blocks of an earlier run with their values, and where in the log the next are.
+pub(crate) type Earlier = (Vec<(u64, Digest)>, u64);
+
 /// What a log says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
@@ -112,7 +115,7 @@ impl Journal {
 
     /// The blocks that an earlier run had written and their values, in the order of arrival: those whose records begin at byte
     /// `from` of the log, and where the next ones do. None at the end.
-    pub(crate) fn earlier(&self, file: &File, from: u64) -> io::Result<Option<(Vec<(u64, Digest)>, u64)>> {
+    pub(crate) fn earlier(&self, file: &File, from: u64) -> io::Result<Option<Earlier>> {
         let from = from.max(HEAD as u64);
         let left = self.earlier.saturating_sub(from) as usize / RECORD * RECORD;
         let mut bytes = vec![0; left.min((1 << 16) / RECORD * RECORD)];

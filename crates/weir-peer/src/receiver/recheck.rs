@@ -14,9 +14,12 @@ use super::incoming::Incoming;
 use crate::subtrees::extent;
 use crate::wire::message::{Failure, FailureKind, MAX_WANTED, Message};
 
+/// A file that is to be read again, with its number.
+type Unread = (u64, Arc<Incoming>);
+
 /// Files on their way to whoever reads them again: as many as are under way at most.
 #[derive(Debug, Default)]
-pub(super) struct Recheck(Mutex<Option<Sender<(u64, Arc<Incoming>)>>>);
+pub(super) struct Recheck(Mutex<Option<Sender<Unread>>>);
 
 impl Recheck {
     /// This file is to be read again.
@@ -32,7 +35,7 @@ impl Recheck {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    fn open(&self) -> Mailbox<(u64, Arc<Incoming>)> {
+    fn open(&self) -> Mailbox<Unread> {
         let (sender, mailbox) = channel();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
         mailbox
