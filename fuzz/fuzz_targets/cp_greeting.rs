@@ -10,7 +10,7 @@ use weir_peer::wire::message::PROTOCOL;
 fuzz_target!(|bytes: &[u8]| {
     for line in String::from_utf8_lossy(bytes).lines() {
         match Line::parse(line) {
-            Line::Ready => assert_eq!(line, READY),
+            Line::Ready => assert!(line.ends_with(READY)),
             Line::Absent(rest) | Line::Failed(rest) | Line::Noise(rest) => assert!(line.ends_with(rest)),
             Line::Stored => {}
         }

@@ -14,7 +14,7 @@ use crate::hello;
 use crate::lane::dial::dial;
 use crate::maker::{PATIENCE, Way};
 use crate::secure::Keyring;
-use crate::sender::spawn;
+use crate::threads;
 use crate::wire::frame::Kind;
 use crate::wire::message::{Failure, FailureKind, Found, Hello, Listening, Message, Problem, Role, Totals};
 
@@ -123,7 +123,7 @@ impl Between {
             (Role::Sender, Message::Offer(_) | Message::End(..) | Message::Finish(..))
             | (Role::Receiver, Message::Placed(_) | Message::Answer(_) | Message::Signature(..))
             | (Role::Receiver, Message::Stored(..) | Message::Landed(..) | Message::Again(..))
-            | (Role::Receiver, Message::Waits(_)) => return Ok(true),
+            | (Role::Receiver, Message::Waits(_) | Message::Wanted(..)) => return Ok(true),
             (_, Message::LaneLost(id, why)) => {
                 self.cut(id);
                 events.send(Event::LaneLost(id, why));
@@ -162,7 +162,8 @@ impl Between {
     /// A lane through here: connects to both ends and hands on what comes, sealed as it is.
     fn relay(self: &Arc<Self>, id: u32, events: Events) {
         let between = Arc::clone(self);
-        spawn("relay", move || {
+        let (to_tell, relayed) = (events.clone(), id);
+        let started = threads::start("relay", move || {
             let [from, to] = match between.dial_both(id) {
                 Ok(streams) => streams.map(Arc::new),
                 Err(why) => return events.send(Event::Dialled(id, Some(why))),
@@ -180,6 +181,10 @@ impl Between {
             }
             between.cut(id);
         });
+        if let Err(why) = started {
+            let why = format!("no thread for it: {}", weir_units::plain(&why));
+            to_tell.send(Event::Dialled(relayed, Some(why)));
+        }
     }
 
     /// To each end this one is the other. Its hello is the one that the other sends too, byte for byte: the same words under the

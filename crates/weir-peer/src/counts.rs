@@ -17,6 +17,8 @@ pub(crate) struct Counts {
     pub(crate) kept: AtomicU64,
     /// As they go over lanes.
     pub(crate) packed: AtomicU64,
+    /// A receiver's alone.
+    pub(crate) unkept: AtomicU64,
 }
 
 impl Counts {
@@ -29,6 +31,7 @@ impl Counts {
             bytes: self.bytes.load(Relaxed),
             kept: self.kept.load(Relaxed),
             packed: self.packed.load(Relaxed),
+            unkept: self.unkept.load(Relaxed),
         }
     }
 }

@@ -11,6 +11,15 @@ pub enum Error {
     /// No random numbers.
     #[error("cannot draw a secret: the system gives no random numbers")]
     Random,
+    /// No thread.
+    #[error(
+        "cannot start a thread: {}; raise the limit of processes (ulimit -u, or pids.max of the control group)",
+        weir_units::plain(.source)
+    )]
+    Threads {
+        /// Cause.
+        source: io::Error,
+    },
     /// ssh could not be started.
     #[error("cannot start {program}: {}{}", weir_units::plain(.source), install(.source))]
     Ssh {

@@ -38,6 +38,7 @@ pub mod session;
 pub mod speeds;
 pub mod ssh;
 pub mod subtrees;
+mod threads;
 mod tuning;
 pub mod watch;
 pub mod wire;

@@ -14,7 +14,7 @@ use weir_tree::{Name, filter};
 use crate::control::Control;
 use crate::end::Events;
 use crate::error::Error;
-use crate::sender::spawn;
+use crate::threads;
 use crate::wire::message::{Failure, MAX_NAMES, Message, Problem};
 
 /// Bytes of names in one piece, and one name more: a quarter of what a message takes.
@@ -109,10 +109,10 @@ impl Names {
 
     /// Tells them to a sender elsewhere, a piece whenever the returned channel says that it asked for one. On a thread of its
     /// own: standard input may be a person.
-    pub(crate) fn tell(self, to: Arc<Control>) -> Sender<()> {
+    pub(crate) fn tell(self, to: Arc<Control>) -> Result<Sender<()>, Error> {
         let (asked, asks): (Sender<()>, Receiver<()>) = channel();
         let mut names = self.0;
-        spawn("list", move || {
+        let work = move || {
             while asks.recv().is_ok() {
                 let (mut piece, mut size) = (Vec::new(), 0);
                 while size < PIECE
@@ -124,8 +124,9 @@ impl Names {
                 }
                 to.send(&Message::Names(piece));
             }
-        });
-        asked
+        };
+        threads::start("list", work).map_err(|source| Error::Threads { source })?;
+        Ok(asked)
     }
 }
 

@@ -11,9 +11,9 @@ use crate::end::{Context, End, Event, Events};
 use crate::error::Error;
 use crate::lane::dial::dial;
 use crate::lane::listen::Listener;
-use crate::sender::spawn;
 use crate::session::LaneOptions;
 use crate::ssh::Host;
+use crate::threads;
 use crate::wire::message::{Listening, Message, Ports, Role, Transport};
 
 /// How long one direction is tried: a lost SYN is sent again after a second (RFC 6298), so this survives one.
@@ -260,13 +260,19 @@ impl LaneMaker {
 
     fn dial(&self, id: u32) {
         let (far, context, end) = (self.far.clone(), self.context.clone(), self.end.clone());
-        spawn("dial", move || match dial(&far, id, &context.keyring, context.role, PATIENCE) {
-            Ok(lane) => {
-                end.add_lane(lane);
-                context.events.send(Event::LaneUp(id));
-            }
-            Err(why) => context.events.send(Event::Dialled(id, Some(why))),
-        });
+        let events = context.events.clone();
+        let started =
+            threads::start("dial", move || match dial(&far, id, &context.keyring, context.role, PATIENCE) {
+                Ok(lane) => {
+                    end.add_lane(lane);
+                    context.events.send(Event::LaneUp(id));
+                }
+                Err(why) => context.events.send(Event::Dialled(id, Some(why))),
+            });
+        if let Err(why) = started {
+            let why = format!("no thread for it: {}", weir_units::plain(&why));
+            events.send(Event::Dialled(id, Some(why)));
+        }
     }
 
     fn call_back(&mut self, id: u32) {

@@ -21,8 +21,9 @@ use crate::patience::{Patience, SILENCE};
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
 use crate::secure::Keyring;
-use crate::sender::{Sender, spawn};
+use crate::sender::Sender;
 use crate::speeds::Speeds;
+use crate::threads;
 use crate::wire::frame;
 use crate::wire::measure::Measure;
 use crate::wire::message::{Hello, Listening, Message, Role, Start};
@@ -72,7 +73,7 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
         }
     };
     let (reader, reader_events) = (end.clone(), events_to.clone());
-    spawn("control", move || {
+    events_to.spawn("control", move || {
         listen_to(input, &reader, &reader_events);
         // However the control connection ended, nobody is left to serve.
         reader_events.send(Event::Closed);
@@ -172,12 +173,17 @@ fn dial_there(context: &Context, end: &End, control: &Arc<Control>, mut at: List
         let connection = std::env::var("SSH_CONNECTION").ok();
         at.addresses.extend(addresses::of_ssh(connection.as_deref()).map(|(client, _)| client));
     }
-    spawn("dial", move || {
+    let answer = Arc::clone(&control);
+    let started = threads::start("dial", move || {
         let made = dial(&at, lane, &context.keyring, context.role, PATIENCE);
         let why = made.as_ref().err().cloned();
         if let Ok(lane) = made {
             end.add_lane(lane);
         }
-        control.send(&Message::Dialled(lane, why));
+        answer.send(&Message::Dialled(lane, why));
     });
+    if let Err(why) = started {
+        let why = format!("no thread for it: {}", weir_units::plain(&why));
+        control.send(&Message::Dialled(lane, Some(why)));
+    }
 }

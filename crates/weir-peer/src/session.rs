@@ -27,9 +27,10 @@ use crate::problems::Problems;
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
 use crate::secure::{Keyring, Secret};
-use crate::sender::{CodecShare, Sender, spawn};
+use crate::sender::{CodecShare, Sender};
 use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
+use crate::threads;
 use crate::tuning::Tuning;
 use crate::wire::message::{
     Deed, Failure, Found, Hello, Listening, Message, Options, Ports, Role, Root, Totals, Transport,
@@ -213,12 +214,14 @@ impl<'a> Session<'a> {
         };
         // While ssh connects nothing else is to be done here.
         let known = job.speeds.clone();
-        let speeds = std::thread::spawn(move || known.of_ciphers());
+        let (tell, speeds) = channel();
+        let of_ciphers = move || drop(tell.send(known.of_ciphers()));
+        threads::start("ciphers", of_ciphers).map_err(|source| Error::Threads { source })?;
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
         let names = job.list.as_ref().map(|list| list.open(&to)).transpose()?;
         let (mut far, control) = reach(&job.host, &job.version, stop, &to)?;
-        let own = hello::own(&job.version, speeds.join().unwrap_or_default());
+        let own = hello::own(&job.version, speeds.recv().unwrap_or_default());
         control.send(&Message::Hello(own.clone()));
         let theirs = heard(&mut far, &to)?;
         let asked = Instant::now();
@@ -232,7 +235,7 @@ impl<'a> Session<'a> {
                 sender.take_names(names);
                 None
             }
-            (_, names) => names.map(|names| names.tell(Arc::clone(&control))),
+            (_, names) => names.map(|names| names.tell(Arc::clone(&control))).transpose()?,
         };
         let listening = loop {
             match next(&mut far, &to)? {
@@ -298,7 +301,7 @@ impl<'a> Session<'a> {
             Reached { far: sender, end: from_sender, events: to_sender },
             Reached { far: receiver, end: from_receiver, events: to_receiver },
         ];
-        let names = list.map(|names| names.tell(sending));
+        let names = list.map(|names| names.tell(sending)).transpose()?;
         let (listening, answered) = (receiving_at, Duration::ZERO);
         let opened = Opened { fars, control, end, events, context, listening, same, near, answered, names };
         Ok(Session::new(job, opened))
@@ -334,11 +337,12 @@ impl<'a> Session<'a> {
         for Reached { far, end, events } in &mut self.fars {
             let (end, events) = (end.clone(), events.clone());
             if let Some(output) = far.output.take() {
-                spawn("control", move || listen_to(output, &end, &events));
+                let to = events.clone();
+                to.spawn("control", move || listen_to(output, &end, &events));
             }
         }
         let alive = Arc::downgrade(&self.control);
-        spawn("alive", move || {
+        self.maker.events().spawn("alive", move || {
             while alive.upgrade().is_some_and(|control| control.try_send(&Message::Alive).is_ok()) {
                 std::thread::sleep(ALIVE);
             }
@@ -373,12 +377,16 @@ impl<'a> Session<'a> {
     /// it, until ssh is ended.
     fn part(&self, error: Option<&Error>) {
         let (control, last) = (Arc::clone(&self.control), error.map(Error::to_failure));
-        spawn("part", move || {
+        let started = threads::start("part", move || {
             if let Some(failure) = last {
                 control.send(&Message::Abort(failure));
             }
             control.close();
         });
+        if let Err(why) = started {
+            // The end of ssh, which follows, is a last word too.
+            tracing::debug!("no thread for the last word: {why}");
+        }
     }
 
     fn watch(

@@ -91,7 +91,12 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
         lines.push(format!("{} {} more", paint.error("failed:"), record.failed() - FAILURES as u64));
     }
     if record.outcome == Outcome::Partial {
-        lines.push("incomplete: the same command goes on where this one stopped".to_owned());
+        let earlier = record.files.iter().map(|file| file.resumed_from).chain(record.resumed).sum::<u64>();
+        let words = match record.bytes + earlier {
+            0 => "nothing has come yet: the same command begins anew",
+            _ => "incomplete: the same command goes on where this one stopped",
+        };
+        lines.push(words.to_owned());
     }
     lines
 }

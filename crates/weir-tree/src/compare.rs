@@ -3,9 +3,16 @@
 use crate::entry::Entry;
 use crate::target::Keep;
 
-/// Two files of the same size and time, to the nanosecond, are taken for the same. Not a proof: `--checksum` is.
-pub fn unchanged(a: &Entry, b: &Entry) -> bool {
-    a.is_file() && b.is_file() && a.size() == b.size() && a.mtime == b.mtime
+/// Two files of the same size and time are taken for the same: to the nanosecond, or with times that are up to `window` seconds apart.
+/// Not a proof: `--checksum` is.
+pub fn unchanged(a: &Entry, b: &Entry, window: u32) -> bool {
+    let is_near = || a.mtime.secs().abs_diff(b.mtime.secs()) <= window.into();
+    same_size(a, b) && (a.mtime == b.mtime || window > 0 && is_near())
+}
+
+/// Two files of the same size.
+pub fn same_size(a: &Entry, b: &Entry) -> bool {
+    a.is_file() && b.is_file() && a.size() == b.size()
 }
 
 /// The mode that a copy of the entry gets. The bits that let a file run as its owner or group (chmod(2)) only go with these: a file of

@@ -6,6 +6,7 @@
 
 mod attributes;
 mod begun;
+mod clock;
 mod directories;
 mod extras;
 mod folds;
@@ -28,12 +29,13 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::compare;
-use crate::entry::{self, Entry, Kind, LinkTarget, Name};
+use crate::entry::{self, Entry, Kind, LinkTarget, Name, Time};
 use crate::error::Error;
 use crate::source;
 use crate::walk::Identity;
 use crate::xattr;
 pub use attributes::umask;
+use clock::Clock;
 use directories::{Directories, Directory};
 pub use extras::Removed;
 use folds::Folds;
@@ -96,6 +98,7 @@ struct Shared {
     /// This file system has no unnamed files.
     no_unnamed: AtomicBool,
     folds: Folds,
+    clock: Clock,
 }
 
 fn open_root(root: &Path) -> Result<OwnedFd, Error> {
@@ -136,7 +139,15 @@ impl Target {
         let directories = Mutex::new(Directories::new(directory));
         directories::check_kernel(&directories)?;
         Ok(Target {
-            shared: Arc::new(Shared { keep, sync, umask, words, no_unnamed, folds: Folds::default() }),
+            shared: Arc::new(Shared {
+                keep,
+                sync,
+                umask,
+                words,
+                no_unnamed,
+                folds: Folds::default(),
+                clock: Clock::default(),
+            }),
             directories,
             identity,
         })
@@ -153,6 +164,13 @@ impl Target {
         if let Ok(root) = self.lock().get(b"") {
             self.shared.folds.learn(&root);
         }
+    }
+
+    /// The modification time that `name` would have here after it was given `time`; `None` where that cannot be found out. A directory's own
+    /// time may change for it only if `may_touch`.
+    pub fn keeps_time(&self, name: &Name, time: Time, may_touch: bool) -> Option<Time> {
+        let directory = self.directory_of(name).ok().flatten()?;
+        self.shared.clock.keeps(&directory, time, may_touch)
     }
 
     /// What could not be kept so far.

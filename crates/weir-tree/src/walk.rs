@@ -63,7 +63,7 @@ impl Root {
 /// What a walk looks at beyond kinds, sizes, modes and times.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Wanted {
-    /// Extended attributes: `user.*`, and as root everything but `system.*`.
+    /// Extended attributes: `user.*`, ACLs, and as root everything else but `system.*`.
     pub xattrs: bool,
     /// Second names of a file become [`Kind::HardLink`]; without it they are files of their own.
     pub hard_links: bool,
@@ -154,7 +154,7 @@ impl fmt::Debug for Todo {
 }
 
 impl Walk {
-    /// A walk through `roots` one after another. The filter is not asked about the roots themselves.
+    /// A walk through `roots` one after another. As in rsync, the filter judges roots that have names too, by their last component.
     pub fn new(roots: Vec<Root>, filter: Filter, wanted: Wanted) -> Walk {
         Walk::with(Todo::Roots(roots.into_iter()), filter, wanted)
     }
@@ -193,35 +193,40 @@ impl Walk {
         }
     }
 
-    /// Meets a root: one of the paths on the command line.
-    fn meet_root(&mut self, root: &Root) -> Step {
+    /// Meets a root: one of the paths on the command line. `None`: filtered out.
+    fn meet_root(&mut self, root: &Root) -> Option<Step> {
         let name = root.name.clone();
-        match open_around(root) {
-            Ok((directory, base)) => match self.meet(&directory, base, name, false) {
-                Some(Step::Found(entry, _)) if entry.name.is_root() && !entry.is_directory() => {
+        // Judged by what it is called here: the target may call it otherwise. A directory whose content is meant has no name.
+        let judged = match root.path.file_name() {
+            Some(own) if !name.is_root() => Name::new(own.as_bytes()).ok(),
+            _ => None,
+        };
+        Some(match open_around(root) {
+            Ok((directory, base)) => match self.meet(&directory, base, name, judged.as_ref())? {
+                Step::Found(entry, _) if entry.name.is_root() && !entry.is_directory() => {
                     Step::Failed(entry.name.clone(), failed_root(root, Errno::NOTDIR))
                 }
-                Some(step) => step,
-                None => Step::Failed(root.name.clone(), failed_root(root, Errno::NOENT)),
+                step => step,
             },
             Err(errno) => Step::Failed(name, failed_root(root, errno)),
-        }
+        })
     }
 
-    /// Meets `base` in `directory` (itself, where `base` is empty); a directory becomes a level. `None`: filtered out, or met before
-    /// by another of its names and this one.
+    /// Meets `base` in `directory` (itself, where `base` is empty); a directory becomes a level. The filter is asked about `judged`,
+    /// if about anything. `None`: filtered out, or met before by another of its names and this one.
     fn meet(
         &mut self,
         directory: &Arc<OwnedFd>,
         base: Box<[u8]>,
         name: Name,
-        filtered: bool,
+        judged: Option<&Name>,
     ) -> Option<Step> {
         let stat = match source::stat(directory, &base) {
             Ok(stat) => stat,
             Err(errno) => return Some(Step::Failed(name.clone(), Error::of("read", &name, errno))),
         };
-        if filtered && !self.filter.takes(&name, entry::file_type(&stat).is_dir()) {
+        let is_directory = entry::file_type(&stat).is_dir();
+        if judged.is_some_and(|judged| !self.filter.takes(judged, is_directory)) {
             return None;
         }
         let identity = Identity::from_statx(&stat);
@@ -325,7 +330,7 @@ impl Walk {
                 let error = Error::of("read", &name, Errno::BADF);
                 return Some(Step::Failed(name, error));
             };
-            if let Some(step) = self.meet(&directory, base, name, true) {
+            if let Some(step) = self.meet(&directory, base, name.clone(), Some(&name)) {
                 return Some(step);
             }
         }
@@ -338,7 +343,7 @@ impl Walk {
             if self.levels.is_empty() {
                 // Once: a root that cannot be opened ends the walk.
                 let root = Root::content_of(root.take()?);
-                let step = self.meet_root(&root);
+                let step = self.meet_root(&root)?;
                 if !matches!(step, Step::Found(..)) {
                     return Some(step);
                 }
@@ -408,7 +413,7 @@ impl Walk {
         // Set before the directory is entered, whose names are to be read then.
         let depth = self.levels.len() + 1;
         self.whole = (self.wanted.beneath && name == *wanted).then_some(depth);
-        let step = self.meet(&directory, base, name, true);
+        let step = self.meet(&directory, base, name.clone(), Some(&name));
         if self.levels.len() < depth {
             self.whole = None;
         }
@@ -451,10 +456,13 @@ impl Iterator for Walk {
                 self.follow_list()
             }
             Todo::Roots(_) if !self.levels.is_empty() => self.read(),
-            Todo::Roots(roots) => {
+            Todo::Roots(_) => loop {
+                let Todo::Roots(roots) = &mut self.todo else { return None };
                 let root = roots.next()?;
-                Some(self.meet_root(&root))
-            }
+                if let Some(step) = self.meet_root(&root) {
+                    return Some(step);
+                }
+            },
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Extended attributes: which are copied, and how they are read and set.
 //!
-//! As rsync -X has it: an ordinary user copies `user.*`; root copies everything but `system.*`, which holds the kernel's
-//! own views, such as ACLs.
+//! As rsync -AX has it: an ordinary user copies `user.*`, root everything but `system.*`, which holds the kernel's own views; and
+//! both ACLs, which are the exception there. Their form is the same on all file systems (linux/posix_acl_xattr.h), with users
+//! and groups by number.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -109,7 +110,9 @@ impl<'a> At<'a> {
 
 /// Is this one copied?
 fn copied(name: &[u8]) -> bool {
-    name.starts_with(b"user.") || geteuid().is_root() && !name.starts_with(b"system.")
+    name.starts_with(b"user.")
+        || name.starts_with(b"system.posix_acl_")
+        || geteuid().is_root() && !name.starts_with(b"system.")
 }
 
 /// Those that are copied, in order; none where the file system has none, and without those that go away meanwhile.

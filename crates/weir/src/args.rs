@@ -96,7 +96,11 @@ pub enum Command {
     Cp(Box<Cp>),
     /// What cp starts on the far host.
     #[command(hide = true)]
-    Peer,
+    Peer {
+        /// Only tell whether this program has the digest.
+        #[arg(long, hide = true, value_name = "DIGEST")]
+        is: Option<String>,
+    },
     /// Serve the files below a folder over HTTP or HTTPS.
     Serve(Serve),
     /// Show the main job on this machine alone: a slow path explained and mended, a fast file, a capped server, a slow disk, many files, a resume.
@@ -136,7 +140,7 @@ impl Command {
             Command::Lab(Lab { command: LabCommand::Run(run) }) => Some(&run.voice),
             Command::Bench(bench) => Some(bench.command.voice()),
             Command::SelfCheck(check) => Some(&check.voice),
-            Command::Peer | Command::Serve(_) | Command::Demo(_) | Command::Lab(_) => None,
+            Command::Peer { .. } | Command::Serve(_) | Command::Demo(_) | Command::Lab(_) => None,
             Command::Report(_) | Command::Completions { .. } | Command::Man { .. } => None,
         }
     }

@@ -273,7 +273,7 @@ fn help_and_what_has_no_flags_do_not_read_it() {
     weir(&sandbox, &["get", "--lanse"]).fails(2, &["unexpected argument '--lanse'"]);
     // What a far host's ssh starts.
     let run = weir(&sandbox, &["peer"]);
-    assert!(run.stdout.starts_with(b"weir-peer\n"), "{run:?}");
+    assert!(run.stdout.starts_with(b"\x1eweir-peer\n"), "{run:?}");
     let help = weir(&sandbox, &["--help"]);
     let text = String::from_utf8(help.stdout).unwrap();
     assert!(text.contains("~/.config/weir/config.toml") && text.contains("--no-config"), "{text}");

@@ -16,6 +16,10 @@ const RATE: &str = "24Mi";
 
 /// A copy of `a` that has begun, both ways; `change` happens while it goes on.
 fn while_copied(change: impl Fn(&Path, &Running), check: impl Fn(&Sandbox, &Run)) {
+    while_copied_with(&[], change, check);
+}
+
+fn while_copied_with(flags: &[&str], change: impl Fn(&Path, &Running), check: impl Fn(&Sandbox, &Run)) {
     let Some(sshd) = Sshd::start() else { return };
     for there in [true, false] {
         let sandbox = Sandbox::new();
@@ -23,7 +27,7 @@ fn while_copied(change: impl Fn(&Path, &Running), check: impl Fn(&Sandbox, &Run)
         let far = |name: &str| format!("far:{}", sandbox.path(name).display());
         let paths = if there { ["a".to_owned(), far("b")] } else { [far("a"), "b".to_owned()] };
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        let running = sshd.cp(&sandbox, &["--limit-rate", RATE]).args(&paths).spawn();
+        let running = sshd.cp(&sandbox, &["--limit-rate", RATE]).args(flags).args(&paths).spawn();
         wait_for("a part", || sandbox.path(".b.weir-part").exists());
         change(&from, &running);
         let run = running.wait();
@@ -42,24 +46,65 @@ fn whole_or_said(sandbox: &Sandbox, run: &Run) {
     }
 }
 
+fn append(path: &Path) {
+    let mut file = std::fs::File::options().append(true).open(path).unwrap();
+    file.write_all(b"more").unwrap();
+}
+
+/// A log: what it was at the start arrives, as by scp and tar, and that is said.
 #[test]
 fn a_file_that_grows() {
     while_copied(
-        |path, _| {
-            let mut file = std::fs::File::options().append(true).open(path).unwrap();
-            file.write_all(b"more").unwrap();
+        |path, _| append(path),
+        |sandbox, run| {
+            run.succeeds().says(&["grew while it was copied: its first 12582912 bytes"]);
+            assert!(sandbox.read("b") == pattern(SIZE, 1), "all that it had at the start");
         },
-        // It rests after that: what was begun is given up, and all of it copied.
+    );
+    // It rests after that: what was begun is given up, and all of it copied.
+    while_copied_with(
+        &["--whole-or-nothing"],
+        |path, _| append(path),
         |sandbox, run| {
             run.succeeds();
-            whole_or_said(sandbox, run);
+            assert!(sandbox.read("a") == sandbox.read("b"));
         },
     );
 }
 
-/// One that never rests is given up after three attempts.
+/// One that grows and is changed before its old end too was at no moment what was read.
+#[test]
+fn a_file_that_grows_and_changes() {
+    while_copied(
+        |path, _| {
+            append(path);
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, b"changed", 7).unwrap();
+        },
+        // As it was before all of it was read, or as it is now.
+        |sandbox, run| {
+            run.succeeds();
+            let there = sandbox.read("b");
+            assert!(there.len() >= SIZE && sandbox.read("a").starts_with(&there));
+        },
+    );
+}
+
+/// One that never rests arrives as it was at the start; where it is to be whole it is given up after three attempts.
 #[test]
 fn a_file_that_grows_all_the_time() {
+    grows_all_the_time(&[], |sandbox, run| {
+        run.succeeds().says(&["grew while it was copied"]);
+        let there = sandbox.read("b");
+        assert!(there.len() >= 5 * MIB && sandbox.read("a").starts_with(&there));
+    });
+    grows_all_the_time(&["--whole-or-nothing"], |sandbox, run| {
+        run.fails(1, &["grew while it was read; copy it when it rests; its source is a"]);
+        assert_eq!(sandbox.names(), ["a"]);
+    });
+}
+
+fn grows_all_the_time(flags: &[&str], check: impl Fn(&Sandbox, &Run)) {
     let Some(sshd) = Sshd::start() else { return };
     let sandbox = Sandbox::new();
     let from = sandbox.write("a", pattern(5 * MIB, 1));
@@ -74,11 +119,10 @@ fn a_file_that_grows_all_the_time() {
         });
         let to = format!("far:{}", sandbox.path("b").display());
         // Each try takes a second: long enough that the writer gets a processor meanwhile, however busy they are.
-        let run = sshd.copies(&sandbox, &["--limit-rate", "5Mi", "a", &to]);
+        let run = sshd.cp(&sandbox, &["--limit-rate", "5Mi"]).args(flags).args(&["a", &to]).run();
         over.store(true, Relaxed);
-        run.fails(1, &["changed while it was read; copy it when it rests; its source is a"]);
+        check(&sandbox, &run);
     });
-    assert_eq!(sandbox.names(), ["a"]);
 }
 
 #[test]

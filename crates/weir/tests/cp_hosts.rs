@@ -148,30 +148,133 @@ fn cached(sshd: &Sshd) -> Vec<String> {
     files.map(|file| file.file_name().into_string().unwrap()).collect()
 }
 
+/// What weir left in the folders for temporary files.
+fn left_in_passing() -> usize {
+    let of = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let all = ["/dev/shm", "/tmp", "/var/tmp"].into_iter().flat_map(of);
+    let ours = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().starts_with("weir.");
+    all.filter(ours).count()
+}
+
+/// As a home of the usual small quota, one that is mounted without programs, one that cannot be written.
+const OF_NO_USE: [(&str, &str); 3] = [
+    ("-o size=1m,mode=700", "No space left on device"),
+    ("-o size=900m,mode=700,noexec", "Permission denied"),
+    ("-o ro,mode=700", "Read-only file system"),
+];
+
+/// One after another: both look for what is left in folders that all share.
 #[test]
-fn a_cache_folder_of_no_use_is_said() {
-    let cases: [(&str, &str, &[&str]); 3] = [
-        // As a home of the usual small quota, one that is mounted without programs, and one that cannot be written.
-        (
-            "-o size=1m,mode=700",
-            "",
-            &["cannot write", "set XDG_CACHE_HOME there to another folder or install weir"],
-        ),
-        ("-o size=900m,mode=700,noexec", "weir", &["do not run (mounted noexec?)", "install weir"]),
-        ("-o ro", "", &["cannot create", "install weir"]),
-    ];
-    for (options, left, texts) in cases {
+fn caches_that_are_passed_over() {
+    a_cache_folder_of_no_use_is_passed_over();
+    a_program_that_others_may_have_put_there_is_not_run();
+}
+
+fn a_cache_folder_of_no_use_is_passed_over() {
+    for (options, why) in OF_NO_USE {
         let script = format!("mount -t tmpfs {options} none \"$CACHE\"");
         let within = Some(("-m", script.as_str()));
         let Some(sshd) = Sshd::special(Special { without_weir: true, within, ..Special::default() }) else {
             return;
         };
         let sandbox = Sandbox::new();
+        copies(&sshd, &sandbox, &[]).succeeds();
+        assert_eq!(sandbox.read("a"), sandbox.read("b"));
+        assert_eq!(cached(&sshd), [""; 0], "half a program is not left behind");
+        // Where no other folder can be made either, it is told what was tried.
+        program(&sshd.path("bin/mktemp"), "#!/bin/sh\nexit 1\n");
         let run = copies(&sshd, &sandbox, &[]);
-        run.fails(1, &["cannot reach far: weir could not be copied there"]).says(texts);
-        assert_eq!(cached(&sshd).join(" "), left, "half a program is not left behind");
-        assert_eq!(sandbox.names(), ["a"]);
+        run.fails(1, &["cannot reach far: weir could not be copied there", why]);
+        run.says(&["set XDG_CACHE_HOME there", "name it by --far-program"]);
+        assert_eq!(cached(&sshd), [""; 0], "half a program is not left behind");
     }
+    assert_eq!(left_in_passing(), 0);
+}
+
+/// A cache in which others may write can have their program, whoever owns the folder.
+fn a_program_that_others_may_have_put_there_is_not_run() {
+    let Some(sshd) = Sshd::without_weir() else { return };
+    let sandbox = Sandbox::new();
+    copies(&sshd, &sandbox, &[]).succeeds();
+    let version = std::fs::read_dir(sshd.path("cache/weir")).unwrap().next().unwrap().unwrap().path();
+    let (planted, mark) = (version.join("weir"), sandbox.path("planted-ran"));
+    std::fs::remove_file(&planted).unwrap();
+    let allow = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let refused = |what: &str| {
+        copies(&sshd, &sandbox, &[]).succeeds();
+        assert_eq!(sandbox.read("a"), sandbox.read("b"));
+        assert!(!mark.exists(), "{what}");
+    };
+    let bait = format!("#!/bin/sh\ntouch {}\n", mark.display());
+    for folder in [sshd.path("cache"), sshd.path("cache/weir"), version.clone()] {
+        program(&planted, &bait);
+        allow(&folder, 0o777);
+        refused("a folder that others may write");
+        assert_eq!(std::fs::read(&planted).unwrap(), bait.as_bytes(), "nor is it touched");
+        allow(&folder, 0o755);
+    }
+    allow(&planted, 0o777);
+    refused("a program that others may write");
+    if rustix::process::geteuid().is_root() {
+        program(&planted, &bait);
+        std::os::unix::fs::chown(&planted, Some(65534), None).unwrap();
+        refused("a program of another");
+    }
+    std::fs::remove_file(&planted).unwrap();
+    let elsewhere = sandbox.path("elsewhere");
+    program(&elsewhere, &bait);
+    std::os::unix::fs::symlink(&elsewhere, &planted).unwrap();
+    refused("a link");
+    assert_eq!(left_in_passing(), 0);
+}
+
+/// Login scripts that print without an end of line, that read, and a configuration under which nothing would run.
+#[test]
+fn login_scripts_do_not_hold_it_up() {
+    let sandbox = Sandbox::new();
+    for words in [
+        "printf '\\033]0;host\\007'",
+        "echo -n hi",
+        "read -t 1 x",
+        "printf 'name? '; read -t 1 x; echo \"hello $x\"",
+        "head -c 5000 /dev/zero",
+        "(sleep 0.2; printf late) & printf 'weir-peer\\n'",
+    ] {
+        let config = format!("ForceCommand {words}; eval \"$SSH_ORIGINAL_COMMAND\"");
+        let Some(sshd) = Sshd::special(Special { config: &config, ..Special::default() }) else { return };
+        copies(&sshd, &sandbox, &[]).succeeds();
+        assert_eq!(sandbox.read("a"), sandbox.read("b"), "{words}");
+        std::fs::remove_file(sandbox.path("b")).unwrap();
+    }
+    let Some(sshd) = Sshd::start() else { return };
+    copies(&sshd, &sandbox, &["-o", "SessionType=none", "-o", "StdinNull=yes"]).succeeds();
+}
+
+/// A minute, so only in soaks: a login script that waits for what will not come.
+#[test]
+fn a_login_script_that_hangs_is_said() {
+    if std::env::var_os("WEIR_SOAK").is_none() {
+        return;
+    }
+    let config = "ForceCommand printf 'which project? '; read x";
+    let Some(sshd) = Sshd::special(Special { config, ..Special::default() }) else { return };
+    let run = copies(&sshd, &Sandbox::new(), &[]);
+    run.fails(1, &["it is logged in and said: which project?", "nothing more for 60 s", "ssh HOST true"]);
+}
+
+#[test]
+fn the_far_program_may_be_named() {
+    let Some(sshd) = Sshd::without_weir() else { return };
+    let sandbox = Sandbox::new();
+    let named = format!("env NICE=1 {}", support::WEIR);
+    copies(&sshd, &sandbox, &["--far-program", &named]).succeeds();
+    assert_eq!(sandbox.read("a"), sandbox.read("b"));
+    assert!(!sshd.path("cache/weir").exists(), "none is copied");
+    let run = copies(&sshd, &sandbox, &["--far-program", "/nonexistent/weir"]);
+    run.fails(1, &["cannot reach far", "/nonexistent/weir"]);
+    copies(&sshd, &sandbox, &["--far-program", "echo no"]).fails(1, &["and said: no peer"]);
 }
 
 #[test]
@@ -205,4 +308,34 @@ fn what_a_far_weir_is_not_fit_for_is_said() {
         &["it has no weir", "this one is for Linux", "while it is Plan9 vax", "install weir there"],
     );
     assert!(!sshd.path("cache/weir").exists());
+}
+
+/// `ulimit -u`: fewer threads, or a clear error at once; never a panic, and never a minute of nothing.
+#[test]
+fn a_limit_of_threads_is_said_or_lived_with() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root becomes another user, whose processes are counted");
+    }
+    let sandbox = Sandbox::new();
+    let bytes = pattern(5 * MIB, 1);
+    // Where everybody may run the binary and write.
+    let weir = sandbox.path("weir");
+    std::fs::copy(support::WEIR, &weir).unwrap();
+    sandbox.write("a", &bytes);
+    std::fs::set_permissions(sandbox.path("."), std::fs::Permissions::from_mode(0o777)).unwrap();
+    for limit in [8, 12, 16, 20, 24, 30] {
+        let script = format!("ulimit -u {limit}; exec ./weir cp a b");
+        // A number of its own, of which no other process is.
+        let ids = ["--reuid=64123", "--regid=64123", "--clear-groups", "bash", "-c", &script];
+        let run = sandbox.weir("setpriv", ids).spawn().wait_for(std::time::Duration::from_secs(30));
+        assert!(!run.stderr.contains("panicked"), "{limit}: {}", run.stderr);
+        match run.status.code() {
+            Some(0) => assert!(sandbox.read("b") == bytes, "{limit}"),
+            Some(1 | 4) => {
+                run.says(&["resource temporarily unavailable"]);
+            }
+            other => panic!("{limit}: {other:?}: {}", run.stderr),
+        }
+        let _ = std::fs::remove_file(sandbox.path("b"));
+    }
 }

@@ -47,10 +47,10 @@ fn resumed(sshd: &Sshd, sandbox: &Sandbox, to: &str) -> u64 {
     record["resumed"].as_u64().unwrap_or(0)
 }
 
-/// Size and time say which file it is. One that was changed behind their back shows that neither end reads again what the journal
-/// covers.
+/// Size and time say which file it is. One that was changed behind their back shows that the source does not read again what the
+/// journal covers.
 #[test]
-fn what_the_journal_covers_is_not_read_again() {
+fn what_the_journal_covers_is_not_sent_again() {
     let Some(sshd) = Sshd::start() else { return };
     let (sandbox, bytes, to) = begun(&sshd);
     let source = File::options().write(true).open(sandbox.path("a")).unwrap();
@@ -84,6 +84,46 @@ fn a_part_of_another_form_is_not_believed() {
     part.write_all_at(&[0; 4 * MIB], 0).unwrap();
     assert_eq!(resumed(&sshd, &sandbox, &to), 0);
     assert!(sandbox.read("b") == bytes);
+}
+
+/// Bytes of a part that is left are overwritten in a block that the journal covers.
+fn overwrite(sandbox: &Sandbox, at: u64, bytes: &[u8]) {
+    let part = File::options().write(true).open(sandbox.path(".b.weir-part")).unwrap();
+    part.write_all_at(bytes, at).unwrap();
+}
+
+#[test]
+fn a_part_that_was_changed_between_two_runs_is_mended() {
+    let Some(sshd) = Sshd::start() else { return };
+    let (sandbox, bytes, to) = begun(&sshd);
+    let covered: Vec<u64> = journalled(&sandbox.path(".b.weir-part"));
+    let last = *covered.iter().max().unwrap();
+    overwrite(&sandbox, 1000, &[7; 4000]);
+    overwrite(&sandbox, last * MIB as u64, &[9]);
+    let copied = sshd.copies(&sandbox, &["--resume", "a", &to]);
+    copied.succeeds().says(&["was changed since it was left: 2 of its blocks of 1 MiB are copied again"]);
+    assert!(sandbox.read("b") == bytes, "every byte is compared before the name");
+    assert_eq!(sandbox.names(), ["a", "b"], "the part is gone");
+    if covered.len() > 2 {
+        copied.says(&["of an earlier run"]);
+    }
+}
+
+/// What is missing then is of another file than what is there: no mixture gets the name.
+#[test]
+fn a_changed_part_of_a_source_that_changed_behind_its_time_is_refused() {
+    let Some(sshd) = Sshd::start() else { return };
+    let (sandbox, _, to) = begun(&sshd);
+    let source = File::options().write(true).open(sandbox.path("a")).unwrap();
+    let time = source.metadata().unwrap().modified().unwrap();
+    source.write_all_at(b"changed", 1000).unwrap();
+    source.set_modified(time).unwrap();
+    overwrite(&sandbox, 5000, b"other");
+    let copied = sshd.copies(&sandbox, &["a", &to]);
+    copied.fails(3, &["is another at the source than it was"]);
+    assert_eq!(sandbox.names(), ["a"], "neither the name nor the part");
+    sshd.copies(&sandbox, &["-q", "a", &to]).succeeds();
+    assert!(sandbox.read("b") == sandbox.read("a"));
 }
 
 /// The way that the help names: parts of files that the source does not have any more go with `--delete`, those that may be

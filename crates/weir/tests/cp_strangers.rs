@@ -81,7 +81,7 @@ fn a_far_end_of_another_protocol_is_named() {
     let said =
         ["weir on far speaks protocol 9 (version 7.7.7)", "this one speaks", "use the same weir on both"];
     let run = to(|talk| {
-        talk.bytes(b"weir-peer\n");
+        talk.bytes(b"\x1eweir-peer\n");
         let theirs =
             weir_peer::wire::message::Hello { protocol: 9, version: "7.7.7".into(), ..strange::hello() };
         talk.say(&Message::Hello(theirs));
@@ -90,7 +90,7 @@ fn a_far_end_of_another_protocol_is_named() {
     run.fails(1, &said);
     // One whose hello has another form, but number and version where they always are.
     let run = to(|talk| {
-        talk.bytes(b"weir-peer\n");
+        talk.bytes(b"\x1eweir-peer\n");
         talk.bytes(&[11, 0, 0, 0, 0, 0, 9, 5, b'7', b'.', b'7', b'.', b'7', 1, 2, 3]);
         talk.hear_out();
     });
@@ -137,12 +137,12 @@ fn what_is_no_weir_is_said_to_be_none() {
     refused(|talk| while talk.bytes(&[b'x'; 4096]) {}, &["more than 64 KiB"]);
     refused(
         |talk| {
-            talk.bytes(b"weir-failed the disk is \x1b]0;full\x07\n");
+            talk.bytes(b"\x1eweir-failed the disk is \x1b]0;full\x07\n");
         },
         &["weir could not be copied there: the disk is"],
     );
     let run = to(|talk| {
-        talk.bytes(b"weir-peer\nSSH-2.0-OpenSSH_9.2p1\r\n");
+        talk.bytes(b"\x1eweir-peer\nSSH-2.0-OpenSSH_9.2p1\r\n");
         talk.hear_out();
     });
     run.fails(1, &["far sent a frame of", "it is broken, or no weir"]);
@@ -181,6 +181,19 @@ fn a_receiver_that_lies_ends_the_copy() {
     refused(|id| Message::Answer(vec![(id + 7, Answer::All)]), &["an answer to no offer", lies]);
     refused(|id| Message::Signature(id + 7, vec![0; 100]), &["a signature of no file", lies]);
     refused(|_| Message::Placed(vec![name("x"), name("y")]), &["where other sources go", lies]);
+    let wants = |blocks: &[u64]| {
+        let blocks = blocks.to_vec();
+        let run = to(move |talk| {
+            let id = receives(talk);
+            talk.say(&Message::Answer(vec![(id, Answer::Rest(vec![(0, 0, [1; 32])]))]));
+            talk.say(&Message::Wanted(id, blocks));
+            talk.take_all();
+        });
+        run.fails(1, &["blocks that it did not have, or twice", lies]);
+    };
+    wants(&[1]);
+    wants(&[0, 0]);
+    wants(&[u64::MAX]);
     refused(|_| Message::Roots(Vec::new()), &["what only a sender says", lies]);
     refused(|_| Message::Hello(strange::hello()), &["what is said at the start", lies]);
     refused(|id| Message::Answer(vec![(id, Answer::Refused(Failure::local("no thanks")))]), &["no thanks"]);
@@ -317,10 +330,13 @@ fn endless_messages_fill_no_memory() {
 /// An end that falls silent is left after a minute, whatever state it is in; the user may leave it at once.
 #[test]
 fn silence_ends_and_an_interrupt_ends_it_sooner() {
-    let states: [fn(&mut Talk); 6] = [
+    let states: [fn(&mut Talk); 7] = [
         |_| {},
         |talk| {
-            talk.bytes(b"weir-peer\n");
+            talk.bytes(b"a title without an end");
+        },
+        |talk| {
+            talk.bytes(b"\x1eweir-peer\n");
         },
         |talk| drop(talk.begin()),
         |talk| {
@@ -341,7 +357,7 @@ fn silence_ends_and_an_interrupt_ends_it_sooner() {
         for (index, state) in states.into_iter().enumerate() {
             scope.spawn(move || one_silence(index, state, false));
             // Before weir runs there a person may be asked for a password: no limit.
-            if soak && index > 0 {
+            if soak && index > 1 {
                 scope.spawn(move || one_silence(index, state, true));
             }
         }

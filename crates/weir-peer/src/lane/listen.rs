@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::{Lane, read_by};
 use crate::error::LaneError;
 use crate::secure::Keyring;
+use crate::threads;
 use crate::wire::message::{Ports, Role};
 use crate::wire::record::parse_greeting;
 
@@ -78,7 +79,7 @@ impl Listener {
                     continue;
                 }
                 let (gate, accepted) = (Arc::clone(&keeper), Arc::clone(&accepted));
-                std::thread::spawn(move || {
+                let started = threads::start("admit", move || {
                     let admitted = gate.admit(stream);
                     gate.half_open.fetch_sub(1, Relaxed);
                     match admitted {
@@ -86,6 +87,10 @@ impl Listener {
                         Err(error) => tracing::debug!("{from}: {error}"),
                     }
                 });
+                if let Err(why) = started {
+                    keeper.half_open.fetch_sub(1, Relaxed);
+                    tracing::debug!("{from}: no thread for it: {why}");
+                }
             }
         })?;
         Ok(Listener { port, gate })

@@ -40,9 +40,14 @@ impl Meter {
         let sent = AtomicU64::new(0);
         let until = start + bounds.most_time();
         std::thread::scope(|scope| {
-            for _ in 0..weir_observe::cpu::available_cpus().clamp(1, 16) + 1 {
-                scope.spawn(|| self.work(&sent, bounds.most_bytes(), start, until));
+            for _ in 0..weir_observe::cpu::available_cpus().clamp(1, 16) {
+                let work = || self.work(&sent, bounds.most_bytes(), start, until);
+                // Where the system gives no more threads those that there are send; at the least this one.
+                if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                    break;
+                }
             }
+            self.work(&sent, bounds.most_bytes(), start, until);
         });
         let bytes = sent.load(Relaxed);
         let spent = process_cpu_now().saturating_sub(cpu);

@@ -15,7 +15,6 @@ use crate::error::Error;
 use crate::lane::{Lane, LaneSender};
 use crate::secure::Keyring;
 use crate::sender::lanes::Lanes;
-use crate::sender::spawn;
 use crate::wire::measure::{Ask, Found, Measure};
 use crate::wire::message::{Failure, FailureKind, Message, Role};
 
@@ -88,9 +87,9 @@ impl Meter {
         }
         let lane = Arc::new(lane.into_receiver());
         self.arrivals.watch(lane.stream());
-        for _ in 0..TURNS {
+        self.events.spawn_several("receive", TURNS as u32, || {
             let (meter, lane) = (Arc::clone(self), Arc::clone(&lane));
-            spawn("receive", move || {
+            move || {
                 let mut sealed = Vec::new();
                 while let Ok(Some(header)) = lane.read(&mut sealed) {
                     if lane.open(&header, &mut sealed).is_err() {
@@ -98,8 +97,8 @@ impl Meter {
                     }
                     meter.arrivals.add(sealed.len() as u64);
                 }
-            });
-        }
+            }
+        });
     }
 
     /// The lane inside ssh stands.
@@ -148,7 +147,7 @@ impl Meter {
             return Err(self.events.out_of_turn("a question before the answer to the last"));
         }
         let meter = Arc::clone(self);
-        spawn("measure", move || {
+        self.events.spawn("measure", move || {
             let found = meter.answer(ask);
             meter.control.send(&Message::Measure(Measure::Found(Box::new(found))));
         });

@@ -18,7 +18,6 @@ use crate::hello;
 use crate::maker::{LaneMaker, Way};
 use crate::opening::{cipher, heard, lanes_at_first, next, reach, start_of};
 use crate::secure::{Keyring, Secret};
-use crate::sender::spawn;
 use crate::session::LaneOptions;
 use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
@@ -153,7 +152,8 @@ impl<'a> Session<'a> {
         let lanes = LaneOptions { count, ..job.lanes.clone() };
         let maker = LaneMaker::new(lanes, context, end.clone(), Arc::clone(&control), listening, &job.host);
         let output = far.output.take().ok_or_else(|| to.gone(None))?;
-        spawn("control", move || listen_to(output, &end, &to));
+        let teller = to.clone();
+        teller.spawn("control", move || listen_to(output, &end, &to));
         Ok(Session { job, far, control, meter, events, maker, shared })
     }
 
@@ -234,7 +234,7 @@ impl<'a> Session<'a> {
     fn ask(&mut self, role: Role, ask: Ask, time: Duration, stop: &AtomicBool) -> Result<Found, Error> {
         if self.job.role == role {
             let meter = Arc::clone(&self.meter);
-            spawn("measure", move || meter.hears(meter.answer(ask)));
+            self.maker.events().spawn("measure", move || meter.hears(meter.answer(ask)));
         } else {
             self.meter.ask(ask);
         }

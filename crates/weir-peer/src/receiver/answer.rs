@@ -10,7 +10,7 @@ use super::desk::Comparison;
 use super::incoming::Incoming;
 use super::{Place, Receiver};
 use crate::end::Event;
-use crate::sender::{SMALL, digest_of_file, spawn};
+use crate::sender::{SMALL, digest_of_file};
 use crate::wire::message::{
     Answer, Deed, Failure, FailureKind, MAX_SUBTREES, MAX_UNDER_WAY, Message, Offered,
 };
@@ -33,36 +33,42 @@ const COMPARERS: u32 = 2;
 impl Receiver {
     /// Begins to answer what is handed in at the desk.
     pub(super) fn begin_to_answer(self: &Arc<Self>) {
+        self.begin_to_recheck();
         let mailbox = Arc::new(Mutex::new(self.desk.open()));
         // A dry run tells what it would do in the order of the walk.
         let lookers =
             if self.options.dry_run { 1 } else { weir_observe::cpu::available_cpus().clamp(1, LOOKERS) };
-        for _ in 0..lookers {
+        self.events.spawn_several("answer", lookers, || {
             let (end, mailbox) = (Arc::clone(self), Arc::clone(&mailbox));
-            spawn("answer", move || {
+            move || {
                 let next = || mailbox.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
                 while let (Some(offers), Some(place)) = (next(), end.place.get()) {
                     let answer = |offer: Offered| Some((offer.id, end.answer(place, offer)?));
                     end.say(offers.into_iter().filter_map(answer).collect());
                 }
-            });
-        }
-        for _ in 0..COMPARERS {
+            }
+        });
+        self.events.spawn_several("compare", COMPARERS, || {
             let end = Arc::clone(self);
-            spawn("compare", move || {
+            move || {
                 while let (Some(next), Some(place)) = (end.desk.next_to_compare(), end.place.get()) {
                     let id = next.id;
                     if let Some(answer) = end.compare(place, *next) {
                         end.say(vec![(id, answer)]);
                     }
                 }
-            });
-        }
+            }
+        });
     }
 
     /// In as many messages as it takes: what is there of many files is more than one holds.
     fn say(&self, answers: Vec<(u64, Answer)>) {
         let (mut piece, mut size) = (Vec::new(), 0);
+        let unread: Vec<_> = {
+            let files = self.files();
+            let under_way = answers.iter().filter_map(|(id, _)| Some((*id, Arc::clone(files.get(id)?))));
+            under_way.filter(|(_, file)| file.is_unread()).collect()
+        };
         for (id, answer) in answers {
             size += answer.packed_len();
             piece.push((id, answer));
@@ -73,6 +79,10 @@ impl Receiver {
         }
         if !piece.is_empty() {
             self.control.send(&Message::Answer(piece));
+        }
+        // Not before: the sender takes no word on a file that it has no answer about.
+        for (id, file) in unread {
+            self.recheck.hand_in(id, file);
         }
     }
 
@@ -132,20 +142,30 @@ impl Receiver {
             let own = || digest_of_file(place.target.open_existing(&entry.name).ok()?);
             there.is_file() && there.size() == entry.size() && digest.is_some() && digest == own()
         } else {
-            self.options.update && compare::unchanged(entry, there)
+            self.options.update && self.looks_same(place, entry, there)
         };
         same && (self.options.dry_run || place.target.mend(entry, there).is_ok())
+    }
+
+    /// By size and time, as far as the target keeps times: where it cuts them they are equal once they are cut.
+    fn looks_same(&self, place: &Place, entry: &Entry, there: &Entry) -> bool {
+        let kept = || place.target.keeps_time(&entry.name, entry.mtime, !self.options.dry_run);
+        compare::unchanged(entry, there, self.options.modify_window)
+            || compare::same_size(entry, there) && kept() == Some(there.mtime)
     }
 
     /// A file that is to come: all of it, or what an earlier run did not have.
     fn take(&self, id: u64, file: Incoming) -> Answer {
         let there = file.there();
+        let answer = if there.is_empty() || there.len() > MAX_SUBTREES {
+            file.begin_anew();
+            Answer::All
+        } else {
+            Answer::Rest(there)
+        };
         self.counts.kept.fetch_add(file.kept(), Relaxed);
         self.files().insert(id, Arc::new(file));
-        match there.is_empty() || there.len() > MAX_SUBTREES {
-            true => Answer::All,
-            false => Answer::Rest(there),
-        }
+        answer
     }
 
     /// Tells the signature of what is in the file's place. What is wanted otherwise, where that is of no use: an earlier run

@@ -1,5 +1,6 @@
 //! A file that arrives in blocks.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,7 +12,7 @@ use weir_tree::{Entry, Kind, Pending, Target};
 use super::desk::Permit;
 use super::journal::Journal;
 use crate::patience::SILENCE;
-use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of_run, extent_of_run, values_of};
+use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of, digest_of_run, extent, extent_of_run, values_of};
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
 
@@ -40,6 +41,10 @@ struct State {
     there: Subtrees,
     /// The sender's digest, once it has sent all.
     expected: Option<Digest>,
+    /// What an earlier run left is not read again yet.
+    unread: bool,
+    /// Blocks that were not what their records say when they were read again, and what they have to be.
+    wanted: BTreeMap<u64, Digest>,
 }
 
 /// What a block changed.
@@ -75,7 +80,8 @@ impl Incoming {
                 None => Journal::begin(pending.file(), &entry).map_err(failed)?,
             });
         }
-        let state = Mutex::new(State { there, expected: None });
+        let unread = there.nodes().next().is_some();
+        let state = Mutex::new(State { there, expected: None, unread, wanted: BTreeMap::new() });
         let pending = RwLock::new(Some(pending));
         Ok(Incoming {
             entry,
@@ -91,6 +97,71 @@ impl Incoming {
     /// The subtrees that are there.
     pub(crate) fn there(&self) -> Vec<(u8, u64, Digest)> {
         self.state().there.nodes().collect()
+    }
+
+    /// Counts nothing that an earlier run left: all of it comes again.
+    pub(crate) fn begin_anew(&self) {
+        let mut state = self.state();
+        state.there = Subtrees::new(self.entry.size());
+        state.unread = false;
+    }
+
+    /// What an earlier run left is still to be read again.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.state().unread
+    }
+
+    /// Reads what an earlier run left: whatever else can write this user's files may have, since then. Calls `tell` with blocks that
+    /// are not what their records say, which have to be sent after all; until they are the file is not complete. Ends early where
+    /// `over` says so, or the file is given up.
+    pub(crate) fn read_again(
+        &self,
+        over: &AtomicBool,
+        mut tell: impl FnMut(Vec<u64>),
+    ) -> Result<Progress, Failure> {
+        let Some(journal) = &self.journal else { return self.progress() };
+        let failed =
+            |error| Failure::local(format_args!("cannot read the part of {}: {error}", self.entry.name));
+        let mut block = Vec::with_capacity(BLOCK as usize);
+        let mut from = 0;
+        loop {
+            let piece = self.with_file(|file| journal.earlier(file, from));
+            let Some(piece) = piece else { return Ok(Progress::More) };
+            let Some((records, next)) = piece.map_err(failed)? else { break };
+            from = next;
+            let mut others = Vec::new();
+            for (index, digest) in records {
+                let Some(same) = self.with_file(|file| self.is_still(file, index, &digest, &mut block))
+                else {
+                    return Ok(Progress::More);
+                };
+                if over.load(Relaxed) {
+                    return Ok(Progress::More);
+                }
+                if !same && self.state().wanted.insert(index, digest).is_none() {
+                    others.push(index);
+                }
+            }
+            if !others.is_empty() {
+                tell(others);
+            }
+        }
+        self.state().unread = false;
+        self.progress()
+    }
+
+    /// Whether a block on the disk has this value. One that cannot be read has none.
+    fn is_still(&self, file: &File, index: u64, digest: &Digest, block: &mut Vec<u8>) -> bool {
+        let extent = extent(index, self.entry.size());
+        block.resize((extent.end - extent.start) as usize, 0);
+        file.read_exact_at(block, extent.start).is_ok()
+            && digest_of(block, index, self.entry.size()) == *digest
+    }
+
+    /// Does something with the file, unless that is finished or given up.
+    fn with_file<T>(&self, work: impl FnOnce(&File) -> T) -> Option<T> {
+        let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
+        pending.as_ref().map(|pending| work(pending.file()))
     }
 
     /// Bytes of the file that are there.
@@ -146,8 +217,18 @@ impl Incoming {
         digest: &Digest,
     ) -> Result<(Progress, bool), Failure> {
         let index = offset / BLOCK;
-        if self.state().there.contains(index) {
-            return Ok((self.progress()?, false));
+        let due = {
+            let state = self.state();
+            let due = state.wanted.get(&index).copied();
+            if due.is_none() && state.there.contains(index) {
+                drop(state);
+                return Ok((self.progress()?, false));
+            }
+            due
+        };
+        if due.is_some_and(|due| due != *digest) {
+            let words = format!("{} is another at the source than it was; copy it again", self.entry.name);
+            return Err(Failure::new(FailureKind::Verification, words));
         }
         let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
         // Finished or given up meanwhile: the block was there before.
@@ -157,11 +238,15 @@ impl Incoming {
             _ => pending.write_at(offset, block),
         }
         .map_err(Failure::local)?;
-        if let Some(journal) = &self.journal {
+        // One that had to come again has its record.
+        if let Some(journal) = self.journal.as_ref().filter(|_| due.is_none()) {
             let failed = |error| Failure::local(format_args!("cannot journal {}: {error}", self.entry.name));
             journal.add(pending.file(), index, digest).map_err(failed)?;
         }
-        let is_new = self.state().there.insert(index, *digest);
+        let is_new = {
+            let mut state = self.state();
+            state.wanted.remove(&index).is_some() | state.there.insert(index, *digest)
+        };
         Ok((self.progress()?, is_new))
     }
 
@@ -213,6 +298,9 @@ impl Incoming {
 
     fn progress(&self) -> Result<Progress, Failure> {
         let state = self.state();
+        if state.unread || !state.wanted.is_empty() {
+            return Ok(Progress::More);
+        }
         match (state.there.root(), state.expected) {
             (Some(root), Some(expected)) if root == expected => Ok(Progress::Complete(root)),
             (Some(_), Some(_)) => {
@@ -261,7 +349,6 @@ mod tests {
     use weir_tree::entry::Time;
 
     use super::*;
-    use crate::subtrees::digest_of;
 
     fn begin(size: u64) -> (tempfile::TempDir, Target, Incoming) {
         let folder = tempfile::tempdir().unwrap();
@@ -305,6 +392,37 @@ mod tests {
         let mut other = bytes.clone();
         other[size as usize - 1] ^= 1;
         assert_eq!(file.verify(0, &other, &all), None);
+    }
+
+    #[test]
+    fn a_part_is_complete_once_it_is_read_again() {
+        let size = WORTH_A_JOURNAL;
+        let (folder, target, file) = begin(size);
+        let block = vec![7; BLOCK as usize];
+        let values: Vec<Digest> = (0..4).map(|index| digest_of(&block, index, size)).collect();
+        for (index, value) in (0..4).zip(&values) {
+            assert!(file.write(index * BLOCK, &block, value).is_ok());
+        }
+        let root = file.state().there.root().unwrap();
+        // It was killed, and changed after that.
+        drop(file);
+        let part = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        let stranger = File::options().write(true).open(&part).unwrap();
+        stranger.write_all_at(b"x", 2 * BLOCK + 17).unwrap();
+        let (name, mtime) = ("x".parse().unwrap(), Time::new(0, 0).unwrap());
+        let kind = Kind::File { size, sparse: false };
+        let entry = Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
+        let file = Incoming::begin(&target, entry, false).unwrap();
+        assert!(file.is_unread());
+        assert_eq!(file.expect(root), Ok(Progress::More), "not before it is read");
+        let mut told = Vec::new();
+        let progress = file.read_again(&AtomicBool::new(false), |blocks| told.extend(blocks));
+        assert_eq!((progress, told), (Ok(Progress::More), vec![2]));
+        let other = digest_of(b"other", 2, size);
+        assert!(file.write(2 * BLOCK, b"other", &other).is_err_and(|it| it.words.contains("at the source")));
+        assert_eq!(file.write(2 * BLOCK, &block, &values[2]), Ok((Progress::Complete(root), true)));
+        assert_eq!(file.finish(), Ok(true));
+        assert!(std::fs::read(folder.path().join("x")).unwrap().iter().all(|byte| *byte == 7));
     }
 
     #[test]

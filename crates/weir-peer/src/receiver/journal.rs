@@ -37,7 +37,12 @@ pub(crate) struct Journal {
     at: u64,
     seed: u32,
     next: AtomicU64,
+    /// Bytes of it that an earlier run wrote.
+    earlier: u64,
 }
+
+/// Blocks of an earlier run with their values, and where in the log the next are.
+pub(crate) type Earlier = (Vec<(u64, Digest)>, u64);
 
 /// What a log says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +65,12 @@ impl Journal {
         file.write_all_at(&head, at)?;
         // What an earlier log left behind the head would not check, but may as well go.
         file.set_len(at + HEAD as u64)?;
-        Ok(Journal { at, seed: crc32c::crc32c(&head), next: AtomicU64::new(HEAD as u64) })
+        Ok(Journal {
+            at,
+            seed: crc32c::crc32c(&head),
+            next: AtomicU64::new(HEAD as u64),
+            earlier: HEAD as u64,
+        })
     }
 
     /// Goes on with the log in `file`, if it is one of `entry` as it is.
@@ -72,7 +82,8 @@ impl Journal {
         let Some(log) = parse(BufReader::with_capacity(1 << 16, from), entry, &boot)? else {
             return Ok(None);
         };
-        let journal = Journal { at, seed: log.seed, next: AtomicU64::new(log.length) };
+        let next = AtomicU64::new(log.length);
+        let journal = Journal { at, seed: log.seed, next, earlier: log.length };
         let journal = if log.of_this_boot { journal } else { journal.renew(file, entry, &boot)? };
         Ok(Some((journal, log.there)))
     }
@@ -95,11 +106,37 @@ impl Journal {
             done += piece as u64;
         }
         file.set_len(self.at + end)?;
-        let journal = Journal { at: self.at, seed, next: AtomicU64::new(end) };
+        let journal = Journal { at: self.at, seed, next: AtomicU64::new(end), earlier: end };
         for mark in [SYNC, SYNCED] {
             journal.add(file, mark, &[0; 32])?;
         }
         Ok(journal)
+    }
+
+    /// The blocks that an earlier run had written and their values, in the order of arrival: those whose records begin at byte
+    /// `from` of the log, and where the next ones do. None at the end.
+    pub(crate) fn earlier(&self, file: &File, from: u64) -> io::Result<Option<Earlier>> {
+        let from = from.max(HEAD as u64);
+        let left = self.earlier.saturating_sub(from) as usize / RECORD * RECORD;
+        let mut bytes = vec![0; left.min((1 << 16) / RECORD * RECORD)];
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        file.read_exact_at(&mut bytes, self.at + from)?;
+        let mut blocks = Vec::with_capacity(bytes.len() / RECORD);
+        for bytes in bytes.chunks_exact(RECORD) {
+            let (mut index, mut digest) = ([0; 8], [0; 32]);
+            index.copy_from_slice(&bytes[..8]);
+            digest.copy_from_slice(&bytes[8..40]);
+            let index = u64::from_le_bytes(index);
+            if bytes != record(self.seed, index, &digest) {
+                return Err(io::Error::other("its log changed while it was read"));
+            }
+            if index < SYNC {
+                blocks.push((index, digest));
+            }
+        }
+        Ok(Some((blocks, from + bytes.len() as u64)))
     }
 
     /// A block was written.
@@ -212,12 +249,16 @@ mod tests {
         let before = head(&entry, &[b'0'; 36]);
         let seed = crc32c::crc32c(&before);
         file.write_all_at(&before, 8 * BLOCK).unwrap();
-        let earlier = Journal { at: 8 * BLOCK, seed, next: AtomicU64::new(HEAD as u64) };
+        let next = AtomicU64::new(HEAD as u64);
+        let earlier = Journal { at: 8 * BLOCK, seed, next, earlier: HEAD as u64 };
         for index in [0, 1, SYNC, 2, SYNCED, 3] {
             earlier.add(&file, index, &[7; 32]).unwrap();
         }
         let (journal, blocks) = Journal::resume(&file, &entry).unwrap().unwrap();
         assert_eq!(there(&blocks), [0, 1], "what was on the disk when the last sync began that ended");
+        let (listed, end) = journal.earlier(&file, 0).unwrap().unwrap();
+        assert_eq!(listed, [(0, [7; 32]), (1, [7; 32])]);
+        assert_eq!(journal.earlier(&file, end).unwrap(), None);
         journal.add(&file, 5, &[7; 32]).unwrap();
         let (_, blocks) = Journal::resume(&file, &entry).unwrap().unwrap();
         assert_eq!(there(&blocks), [0, 1, 5], "after a kill on this boot");

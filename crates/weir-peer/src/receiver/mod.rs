@@ -8,6 +8,7 @@ mod desk;
 mod incoming;
 pub mod journal;
 mod landing;
+mod recheck;
 mod store;
 mod waits;
 
@@ -30,8 +31,8 @@ use crate::error::{Error, LaneError};
 use crate::lane::{Lane, LaneReceiver};
 use crate::lost::Lost;
 use crate::roots::{self, Placement};
-use crate::sender::spawn;
 use crate::subtrees::Digest;
+use crate::threads;
 use crate::watch::{Watch, Worker};
 use crate::wire::message::{Failure, FailureKind, Found, Message, Options, Problem, Role, Root, Totals};
 use crate::wire::record::{HEADER, Header, Malformed};
@@ -39,6 +40,7 @@ use batches::Batches;
 use desk::Desk;
 use incoming::{Incoming, Progress};
 use landing::Landing;
+use recheck::Recheck;
 use waits::Waits;
 
 /// Threads that take turns on a lane.
@@ -69,6 +71,7 @@ pub struct Receiver {
     ssh: Mutex<Option<SyncSender<Vec<u8>>>>,
     landing: Landing,
     desk: Desk,
+    recheck: Recheck,
     counts: Counts,
     batches: Batches,
     lost: Lost,
@@ -120,6 +123,7 @@ impl Receiver {
             ssh: Mutex::default(),
             landing: Landing::default(),
             desk: Desk::default(),
+            recheck: Recheck::default(),
             counts: Counts::default(),
             batches: Batches::default(),
             lost: Lost::default(),
@@ -153,7 +157,7 @@ impl Receiver {
         self.begin_to_answer();
         self.control.send(&Message::Placed(names));
         let teller = Arc::clone(self);
-        spawn("tell", move || {
+        self.events.spawn("tell", move || {
             while let Some(news) = teller.landing.wait() {
                 for (lane, through) in news {
                     teller.control.send(&Message::Landed(lane, through));
@@ -162,9 +166,9 @@ impl Receiver {
             }
         });
         let watcher = Arc::clone(self);
-        spawn("watch", move || watcher.observe());
+        self.events.spawn("watch", move || watcher.observe());
         let syncer = Arc::downgrade(self);
-        spawn("sync", move || {
+        self.events.spawn("sync", move || {
             loop {
                 std::thread::sleep(SYNC);
                 let Some(end) = syncer.upgrade() else { return };
@@ -186,12 +190,16 @@ impl Receiver {
             }
             lanes.insert(lane.id, Arc::clone(&lane));
         }
-        for _ in 0..TURNS {
-            let (end, lane) = (Arc::clone(self), Arc::clone(&lane));
-            spawn("receive", move || match end.receive(&lane) {
-                Ok(()) => drop(end.lanes().remove(&lane.id)),
-                Err(error) => end.lane_lost(lane.id, &error.to_string()),
+        for turn in 0..TURNS {
+            let (end, taken) = (Arc::clone(self), Arc::clone(&lane));
+            let started = threads::start("receive", move || match end.receive(&taken) {
+                Ok(()) => drop(end.lanes().remove(&taken.id)),
+                Err(error) => end.lane_lost(taken.id, &error.to_string()),
             });
+            // One thread alone takes a lane too; without any the lane is none.
+            if let (Err(why), 0) = (started, turn) {
+                return self.lane_lost(lane.id, &format!("no thread for it: {}", weir_units::plain(&why)));
+            }
         }
     }
 
@@ -201,10 +209,10 @@ impl Receiver {
         *self.ssh.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
         // With the number that the next record has to have.
         let mailbox = Arc::new(Mutex::new((mailbox, 0)));
-        for _ in 0..TURNS {
+        self.events.spawn_several("receive", TURNS as u32, || {
             let (end, mailbox) = (Arc::clone(self), Arc::clone(&mailbox));
-            spawn("receive", move || end.receive_over_ssh(id, &mailbox));
-        }
+            move || end.receive_over_ssh(id, &mailbox)
+        });
     }
 
     /// A record that came as a frame. Waits while the threads are busy.
@@ -269,6 +277,7 @@ impl Receiver {
         self.over.store(true, Relaxed);
         self.landing.stop();
         self.desk.close();
+        self.recheck.close();
         self.ssh.lock().unwrap_or_else(PoisonError::into_inner).take();
         for lane in std::mem::take(&mut *self.lanes()).into_values() {
             lane.close();
@@ -403,12 +412,13 @@ impl Receiver {
         }
     }
 
-    /// What could not be kept, at the end.
+    /// What could not be kept, at the end. Of what `-a` asks for it is a failure, as in rsync; times and modes that go along without
+    /// having been asked for are a note.
     fn say_words(&self) {
         let Some(place) = self.place.get() else { return };
         for word in place.target.words() {
             let what = match word.lack {
-                weir_tree::target::Lack::Xattrs => "extended attributes",
+                weir_tree::target::Lack::Xattrs => "extended attributes or ACL",
                 weir_tree::target::Lack::Owner => "owner or group",
                 weir_tree::target::Lack::Mode => "mode",
                 weir_tree::target::Lack::Times => "times",
@@ -419,7 +429,10 @@ impl Receiver {
                 word.first,
                 std::io::Error::from_raw_os_error(word.errno)
             );
-            self.problem(word.first, Failure::new(FailureKind::Local, words), true);
+            if self.options.archive {
+                self.counts.unkept.fetch_add(word.count, Relaxed);
+            }
+            self.problem(word.first, Failure::new(FailureKind::Local, words), !self.options.archive);
         }
     }
 

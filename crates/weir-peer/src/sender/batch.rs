@@ -1,12 +1,12 @@
 //! Making a batch's bytes: the entries, then the contents of its files.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use weir_tree::{Entry, Kind};
 
 use super::queue::{Batch, Item};
-use super::source::refresh;
+use super::source::{Rest, refresh};
 use crate::lost::Lost;
 use crate::subtrees::BLOCK;
 use crate::wire::batch::{self, Member};
@@ -15,14 +15,23 @@ use crate::wire::message::{Failure, FailureKind};
 /// How often a file that changes under the reader is read again.
 const ATTEMPTS: u32 = 3;
 
-/// Fills `raw` with the batch; `content` is for the contents meanwhile. Entries that cannot be read, and second
-/// names of what was `lost`, are told to `failed`.
+/// What is worth a word about an entry.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// It cannot be read, or is a second name of what was lost.
+    Failed(Failure),
+    /// It was written on behind its end meanwhile, and is there as long as it was.
+    Longer,
+}
+
+/// Fills `raw` with the batch; `content` is for the contents meanwhile. A file that only became longer is taken as long as it was,
+/// unless it is to be `whole`.
 pub(super) fn fill(
     batch: &Batch,
-    raw: &mut Vec<u8>,
-    content: &mut Vec<u8>,
+    (raw, content): (&mut Vec<u8>, &mut Vec<u8>),
     lost: &Lost,
-    mut failed: impl FnMut(&Item, Failure),
+    whole: bool,
+    mut tell: impl FnMut(&Item, Told),
 ) {
     content.clear();
     let mut room = (BLOCK as usize).saturating_sub(batch.size);
@@ -33,11 +42,16 @@ pub(super) fn fill(
             Kind::HardLink { to } => lost.check(&item.entry.name, to, item.number),
             _ => Ok(()),
         };
-        match allowed.and_then(|()| member(item, content, &mut room)) {
-            Ok(entry) => members.push(Member { entry, last: item.last, keep: item.keep.clone() }),
+        match allowed.and_then(|()| member(item, content, &mut room, whole)) {
+            Ok((entry, rest)) => {
+                if rest == Rest::Longer {
+                    tell(item, Told::Longer);
+                }
+                members.push(Member { entry, last: item.last, keep: item.keep.clone() });
+            }
             Err(failure) => {
                 content.truncate(start);
-                failed(item, failure);
+                tell(item, Told::Failed(failure));
             }
         }
     }
@@ -46,9 +60,14 @@ pub(super) fn fill(
 
 /// Reads the item's content, if it has one. Returns the entry as it was when it was read. `room` is what the batch may hold
 /// beyond what the sizes of its files say.
-fn member(item: &Item, content: &mut Vec<u8>, room: &mut usize) -> Result<Entry, Failure> {
+fn member(
+    item: &Item,
+    content: &mut Vec<u8>,
+    room: &mut usize,
+    whole: bool,
+) -> Result<(Entry, Rest), Failure> {
     let mut entry = item.entry.clone();
-    let Some(from) = item.source.as_ref().filter(|_| entry.is_file()) else { return Ok(entry) };
+    let Some(from) = item.source.as_ref().filter(|_| entry.is_file()) else { return Ok((entry, Rest::Same)) };
     let start = content.len();
     for _ in 0..ATTEMPTS {
         content.truncate(start);
@@ -61,10 +80,13 @@ fn member(item: &Item, content: &mut Vec<u8>, room: &mut usize) -> Result<Entry,
         })?;
         let found = (content.len() - start) as u64;
         if rests && found == size {
-            return Ok(entry);
+            return Ok((entry, Rest::Same));
         }
         if rests && is_made_up(&file, size, found) {
-            return made_up(entry, found, room);
+            return Ok((made_up(entry, found, room)?, Rest::Same));
+        }
+        if !whole && found == size && is_only_longer(&file, &content[start..]) {
+            return Ok((entry, Rest::Longer));
         }
         refresh(&mut entry, &file).map_err(Failure::local)?;
         // It has grown beyond its place in the batch.
@@ -74,6 +96,14 @@ fn member(item: &Item, content: &mut Vec<u8>, room: &mut usize) -> Result<Entry,
     }
     let words = format!("{} changed while it was read; copy it when it rests", item.entry.name);
     Err(Failure::new(FailureKind::Changed, words))
+}
+
+/// Whether a file begins with what was read of it, and has more by now: then it was only written behind that.
+fn is_only_longer(file: &File, read: &[u8]) -> bool {
+    let mut again = vec![0; read.len()];
+    file.metadata().is_ok_and(|now| now.size() > read.len() as u64)
+        && file.read_exact_at(&mut again, 0).is_ok()
+        && again == read
 }
 
 /// Whether a file that rests has another length than it says because its file system makes it up when it is read, as /proc

@@ -119,6 +119,19 @@ impl Sender {
         }
     }
 
+    /// Blocks that the other end had when it answered are not what they were.
+    pub(super) fn wanted_again(&self, id: u64, blocks: &[u64]) -> Result<(), Error> {
+        // It may have ended otherwise meanwhile.
+        let Some(file) = self.files().under_way.get(&id).cloned() else { return Ok(()) };
+        if !file.give_back(blocks) {
+            return Err(self.events.out_of_turn("blocks that it did not have, or twice"));
+        }
+        let extents = blocks.iter().map(|block| file.extent(&(*block..*block + 1)));
+        self.counts.kept.fetch_sub(extents.map(|extent| extent.end - extent.start).sum(), Relaxed);
+        self.queue.push_blocks(&file, blocks);
+        Ok(())
+    }
+
     /// All of a file is read.
     pub(super) fn end_well(&self, file: &Arc<SourceFile>, root: Digest) {
         if !file.end() {

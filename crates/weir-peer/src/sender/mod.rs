@@ -54,6 +54,7 @@ use crate::list::Names;
 use crate::lost::Lost;
 use crate::secure::Keyring;
 use crate::speeds::Speeds;
+use crate::threads;
 use crate::tuning;
 use crate::watch::{Watch, Worker};
 use crate::wire::message::{Failure, Found, Hello, Message, Options, Problem, Role, Totals};
@@ -119,6 +120,8 @@ pub struct Sender {
     workers: Mutex<Vec<Arc<Worker>>>,
     /// How many were begun.
     hired: AtomicU32,
+    /// Of them, those that were started.
+    at_work: AtomicU32,
     /// Bytes of the files that the walk has found, without those that are at the target.
     found: AtomicU64,
     /// Files that it has found.
@@ -177,6 +180,7 @@ impl Sender {
             lost: Lost::default(),
             workers: Mutex::default(),
             hired: AtomicU32::new(0),
+            at_work: AtomicU32::new(0),
             found: AtomicU64::new(0),
             found_files: AtomicU64::new(0),
             asked: AtomicBool::new(false),
@@ -206,12 +210,12 @@ impl Sender {
         // Only ever set here, which happens once.
         let _ = self.renamed.set(renamed);
         let walker = Arc::clone(self);
-        spawn("walk", move || walker.walk(roots));
+        self.events.spawn("walk", move || walker.walk(roots));
         self.hire((weir_observe::cpu::available_cpus() + 1).clamp(2, MOST_WORKERS));
         let watcher = Arc::clone(self);
-        spawn("watch", move || watcher.observe());
+        self.events.spawn("watch", move || watcher.observe());
         let waiter = Arc::clone(self);
-        spawn("settle", move || {
+        self.events.spawn("settle", move || {
             if waiter.queue.wait_settled() {
                 waiter.asked.store(true, Relaxed);
                 let failed = waiter.events.has_failed();
@@ -234,8 +238,12 @@ impl Sender {
                 drop(workers);
                 end.work(number, &clock);
             };
-            if let Err(why) = std::thread::Builder::new().name("send".to_owned()).spawn(work) {
-                tracing::warn!("a worker less than {count}: {why}");
+            match threads::start("send", work) {
+                Ok(()) => drop(self.at_work.fetch_add(1, Relaxed)),
+                Err(source) if self.at_work.load(Relaxed) == 0 => {
+                    return self.events.send(Event::Failed(Error::Threads { source }));
+                }
+                Err(why) => tracing::warn!("a worker less than {count}: {}", weir_units::plain(&why)),
             }
         }
     }
@@ -320,6 +328,7 @@ impl Sender {
                 self.queue.again(lane, sequence);
                 Ok(())
             }
+            Message::Wanted(id, blocks) => self.wanted_again(id, &blocks),
             Message::Stored(id, outcome) => {
                 self.stored(id, outcome);
                 Ok(())
@@ -487,12 +496,6 @@ fn is_local(stream: &TcpStream) -> bool {
 /// The shortest that a connection has seen; its handshake's at first.
 fn round_trip(stream: &TcpStream) -> Option<Duration> {
     tcp_info::read(stream.as_fd()).ok()?.min_rtt
-}
-
-/// A thread of this end.
-pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
-    // Only a system without memory or under a limit of threads fails; then a session cannot go on.
-    std::thread::Builder::new().name(name.to_owned()).spawn(work).expect("a thread can be started");
 }
 
 #[cfg(test)]

@@ -202,6 +202,14 @@ impl Queue {
         self.work.notify_all();
     }
 
+    /// Blocks that were not to be sent are, after all: also of a file whose last block was read.
+    pub(crate) fn push_blocks(&self, file: &Arc<SourceFile>, blocks: &[u64]) {
+        let mut state = self.lock();
+        let job = |block: &u64| Job::Run { file: Arc::clone(file), blocks: *block..*block + 1, plain: false };
+        state.again.extend(blocks.iter().map(job));
+        self.wake(state);
+    }
+
     /// Whether the walk has ended.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.lock().exhausted

@@ -1,5 +1,6 @@
 //! A file that is sent in blocks: its bytes, its digest as it grows, and whether it stays what it was.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -12,12 +13,21 @@ use weir_tree::entry::Time;
 use weir_tree::{Entry, Kind, Source, source};
 
 use super::files::Waiting;
-use crate::subtrees::{Digest, Subtrees, digest_of_run, extent, extent_of_run, values_of};
+use crate::subtrees::{Digest, Subtrees, blocks, digest_of, digest_of_run, extent, extent_of_run, values_of};
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
 
 /// How often a file that changes under the reader is begun again.
 const ATTEMPTS: u8 = 3;
+
+/// What became of a file while it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Nothing.
+    Same,
+    /// It was written on behind its end.
+    Longer,
+}
 
 /// A file to be sent.
 #[derive(Debug)]
@@ -32,6 +42,9 @@ pub(crate) struct SourceFile {
     source: Source,
     file: OnceLock<File>,
     subtrees: Mutex<Subtrees>,
+    /// What the other end had of it when it answered, and which of these blocks it wants all the same.
+    had: OnceLock<Subtrees>,
+    given_back: Mutex<BTreeSet<u64>>,
     /// What the other end has in its place, until the recipe is made of it; and the bytes that it came in, up to 16 MiB.
     old: Mutex<Option<(Signature, usize)>>,
     /// How the file comes from that; found out when the first block is wanted.
@@ -57,6 +70,8 @@ impl SourceFile {
             source: offered.source,
             file: OnceLock::new(),
             subtrees,
+            had: OnceLock::new(),
+            given_back: Mutex::default(),
             old: Mutex::new(old),
             recipe: OnceLock::new(),
             single,
@@ -86,7 +101,20 @@ impl SourceFile {
     /// Takes over what the other end has; false where that cannot be of this file.
     pub(crate) fn adopt(&self, nodes: &[(u8, u64, Digest)]) -> bool {
         let mut subtrees = self.subtrees();
-        nodes.iter().all(|(level, first, digest)| subtrees.insert_node(*level, *first, *digest))
+        let can_be = nodes.iter().all(|(level, first, digest)| subtrees.insert_node(*level, *first, *digest));
+        // Nothing is sent or hashed before this.
+        let _ = self.had.set(subtrees.clone());
+        can_be
+    }
+
+    /// The other end wants blocks that it had; false where it had them not, or was given them back before.
+    pub(crate) fn give_back(&self, blocks: &[u64]) -> bool {
+        let Some(had) = self.had.get() else { return false };
+        let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
+        blocks.iter().all(|block| {
+            let extent = self.extent(&(*block..block.saturating_add(1)));
+            !extent.is_empty() && had.contains(*block) && given_back.insert(*block)
+        })
     }
 
     /// The blocks that are not hashed yet.
@@ -165,16 +193,38 @@ impl SourceFile {
         self.ended.load(Relaxed)
     }
 
-    /// After the last byte was read: is it still the file that was offered?
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        match source::unchanged(self.file()?, &self.entry) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(self.changed("changed while it was read")),
-            Err(error) => Err(Failure::local(error)),
+    /// After the last byte was read: is it still the file that was offered? One that has become longer is, if a second reading of
+    /// what it was at the start gives the same digest: it was only written behind that, as logs are.
+    pub(crate) fn check(&self, root: &Digest, over: &AtomicBool) -> Result<Rest, Failure> {
+        let file = self.file()?;
+        match source::unchanged(file, &self.entry) {
+            Ok(true) => return Ok(Rest::Same),
+            Ok(false) => {}
+            Err(error) => return Err(Failure::local(error)),
+        }
+        let is_longer = file.metadata().is_ok_and(|now| now.size() > self.entry.size());
+        match is_longer && self.read_twice(over)? == Some(*root) {
+            true => Ok(Rest::Longer),
+            false => Err(self.changed("changed while it was read")),
         }
     }
 
-    fn changed(&self, how: &str) -> Failure {
+    /// The digest of what is there now, of the size that was offered; `None` where it is over before.
+    fn read_twice(&self, over: &AtomicBool) -> Result<Option<Digest>, Failure> {
+        let (size, mut raw) = (self.entry.size(), Vec::new());
+        let mut subtrees = Subtrees::new(size);
+        for index in 0..blocks(size) {
+            if over.load(Relaxed) {
+                return Ok(None);
+            }
+            self.read(&(index..index + 1), &mut raw)?;
+            subtrees.insert(index, digest_of(&raw, index, size));
+        }
+        Ok(subtrees.root())
+    }
+
+    /// It is another than was offered.
+    pub(crate) fn changed(&self, how: &str) -> Failure {
         let words = format!("{} {how}; copy it when it rests", self.entry.name);
         Failure::new(FailureKind::Changed, words)
     }

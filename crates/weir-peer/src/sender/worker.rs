@@ -5,11 +5,14 @@ use std::time::Instant;
 
 use weir_model::chooser::Plan;
 use weir_transfer::stage_clock::{Stage, StageClock};
+use weir_tree::Entry;
 
+use super::batch::Told;
 use super::queue::Job;
+use super::source::{Rest, SourceFile};
 use super::{Sender, batch};
-use crate::subtrees::BLOCK;
-use crate::wire::message::Failure;
+use crate::subtrees::{BLOCK, Digest};
+use crate::wire::message::{Failure, FailureKind, Problem};
 use crate::wire::patch;
 use crate::wire::record::{FOOTER, Footer, HOLE, Kind, TAG};
 
@@ -72,7 +75,7 @@ impl Sender {
                 clock.enter(Stage::Verify);
                 let (digest, root) = file.hash(blocks, raw);
                 if let Some(root) = root {
-                    file.check()?;
+                    self.check(file, &root)?;
                     self.end_well(file, root);
                 }
                 let offset = file.extent(blocks).start;
@@ -101,10 +104,14 @@ impl Sender {
                 footer
             }
             Job::Batch(batch) => {
-                batch::fill(batch, raw, packed, &self.lost, |item, failure| {
-                    batch.failed().push(item.number);
-                    self.lose(&item.entry, item.number);
-                    self.unread(item.entry.name.clone(), failure)
+                let whole = self.options.whole_or_nothing;
+                batch::fill(batch, (raw, packed), &self.lost, whole, |item, told| match told {
+                    Told::Failed(failure) => {
+                        batch.failed().push(item.number);
+                        self.lose(&item.entry, item.number);
+                        self.unread(item.entry.name.clone(), failure)
+                    }
+                    Told::Longer => self.grew(&item.entry),
                 });
                 clock.enter(Stage::Verify);
                 let digest = *blake3::hash(raw).as_bytes();
@@ -129,6 +136,29 @@ impl Sender {
         }
         footer.push_to(raw);
         Ok(raw)
+    }
+
+    /// Whether all of a file may go, now that it was read.
+    fn check(&self, file: &SourceFile, root: &Digest) -> Result<(), Failure> {
+        match file.check(root, &self.over)? {
+            Rest::Same => Ok(()),
+            Rest::Longer if self.options.whole_or_nothing => Err(file.changed("grew while it was read")),
+            Rest::Longer => {
+                self.grew(&file.entry);
+                Ok(())
+            }
+        }
+    }
+
+    /// What is there of a file that was written on meanwhile is as long as it was at the start.
+    fn grew(&self, entry: &Entry) {
+        let words = format!(
+            "{} grew while it was copied: its first {} bytes, all that it had at the start, are there",
+            entry.name,
+            entry.size()
+        );
+        let failure = Failure::new(FailureKind::Changed, words);
+        self.events.problem(Problem { name: entry.name.clone(), failure, harmless: true });
     }
 
     /// Seals and sends on the next free lane; false when it is over.

@@ -12,7 +12,7 @@ use crate::secure::Secret;
 use crate::subtrees::Digest;
 
 /// The protocol that this program speaks. Ends of different numbers do not talk.
-pub const PROTOCOL: u16 = 4;
+pub const PROTOCOL: u16 = 5;
 
 /// Entries in one offer, and answers in one message.
 pub const MAX_OFFERS: usize = 1024;
@@ -41,6 +41,9 @@ pub const MAX_SAMPLE: usize = 64 << 10;
 
 /// Subtrees that an answer may name; a journal with more gaps than that starts again.
 pub const MAX_SUBTREES: usize = 4096;
+
+/// Blocks of one file that are asked for once more in one message.
+pub const MAX_WANTED: usize = 1024;
 
 /// One message.
 #[derive(Debug, Serialize, Deserialize)]
@@ -103,6 +106,8 @@ pub enum Message {
     Waits(Wait),
     /// The driver is there.
     Alive,
+    /// Blocks of a file that the receiver said were there, and that were changed since they were written.
+    Wanted(u64, Vec<u64>),
 }
 
 /// Who speaks.
@@ -187,6 +192,8 @@ pub struct Options {
     pub recursive: bool,
     /// Leave files that look the same, send of others what differs.
     pub update: bool,
+    /// Seconds by which the times of files that are the same may differ.
+    pub modify_window: u32,
     /// Files are the same by content alone.
     pub checksum: bool,
     /// Remove what the source does not have.
@@ -201,6 +208,8 @@ pub struct Options {
     pub codec: Option<(u8, i32)>,
     /// Wait for the disk before a file gets its name.
     pub sync: bool,
+    /// A file that grows while it is copied is none until it rests.
+    pub whole_or_nothing: bool,
     /// Only what a list names is copied, which the driver has (`--files-from`).
     pub listed: bool,
     /// Of the hosts and sources, so that a folder which the same command had begun is known again ([`crate::roots::digest_of`]).
@@ -328,6 +337,8 @@ pub struct Totals {
     pub kept: u64,
     /// Bytes of payload after compression.
     pub packed: u64,
+    /// Attributes that were asked for and that the target did not take.
+    pub unkept: u64,
 }
 
 /// What a sender's walk has found so far.
@@ -369,6 +380,7 @@ impl Message {
             Message::Placed(names) => names.len() <= MAX_ROOTS,
             Message::Offer(offers) => offers.len() <= MAX_OFFERS,
             Message::Names(names) => names.len() <= MAX_NAMES,
+            Message::Wanted(_, blocks) => blocks.len() <= MAX_WANTED,
             Message::Sample(json) => json.len() <= MAX_SAMPLE,
             Message::Answer(answers) => {
                 let few = |answer: &Answer| match answer {

@@ -92,11 +92,17 @@ fn read(file: &File, name: &Name, size: u64, bits: u32, seed: u64) -> Result<Vec
     let part = |number: u64| number * share..size.min((number + 1) * share);
     let read = |number| read_part(file, name, part(number), (bits, seed, most));
     thread::scope(|scope| {
-        let others: Vec<_> = (1..parts).map(|number| scope.spawn(move || read(number))).collect();
+        // A part for which the system gives no thread is read here, in its turn.
+        let start =
+            |number| thread::Builder::new().spawn_scoped(scope, move || read(number)).map_err(|_| number);
+        let others: Vec<_> = (1..parts).map(start).collect();
         let mut chunks = read(0)?;
         for other in others {
-            let more = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            chunks.extend(more);
+            let more = match other {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(number) => read(number),
+            };
+            chunks.extend(more?);
         }
         Ok(chunks)
     })

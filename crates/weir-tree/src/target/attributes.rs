@@ -48,19 +48,29 @@ pub(super) fn of_file(shared: &Shared, file: BorrowedFd<'_>, entry: &Entry, was:
     if chowned {
         note(Lack::Owner, fchown(file, user, Some(Gid::from_raw(entry.gid))));
     }
-    // 2. Extended attributes: `user.*` need the permission to write, which the mode may take.
+    // 2. Extended attributes. `user.*` need the permission to write, which the file's mode may take from its owner too: it is lent.
+    let mut lent = false;
     if keep.xattrs && (was != Was::Made || !entry.xattrs.is_empty()) {
-        note(Lack::Xattrs, xattr::write(xattr::At::Open(file), &entry.xattrs, was == Was::Made));
+        let fresh = was == Was::Made;
+        let mut outcome = xattr::write(xattr::At::Open(file), &entry.xattrs, fresh);
+        let own = u32::from(has.stx_mode) & 0o7777;
+        if outcome == Err(Errno::ACCESS) && own & 0o200 == 0 {
+            lent = fchmod(file, Mode::from_raw_mode(own | 0o200)).is_ok();
+            if lent {
+                outcome = xattr::write(xattr::At::Open(file), &entry.xattrs, fresh);
+            }
+        }
+        note(Lack::Xattrs, outcome);
     }
     // 3. The mode.
     let mode = match was {
         _ if keep.modes => Some(kept_mode(entry, keep)),
         Was::Made => Some(entry.mode & 0o777 & !shared.umask),
         Was::Borrowed(mode) => Some(mode),
-        Was::There => None,
+        Was::There => lent.then(|| u32::from(has.stx_mode) & 0o7777),
     };
     if let Some(mode) = mode
-        && (chowned || u32::from(has.stx_mode) & 0o7777 != mode)
+        && (chowned || lent || u32::from(has.stx_mode) & 0o7777 != mode)
     {
         note(Lack::Mode, fchmod(file, Mode::from_raw_mode(mode)));
     }

@@ -41,6 +41,9 @@ pub struct Cp {
     /// Leave files alone that have the same size and time at the target; others are replaced, newer ones too.
     #[arg(short, long)]
     pub update: bool,
+    /// With -u: times up to so many seconds apart are the same (a target's own coarse times are known without it).
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true)]
+    pub modify_window: u32,
     /// Go on where an earlier run stopped: always done, here because fingers say it.
     #[arg(long)]
     pub resume: bool,
@@ -72,6 +75,9 @@ pub struct Cp {
     /// Wait until the bytes are on the disk before a file gets its name.
     #[arg(long)]
     pub sync: bool,
+    /// A file that grows while it is read is copied once it rests, or not at all; otherwise as long as it was at the start.
+    #[arg(long)]
+    pub whole_or_nothing: bool,
 
     /// Fill the terminal with a live view: the pipeline, the rate, connections, files; q ends the run as Ctrl-C does.
     #[arg(long, conflicts_with = "quiet")]
@@ -143,7 +149,8 @@ pub struct Patterns {
 /// As the command line has them.
 #[derive(Debug, Args)]
 struct PatternArgs {
-    /// Leave out what PATTERN matches (as rsync's simple ones: *, **, ?, [..]; a leading / anchors, a trailing / means folders).
+    /// Leave out what PATTERN matches, sources that are named themselves too (as rsync's simple ones: *, **, ?, [..]; a leading /
+    /// anchors, a trailing / means folders).
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<OsString>,
     /// Take what PATTERN matches, though a later --exclude matches it too: the first pattern that matches decides.
@@ -196,13 +203,6 @@ impl From<How> for Transport {
             How::Tcp => Transport::Tcp,
             How::Ssh => Transport::Ssh,
         }
-    }
-}
-
-impl Cp {
-    /// The ssh program and its flags.
-    pub fn ssh(&self) -> Vec<String> {
-        self.ssh.words()
     }
 }
 

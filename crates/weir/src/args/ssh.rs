@@ -1,6 +1,7 @@
 //! ssh's flags, as scp has them: handed on to the ssh that starts the far end.
 
 use clap::Args;
+use weir_peer::ssh::Host;
 
 /// How ssh is called.
 #[derive(Debug, Args)]
@@ -29,9 +30,17 @@ pub struct Ssh {
     /// ssh: IPv6 only.
     #[arg(short = '6')]
     pub ipv6: bool,
+    /// Start this weir on the far host, in its shell's words ('sudo weir', /opt/weir), rather than copying one there.
+    #[arg(long, value_name = "PROGRAM")]
+    pub far_program: Option<String>,
 }
 
 impl Ssh {
+    /// How to reach a host by it; none is this machine.
+    pub fn host(&self, name: Option<String>) -> Host {
+        Host { name, ssh: self.words(), program: self.far_program.clone() }
+    }
+
     /// The ssh program and its flags.
     pub fn words(&self) -> Vec<String> {
         let mut ssh = vec![self.ssh_program.clone().unwrap_or_else(|| "ssh".to_owned())];

@@ -149,8 +149,8 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
     let source_host = from.as_deref().or(host.as_deref().filter(|_| role == Role::Receiver));
     let command = roots::digest_of(source_host, &sources);
     Ok(Job {
-        host: Host { name: host, ssh: cp.ssh() },
-        from: from.map(|name| Host { name: Some(name), ssh: cp.ssh() }),
+        host: cp.ssh.host(host),
+        from: from.map(|name| cp.ssh.host(Some(name))),
         sources,
         target,
         role,
@@ -158,6 +158,7 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
             archive: cp.archive,
             recursive: list.is_none() || cp.recursive,
             update: cp.update,
+            modify_window: cp.modify_window,
             checksum: cp.checksum,
             delete: cp.delete,
             dry_run: cp.dry_run,
@@ -165,6 +166,7 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
             codec: cp.codec,
             rate_cap: cp.limit_rate.map(|rate| rate.0.max(1.0) as u64),
             sync: cp.sync,
+            whole_or_nothing: cp.whole_or_nothing,
             listed: list.is_some(),
             command,
         },
@@ -221,6 +223,9 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
         record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
     }
     record.resumed = (report.totals.kept > 0).then_some(report.totals.kept);
+    if report.totals.unkept > 0 {
+        record.extra.insert("lost_attributes".to_owned(), report.totals.unkept.into());
+    }
     record.connections = Some(report.lanes);
     record.peak_memory = weir_observe::memory::peak_rss().ok();
     record.error = report.outcome.as_ref().err().map(ToString::to_string);

@@ -85,7 +85,7 @@ impl Talk {
 
     /// Plays a far end up to where the driver's own work begins; returns what it is to do.
     pub(crate) fn begin(&mut self) -> Start {
-        self.bytes(b"weir-peer\n");
+        self.bytes(b"\x1eweir-peer\n");
         self.say(&Message::Hello(hello()));
         assert!(matches!(self.hear(), Some(Message::Hello(_))));
         let Some(Message::Start(start)) = self.hear() else { panic!("no start") };
@@ -117,11 +117,8 @@ pub(crate) fn far(sandbox: &Sandbox, play: impl FnOnce(&mut Talk) + Send + 'stat
     assert!(made.expect("mkfifo runs").success());
     let program = folder.join("ssh");
     let (h, s) = (heard.display(), said.display());
-    std::fs::write(
-        &program,
-        format!("#!/bin/sh\nread -r digest size\ncat '{s}' 2>/dev/null &\nexec cat >'{h}' 2>/dev/null\n"),
-    )
-    .expect("a file");
+    std::fs::write(&program, format!("#!/bin/sh\ncat '{s}' 2>/dev/null &\nexec cat >'{h}' 2>/dev/null\n"))
+        .expect("a file");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).expect("a program");
     std::thread::spawn(move || {
         // As the program opens them: each waits for the other side.
@@ -138,8 +135,8 @@ pub(crate) fn peer() -> (Child, Talk) {
     command.arg("peer").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().expect("weir peer starts");
     let (to, mut from) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
-    let mut ready = [0; 10];
+    let mut ready = [0; 11];
     from.read_exact(&mut ready).expect("its first word");
-    assert_eq!(&ready, b"weir-peer\n");
+    assert_eq!(&ready, b"\x1eweir-peer\n");
     (child, Talk::new(from, to))
 }

@@ -11,7 +11,6 @@ use weir_peer::error::Error;
 use weir_peer::maker::Way;
 use weir_peer::measure::{self, Job, Surveyed};
 use weir_peer::session::LaneOptions;
-use weir_peer::ssh::Host;
 use weir_peer::wire::message::{Role, Transport};
 use weir_report::plan::PlanRecord;
 use weir_report::schema::{Outcome, Record};
@@ -113,7 +112,7 @@ fn job(args: &args::Plan) -> Result<Job, Usage> {
         _ => None,
     };
     Ok(Job {
-        host: Host { name: host, ssh: args.ssh_flags.words() },
+        host: args.ssh_flags.host(host),
         sources,
         target,
         role,
