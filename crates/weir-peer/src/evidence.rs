@@ -1,5 +1,7 @@
 //! Both ends' windows as one: what the judge of a copy gets.
 
+use std::time::{Duration, Instant};
+
 use weir_model::congestion::Controls;
 use weir_model::evidence::{Evidence, LaneWindow, Reading, Trial, Window};
 use weir_model::forecast::{self, Forecast};
@@ -21,14 +23,19 @@ const MOST_LANE_WINDOWS: usize = 24_000;
 const WINDOW_JSON: usize = 8 << 10;
 const LANE_JSON: usize = 3 << 10;
 
+/// A sender's window says nothing of a time so much later. Windows come ten times a second, over ssh in bursts of a few.
+const STALE: Duration = Duration::from_secs(1);
+
 /// Joins the windows of both ends as they come.
 #[derive(Debug)]
 pub struct Joiner {
     /// This end's role.
     role: Role,
     evidence: Evidence,
-    /// The sender's window that has not been joined.
-    sending: Option<Window>,
+    /// The sender's last window, and when it came.
+    sending: Option<(Window, Instant)>,
+    /// The sender has told something before, and nothing lately.
+    silent: bool,
     limit: Option<Limit>,
     fresh: bool,
     outlook: Option<Rate>,
@@ -48,6 +55,7 @@ impl Joiner {
             role,
             evidence,
             sending: None,
+            silent: false,
             limit,
             fresh: false,
             outlook,
@@ -129,15 +137,28 @@ impl Joiner {
         match role {
             Role::Sender => {
                 self.outlook = sample.outlook.map(Rate).or(self.outlook);
-                self.sending = Some(sample.window);
+                self.sending = Some((sample.window, Instant::now()));
             }
-            Role::Receiver => self.join(sample.window),
+            Role::Receiver => self.join(sample.window, Instant::now()),
         }
     }
 
-    /// The receiver's window is the ground: it has the bytes that arrived. The sender's last one says what its end did.
-    fn join(&mut self, mut window: Window) {
-        if let Some(sending) = &self.sending {
+    /// The receiver's window is the ground: it has the bytes that arrived. The sender's last one says what its end did, as long as
+    /// that end goes on telling: of one that stands still its last state is no news.
+    fn join(&mut self, mut window: Window, now: Instant) {
+        if let Some((_, came)) =
+            self.sending.take_if(|(_, came)| now.saturating_duration_since(*came) > STALE)
+        {
+            tracing::debug!("no samples from the sender for {:?}", now.saturating_duration_since(came));
+            self.silent = true;
+        }
+        if self.sending.is_some() {
+            self.silent = false;
+        } else if self.silent {
+            let why = "the sender told nothing at that time: its program stood still, or its words did not come through";
+            window.sending = Reading::Missing(why.to_owned());
+        }
+        if let Some((sending, _)) = &self.sending {
             window.sending = sending.sending.clone();
             for lane in &mut window.lanes {
                 if let Some(other) = sending.lanes.iter().find(|other| other.lane == lane.lane) {
@@ -174,6 +195,23 @@ fn without_strange_names(lane: &mut LaneWindow) {
 mod tests {
     use super::*;
     use weir_model::sender::SenderWindow;
+
+    #[test]
+    fn the_last_word_of_a_sender_that_stands_still_is_no_news() {
+        let mut joiner = Joiner::new(Role::Receiver, false, None, 1);
+        let window = || Window { span: Duration::from_millis(100), ..Window::default() };
+        let told = Window { sending: Reading::Value(Default::default()), ..window() };
+        let start = Instant::now();
+        joiner.sending = Some((told.clone(), start));
+        joiner.join(window(), start + STALE);
+        joiner.join(window(), start + STALE + Duration::from_millis(100));
+        joiner.join(window(), start + 20 * STALE);
+        joiner.sending = Some((told, start + 20 * STALE));
+        joiner.join(window(), start + 20 * STALE);
+        let seen: Vec<bool> =
+            joiner.evidence().windows.iter().map(|window| window.sending.value().is_some()).collect();
+        assert_eq!(seen, [true, false, false, true]);
+    }
 
     #[test]
     fn a_far_end_names_its_congestion_control_in_plain_letters() {
