@@ -12,6 +12,7 @@ use weir_codec::digest::{Algorithm, Expected};
 use weir_units::Bytes;
 
 use super::failing::LOOKS;
+use super::here::Adopted;
 use super::{Lane, home_of, host_of, refuse_disagreement, refuse_foreign_coding, refuse_unfit};
 use crate::engine::Run;
 use crate::error::{Error, Fate};
@@ -21,6 +22,7 @@ use crate::journal::Journal;
 use crate::object::{self, Object, Part};
 use crate::pool::{Place, Waiting};
 use crate::ranges::RangeSet;
+use crate::sink::stamp::Stamp;
 use crate::sink::{self, PartFile, Sink, Stream, stream};
 use crate::stage_clock::Stage;
 use crate::transfer::{Opening, Transfer};
@@ -91,8 +93,11 @@ impl Lane<'_> {
         let mut target = target_before(job);
         let mut checked = false;
         let mut use_saved = !self.run.options.fresh && waiting.restarts == 0;
+        // What is here is worth a question (`-N`), and a look whether it can be gone on with (`-C -`).
+        let (mut compares, mut adopts) = (use_saved && self.run.options.newer, self.run.options.go_on);
         // A list that comes in parts would be taken for whole.
-        let mut ranged = !matches!(job.output, Output::Memory(_)) && !waiting.plain;
+        let may_be_parts = !matches!(job.output, Output::Memory(_)) && self.run.http.asks_for_parts();
+        let mut ranged = may_be_parts && !waiting.plain;
         loop {
             if let Some(target) = &target
                 && !checked
@@ -115,8 +120,30 @@ impl Lane<'_> {
                 }
                 continue;
             }
+            if let Some(target) = target.as_deref().filter(|_| use_saved && ranged && adopts) {
+                adopts = false;
+                match self.adopt(waiting.job, job, target)? {
+                    Some(Adopted::Whole(report)) => return Ok(Opened::Done(report)),
+                    Some(Adopted::Part(part, journal)) => match self.resume(waiting, job, *part, &journal)? {
+                        Some(opened) => return Ok(opened),
+                        None => use_saved = false,
+                    },
+                    None => {}
+                }
+            }
+            let here = target.as_deref().filter(|_| compares).and_then(|target| self.stamp(target));
             let range = ranged.then_some((0, None));
-            let answer = self.client.get(home_of(job), &job.url, range, None, self.run.many)?;
+            self.client.only_if_changed(here.as_ref().map(Stamp::unless));
+            let answer = self.client.get(home_of(job), &job.url, range, None, self.run.many);
+            self.client.only_if_changed(None);
+            let answer = answer?;
+            if let (304, Some(here), Some(target)) = (answer.head.status, &here, &target) {
+                match self.not_modified(job, target, here, answer)? {
+                    Some(report) => return Ok(Opened::Done(report)),
+                    None => compares = false,
+                }
+                continue;
+            }
             let judged = answer.judge(range.map(|_| 0));
             if ranged && needs_a_plain_request(&judged) {
                 self.client.close();
@@ -144,10 +171,23 @@ impl Lane<'_> {
                 {
                     return Ok(Opened::Done(Box::new(report)));
                 }
+                if let Some(target) = target.as_deref().filter(|_| compares) {
+                    compares = false;
+                    if let Some(report) = self.unchanged(job, target, &object)? {
+                        self.client.close();
+                        return Ok(Opened::Done(report));
+                    }
+                }
                 self.refuse_a_name_taken(job, target.as_deref(), &answer)?;
                 if use_saved && target.as_deref().is_some_and(|target| self.has_journal(target)) {
                     continue;
                 }
+            }
+            if let Some(target) = target.as_deref().filter(|_| compares)
+                && let Some(report) = self.unchanged(job, target, &object)?
+            {
+                self.client.close();
+                return Ok(Opened::Done(report));
             }
             return self.take_in(waiting, job, target, answer, object);
         }
@@ -181,7 +221,7 @@ impl Lane<'_> {
     }
 
     /// A file that stays as it is has what the user expects of it, or it is said.
-    fn check_here(&self, job: &Job, target: &Path) -> Result<Vec<Expected>, Error> {
+    pub(super) fn check_here(&self, job: &Job, target: &Path) -> Result<Vec<Expected>, Error> {
         let algorithms = verify::algorithms(&job.expectations);
         if algorithms.is_empty() {
             return Ok(Vec::new());
@@ -217,8 +257,7 @@ impl Lane<'_> {
         }
         self.run.take_name(target, index)?;
         let part = PartFile::open(&place, home)?;
-        let url = crate::http::credentials::without(&job.url);
-        match part.saved(url.as_str())? {
+        match part.saved(&object::identity(&job.url))? {
             Ok(journal) => Ok(journal.map(|journal| (part, journal))),
             Err(reason) => {
                 // What is there goes only when an answer that replaces it has been accepted.
@@ -420,6 +459,7 @@ impl Lane<'_> {
             self.state.clock.add_write_cpu(took);
         }
         stored?;
+        self.run.options.stamping().give(&place, &object.version, size);
         self.state.written.fetch_add(body.len() as u64, Relaxed);
         let bytes = body.len() as u64;
         self.scratch = body;
@@ -445,7 +485,12 @@ impl Lane<'_> {
         Ok(body)
     }
 
-    fn read_into(&mut self, answer: &mut Answer, body: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
+    pub(super) fn read_into(
+        &mut self,
+        answer: &mut Answer,
+        body: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<(), Error> {
         let host = answer.url.host_str().unwrap_or_default().to_owned();
         while !answer.body.is_end() {
             if self.client.dial().is_stopped() {
@@ -511,7 +556,7 @@ fn empty() -> Object {
     Object { size: Some(0), holds_to: None, version: Version::default(), ranged: false, declared: None }
 }
 
-fn add_declared(expectations: &mut Vec<Expectation>, object: Object) {
+pub(super) fn add_declared(expectations: &mut Vec<Expectation>, object: Object) {
     // The user's word counts; the strongest of the server's is checked beside it.
     if let Some(one) = object.declared {
         expectations
@@ -536,7 +581,7 @@ fn target_after(job: &Job, answer: &Answer) -> Option<PathBuf> {
 }
 
 /// A report with nothing in it yet.
-fn blank(job: &Job) -> FileReport {
+pub(super) fn blank(job: &Job) -> FileReport {
     FileReport {
         url: object::shown(&job.url),
         path: None,
