@@ -11,9 +11,9 @@
 //!
 //! Fields that hold one are the rows of [`SINGLES`], the one place to add another.
 //!
-//! `Content-MD5` on a 206 is left alone because servers disagree: static ones send that of the whole file, Azure
-//! that of the range. The representation is what travels: with `Content-Encoding`, the coded bytes, so a file
-//! decoded on the way cannot be checked. weir asks for `identity`.
+//! `Content-MD5` on a 206 is left alone because servers disagree: static ones send that of the whole file,
+//! Azure that of the range. The representation is what travels: with `Content-Encoding`, the coded bytes, so
+//! a file decoded on the way cannot be checked. weir asks for `identity`.
 //!
 //! A digest that cannot be used is no error: it is reported with the reason, and the download goes on.
 
@@ -29,8 +29,8 @@ pub struct Declared {
     pub expected: Expected,
     /// The field that carried it.
     pub field: &'static str,
-    /// Whether it is of the whole file, also one that is put together from ranges. If not, it is of the bytes of
-    /// this one message.
+    /// Whether it is of the whole file, also one that is put together from ranges. If not, it is of the bytes
+    /// of this one message.
     pub covers_whole: bool,
 }
 
@@ -70,7 +70,8 @@ impl Declarations {
     }
 }
 
-/// Reads every digest field of an answer with `status`. Anything but 200 and 206 carries no file, hence no digest.
+/// Reads every digest field of an answer with `status`. Anything but 200 and 206 carries no file, hence no
+/// digest.
 pub fn declarations(status: u16, fields: &Fields) -> Declarations {
     let mut found = Declarations::default();
     let whole = match status {
@@ -88,8 +89,8 @@ pub fn declarations(status: u16, fields: &Fields) -> Declarations {
     found
 }
 
-/// What a redirect says of the object that it leads to, whoever serves that. Only fields that are defined for this are read:
-/// a `Content-MD5` on a redirect is of the redirect's own body.
+/// What a redirect says of the object that it leads to, whoever serves that. Only fields that are defined for
+/// this are read: a `Content-MD5` on a redirect is of the redirect's own body.
 pub fn linked(fields: &Fields) -> Linked {
     let mut found = Declarations::default();
     for row in SINGLES.iter().filter(|row| row.linked) {
@@ -153,8 +154,8 @@ const fn linked_row(field: &'static str, algorithm: Algorithm, form: Form) -> Si
 /// * Azure's blobs: the digest of the whole, also beside a part.
 /// * Amazon S3 and what speaks as it does.
 /// * Artifactory, Maven Central, Nexus: also on the redirect to the store behind them.
-/// * Hubs of models: the SHA-256 of a large file, on the redirect to it. What is not 64 digits is of another kind (a git
-///   blob's name is no digest of its bytes alone).
+/// * Hubs of models: the SHA-256 of a large file, on the redirect to it. What is not 64 digits is of another
+///   kind (a git blob's name is no digest of its bytes alone).
 /// * Registries of container images (OCI distribution), also on the redirect to a blob.
 /// * Backblaze B2; `unverified:` before it: as the uploader said. ownCloud and Nextcloud.
 /// * Alibaba's and Tencent's stores.
@@ -209,7 +210,8 @@ impl Form {
     }
 }
 
-/// The value of `Repr-Digest` or `Content-Digest` for a digest, if its algorithm is registered (RFC 9530 section 5).
+/// The value of `Repr-Digest` or `Content-Digest` for a digest, if its algorithm is registered (RFC 9530
+/// section 5).
 pub fn format(expected: &Expected) -> Option<String> {
     Some(format!("{}=:{}:", expected.algorithm().http_name()?, expected.base64()))
 }
@@ -250,8 +252,8 @@ impl Declarations {
         }
     }
 
-    /// A field of [`SINGLES`]. Two different values contradict each other, and a digest with `-N` after it is one of the
-    /// digests of N parts, not of the object.
+    /// A field of [`SINGLES`]. Two different values contradict each other, and a digest with `-N` after it is
+    /// one of the digests of N parts, not of the object.
     fn single(&mut self, row: &Single, fields: &Fields, whole: bool) {
         let text = match fields.single(row.field) {
             Ok(Some(text)) => text,

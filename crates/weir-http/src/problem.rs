@@ -8,13 +8,15 @@
 //! | HTML | nginx, Apache, CDNs | the title |
 //! | plain text | anybody | the first line |
 //!
-//! Words that only repeat the status are none. They are foreign and prove nothing: nothing is decided by them.
+//! Words that only repeat the status are none. They are foreign and prove nothing: nothing is decided by
+//! them.
 
 use serde_json::Value;
 
 use crate::fields::Fields;
 
-/// As much of a body as is looked at, bytes: errors of stores take under 2 KiB, and a page has its title at its start.
+/// As much of a body as is looked at, bytes: errors of stores take under 2 KiB, and a page has its title at
+/// its start.
 pub const MAX_BODY: usize = 16 << 10;
 
 /// The most characters that are repeated: three lines of a terminal.
@@ -23,7 +25,8 @@ const MOST: usize = 240;
 /// How deep messages are looked for in JSON: `error.errors[0].message` is as deep as they are.
 const DEPTH: usize = 4;
 
-/// What the answer with these fields and this (beginning of a) body says, beside its `reason`. `None` where it says no more.
+/// What the answer with these fields and this (beginning of a) body says, beside its `reason`. `None` where
+/// it says no more.
 pub fn words(fields: &Fields, reason: &str, body: &[u8]) -> Option<String> {
     let said = of_fields(fields).or_else(|| {
         let text = String::from_utf8_lossy(body.get(..MAX_BODY).unwrap_or(body));

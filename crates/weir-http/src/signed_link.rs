@@ -1,10 +1,10 @@
 //! Which parts of a URL's query sign it, and which are secrets: the rest is what names the object.
 //!
-//! A signed link is renewed while the object stays: only its signature differs then. Whoever holds a signature may fetch
-//! the object, so it is shown and stored nowhere.
+//! A signed link is renewed while the object stays: only its signature differs then. Whoever holds a
+//! signature may fetch the object, so it is shown and stored nowhere.
 //!
-//! Families: Amazon's (versions 4 and 2), Google's, Azure's shared access signatures, CloudFront's, Alibaba's, Tencent's,
-//! Akamai's, and the plain `token` with `expires` of many CDNs.
+//! Families: Amazon's (versions 4 and 2), Google's, Azure's shared access signatures, CloudFront's,
+//! Alibaba's, Tencent's, Akamai's, and the plain `token` with `expires` of many CDNs.
 
 /// What a parameter of a query is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

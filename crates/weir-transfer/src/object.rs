@@ -41,8 +41,8 @@ pub enum Part {
 }
 
 impl Part {
-    /// With what redirects on the way said of the object, where that is the stronger digest and speaks of an object of this
-    /// size.
+    /// With what redirects on the way said of the object, where that is the stronger digest and speaks of an
+    /// object of this size.
     pub fn linked_by(mut self, linked: &Linked) -> Part {
         if let (Part::Asked(object) | Part::Whole(object), Some(digest)) = (&mut self, &linked.digest) {
             let strength = |one: &Declared| one.expected.algorithm().strength();
@@ -164,8 +164,8 @@ pub fn shown(url: &Url) -> String {
     })
 }
 
-/// What names the object in a URL, for a journal: without user and password, without what signs it, since a renewed link is
-/// signed anew, and with the digest of what may be a secret and a name in one.
+/// What names the object in a URL, for a journal: without user and password, without what signs it, since a
+/// renewed link is signed anew, and with the digest of what may be a secret and a name in one.
 pub fn identity(url: &Url) -> String {
     with_query(url, |kind, value| match kind {
         Kind::Plain => Some(value.to_owned()),

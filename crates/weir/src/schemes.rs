@@ -1,6 +1,7 @@
 //! Links that weir does not fetch, told by their scheme before any name is looked up, each with a way out.
 //!
-//! `magnet:`, `mailto:`, `data:` have no `//`: read as a host they would be asked of a name server, or worse, be found there.
+//! `magnet:`, `mailto:`, `data:` have no `//`: read as a host they would be asked of a name server, or worse,
+//! be found there.
 
 /// Schemes, and what to do instead.
 type Row = (&'static [&'static str], &'static str);
@@ -75,8 +76,8 @@ fn way_out(scheme: &str) -> Option<&'static str> {
     TABLE.iter().find(|(schemes, _)| schemes.contains(&scheme)).map(|(_, way)| *way)
 }
 
-/// The scheme in lower case (RFC 3986 section 3.1), where it is not http or https. `host:80/x` has none, nor has
-/// `user:password@host` unless the user is called as a scheme is.
+/// The scheme in lower case (RFC 3986 section 3.1), where it is not http or https. `host:80/x` has none, nor
+/// has `user:password@host` unless the user is called as a scheme is.
 fn scheme_of(text: &str) -> Option<String> {
     let (scheme, rest) = text.split_once(':')?;
     let is_legal = scheme.starts_with(|c: char| c.is_ascii_alphabetic())

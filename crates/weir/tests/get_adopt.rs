@@ -1,5 +1,5 @@
-//! `weir get -C -`: what another program left unfinished is gone on with where that can be proven, and never joined to anything
-//! else.
+//! `weir get -C -`: what another program left unfinished is gone on with where that can be proven, and never
+//! joined to anything else.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;

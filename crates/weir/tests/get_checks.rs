@@ -1,4 +1,5 @@
-//! `weir get` and what servers say beside the bytes: digests that they declare, words of their errors, links that are renewed.
+//! `weir get` and what servers say beside the bytes: digests that they declare, words of their errors, links
+//! that are renewed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;

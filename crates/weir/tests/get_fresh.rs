@@ -1,4 +1,5 @@
-//! `weir get -N` and `-R`: a complete file is fetched again only where it is another on the server, and silence proves nothing.
+//! `weir get -N` and `-R`: a complete file is fetched again only where it is another on the server, and
+//! silence proves nothing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;

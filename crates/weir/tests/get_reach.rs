@@ -1,5 +1,5 @@
-//! `weir get` and how a host is reached and asked: `--resolve`, `--connect-to`, `--interface`, `-4`, `-6`, `--unix-socket`,
-//! zones, `-H`, `--max-redirs`, and links that are not fetched.
+//! `weir get` and how a host is reached and asked: `--resolve`, `--connect-to`, `--interface`, `-4`, `-6`,
+//! `--unix-socket`, zones, `-H`, `--max-redirs`, and links that are not fetched.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;

@@ -1,9 +1,9 @@
-//! CRC-64, in the two forms that object stores publish: NVME (`x-amz-checksum-crc64nvme`, Amazon's default since 2025) and
-//! XZ, also called ECMA (`x-oss-hash-crc64ecma`, `x-cos-hash-crc64ecma`).
+//! CRC-64, in the two forms that object stores publish: NVME (`x-amz-checksum-crc64nvme`, Amazon's default
+//! since 2025) and XZ, also called ECMA (`x-oss-hash-crc64ecma`, `x-cos-hash-crc64ecma`).
 //!
-//! Both are reflected, begin with all ones and are inverted at the end; only the polynomial differs. Eight bytes are taken
-//! at a step, each through a table of its own: about 2 GB/s on one core, more than the disk and most links bring. The
-//! result is big-endian, as HTTP carries it.
+//! Both are reflected, begin with all ones and are inverted at the end; only the polynomial differs. Eight
+//! bytes are taken at a step, each through a table of its own: about 2 GB/s on one core, more than the disk
+//! and most links bring. The result is big-endian, as HTTP carries it.
 
 use super::{Digest, Row, Strength};
 

@@ -135,8 +135,8 @@ impl Expected {
 impl FromStr for Expected {
     type Err = Error;
 
-    /// Reads `ALGORITHM:HEX`, the algorithm and the digits in either case; `ALGORITHM:BASE64`, as object stores write it, and
-    /// `ALGORITHM-BASE64` (Subresource Integrity).
+    /// Reads `ALGORITHM:HEX`, the algorithm and the digits in either case; `ALGORITHM:BASE64`, as object
+    /// stores write it, and `ALGORITHM-BASE64` (Subresource Integrity).
     fn from_str(text: &str) -> Result<Expected, Error> {
         let (name, digits) = match text.split_once(':') {
             Some(parts) => parts,

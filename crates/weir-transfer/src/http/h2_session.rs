@@ -191,7 +191,7 @@ impl H2Session {
         let bare = credentials::without(url);
         let scheme = if origin.tls { "https" } else { "http" };
         let mut fields = ask.fields();
-        // The user's own Host is the authority here (RFC 9113 section 8.3.1); two that differ would be refused.
+        // The user's own Host is the authority here (RFC 9113 section 8.3.1); two that differ are refused.
         let given = fields.iter().position(|(name, _)| name == "host").map(|at| fields.remove(at).1);
         let authority = given.unwrap_or_else(|| origin.authority());
         let uri = format!("{scheme}://{authority}{}", &bare[Position::BeforePath..Position::AfterQuery]);

@@ -1,5 +1,5 @@
-//! What the user says of the way to a host: other addresses for it, another host in its place, one family of addresses, an
-//! interface, a socket of this machine, the zone of a link-local address.
+//! What the user says of the way to a host: other addresses for it, another host in its place, one family of
+//! addresses, an interface, a socket of this machine, the zone of a link-local address.
 //!
 //! Addresses alone change: a host keeps its name in `Host`, in TLS and in what is shown.
 
@@ -192,7 +192,8 @@ impl std::str::FromStr for Given {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Given, String> {
-        const FORM: &str = "expected HOST:PORT:ADDRESS[,ADDRESS], such as example.org:443:192.0.2.1; -HOST:PORT takes one back";
+        const FORM: &str =
+            "expected HOST:PORT:ADDRESS[,ADDRESS], such as h:443:192.0.2.1; -HOST:PORT takes one back";
         let (rest, is_taken_back) = match text.strip_prefix('-') {
             Some(rest) => (rest, true),
             // curl's + lets an entry run out, as a resolver's answer does; none of a run lives as long.
@@ -217,7 +218,8 @@ impl std::str::FromStr for Instead {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Instead, String> {
-        const FORM: &str = "expected HOST1:PORT1:HOST2:PORT2, any of them may be empty, such as example.org:443:127.0.0.1:8443";
+        const FORM: &str =
+            "expected HOST1:PORT1:HOST2:PORT2, any of them may be empty, such as h:443:127.0.0.1:8443";
         let optional = |text: &str| match text {
             "" => Some(None),
             text => parse_port(text).map(Some),

@@ -1,4 +1,5 @@
-//! What a server says of its error: read from the body of its answer, within bounds, and without what is secret.
+//! What a server says of its error: read from the body of its answer, within bounds, and without what is
+//! secret.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Shorter texts are no secrets, and would be found everywhere.
 const SHORT: usize = 6;
 
-/// Whether an answer of `status` has words: all errors, but for the one whose body tells whether the object is empty.
+/// Whether an answer of `status` has words: all errors, but for the one whose body tells whether the object
+/// is empty.
 pub fn has_words(status: u16) -> bool {
     status >= 400 && status != 416
 }
@@ -48,7 +50,8 @@ fn beginning(body: &mut Exchange, clock: &StageClock, dial: &Dial<'_>) -> Vec<u8
     text
 }
 
-/// What of a request must not be repeated, should a server repeat it: signatures in the query, values of fields.
+/// What of a request must not be repeated, should a server repeat it: signatures in the query, values of
+/// fields.
 pub fn secrets<'a>(url: &Url, fields: impl Iterator<Item = &'a str>) -> Vec<String> {
     let of_query = object::secret_values(url);
     let mut secrets: Vec<String> =

@@ -1,15 +1,17 @@
-//! What is here already under the target's name: a complete file that may be the same on the server (`-N`), or the beginning
-//! of one that another program left (`-C -`).
+//! What is here already under the target's name: a complete file that may be the same on the server (`-N`),
+//! or the beginning of one that another program left (`-C -`).
 //!
-//! A whole file is left alone only where something proves that it is the same; silence proves nothing. A beginning is gone on
-//! with under these conditions, and else the object is fetched from byte 0, and it is said why:
+//! A whole file is left alone only where something proves that it is the same; silence proves nothing. A
+//! beginning is gone on with under these conditions, and else the object is fetched from byte 0, and it is
+//! said why:
 //!
-//! 1. The server gives parts under a strong validator, by which the rest is known to be of one version (`If-Range`).
+//! 1. The server gives parts under a strong validator, by which the rest is known to be of one version
+//!    (`If-Range`).
 //! 2. The object was not changed after the last byte was written here (`Last-Modified`, where there is one).
 //! 3. Its last, its first and its middle bytes are the same there and here.
 //!
-//! What lies between the compared bytes is taken on trust, which is said, and a digest at the end proves it. The other
-//! program's file stays as it is until the whole is verified.
+//! What lies between the compared bytes is taken on trust, which is said, and a digest at the end proves it.
+//! The other program's file stays as it is until the whole is verified.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -33,8 +35,8 @@ use crate::sink::stamp::{Stamp, Standing};
 use crate::sink::{self, PartFile, in_place};
 use crate::stage_clock::Stage;
 
-/// Bytes compared at each place: a request's worth, little beside any file that is worth going on with, and far more than
-/// two files agree in by accident.
+/// Bytes compared at each place: a request's worth, little beside any file that is worth going on with, and
+/// far more than two files agree in by accident.
 const SAMPLE: u64 = 64 << 10;
 
 /// What became of a file that another program left.
@@ -59,7 +61,8 @@ impl Lane<'_> {
         self.run.target(target).ok().filter(|_| !known_empty).and_then(|place| Stamp::read(&place))
     }
 
-    /// A server says that the object has not changed. The report of the file that stays; `None` where it cannot be whole.
+    /// A server says that the object has not changed. The report of the file that stays; `None` where it
+    /// cannot be whole.
     pub(super) fn not_modified(
         &mut self,
         job: &Job,
@@ -98,7 +101,8 @@ impl Lane<'_> {
         }
     }
 
-    /// The report of a file that is here and is the object that the server has; `None` where that is not proven.
+    /// The report of a file that is here and is the object that the server has; `None` where that is not
+    /// proven.
     pub(super) fn unchanged(
         &mut self,
         job: &Job,
@@ -141,7 +145,8 @@ impl Lane<'_> {
         })))
     }
 
-    /// Takes over what another program left at `target`. `None`: there is nothing, or it is of no use, which is said.
+    /// Takes over what another program left at `target`. `None`: there is nothing, or it is of no use, which
+    /// is said.
     pub(super) fn adopt(&mut self, index: usize, job: &Job, target: &Path) -> Result<Option<Adopted>, Error> {
         let Some(left) = left_at(target) else { return Ok(None) };
         let control = target.with_added_extension("aria2");
@@ -333,8 +338,8 @@ fn refuse_to_join(left: &Left, object: &Object) -> Option<String> {
         );
     }
     let changed = object.version.validators().modified()?;
-    // No field has more than seconds: what was changed in the second of the last byte may have been changed after it. A time
-    // of whole seconds is the server's own.
+    // No field has more than seconds: what was changed in the second of the last byte may have been changed
+    // after it. A time of whole seconds is the server's own.
     let is_before = changed == left.modified || changed + Duration::from_secs(1) <= left.modified;
     (!is_before).then(|| {
         format!(

@@ -212,8 +212,8 @@ impl PartFile {
         self.journalled.load(Relaxed)
     }
 
-    /// What an earlier run left, if its journal can be trusted and is of `url` ([`object::identity`]); the inner `Err` says
-    /// why not.
+    /// What an earlier run left, if its journal can be trusted and is of `url` ([`object::identity`]); the
+    /// inner `Err` says why not.
     pub fn saved(&self, url: &str) -> Result<Result<Option<Journal>, String>, Error> {
         let read = match self.open_journal() {
             Ok(Some(file)) => Journal::read_open(&file),

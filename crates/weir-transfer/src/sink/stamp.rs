@@ -1,10 +1,10 @@
-//! What a complete file that is here says of its object: its time, its size and, where an earlier run left word, that it is
-//! whole and of which version.
+//! What a complete file that is here says of its object: its time, its size and, where an earlier run left
+//! word, that it is whole and of which version.
 //!
-//! The time of a file is the object's `Last-Modified`, so that any program can compare. The word of an earlier run is an
-//! extended attribute, which holds only as long as size and time are as they were then: whoever writes the file takes it
-//! away. Without it nothing tells a whole file from one that another program left unfinished, so a server's "not modified"
-//! alone is not believed.
+//! The time of a file is the object's `Last-Modified`, so that any program can compare. The word of an
+//! earlier run is an extended attribute, which holds only as long as size and time are as they were then:
+//! whoever writes the file takes it away. Without it nothing tells a whole file from one that another program
+//! left unfinished, so a server's "not modified" alone is not believed.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -56,8 +56,8 @@ pub enum Standing {
 }
 
 impl Stamping {
-    /// Tells the file at `target`, which has just come whole, what it is. What a file system does not take is left out: then
-    /// the next question is not answered from here.
+    /// Tells the file at `target`, which has just come whole, what it is. What a file system does not take is
+    /// left out: then the next question is not answered from here.
     pub fn give(self, target: &Target, version: &Version, size: u64) {
         if self == Stamping::Nothing {
             return;

@@ -1,5 +1,5 @@
-//! `-H`: fields of each request, as curl has them. `NAME: VALUE` sends one, `NAME:` leaves one out, `NAME;` sends an empty
-//! one, `@FILE` holds such lines.
+//! `-H`: fields of each request, as curl has them. `NAME: VALUE` sends one, `NAME:` leaves one out, `NAME;`
+//! sends an empty one, `@FILE` holds such lines.
 
 use std::path::Path;
 

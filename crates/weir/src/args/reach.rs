@@ -1,4 +1,5 @@
-//! Flags of `weir get` that say how a host is reached: `--resolve`, `--connect-to`, `--interface`, `-4`, `--unix-socket`.
+//! Flags of `weir get` that say how a host is reached: `--resolve`, `--connect-to`, `--interface`, `-4`,
+//! `--unix-socket`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,10 +10,12 @@ use weir_transfer::http::reach::{Family, Given, Instead, Interface, Reach, UnixP
 /// See the module.
 #[derive(Debug, Args)]
 pub struct ReachFlags {
-    /// Use these addresses for HOST and PORT instead of asking a name server; HOST '*' is every host, -HOST:PORT takes one back.
+    /// Use these addresses for HOST and PORT instead of asking a name server; HOST '*' is every host,
+    /// -HOST:PORT takes one back.
     #[arg(long, value_name = "HOST:PORT:ADDRESS,...", allow_hyphen_values = true, value_parser = parse_given)]
     pub resolve: Vec<Given>,
-    /// Connect to HOST2:PORT2 in place of HOST1:PORT1, under the same name; what is left empty is any, or stays.
+    /// Connect to HOST2:PORT2 in place of HOST1:PORT1, under the same name; what is left empty is any, or
+    /// stays.
     #[arg(long, value_name = "HOST1:PORT1:HOST2:PORT2", value_parser = parse_instead)]
     pub connect_to: Vec<Instead>,
     /// Connect from this network interface, or from this address of this host.

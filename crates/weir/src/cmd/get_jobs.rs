@@ -72,7 +72,8 @@ pub fn wanted(get: &Get) -> anyhow::Result<Vec<Wanted>> {
     Ok(wanted)
 }
 
-/// The zones that the URLs name. One address of two interfaces cannot be told apart by what a URL says of it later.
+/// The zones that the URLs name. One address of two interfaces cannot be told apart by what a URL says of it
+/// later.
 pub fn zones(get: &Get, wanted: &[Wanted]) -> Result<HashMap<String, String>, Usage> {
     let list = get.checksum_from.as_deref().and_then(|list| parse_link(list).ok()?.1);
     let mut zones: HashMap<String, String> = HashMap::new();
@@ -98,7 +99,8 @@ fn parse_link(text: &str) -> Result<(Url, Option<Zone>), Usage> {
     Ok((url, zone.map(|zone| (host, zone))))
 }
 
-/// `[fe80::1%25eth0]` (RFC 6874) or `[fe80::1%eth0]`: the zone is for this machine alone, and no part of a URL any more.
+/// `[fe80::1%25eth0]` (RFC 6874) or `[fe80::1%eth0]`: the zone is for this machine alone, and no part of a
+/// URL any more.
 fn without_zone(text: &str) -> (String, Option<String>) {
     let authority = text.find("://").map_or(0, |at| at + 3);
     let end = text[authority..].find(['/', '?', '#']).map_or(text.len(), |at| authority + at);
@@ -108,7 +110,7 @@ fn without_zone(text: &str) -> (String, Option<String>) {
         let close = percent + text[percent..end].find(']')?;
         let zone = &text[percent + 1..close];
         let zone = zone.strip_prefix("25").filter(|rest| !rest.is_empty()).unwrap_or(zone);
-        // The names of interfaces (and numbers, which the resolver takes too); nothing that ends a name or a host.
+        // The names of interfaces, and their numbers; nothing that ends a name or a host.
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-._~:@".contains(c);
         let is_legal = !zone.is_empty() && zone.len() < 16 && zone.chars().all(is_name);
         is_legal.then(|| (format!("{}{}", &text[..percent], &text[close..]), Some(zone.to_owned())))
