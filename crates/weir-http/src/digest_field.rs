@@ -11,14 +11,15 @@
 //!
 //! Fields that hold one are the rows of [`SINGLES`], the one place to add another.
 //!
-//! `Content-MD5` on a 206 is left alone because servers disagree: static ones send that of the whole file,
-//! Azure that of the range. The representation is what travels: with `Content-Encoding`, the coded bytes, so
+//! `Content-MD5` beside a part is left alone because servers disagree: static ones send that of the whole
+//! file, Azure that of the range. A 206 that holds all of the object is no part: there both are one. The representation is what travels: with `Content-Encoding`, the coded bytes, so
 //! a file decoded on the way cannot be checked. weir asks for `identity`.
 //!
 //! A digest that cannot be used is no error: it is reported with the reason, and the download goes on.
 
 use weir_codec::{Algorithm, Expected};
 
+use crate::content_range::ContentRange;
 use crate::fields::Fields;
 use crate::grammar::{self, MAX_MEMBERS, MAX_VALUE};
 
@@ -76,7 +77,7 @@ pub fn declarations(status: u16, fields: &Fields) -> Declarations {
     let mut found = Declarations::default();
     let whole = match status {
         200 => true,
-        206 => false,
+        206 => holds_all(fields),
         _ => return found,
     };
     found.structured("Repr-Digest", fields, true);
@@ -87,6 +88,12 @@ pub fn declarations(status: u16, fields: &Fields) -> Declarations {
         found.single(row, fields, whole);
     }
     found
+}
+
+/// A 206 that holds all of the object is no part of it: what is of the message is of the object then.
+fn holds_all(fields: &Fields) -> bool {
+    let range = fields.single("content-range").ok().flatten().and_then(|text| text.parse().ok());
+    matches!(range, Some(ContentRange::Bytes { first: 0, last, complete: Some(size) }) if last + 1 == size)
 }
 
 /// What a redirect says of the object that it leads to, whoever serves that. Only fields that are defined for
@@ -441,6 +448,18 @@ mod tests {
         ("x-cos-hash-crc64ecma", "11051210869376104954", "crc64xz"),
         ("x-goog-hash", "crc32c=4waSgw==", "crc32c"),
     ];
+
+    #[test]
+    fn a_part_that_is_all_of_it() {
+        for (range, is_all) in
+            [("bytes 0-8/9", true), ("bytes 0-7/9", false), ("bytes 1-8/9", false), ("bytes 0-8/*", false)]
+        {
+            for (field, value) in [("Content-MD5", MD5), ("x-amz-checksum-crc32c", CRC32C)] {
+                let found = declarations(206, &Fields::from([(field, value), ("Content-Range", range)]));
+                assert_eq!(found.strongest_whole().is_some(), is_all, "{field}: {range}");
+            }
+        }
+    }
 
     #[test]
     fn what_each_store_declares() {

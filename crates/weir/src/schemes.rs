@@ -61,8 +61,11 @@ const TABLE: &[Row] = &[
 ];
 
 /// What there is to say of a link that is none of http or https; `None` where it may be one, or a bare host.
-pub fn refusal(text: &str, shown: &str) -> Option<String> {
+pub fn refusal(text: &str) -> Option<String> {
     let scheme = scheme_of(text)?;
+    // Before an '@' there is a login only where a host follows.
+    let shown = if text.contains("//") { text.split('@').next_back().unwrap_or(text) } else { text };
+    let shown: String = shown.chars().take(120).collect();
     let way = way_out(&scheme).map_or_else(String::new, |way| format!("; {way}"));
     Some(format!("cannot fetch '{shown}': weir speaks http and https, not {scheme}{way}"))
 }
@@ -141,7 +144,9 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), count);
-        let said = refusal("magnet:?xt=1", "magnet:?xt=1").unwrap();
+        let said = refusal("magnet:?xt=1").unwrap();
         assert!(said.contains("not magnet; a client of that network"), "{said}");
+        assert!(refusal("mailto:a@b.example").unwrap().contains("'mailto:a@b.example'"));
+        assert!(!refusal("sftp://me:secret@h/x").unwrap().contains("secret"));
     }
 }

@@ -7,13 +7,13 @@ mod support;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
-use support::{MIB, Object, Run, Sandbox, Server, base64, brings, pattern, refuses, wait_for};
+use support::{MIB, Object, Request, Run, Sandbox, Server, Wire, base64, brings, pattern, refuses, wait_for};
 use weir_codec::{Algorithm, hex};
 
 /// How a store writes the digest of an object.
 type Form = fn(&[u8]) -> String;
 
-/// Fields that declare a digest of the whole object, and whether they do on a part too.
+/// Fields that declare a digest of the whole object, and whether they do beside a part of it too.
 const FIELDS: [(&str, Form, bool); 13] = [
     ("x-amz-checksum-crc32", |bytes| base64(&Algorithm::CRC32.of(bytes)), false),
     ("x-amz-checksum-crc32c", |bytes| base64(&Algorithm::CRC32C.of(bytes)), false),
@@ -38,21 +38,36 @@ fn serve(object: Object) -> Server {
     Server::start(move |request, wire| object.serve(request, wire))
 }
 
+/// A server that sends at most half of what is asked for.
+fn beginning_first(object: &Object, request: &Request, wire: &mut Wire) -> std::io::Result<()> {
+    let size = object.bytes.len();
+    let start = request.start() as usize;
+    let end = request.range().and_then(|range| range.1).map_or(size, |end| end as usize);
+    let end = if start == 0 { end.min(size / 2) } else { end };
+    let range = format!("bytes {start}-{}/{size}", end - 1);
+    let own = [("ETag", "\"one\""), ("Content-Range", &range)];
+    let declared: Vec<(&str, &str)> =
+        object.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    wire.answer("206 Partial Content", &[&own[..], &declared].concat(), &object.bytes[start..end])
+}
+
 #[test]
 fn declared_digests_are_checked() {
     for length in [1000, 3 * MIB] {
         let (right, wrong) = (pattern(length, 1), pattern(length, 2));
         for (field, form, on_a_part) in FIELDS {
-            // Without ranges the answer is a 200.
+            // A 206 that holds all of it, a 200, and a 206 with the beginning.
             for object in [Object::new(length), Object::new(length).whole_only()] {
-                let is_used = on_a_part || !object.ranges;
                 brings(&serve(object.clone().field(field, &form(&right))), &[], &right);
                 let server = serve(object.field(field, &form(&wrong)));
-                match is_used {
-                    true => refuses(&server, &[], 3, &["does not match", "the server's", field]),
-                    false => brings(&server, &[], &right),
-                };
+                refuses(&server, &[], 3, &["does not match", "the server's", field]);
             }
+            let object = Object::new(length).field(field, &form(&wrong));
+            let server = Server::start(move |request, wire| beginning_first(&object, request, wire));
+            match on_a_part {
+                true => refuses(&server, &[], 3, &["does not match", field]),
+                false => brings(&server, &[], &right),
+            };
         }
     }
 }

@@ -130,7 +130,7 @@ fn parse_without_zone(text: &str) -> Result<Url, Usage> {
         let (shown, hint) = (shown.escape_debug(), if text.contains('\0') { " (is it UTF-16?)" } else { "" });
         return Err(Usage(format!("invalid url '{shown}': it holds {found}{hint}")));
     }
-    if let Some(refusal) = schemes::refusal(text, &shown) {
+    if let Some(refusal) = schemes::refusal(text) {
         return Err(Usage(refusal));
     }
     if text.starts_with("//") {
