@@ -177,6 +177,11 @@ pub fn identity(url: &Url) -> String {
     })
 }
 
+/// Whether the link is signed, and so may run out and be renewed.
+pub fn is_signed(url: &Url) -> bool {
+    signed_kinds(url).contains(&Kind::Signature)
+}
+
 /// The identity of a URL that a journal holds, which an older weir wrote as it was asked for.
 pub fn identity_of_text(text: &str) -> String {
     let is_one = |url: &Url| signed_kinds(url).iter().all(|kind| *kind != Kind::Secret);

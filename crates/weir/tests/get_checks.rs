@@ -295,6 +295,35 @@ fn a_renewed_link_goes_on() {
     }
 }
 
+/// A link that runs out in the middle says what goes on from there, and that does.
+#[test]
+fn a_link_that_runs_out() {
+    let length = 4 * MIB;
+    let object = Object::new(length);
+    let server =
+        Server::start(move |request, wire| match (request.target.contains("sig=2"), request.number) {
+            (true, _) => object.serve(request, wire),
+            (false, 0) => {
+                object.serve_up_to(request, wire, 2 * MIB)?;
+                wire.close()
+            }
+            _ => {
+                let fields = [("Content-Type", "application/xml")];
+                let text = b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>";
+                wire.answer("403 Forbidden", &fields, text)
+            }
+        });
+    let sandbox = Sandbox::new();
+    let run = sandbox.get([&server.url("x?sig=1&se=1"), "-o", "out"]).run();
+    run.fails(
+        4,
+        &["(AccessDenied: Request has expired)", "are kept, a renewed link under the same name (-o)"],
+    );
+    let run = sandbox.get([&server.url("x?sig=2&se=2"), "-o", "out", "--json"]).run();
+    assert!(resumed(&run) >= 2 * MIB as u64);
+    assert!(sandbox.read("out") == pattern(length, 1));
+}
+
 #[test]
 fn another_object_behind_a_renewed_link_is_not_joined() {
     let length = 4 * MIB;

@@ -170,7 +170,14 @@ fn file_record(job: &Job, file: &FileReport) -> FileRecord {
             Outcome::Partial(error) if file.bytes == 0 => Some(error.to_string()),
             Outcome::Partial(error) => {
                 let kept = weir_units::Bytes(file.bytes);
-                Some(format!("{error}; {kept} are kept, the same command goes on from there"))
+                let way = match error {
+                    // The same command would bring the same answer.
+                    Error::Status { status: 400 | 401 | 403 | 410, .. } if object::is_signed(&job.url) => {
+                        "a renewed link under the same name (-o) goes on from there"
+                    }
+                    _ => "the same command goes on from there",
+                };
+                Some(format!("{error}; {kept} are kept, {way}"))
             }
         },
     }

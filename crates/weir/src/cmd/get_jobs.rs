@@ -109,7 +109,7 @@ fn without_zone(text: &str) -> (String, Option<String>) {
         let percent = open + text[open..end].find('%')?;
         let close = percent + text[percent..end].find(']')?;
         let zone = &text[percent + 1..close];
-        let zone = zone.strip_prefix("25").filter(|rest| !rest.is_empty()).unwrap_or(zone);
+        let zone = zone.strip_prefix("25").unwrap_or(zone);
         // The names of interfaces, and their numbers; nothing that ends a name or a host.
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-._~:@".contains(c);
         let is_legal = !zone.is_empty() && zone.len() < 16 && zone.chars().all(is_name);
