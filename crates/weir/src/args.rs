@@ -195,7 +195,7 @@ pub struct Get {
     #[arg(long, value_name = "URL")]
     pub proxy: Option<String>,
     /// Follow at most N redirects in a row; -1 for any number.
-    #[arg(long, alias = "max-redirect", value_name = "N", default_value = "20", allow_hyphen_values = true, value_parser = parse_redirects)]
+    #[arg(long, alias = "max-redirect", value_name = "N", default_value = "50", allow_hyphen_values = true, value_parser = parse_redirects)]
     pub max_redirs: usize,
     /// How a host is reached.
     #[command(flatten)]

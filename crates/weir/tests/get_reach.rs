@@ -251,11 +251,11 @@ fn redirects_in_a_row() {
     let server = chain();
     let sandbox = Sandbox::new();
     for (steps, args, is_followed) in [
-        ("20", &[][..], true),
-        ("21", &[], false),
-        ("40", &["--max-redirs", "40"], true),
-        ("40", &["--max-redirs=-1"], true),
-        ("40", &["--max-redirs", "-1"], true),
+        ("50", &[][..], true),
+        ("51", &[], false),
+        ("60", &["--max-redirs", "60"], true),
+        ("60", &["--max-redirs=-1"], true),
+        ("60", &["--max-redirs", "-1"], true),
         ("1", &["--max-redirs", "0"], false),
         ("0", &["--max-redirs", "0"], true),
         ("3", &["--max-redirect", "2"], false),

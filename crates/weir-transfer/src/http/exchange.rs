@@ -25,8 +25,8 @@ use crate::http::waiting::Waits;
 use crate::object::{self, Part};
 use crate::stage_clock::{Stage, StageClock};
 
-/// RFC 9110 section 15.4 leaves the bound to us; browsers' and wget's is 20, curl's 50.
-pub const MAX_REDIRECTS: usize = 20;
+/// RFC 9110 section 15.4 leaves the bound to us; browsers' and wget's is 20, curl's 50: what any of them fetches comes.
+pub const MAX_REDIRECTS: usize = 50;
 
 /// A server that connects faster than this is so near that HTTP/2 does not pay: a few HTTP/1.1 connections, each with its
 /// own lane, cost less than handing every stream to the session's thread and back (measured on loopback: 1000 x 1 KiB in
