@@ -92,12 +92,14 @@ impl Lane<'_> {
     fn try_open(&mut self, waiting: &Waiting, job: &Job) -> Result<Opened, Error> {
         let mut target = target_before(job);
         let mut checked = false;
-        let mut use_saved = !self.run.options.fresh && waiting.restarts == 0;
+        let may_use_what_is_here = !self.run.options.fresh && waiting.restarts == 0;
+        let asks_for_parts = self.run.http.asks_for_parts();
+        let mut use_saved = may_use_what_is_here && asks_for_parts;
         // What is here is worth a question (`-N`), and a look whether it can be gone on with (`-C -`).
-        let (mut compares, mut adopts) = (use_saved && self.run.options.newer, self.run.options.go_on);
+        let mut compares = may_use_what_is_here && self.run.options.newer;
+        let mut adopts = self.run.options.go_on;
         // A list that comes in parts would be taken for whole.
-        let may_be_parts = !matches!(job.output, Output::Memory(_)) && self.run.http.asks_for_parts();
-        let mut ranged = may_be_parts && !waiting.plain;
+        let mut ranged = !matches!(job.output, Output::Memory(_)) && asks_for_parts && !waiting.plain;
         loop {
             if let Some(target) = &target
                 && !checked
