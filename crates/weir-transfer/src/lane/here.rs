@@ -21,13 +21,14 @@ use std::time::{Duration, SystemTime};
 use weir_http::validator::{equal_weak, http_date};
 use weir_units::Bytes;
 
-use super::opening::{add_declared, blank};
+use super::opening::{Opened, add_declared, blank};
 use super::{Lane, home_of, host_of, refuse_disagreement, refuse_unfit};
 use crate::error::Error;
 use crate::http::exchange::Answer;
 use crate::job::{FileReport, Job, Outcome};
 use crate::journal::Journal;
 use crate::object::{self, Object, Part};
+use crate::pool::Waiting;
 use crate::ranges::RangeSet;
 use crate::sink::folder::Target;
 use crate::sink::part_file::journal_of;
@@ -40,7 +41,7 @@ use crate::stage_clock::Stage;
 const SAMPLE: u64 = 64 << 10;
 
 /// What became of a file that another program left.
-pub(super) enum Adopted {
+enum Adopted {
     /// It is whole.
     Whole(Box<FileReport>),
     /// It is a beginning, copied into a part.
@@ -89,7 +90,7 @@ impl Lane<'_> {
         let judged = answer.judge(last);
         self.client.close();
         match judged {
-            Ok(Part::Asked(object) | Part::Whole(object)) => self.unchanged(job, target, &object),
+            Ok(Part::Asked(object) | Part::Whole(object)) => self.unchanged(job, Some(target), &object),
             Ok(Part::Empty) if last.is_none() => self.stays(job, target, here),
             _ => {
                 tracing::warn!(
@@ -106,10 +107,12 @@ impl Lane<'_> {
     pub(super) fn unchanged(
         &mut self,
         job: &Job,
-        target: &Path,
+        target: Option<&Path>,
         object: &Object,
     ) -> Result<Option<Box<FileReport>>, Error> {
-        let Some(here) = self.stamp(target) else { return Ok(None) };
+        let Some((target, here)) = target.and_then(|target| Some((target, self.stamp(target)?))) else {
+            return Ok(None);
+        };
         match here.compare(object.size, object.version.validators()) {
             Standing::Same => self.stays(job, target, &here),
             Standing::Changed(why) => {
@@ -145,9 +148,23 @@ impl Lane<'_> {
         })))
     }
 
+    /// Goes on with what another program left at `target`. `None`: that cannot be, which was said.
+    pub(super) fn go_on_after_another(
+        &mut self,
+        waiting: &Waiting,
+        job: &Job,
+        target: &Path,
+    ) -> Result<Option<Opened>, Error> {
+        match self.adopt(waiting.job, job, target)? {
+            Some(Adopted::Whole(report)) => Ok(Some(Opened::Done(report))),
+            Some(Adopted::Part(part, journal)) => self.resume(waiting, job, *part, &journal),
+            None => Ok(None),
+        }
+    }
+
     /// Takes over what another program left at `target`. `None`: there is nothing, or it is of no use, which
     /// is said.
-    pub(super) fn adopt(&mut self, index: usize, job: &Job, target: &Path) -> Result<Option<Adopted>, Error> {
+    fn adopt(&mut self, index: usize, job: &Job, target: &Path) -> Result<Option<Adopted>, Error> {
         let Some(left) = left_at(target) else { return Ok(None) };
         let control = target.with_added_extension("aria2");
         let adopted = if control.exists() {

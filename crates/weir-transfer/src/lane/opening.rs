@@ -12,7 +12,6 @@ use weir_codec::digest::{Algorithm, Expected};
 use weir_units::Bytes;
 
 use super::failing::LOOKS;
-use super::here::Adopted;
 use super::{Lane, home_of, host_of, refuse_disagreement, refuse_foreign_coding, refuse_unfit};
 use crate::engine::Run;
 use crate::error::{Error, Fate};
@@ -40,7 +39,7 @@ const HTTP2_MAX: u64 = 4 << 20;
 const HELD: Duration = Duration::from_secs(5);
 
 /// How opening a job went on.
-enum Opened {
+pub(super) enum Opened {
     /// It ended with this report.
     Done(Box<FileReport>),
     /// It became a transfer, which this lane has carried as far as it could.
@@ -124,21 +123,14 @@ impl Lane<'_> {
             }
             if let Some(target) = target.as_deref().filter(|_| use_saved && ranged && adopts) {
                 adopts = false;
-                match self.adopt(waiting.job, job, target)? {
-                    Some(Adopted::Whole(report)) => return Ok(Opened::Done(report)),
-                    Some(Adopted::Part(part, journal)) => match self.resume(waiting, job, *part, &journal)? {
-                        Some(opened) => return Ok(opened),
-                        None => use_saved = false,
-                    },
-                    None => {}
+                if let Some(opened) = self.go_on_after_another(waiting, job, target)? {
+                    return Ok(opened);
                 }
+                use_saved = !self.has_journal(target);
             }
             let here = target.as_deref().filter(|_| compares).and_then(|target| self.stamp(target));
             let range = ranged.then_some((0, None));
-            self.client.only_if_changed(here.as_ref().map(Stamp::unless));
-            let answer = self.client.get(home_of(job), &job.url, range, None, self.run.many);
-            self.client.only_if_changed(None);
-            let answer = answer?;
+            let answer = self.ask_unless(job, range, here.as_ref())?;
             if let (304, Some(here), Some(target)) = (answer.head.status, &here, &target) {
                 match self.not_modified(job, target, here, answer)? {
                     Some(report) => return Ok(Opened::Done(report)),
@@ -164,6 +156,10 @@ impl Lane<'_> {
                 }
             };
             let named = target_after(job, &answer);
+            if compares && let Some(report) = self.unchanged(job, named.as_deref(), &object)? {
+                self.client.close();
+                return Ok(Opened::Done(report));
+            }
             if named != target {
                 // Only now is the name known, and with it whether an earlier run left a part.
                 target = named;
@@ -173,23 +169,10 @@ impl Lane<'_> {
                 {
                     return Ok(Opened::Done(Box::new(report)));
                 }
-                if let Some(target) = target.as_deref().filter(|_| compares) {
-                    compares = false;
-                    if let Some(report) = self.unchanged(job, target, &object)? {
-                        self.client.close();
-                        return Ok(Opened::Done(report));
-                    }
-                }
                 self.refuse_a_name_taken(job, target.as_deref(), &answer)?;
                 if use_saved && target.as_deref().is_some_and(|target| self.has_journal(target)) {
                     continue;
                 }
-            }
-            if let Some(target) = target.as_deref().filter(|_| compares)
-                && let Some(report) = self.unchanged(job, target, &object)?
-            {
-                self.client.close();
-                return Ok(Opened::Done(report));
             }
             return self.take_in(waiting, job, target, answer, object);
         }
@@ -269,8 +252,21 @@ impl Lane<'_> {
         }
     }
 
+    /// Asks for the object; only for another one than is `here`, if that is given.
+    fn ask_unless(
+        &mut self,
+        job: &Job,
+        range: Option<(u64, Option<u64>)>,
+        here: Option<&Stamp>,
+    ) -> Result<Answer, Error> {
+        self.client.only_if_changed(here.map(Stamp::unless));
+        let answer = self.client.get(home_of(job), &job.url, range, None, self.run.many);
+        self.client.only_if_changed(None);
+        answer
+    }
+
     /// Goes on from `journal`. `None`: the object changed or the server gives no parts; begin again.
-    fn resume(
+    pub(super) fn resume(
         &mut self,
         waiting: &Waiting,
         job: &Job,
