@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use weir_http::{Fields, checksums::Checksums, digest_field};
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 16] = [
     "Repr-Digest",
     "Content-Digest",
     "Digest",
@@ -12,6 +12,15 @@ const NAMES: [&str; 7] = [
     "x-goog-hash",
     "x-amz-checksum-sha256",
     "x-amz-checksum-crc32c",
+    "x-amz-checksum-crc32",
+    "x-amz-checksum-crc64nvme",
+    "x-ms-blob-content-md5",
+    "X-Checksum-Sha256",
+    "X-Linked-Etag",
+    "Docker-Content-Digest",
+    "x-bz-content-sha1",
+    "OC-Checksum",
+    "x-oss-hash-crc64ecma",
 ];
 
 fuzz_target!(|value: &str| {
@@ -24,6 +33,7 @@ fuzz_target!(|value: &str| {
             assert_eq!(declared.expected.bytes().len(), declared.expected.algorithm().len());
         }
     }
+    digest_field::linked(&fields);
     if let Ok(expected) = value.parse::<weir_codec::Expected>() {
         assert_eq!(expected.to_string().parse(), Ok(expected));
     }

@@ -10,10 +10,10 @@
 //! * [`content_range`]: which bytes a 206 carries; [`range_request`]: asking for them, and a server's reading of it.
 //! * [`validator`]: whether it is still the same object.
 //! * [`encoding`] and [`content_type`]: whether the body is the file at all, or something in its place.
-//! * [`retry_after`]: how long a server wants to be left alone.
+//! * [`retry_after`]: how long a server wants to be left alone; [`problem`]: what it says of its error.
 //! * [`digest_field`] and [`checksums`]: what the whole file must hash to.
 //! * [`content_disposition`] and [`filename`]: a safe local name for it.
-//! * [`netrc`]: who to log in as.
+//! * [`netrc`]: who to log in as; [`signed_link`]: which parts of a link sign it.
 //!
 //! A request, as a server meets it: [`request`] says whether it may be answered at all, [`request_target`] what it
 //! names, [`authority`] whether it says properly whom it is for, [`precondition`] and [`range_request`] what to send.
@@ -45,10 +45,12 @@ mod grammar;
 pub mod head;
 pub mod netrc;
 pub mod precondition;
+pub mod problem;
 pub mod range_request;
 pub mod request;
 pub mod request_target;
 pub mod retry_after;
+pub mod signed_link;
 pub mod validator;
 
 pub use body::Framing;

@@ -99,9 +99,19 @@ impl Validators {
         self.last_modified.as_deref()
     }
 
+    /// `Last-Modified` as a time.
+    pub fn modified(&self) -> Option<SystemTime> {
+        self.last_modified.as_deref().and_then(date)
+    }
+
     fn strong_tag(&self) -> Option<&str> {
         self.etag.as_deref().filter(|tag| opaque(tag).is_some() && !is_weak(tag))
     }
+}
+
+/// A time as a field writes it (section 5.6.7).
+pub fn http_date(time: SystemTime) -> String {
+    httpdate::fmt_http_date(time)
 }
 
 fn date(text: &str) -> Option<SystemTime> {

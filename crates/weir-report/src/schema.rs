@@ -116,6 +116,9 @@ pub struct FileRecord {
     /// Not fetched because the file exists (`--no-clobber`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub skipped: bool,
+    /// Not fetched because it is here already, the same as on the server (`-N`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unchanged: bool,
 }
 
 /// A digest.

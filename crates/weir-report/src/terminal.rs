@@ -107,12 +107,24 @@ fn unproven(record: &Record) -> Option<String> {
     crate::why::unproven_line(&serde_json::from_value(why.clone()).ok()?)
 }
 
+/// How many files were left alone because they exist, and because they are the same on the server.
+fn left(files: &[FileRecord]) -> [usize; 2] {
+    let count = |is_left: fn(&FileRecord) -> bool| files.iter().filter(|file| is_left(file)).count();
+    [count(|file| file.skipped), count(|file| file.unchanged)]
+}
+
 /// `left alone: DIR/NAME exists`, where nothing else was to do.
 fn left_alone(files: &[FileRecord]) -> Option<String> {
-    let skipped = files.iter().filter(|file| file.skipped).count();
+    let [skipped, unchanged] = left(files);
     match files {
         [only] if only.skipped => Some(format!("left alone: {} exists", escape(&only.path))),
+        [only] if only.unchanged => {
+            Some(format!("left alone: {} is the same on the server", escape(&only.path)))
+        }
         [_, ..] if skipped == files.len() => Some(format!("left alone: all {skipped} files exist")),
+        [_, ..] if unchanged == files.len() => {
+            Some(format!("left alone: all {unchanged} files are the same on the server"))
+        }
         _ => None,
     }
 }
@@ -122,9 +134,9 @@ fn rate_line(record: &Record) -> String {
         return "nothing was copied or deleted (-n)".to_owned();
     }
     let failed = record.files.iter().filter(|file| file.error.is_some()).count();
-    let skipped = record.files.iter().filter(|file| file.skipped).count();
-    let here = record.files.len() - failed - skipped;
-    let mut files = match (record.files.len(), failed + skipped) {
+    let [skipped, unchanged] = left(&record.files);
+    let here = record.files.len() - failed - skipped - unchanged;
+    let mut files = match (record.files.len(), failed + skipped + unchanged) {
         // A copy lists only those that failed.
         _ if record.command == "cp" => copied(record),
         (0 | 1, _) => String::new(),
@@ -133,6 +145,9 @@ fn rate_line(record: &Record) -> String {
     };
     if skipped > 0 {
         files.push_str(&format!("{skipped} left alone because they exist, "));
+    }
+    if unchanged > 0 {
+        files.push_str(&format!("{unchanged} left alone because they are the same on the server, "));
     }
     let connections = record.connections.or(record.files.iter().map(|file| file.connections).max());
     let over = match connections {

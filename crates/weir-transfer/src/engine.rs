@@ -6,7 +6,7 @@
 mod seen;
 mod watch;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -57,6 +57,8 @@ pub struct Run<'a> {
     /// How long each job has waited because a server asked for it, since it last brought something.
     waited: Mutex<HashMap<usize, Duration>>,
     names: Mutex<HashMap<PathBuf, usize>>,
+    /// Jobs that go on with what another program left.
+    on_trust: Mutex<HashSet<usize>>,
     next_lane: AtomicU32,
     fresh_folder: Option<PathBuf>,
     folders: Folders,
@@ -145,6 +147,16 @@ impl Run<'_> {
         }
     }
 
+    /// `job` goes on with bytes that another program left.
+    pub fn takes_on_trust(&self, job: usize) {
+        self.on_trust.lock().unwrap_or_else(PoisonError::into_inner).insert(job);
+    }
+
+    /// Whether it does, for the first time it is asked.
+    pub fn is_on_trust(&self, job: usize) -> bool {
+        self.on_trust.lock().unwrap_or_else(PoisonError::into_inner).remove(&job)
+    }
+
     /// Wakes the other lanes at work on `transfer`, which has ended.
     pub fn cut_lanes_of(&self, transfer: &Transfer, but: u32) {
         let ledger = transfer.ledger();
@@ -187,6 +199,7 @@ pub fn run(
         restarts: Mutex::default(),
         waited: Mutex::default(),
         names: Mutex::default(),
+        on_trust: Mutex::default(),
         next_lane: AtomicU32::new(0),
         fresh_folder: fresh_folder(jobs),
         folders: Folders::default(),

@@ -271,6 +271,8 @@ impl Error {
             Error::WrongPart { .. } | Error::Changed { .. } | Error::Unproven { .. } => false,
             Error::EmptyRange { .. } => false,
             Error::Tls { permanent, .. } => *permanent,
+            // A quota that is used up, with the time when it is not (GitHub says 403 for 429).
+            Error::Status { status: 403, retry_after: Some(_), .. } => false,
             // 408, 425, 429 and 5xx are the server's passing trouble; 501 and 505 are not.
             Error::Status { status, .. } | Error::Proxy { status, .. } => {
                 !matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504 | 507..=599)
@@ -357,6 +359,17 @@ impl Error {
                 Error::Status { host, status: 401, reason, retry_after, hint }
             }
             other => other,
+        }
+    }
+
+    /// With what the server itself says of it.
+    pub(crate) fn with_words(self, said: Option<&str>) -> Error {
+        match (self, said) {
+            (Error::Status { host, status, reason, retry_after, hint }, Some(said)) => {
+                let reason = format!("{reason} ({said})").trim_start().to_owned();
+                Error::Status { host, status, reason, retry_after, hint }
+            }
+            (error, _) => error,
         }
     }
 

@@ -12,6 +12,7 @@ use weir_units::Rate;
 use crate::error::Error;
 use crate::http::connection::MAX_WAIT;
 use crate::http::speed::SpeedLimit;
+use crate::sink::stamp::Stamping;
 use crate::sink::stream;
 use crate::verify::Expectation;
 
@@ -85,6 +86,12 @@ pub struct Options {
     pub no_clobber: bool,
     /// Begin at byte 0 whatever an earlier run left.
     pub fresh: bool,
+    /// Fetch only what is not the same here already (`-N`).
+    pub newer: bool,
+    /// A file gets the time of its object on the server (`-R`).
+    pub remote_time: bool,
+    /// Go on with the beginning of a file that another program left (`-C -`).
+    pub go_on: bool,
     /// Wait for the disk before a file gets its name.
     pub sync: bool,
     /// Where files grow; `None`: beside their names.
@@ -109,8 +116,22 @@ impl Default for Options {
             any_type: false,
             no_clobber: false,
             fresh: false,
+            newer: false,
+            remote_time: false,
+            go_on: false,
             sync: false,
             temp_dir: None,
+        }
+    }
+}
+
+impl Options {
+    /// What a complete file is told of its object.
+    pub fn stamping(&self) -> Stamping {
+        match (self.newer, self.remote_time) {
+            (true, _) => Stamping::TimeAndVersion,
+            (false, true) => Stamping::Time,
+            (false, false) => Stamping::Nothing,
         }
     }
 }
@@ -129,6 +150,8 @@ pub enum Outcome {
     Complete,
     /// Not fetched because the file exists (`--no-clobber`).
     Skipped,
+    /// Not fetched because the file that is here is the same (`-N`, `-C -`).
+    Unchanged,
     /// Incomplete; the same command goes on from what is kept, now or when the server wants to be asked
     /// again.
     Partial(Error),

@@ -1,6 +1,6 @@
 //! The journal beside an unfinished file: what is safely stored, and of which object.
 //!
-//! It holds a URL, which may carry a token: it is its owner's alone. Beside a target it is opened as everything there is
+//! It holds a URL, of which others need not know: it is its owner's alone. Beside a target it is opened as everything there is
 //! ([`crate::sink::beside`]), so that nobody else's is believed or written.
 //!
 //! Form: one line `weir-journal 2 crc32c=xxxxxxxx`, then one JSON object, over which the checksum runs. A journal is
@@ -38,7 +38,7 @@ const MAX_RANGES: usize = 65_536;
 /// What a journal says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
-    /// The URL asked for, without user name and password.
+    /// What names the object in the URL asked for ([`crate::object::identity`]): no user, no password, no signature.
     pub url: String,
     /// The `ETag` that every part carries, if the first answer had one.
     pub etag: Option<String>,

@@ -1,8 +1,9 @@
 //! A lane: one connection at work, on its own thread. Opens objects (`opening`), carries their bytes to their place
-//! (`carrying`), and decides what the end of an answer means for them (`failing`).
+//! (`carrying`), looks at what is here already (`here`), and decides what the end of an answer means for them (`failing`).
 
 mod carrying;
 mod failing;
+mod here;
 mod opening;
 
 use std::net::{Shutdown, TcpStream};

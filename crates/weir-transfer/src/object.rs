@@ -1,9 +1,12 @@
 //! What an answer says of the object behind it: its size, its validator, which bytes these are.
 
 use url::Url;
+use weir_codec::digest::Algorithm;
+use weir_codec::hex;
 use weir_http::content_range::ContentRange;
-use weir_http::digest_field::Declared;
+use weir_http::digest_field::{Declared, Linked};
 use weir_http::head::ResponseHead;
+use weir_http::signed_link::{self, Kind};
 
 use crate::error::{self, Error};
 use crate::http::credentials;
@@ -35,6 +38,24 @@ pub enum Part {
     Empty,
     /// There is no such part; the object has this size, if that was said.
     Beyond(Option<u64>),
+}
+
+impl Part {
+    /// With what redirects on the way said of the object, where that is the stronger digest and speaks of an
+    /// object of this size.
+    pub fn linked_by(mut self, linked: &Linked) -> Part {
+        if let (Part::Asked(object) | Part::Whole(object), Some(digest)) = (&mut self, &linked.digest) {
+            let strength = |one: &Declared| one.expected.algorithm().strength();
+            let is_stronger = object.declared.as_ref().is_none_or(|own| strength(own) < strength(digest));
+            let is_its_size = linked.size.is_none_or(|size| object.size.is_none_or(|own| own == size));
+            if is_stronger && is_its_size {
+                object.declared = Some(digest.clone());
+            } else if !is_its_size {
+                tracing::debug!("{} is not used: it is of an object of another size", digest.field);
+            }
+        }
+        self
+    }
 }
 
 /// Judges the head of an answer to a request for the bytes from `asked` on, or for all of it without a range.
@@ -137,21 +158,68 @@ pub fn name_from_url(url: &Url) -> String {
 
 /// The URL as it may be shown: no user, no password, no signature in its query.
 pub fn shown(url: &Url) -> String {
+    with_query(url, |kind, value| match kind {
+        Kind::Plain => Some(value.to_owned()),
+        Kind::Signature | Kind::Secret => Some("REDACTED".to_owned()),
+    })
+}
+
+/// What names the object in a URL, for a journal: without user and password, without what signs it, since a
+/// renewed link is signed anew, and with the digest of what may be a secret and a name in one.
+pub fn identity(url: &Url) -> String {
+    with_query(url, |kind, value| match kind {
+        Kind::Plain => Some(value.to_owned()),
+        Kind::Signature => None,
+        // Half of it tells two values apart as well.
+        Kind::Secret => {
+            Some(format!("sha256-{}", &hex::encode(&Algorithm::SHA256.of(value.as_bytes()))[..32]))
+        }
+    })
+}
+
+/// Whether the link is signed, and so may run out and be renewed.
+pub fn is_signed(url: &Url) -> bool {
+    signed_kinds(url).contains(&Kind::Signature)
+}
+
+/// The identity of a URL that a journal holds, which an older weir wrote as it was asked for.
+pub fn identity_of_text(text: &str) -> String {
+    let is_one = |url: &Url| signed_kinds(url).iter().all(|kind| *kind != Kind::Secret);
+    Url::parse(text).ok().filter(is_one).map_or_else(|| text.to_owned(), |url| identity(&url))
+}
+
+/// The values of a query that are secrets, as they stand and decoded.
+pub fn secret_values(url: &Url) -> Vec<String> {
+    let kinds = signed_kinds(url);
+    let decoded = url.query_pairs().map(|(_, value)| value.into_owned());
+    let raw = url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    let raw = raw.map(|pair| pair.split_once('=').map_or("", |pair| pair.1));
+    let secret = |(value, kind): (String, &Kind)| (*kind != Kind::Plain).then_some(value);
+    decoded
+        .zip(&kinds)
+        .filter_map(secret)
+        .chain(raw.map(str::to_owned).zip(&kinds).filter_map(secret))
+        .collect()
+}
+
+fn signed_kinds(url: &Url) -> Vec<Kind> {
+    let names: Vec<String> = url.query_pairs().map(|(name, _)| name.into_owned()).collect();
+    signed_link::kinds(names.iter().map(String::as_str))
+}
+
+/// The URL without its user, and with what `keep` makes of each value of its query.
+fn with_query(url: &Url, keep: impl Fn(Kind, &str) -> Option<String>) -> String {
     let mut bare = credentials::without(url);
-    let secret = |name: &str| {
-        let name = name.to_ascii_lowercase();
-        ["sig", "token", "secret", "pass", "pwd", "credential", "key", "auth", "jwt", "session"]
-            .iter()
-            .any(|word| name.contains(word))
-    };
-    if bare.query_pairs().any(|(name, _)| secret(&name)) {
-        let pairs: Vec<(String, String)> = bare
-            .query_pairs()
-            .map(|(name, value)| {
-                let value = if secret(&name) { "REDACTED".to_owned() } else { value.into_owned() };
-                (name.into_owned(), value)
-            })
-            .collect();
+    let kinds = signed_kinds(url);
+    if kinds.iter().all(|kind| *kind == Kind::Plain) {
+        return bare.to_string();
+    }
+    let pairs: Vec<(String, String)> = (url.query_pairs().zip(kinds))
+        .filter_map(|((name, value), kind)| Some((name.into_owned(), keep(kind, &value)?)))
+        .collect();
+    if pairs.is_empty() {
+        bare.set_query(None);
+    } else {
         bare.query_pairs_mut().clear().extend_pairs(pairs);
     }
     bare.to_string()
@@ -182,5 +250,21 @@ mod tests {
     fn secrets_are_not_shown() {
         let url = Url::parse("https://u:p@h/x?X-Amz-Signature=abc&part=1#f").unwrap();
         assert_eq!(shown(&url), "https://h/x?X-Amz-Signature=REDACTED&part=1");
+    }
+
+    #[test]
+    fn a_renewed_link_is_the_same_one() {
+        let id = |query: &str| identity(&Url::parse(&format!("https://u:p@h/x?{query}")).unwrap());
+        assert_eq!(id("X-Amz-Signature=abc&X-Amz-Date=1"), "https://h/x");
+        assert_eq!(id("sig=a&se=1&versionId=3"), id("versionId=3&sig=b&se=2"));
+        assert_ne!(id("sig=a&versionId=3"), id("sig=a&versionId=4"));
+        // What may name the object counts, and is not stored in clear.
+        assert_ne!(id("key=geheim1"), id("key=geheim2"));
+        assert!(!id("key=geheim1").contains("geheim"));
+        // A journal holds it as it is, or as an older weir wrote it.
+        for query in ["key=geheim1", "sig=a&se=1&v=2", "v=2"] {
+            assert_eq!(identity_of_text(&id(query)), id(query), "{query}");
+        }
+        assert_eq!(identity_of_text("https://h/x?sig=a&se=1&v=2"), id("sig=b&se=2&v=2"));
     }
 }

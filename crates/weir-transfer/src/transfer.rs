@@ -12,12 +12,12 @@ use weir_codec::digest::Expected;
 use weir_units::Bytes;
 
 use crate::error::{Error, Fate};
-use crate::http::credentials;
 use crate::job::{FileReport, Outcome, UnderWay};
 use crate::ledger::{LaneId, Ledger};
 use crate::object;
 use crate::ranges::RangeSet;
 use crate::sink::part_file::journal_of;
+use crate::sink::stamp::Stamping;
 use crate::sink::{PartFile, Sink};
 use crate::stage_clock::{Stage, StageClock};
 use crate::verify::{self, Expectation, Follower};
@@ -243,9 +243,9 @@ impl Transfer {
         confirmed: &RangeSet,
         durable: bool,
     ) -> Result<(), Error> {
-        let url = credentials::without(&self.url);
+        let url = object::identity(&self.url);
         let size = self.size.unwrap_or_default();
-        part.store(&journal_of(url.as_str(), &self.version, size, written, confirmed), durable)
+        part.store(&journal_of(&url, &self.version, size, written, confirmed), durable)
     }
 
     /// Held while the journal's file changes, so that none is stored after the file has got its name.
@@ -254,7 +254,7 @@ impl Transfer {
     }
 
     /// All bytes are here: checks the digests and gives the file its name. `clock` is the calling thread's.
-    pub fn finish(&self, sync: bool, clock: &StageClock) -> Result<Vec<Expected>, Error> {
+    pub fn finish(&self, sync: bool, stamping: Stamping, clock: &StageClock) -> Result<Vec<Expected>, Error> {
         let size = self.ledger().size().unwrap_or_default();
         let name = self.name();
         // The digest's thread has a clock of its own; this one has nothing to do until it is through.
@@ -280,6 +280,7 @@ impl Transfer {
             }
             let _held = self.journalling();
             part.publish(sync)?;
+            stamping.give(part.place(), &self.version, size);
         }
         Ok(found)
     }

@@ -9,11 +9,13 @@ mod bench_mem;
 mod bench_net;
 mod bench_pps;
 mod copy;
+mod fields;
 mod first_steps;
 mod foreign;
 mod habits;
 mod lab;
 mod plan;
+mod reach;
 mod report;
 mod self_check;
 mod ssh;
@@ -26,6 +28,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_units::{Bytes, Rate};
 
+use crate::schemes;
+
 pub use ab::AbFlags;
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
 pub use bench_disk::BenchDisk;
@@ -35,10 +39,12 @@ pub use bench_mem::BenchMem;
 pub use bench_net::{BenchNet, NetLogin, Test};
 pub use bench_pps::{BenchPps, Method, Via};
 pub use copy::{Cp, How, Patterns};
+pub use fields::GivenFields;
 pub use foreign::answer;
 pub use habits::Habits;
 pub use lab::{Lab, LabCommand, LabFidelity, LabGuard, LabRun, LabShell, LabShow};
 pub use plan::{By, Plan};
+pub use reach::ReachFlags;
 pub use report::Report;
 pub use self_check::SelfCheck;
 pub use ssh::Ssh;
@@ -46,10 +52,10 @@ pub use ssh::Ssh;
 /// Version and commit, as `weir --version` shows them.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
 
-/// `weir URL ...` means `weir get URL ...`: no command's name holds a scheme.
+/// `weir URL ...` means `weir get URL ...`: no command's name holds a scheme. Links that are not fetched are answered as such.
 pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
-    let is_url = |first: &OsString| first.to_str().is_some_and(|text| text.contains("://"));
+    let is_url = |first: &OsString| first.to_str().is_some_and(schemes::is_link);
     let first = arguments.iter().skip(1).take_while(|word| *word == "--no-config").count() + 1;
     if arguments.get(first).is_some_and(is_url) {
         arguments.insert(first, "get".into());
@@ -182,8 +188,9 @@ pub struct Get {
     #[arg(long, value_name = "BYTES")]
     pub recv_buffer: Option<Bytes>,
 
-    /// Send this field with each request; replaces one of the same name. Not sent to other hosts on a redirect.
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    /// Send this field with each request, in place of weir's own of that name. 'NAME:' leaves one out, 'NAME;' sends an empty
+    /// one, @FILE holds such lines. Not sent to other hosts on a redirect.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE|@FILE")]
     pub headers: Vec<String>,
     /// User and password for the server (also from the URL or ~/.netrc).
     #[arg(short = 'u', long, value_name = "USER:PASSWORD")]
@@ -191,6 +198,12 @@ pub struct Get {
     /// Go through this http proxy; an empty text means none.
     #[arg(long, value_name = "URL")]
     pub proxy: Option<String>,
+    /// Follow at most N redirects in a row; -1 for any number.
+    #[arg(long, alias = "max-redirect", value_name = "N", default_value = "50", allow_hyphen_values = true, value_parser = parse_redirects)]
+    pub max_redirs: usize,
+    /// How a host is reached.
+    #[command(flatten)]
+    pub reach: ReachFlags,
     /// Trust only the authorities in this PEM file.
     #[arg(long, value_name = "FILE")]
     pub cacert: Option<PathBuf>,
@@ -204,7 +217,7 @@ pub struct Get {
     #[arg(long)]
     pub http2: bool,
 
-    /// Require this digest: sha256, sha512, blake3, sha1, md5 or crc32c.
+    /// Require this digest: sha256, sha512, blake3, sha1, md5, crc64nvme, crc64xz, crc32c or crc32.
     #[arg(long, value_name = "ALG:HEX")]
     pub checksum: Vec<String>,
     /// Require the digests that the list at URL, or in a file, names (such as SHA256SUMS).
@@ -220,6 +233,12 @@ pub struct Get {
     /// Begin at byte 0, whatever an earlier run left.
     #[arg(long)]
     pub force: bool,
+    /// Fetch only what is not the same here already, by its time, size and ETag; a file gets the server's time (as -R).
+    #[arg(short = 'N', long, alias = "conditional-get", conflicts_with = "no_clobber")]
+    pub timestamping: bool,
+    /// Give a file the time that the server says (Last-Modified).
+    #[arg(short = 'R', long)]
+    pub remote_time: bool,
     /// Wait until the bytes are on the disk before the file gets its name.
     #[arg(long)]
     pub sync: bool,
@@ -461,6 +480,15 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     match text.trim_end_matches('s').parse::<f64>() {
         Ok(seconds) if (0.001..=86400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("expected seconds, such as 30 or 2.5".to_owned()),
+    }
+}
+
+/// `20`, `0`, `-1`: as curl has it.
+fn parse_redirects(text: &str) -> Result<usize, String> {
+    match text.parse::<i64>() {
+        Ok(-1) => Ok(usize::MAX),
+        Ok(count) if count >= 0 => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
+        _ => Err("expected a number, 0 for none, or -1 for any".to_owned()),
     }
 }
 

@@ -12,6 +12,7 @@ mod live;
 mod output;
 mod page;
 mod repeats;
+mod schemes;
 mod secrets;
 mod tui;
 mod voice;

@@ -38,7 +38,7 @@ fn redirects_relative_and_absolute_and_ten_of_them() {
     brings(&server.url("deep/10"), &[], &[]);
     assert_eq!(server.requests().len(), 11);
     assert_eq!(server.connections(), 1, "short answers of redirects are read, and the connection used again");
-    Sandbox::new().get([&server.url("deep/11"), "-o", "out"]).run().fails(1, &["more than 10 in a row"]);
+    Sandbox::new().get([&server.url("deep/51"), "-o", "out"]).run().fails(1, &["more than 50 in a row"]);
 }
 
 #[test]

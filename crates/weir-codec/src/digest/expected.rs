@@ -135,10 +135,17 @@ impl Expected {
 impl FromStr for Expected {
     type Err = Error;
 
-    /// Reads `ALGORITHM:HEX`, the algorithm and the digits in either case.
+    /// Reads `ALGORITHM:HEX`, the algorithm and the digits in either case; `ALGORITHM:BASE64`, as object
+    /// stores write it, and `ALGORITHM-BASE64` (Subresource Integrity).
     fn from_str(text: &str) -> Result<Expected, Error> {
-        let (name, digits) = text.split_once(':').ok_or_else(|| Error::Form { text: quoted(text) })?;
-        Expected::from_hex(name.trim().parse()?, digits.trim())
+        let (name, digits) = match text.split_once(':') {
+            Some(parts) => parts,
+            None => return integrity(text).ok_or_else(|| Error::Form { text: quoted(text) }),
+        };
+        let (algorithm, digits) = (name.trim().parse()?, digits.trim());
+        // What is hexadecimal in its length is never base64 of that algorithm.
+        Expected::from_hex(algorithm, digits)
+            .or_else(|error| Expected::from_base64(algorithm, digits).map_err(|_| error))
     }
 }
 
@@ -152,6 +159,12 @@ impl fmt::Debug for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Expected({self})")
     }
+}
+
+/// `sha256-BASE64`.
+fn integrity(text: &str) -> Option<Expected> {
+    let (name, base64) = text.trim().split_once('-')?;
+    Expected::from_base64(name.parse().ok()?, base64).ok()
 }
 
 /// Foreign text made fit to be repeated in an error: short, and without characters that move the cursor.
@@ -186,6 +199,14 @@ mod tests {
             assert_eq!(expected.to_string(), format!("md5:{digest}"));
             assert!(expected.matches(&Algorithm::MD5.of(b"123456789")));
         }
+        for text in ["md5:JfnnlDI7RTiF9RgfG2JNCw==", "md5-JfnnlDI7RTiF9RgfG2JNCw==", "crc64nvme:rosUhgp5mIg="]
+        {
+            let expected: Expected = text.parse().unwrap();
+            assert!(expected.matches(&expected.algorithm().of(b"123456789")), "{text}");
+        }
+        for bad in ["md5-", "md5-0011", "sha-256", "md5:4waSgw=="] {
+            assert!(bad.parse::<Expected>().is_err(), "{bad}");
+        }
     }
 
     #[test]
@@ -194,7 +215,7 @@ mod tests {
         assert_eq!(
             error("deadbeef").to_string(),
             "invalid digest 'deadbeef': expected ALGORITHM:HEX, such as sha256:9f86d0…; algorithms: sha256, sha512, \
-             blake3, sha1, md5, crc32c"
+             blake3, sha1, md5, crc64nvme, crc64xz, crc32c, crc32"
         );
         assert_eq!(
             error("md5:0011").to_string(),

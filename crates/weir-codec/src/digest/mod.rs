@@ -4,7 +4,9 @@
 //! conformance test walk it, so a new digest is one new file beside this one and one line here.
 
 mod blake3;
+mod crc32;
 mod crc32c;
+mod crc64;
 mod expected;
 mod md5;
 mod sha1;
@@ -17,7 +19,17 @@ use std::str::FromStr;
 pub use expected::{Error, Expected};
 
 /// Every digest weir knows; the first of each [`Strength`] is the one to prefer.
-pub static ALL: &[Row] = &[sha256::ROW, sha512::ROW, blake3::ROW, sha1::ROW, md5::ROW, crc32c::ROW];
+pub static ALL: &[Row] = &[
+    sha256::ROW,
+    sha512::ROW,
+    blake3::ROW,
+    sha1::ROW,
+    md5::ROW,
+    crc64::NVME,
+    crc64::XZ,
+    crc32c::ROW,
+    crc32::ROW,
+];
 
 /// A digest being computed. Feeding the same bytes in any division gives the same result.
 pub trait Digest: Send {
@@ -74,6 +86,12 @@ impl Algorithm {
     pub const MD5: Algorithm = Algorithm(&md5::ROW);
     /// CRC-32C (Castagnoli), what object stores publish.
     pub const CRC32C: Algorithm = Algorithm(&crc32c::ROW);
+    /// CRC-32 (ISO-HDLC), the one of zip.
+    pub const CRC32: Algorithm = Algorithm(&crc32::ROW);
+    /// CRC-64/NVME, Amazon's default.
+    pub const CRC64NVME: Algorithm = Algorithm(&crc64::NVME);
+    /// CRC-64/XZ, also called ECMA.
+    pub const CRC64XZ: Algorithm = Algorithm(&crc64::XZ);
 
     /// Every algorithm, in the order of [`ALL`].
     pub fn all() -> impl Iterator<Item = Algorithm> {
@@ -220,7 +238,7 @@ mod tests {
     fn unknown_name_lists_the_known_ones() {
         assert_eq!(
             "sha3".parse::<Algorithm>().unwrap_err().to_string(),
-            "unknown digest algorithm 'sha3': expected one of sha256, sha512, blake3, sha1, md5, crc32c"
+            "unknown digest algorithm 'sha3': expected one of sha256, sha512, blake3, sha1, md5, crc64nvme, crc64xz, crc32c, crc32"
         );
     }
 

@@ -227,6 +227,9 @@ fn one_file(page: &mut Markup, file: &FileRecord) {
         if file.skipped {
             page.leaf("small", &[], "left alone: it exists");
         }
+        if file.unchanged {
+            page.leaf("small", &[], "left alone: it is the same on the server");
+        }
         if file.resumed_from > 0 {
             page.leaf("small", &[], &format!("went on from {}", bytes(file.resumed_from)));
         }

@@ -10,6 +10,7 @@ use weir_observe::names::{NameError, Names, with_port};
 
 use crate::error::Error;
 use crate::http::connection::Dial;
+use crate::http::reach::{Reach, UnixPlace};
 
 /// RFC 8305 section 5: the recommended delay before the next address is tried beside the first.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -28,6 +29,8 @@ const WAITED: Duration = Duration::from_millis(50);
 pub struct Way<'a> {
     /// The names of the run.
     pub names: &'a Names,
+    /// What the user says of the way.
+    pub reach: &'a Reach,
     /// How to dial.
     pub dial: &'a Dial<'a>,
     /// When the name, the connect and the handshakes must be done.
@@ -48,12 +51,32 @@ pub fn connect(host: &str, port: u16, way: &Way<'_>) -> Result<TcpStream, Error>
     })
 }
 
+/// Connects to a socket of this machine in place of the network.
+pub fn connect_unix(place: &UnixPlace, way: &Way<'_>) -> Result<TcpStream, Error> {
+    let connected = Socket::new(Domain::UNIX, Type::STREAM, None).and_then(|socket| {
+        socket.connect_timeout(&place.address()?, way.dial.connect_timeout)?;
+        Ok(socket.into())
+    });
+    connected.map_err(|source| Error::Connect { to: format!("the socket {}", place.shown()), source })
+}
+
 fn resolve(host: &str, port: u16, way: &Way<'_>) -> Result<Vec<SocketAddr>, Error> {
+    let found = match way.reach.addresses(host, port) {
+        Some(given) => given,
+        None => look_up(host, way)?,
+    };
+    let usable = way.reach.usable(host, found).map_err(Error::Refused)?;
+    Ok(interleave(with_port(&usable, port)))
+}
+
+fn look_up(host: &str, way: &Way<'_>) -> Result<Vec<SocketAddr>, Error> {
+    let zoned = way.reach.zoned(host);
+    let host = zoned.as_deref().unwrap_or(host);
     let lookup = way.names.look_up(host, way.dial.connect_timeout);
     let until = way.may_put_aside.then(|| Instant::now() + WAITED.saturating_sub(lookup.age()));
     match lookup.wait(until, &|| way.dial.is_stopped()) {
         None => Err(Error::NamePending(lookup)),
-        Some(Ok(found)) => Ok(interleave(with_port(&found, port))),
+        Some(Ok(found)) => Ok(found.to_vec()),
         Some(Err(NameError::Stopped)) => Err(Error::Interrupted),
         Some(Err(cause)) => Err(Error::Resolve { host: host.to_owned(), cause }),
     }
@@ -96,7 +119,7 @@ fn race(addresses: &[SocketAddr], way: &Way<'_>) -> io::Result<TcpStream> {
         }
         if (now >= next_start || running.is_empty()) && waiting.len() > 0 {
             if let Some(address) = waiting.next() {
-                match start(address, dial) {
+                match start(address, way) {
                     Ok(socket) => running.push(socket),
                     Err(error) => last_error = error,
                 }
@@ -121,10 +144,11 @@ fn race(addresses: &[SocketAddr], way: &Way<'_>) -> io::Result<TcpStream> {
     }
 }
 
-fn start(address: &SocketAddr, dial: &Dial<'_>) -> io::Result<Socket> {
+fn start(address: &SocketAddr, way: &Way<'_>) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(*address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
-    if let Some(bytes) = dial.receive_buffer {
+    way.reach.bind(&socket)?;
+    if let Some(bytes) = way.dial.receive_buffer {
         // Before connect, so that the window scale of the handshake fits it (tcp(7)).
         socket.set_recv_buffer_size(bytes)?;
     }

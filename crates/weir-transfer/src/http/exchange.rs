@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use url::Url;
+use weir_http::digest_field::{self, Linked};
 use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
@@ -15,15 +16,17 @@ use crate::http::connection::{Connection, Dial, LOOK, explain, is_timeout};
 use crate::http::credentials;
 use crate::http::h2_session::{H2Session, H2Stream};
 use crate::http::proxy::{Proxies, Proxy};
-use crate::http::request::{Ask, Origin, safe_elsewhere};
+use crate::http::reach::Reach;
+use crate::http::request::{Ask, Origin, Unless, is_harmless, safe_elsewhere};
+use crate::http::said;
 use crate::http::tls::Session;
 use crate::http::trust::{Clients, Trust};
 use crate::http::waiting::Waits;
 use crate::object::{self, Part};
 use crate::stage_clock::{Stage, StageClock};
 
-/// RFC 9110 section 15.4 leaves the bound to us; curl's is 50, browsers' 20.
-const MAX_REDIRECTS: usize = 10;
+/// RFC 9110 section 15.4 leaves the bound to us; browsers' and wget's is 20, curl's 50: what any of them fetches comes.
+pub const MAX_REDIRECTS: usize = 50;
 
 /// A server that connects faster than this is so near that HTTP/2 does not pay: a few HTTP/1.1 connections, each with its
 /// own lane, cost less than handing every stream to the session's thread and back (measured on loopback: 1000 x 1 KiB in
@@ -53,6 +56,24 @@ pub struct Http {
     sessions: Mutex<HashMap<Origin, Arc<Mutex<Known>>>>,
     names: Names,
     waits: Waits,
+    manner: Manner,
+}
+
+/// What else the user says of how to ask.
+#[derive(Debug, Clone)]
+pub struct Manner {
+    /// Of the way to hosts.
+    pub reach: Reach,
+    /// Names of fields that are not sent, in lower case.
+    pub removed: Vec<String>,
+    /// Redirects in a row that are followed.
+    pub max_redirects: usize,
+}
+
+impl Default for Manner {
+    fn default() -> Manner {
+        Manner { reach: Reach::default(), removed: Vec::new(), max_redirects: MAX_REDIRECTS }
+    }
 }
 
 /// What is known of an origin's HTTP/2.
@@ -87,13 +108,23 @@ pub struct Answer {
     pub authorized: bool,
     /// The request was for a range.
     pub ranged: bool,
+    /// What an error says of itself.
+    pub said: Option<String>,
+    /// What the redirects on the way said of the object.
+    pub linked: Linked,
 }
 
 impl Answer {
     /// What it means to a request for the bytes from `start`, `None` if for the whole. See [`object::judge`].
     pub fn judge(&self, start: Option<u64>) -> Result<Part, Error> {
         let judged = object::judge(&self.head, &self.url, start, SystemTime::now());
-        judged.map_err(|error| if self.authorized { error.in_spite_of_credentials() } else { error })
+        match judged {
+            Ok(part) => Ok(part.linked_by(&self.linked)),
+            Err(error) if self.authorized => {
+                Err(error.in_spite_of_credentials().with_words(self.said.as_deref()))
+            }
+            Err(error) => Err(error.with_words(self.said.as_deref())),
+        }
     }
 }
 
@@ -150,7 +181,24 @@ impl Http {
             sessions: Mutex::default(),
             names: Names::default(),
             waits: Waits::default(),
+            manner: Manner::default(),
         }
+    }
+
+    /// The same, in this manner.
+    pub fn in_manner(self, manner: Manner) -> Http {
+        Http { manner, ..self }
+    }
+
+    /// The same, with these zones of link-local addresses.
+    pub fn in_zones(mut self, zones: HashMap<String, String>) -> Http {
+        self.manner.reach.zones = zones;
+        self
+    }
+
+    /// Parts are asked for, unless the user has taken the field for it away.
+    pub fn asks_for_parts(&self) -> bool {
+        !self.manner.removed.iter().any(|name| name == "range")
     }
 
     /// What was said of waits.
@@ -184,6 +232,8 @@ pub struct Client<'a> {
     requests: u32,
     /// The lane has other work while a name is looked up; for how long this job has waited for one already.
     put_aside: Option<Duration>,
+    /// What the next requests are to bring another of.
+    unless: Option<Unless>,
 }
 
 impl<'a> Client<'a> {
@@ -194,13 +244,28 @@ impl<'a> Client<'a> {
         dial: Dial<'a>,
         on_socket: &'a (dyn Fn(Option<&Arc<TcpStream>>) + Sync),
     ) -> Client<'a> {
-        Client { http, clock, dial, kept: None, on_socket, connects: 0, requests: 0, put_aside: None }
+        Client {
+            http,
+            clock,
+            dial,
+            kept: None,
+            on_socket,
+            connects: 0,
+            requests: 0,
+            put_aside: None,
+            unless: None,
+        }
     }
 
     /// From now on a name that is long in coming is an error ([`Error::NamePending`]), with which the job can
     /// be put aside; it has been for as long as `so_far`. `None`: names are waited for.
     pub fn may_put_aside(&mut self, so_far: Option<Duration>) {
         self.put_aside = so_far;
+    }
+
+    /// From now on objects are asked for only if they are others than what is known here. `None`: in any case.
+    pub fn only_if_changed(&mut self, unless: Option<Unless>) {
+        self.unless = unless;
     }
 
     /// How this lane dials.
@@ -227,18 +292,27 @@ impl<'a> Client<'a> {
         let mut waited = Duration::ZERO;
         let authorization = self.authorization(home);
         let elsewhere = safe_elsewhere(&self.http.headers);
-        for _ in 0..=MAX_REDIRECTS {
+        let unless = self.unless.clone();
+        let mut linked = Linked::default();
+        for _ in 0..=self.http.manner.max_redirects {
             let at_home = Origin::of(&url) == Origin::of(home);
             let ask = Ask {
                 range,
                 if_range,
                 headers: if at_home { &self.http.headers } else { &elsewhere },
                 authorization: authorization.as_deref().filter(|_| at_home),
+                removed: &self.http.manner.removed,
+                unless: unless.as_ref(),
             };
             let (head, mut body) = self.ask(&url, &ask, many)?;
             if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
                 let authorized = ask.authorization.is_some();
-                return Ok(Answer { head, url, body, authorized, ranged: range.is_some() });
+                let said = self.words(&url, &ask, &head, &mut body);
+                return Ok(Answer { head, url, body, authorized, ranged: range.is_some(), said, linked });
+            }
+            let found = digest_field::linked(&head.fields);
+            if found.digest.is_some() {
+                linked = found;
             }
             let next = redirect(&url, &head)?;
             self.drain(&mut body);
@@ -246,8 +320,20 @@ impl<'a> Client<'a> {
             waited += self.wait_as_asked(&url, head, waited)?;
             url = next;
         }
-        let detail = format!("more than {MAX_REDIRECTS} in a row");
+        let most = self.http.manner.max_redirects;
+        let detail = format!("more than {most} in a row; --max-redirs N allows N");
         Err(Error::Redirect { host: host(home), detail })
+    }
+
+    /// What an error says of itself; nothing of the request that is secret.
+    fn words(&self, url: &Url, ask: &Ask<'_>, head: &ResponseHead, body: &mut Exchange) -> Option<String> {
+        if !said::has_words(head.status) {
+            return None;
+        }
+        let own = ask.headers.iter().filter(|(name, _)| !is_harmless(name));
+        let fields = own.map(|(_, value)| value.as_str()).chain(ask.authorization);
+        let words = fields.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]);
+        said::words(head, body, self.clock, &self.dial, &said::secrets(url, words))
     }
 
     /// Takes a connection back once its answer has been read; the next request to its origin uses it.
@@ -290,6 +376,7 @@ impl<'a> Client<'a> {
         let left = whole.saturating_sub(self.put_aside.unwrap_or_default()).max(whole / 4);
         Way {
             names: &self.http.names,
+            reach: &self.http.manner.reach,
             dial: &self.dial,
             deadline: Instant::now() + left,
             may_put_aside: self.put_aside.is_some(),
@@ -469,10 +556,26 @@ impl<'a> Client<'a> {
         proxy: Option<&Proxy>,
         way: &Way<'_>,
     ) -> Result<TcpStream, Error> {
-        let Some(proxy) = proxy else { return address::connect(&origin.host, origin.port, way) };
+        let reach = way.reach;
+        if let Some(place) = &reach.unix {
+            return address::connect_unix(place, way);
+        }
+        let (host, port) = reach.place_of(&origin.host, origin.port);
+        let Some(proxy) = proxy else { return address::connect(&host, port, way) };
+        if !origin.tls && (&host, port) != (&origin.host, origin.port) {
+            let asked = format!("{}:{}", origin.host, origin.port);
+            return Err(Error::Refused(format!(
+                "cannot go to {host}:{port} for http://{asked} (--connect-to): the proxy chooses where it connects to; \
+                 --proxy '' leaves it out"
+            )));
+        }
         let socket = address::connect(&proxy.host, proxy.port, way);
         let socket = socket.map_err(|error| error.at_proxy(&proxy.named_by))?;
-        if origin.tls { tunnel(socket, origin, proxy, self.clock, way) } else { Ok(socket) }
+        if origin.tls {
+            tunnel(socket, &format!("{host}:{port}"), proxy, self.clock, way)
+        } else {
+            Ok(socket)
+        }
     }
 
     /// Reads a short answer that nobody wants, so that its connection can be used again; for no longer than a
@@ -493,14 +596,13 @@ impl<'a> Client<'a> {
 /// RFC 9110 section 9.3.6.
 fn tunnel(
     socket: TcpStream,
-    origin: &Origin,
+    to: &str,
     proxy: &Proxy,
     clock: &StageClock,
     way: &Way<'_>,
 ) -> Result<TcpStream, Error> {
     let left = way.deadline.saturating_duration_since(Instant::now());
     let dial = &Dial { timeout: left, ..*way.dial };
-    let to = format!("{}:{}", origin.host, origin.port);
     let mut request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");
     if let Some(authorization) = &proxy.authorization {
         request.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
@@ -521,7 +623,7 @@ fn tunnel(
         let detail = format!("{} {}", head.status, object::printable(&head.reason));
         let proxy = format!("{}:{}", proxy.host, proxy.port);
         let retry_after = weir_http::retry_after::wait(&head.fields, SystemTime::now());
-        return Err(Error::Proxy { proxy, to, status: head.status, detail, retry_after });
+        return Err(Error::Proxy { proxy, to: to.to_owned(), status: head.status, detail, retry_after });
     }
     connection.hand_over();
     Ok(kept)

@@ -190,10 +190,13 @@ impl H2Session {
     pub fn send(&self, url: &Url, origin: &Origin, ask: &Ask<'_>) -> Result<H2Stream, Error> {
         let bare = credentials::without(url);
         let scheme = if origin.tls { "https" } else { "http" };
-        let uri =
-            format!("{scheme}://{}{}", origin.authority(), &bare[Position::BeforePath..Position::AfterQuery]);
+        let mut fields = ask.fields();
+        // The user's own Host is the authority here (RFC 9113 section 8.3.1); two that differ are refused.
+        let given = fields.iter().position(|(name, _)| name == "host").map(|at| fields.remove(at).1);
+        let authority = given.unwrap_or_else(|| origin.authority());
+        let uri = format!("{scheme}://{authority}{}", &bare[Position::BeforePath..Position::AfterQuery]);
         let mut request = http::Request::builder().method("GET").uri(uri).version(http::Version::HTTP_2);
-        for (name, value) in ask.fields() {
+        for (name, value) in fields {
             request = request.header(name, value);
         }
         let request = request

@@ -49,6 +49,19 @@ pub struct Ask<'a> {
     pub headers: &'a [(String, String)],
     /// `Basic ...`.
     pub authorization: Option<&'a str>,
+    /// Names of fields that are not sent (`-H 'NAME:'`), in lower case.
+    pub removed: &'a [String],
+    /// What of the object is here already: it is sent only if it is another one now.
+    pub unless: Option<&'a Unless>,
+}
+
+/// What is known of a complete file that is here, in the form in which a server is asked whether it is still the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unless {
+    /// Its entity tag (`If-None-Match`).
+    pub tag: Option<String>,
+    /// Its time (`If-Modified-Since`).
+    pub modified: Option<String>,
 }
 
 impl Ask<'_> {
@@ -63,10 +76,17 @@ impl Ask<'_> {
         if let Some(authorization) = self.authorization {
             fields.push(("authorization".into(), authorization.to_owned()));
         }
-        for (name, value) in self.headers {
-            let name = name.to_ascii_lowercase();
-            fields.retain(|(own, _)| *own != name);
-            fields.push((name, value.clone()));
+        let is_given = |own: &str| self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(own));
+        fields.retain(|(own, _)| !is_given(own) && !self.removed.iter().any(|name| name == own));
+        // Two of one name are both sent.
+        let given = self.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
+        fields.extend(given);
+        if let Some(unless) = self.unless {
+            let mut add = |name: &str, value: &Option<String>| {
+                fields.extend(value.iter().map(|value| (name.to_owned(), value.clone())));
+            };
+            add("if-none-match", &unless.tag);
+            add("if-modified-since", &unless.modified);
         }
         if let Some((start, end)) = self.range {
             let end = end.map_or(String::new(), |end| (end - 1).to_string());
@@ -115,12 +135,12 @@ impl Ask<'_> {
 /// Of the user's fields, those that may go to an origin they were not given for. Any field can hold a secret
 /// (`PRIVATE-TOKEN`), so only those that cannot are kept.
 pub fn safe_elsewhere(headers: &[(String, String)]) -> Vec<(String, String)> {
-    let harmless = ["accept", "accept-language", "user-agent"];
-    headers
-        .iter()
-        .filter(|(name, _)| harmless.contains(&name.to_ascii_lowercase().as_str()))
-        .cloned()
-        .collect()
+    headers.iter().filter(|(name, _)| is_harmless(name)).cloned().collect()
+}
+
+/// A field that holds no secret.
+pub fn is_harmless(name: &str) -> bool {
+    ["accept", "accept-language", "user-agent"].contains(&name.to_ascii_lowercase().as_str())
 }
 
 /// `user-agent` as `User-Agent`: some old servers compare by the letter.
@@ -140,7 +160,14 @@ mod tests {
     use super::*;
 
     fn ask(headers: &[(String, String)]) -> Ask<'_> {
-        Ask { range: Some((5, Some(10))), if_range: Some("\"e\""), headers, authorization: Some("Basic x") }
+        Ask {
+            range: Some((5, Some(10))),
+            if_range: Some("\"e\""),
+            headers,
+            authorization: Some("Basic x"),
+            removed: &[],
+            unless: None,
+        }
     }
 
     #[test]
@@ -168,5 +195,25 @@ mod tests {
         let fields = ask(&headers).fields();
         assert_eq!(fields.iter().filter(|(name, _)| name == "user-agent").count(), 1);
         assert_eq!(safe_elsewhere(&headers), headers[..1]);
+    }
+
+    #[test]
+    fn two_of_one_name_are_both_sent_and_removed_ones_are_not() {
+        let twice = ["a=1", "b=2"].map(|value| ("Cookie".to_owned(), value.to_owned()));
+        let removed = ["accept".to_owned(), "authorization".to_owned()];
+        let unless = Unless { tag: Some("\"t\"".to_owned()), modified: Some("then".to_owned()) };
+        let fields = Ask { removed: &removed, unless: Some(&unless), ..ask(&twice) }.fields();
+        let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+        let all = [
+            "user-agent",
+            "accept-encoding",
+            "cookie",
+            "cookie",
+            "if-none-match",
+            "if-modified-since",
+            "range",
+            "if-range",
+        ];
+        assert_eq!(names, all);
     }
 }

@@ -231,8 +231,14 @@ impl Lane<'_> {
         if transfer.over.swap(true, Relaxed) {
             return;
         }
-        let report = match transfer.finish(self.run.options.sync, &self.state.clock) {
+        let options = self.run.options;
+        let report = match transfer.finish(options.sync, options.stamping(), &self.state.clock) {
             Ok(found) => transfer.report(Outcome::Complete, &found),
+            // Another program's beginning was not of this object.
+            Err(error) if error.is_verification() && self.run.is_on_trust(transfer.job) => {
+                transfer.over.store(false, Relaxed);
+                return self.begin_again(transfer, error, false);
+            }
             Err(error) => {
                 if !error.is_verification() {
                     let _ = transfer.journal_at_end();

@@ -21,6 +21,7 @@ use crate::journal::Journal;
 use crate::object::{self, Object, Part};
 use crate::pool::{Place, Waiting};
 use crate::ranges::RangeSet;
+use crate::sink::stamp::Stamp;
 use crate::sink::{self, PartFile, Sink, Stream, stream};
 use crate::stage_clock::Stage;
 use crate::transfer::{Opening, Transfer};
@@ -38,7 +39,7 @@ const HTTP2_MAX: u64 = 4 << 20;
 const HELD: Duration = Duration::from_secs(5);
 
 /// How opening a job went on.
-enum Opened {
+pub(super) enum Opened {
     /// It ended with this report.
     Done(Box<FileReport>),
     /// It became a transfer, which this lane has carried as far as it could.
@@ -90,9 +91,14 @@ impl Lane<'_> {
     fn try_open(&mut self, waiting: &Waiting, job: &Job) -> Result<Opened, Error> {
         let mut target = target_before(job);
         let mut checked = false;
-        let mut use_saved = !self.run.options.fresh && waiting.restarts == 0;
+        let may_use_what_is_here = !self.run.options.fresh && waiting.restarts == 0;
+        let asks_for_parts = self.run.http.asks_for_parts();
+        let mut use_saved = may_use_what_is_here && asks_for_parts;
+        // What is here is worth a question (`-N`), and a look whether it can be gone on with (`-C -`).
+        let mut compares = may_use_what_is_here && self.run.options.newer;
+        let mut adopts = self.run.options.go_on;
         // A list that comes in parts would be taken for whole.
-        let mut ranged = !matches!(job.output, Output::Memory(_)) && !waiting.plain;
+        let mut ranged = !matches!(job.output, Output::Memory(_)) && asks_for_parts && !waiting.plain;
         loop {
             if let Some(target) = &target
                 && !checked
@@ -115,8 +121,23 @@ impl Lane<'_> {
                 }
                 continue;
             }
+            if let Some(target) = target.as_deref().filter(|_| use_saved && ranged && adopts) {
+                adopts = false;
+                if let Some(opened) = self.go_on_after_another(waiting, job, target)? {
+                    return Ok(opened);
+                }
+                use_saved = !self.has_journal(target);
+            }
+            let here = target.as_deref().filter(|_| compares).and_then(|target| self.stamp(target));
             let range = ranged.then_some((0, None));
-            let answer = self.client.get(home_of(job), &job.url, range, None, self.run.many)?;
+            let answer = self.ask_unless(job, range, here.as_ref())?;
+            if let (304, Some(here), Some(target)) = (answer.head.status, &here, &target) {
+                match self.not_modified(job, target, here, answer)? {
+                    Some(report) => return Ok(Opened::Done(report)),
+                    None => compares = false,
+                }
+                continue;
+            }
             let judged = answer.judge(range.map(|_| 0));
             if ranged && needs_a_plain_request(&judged) {
                 self.client.close();
@@ -135,6 +156,10 @@ impl Lane<'_> {
                 }
             };
             let named = target_after(job, &answer);
+            if compares && let Some(report) = self.unchanged(job, named.as_deref(), &object)? {
+                self.client.close();
+                return Ok(Opened::Done(report));
+            }
             if named != target {
                 // Only now is the name known, and with it whether an earlier run left a part.
                 target = named;
@@ -181,7 +206,7 @@ impl Lane<'_> {
     }
 
     /// A file that stays as it is has what the user expects of it, or it is said.
-    fn check_here(&self, job: &Job, target: &Path) -> Result<Vec<Expected>, Error> {
+    pub(super) fn check_here(&self, job: &Job, target: &Path) -> Result<Vec<Expected>, Error> {
         let algorithms = verify::algorithms(&job.expectations);
         if algorithms.is_empty() {
             return Ok(Vec::new());
@@ -217,8 +242,7 @@ impl Lane<'_> {
         }
         self.run.take_name(target, index)?;
         let part = PartFile::open(&place, home)?;
-        let url = crate::http::credentials::without(&job.url);
-        match part.saved(url.as_str())? {
+        match part.saved(&object::identity(&job.url))? {
             Ok(journal) => Ok(journal.map(|journal| (part, journal))),
             Err(reason) => {
                 // What is there goes only when an answer that replaces it has been accepted.
@@ -228,8 +252,21 @@ impl Lane<'_> {
         }
     }
 
+    /// Asks for the object; only for another one than is `here`, if that is given.
+    fn ask_unless(
+        &mut self,
+        job: &Job,
+        range: Option<(u64, Option<u64>)>,
+        here: Option<&Stamp>,
+    ) -> Result<Answer, Error> {
+        self.client.only_if_changed(here.map(Stamp::unless));
+        let answer = self.client.get(home_of(job), &job.url, range, None, self.run.many);
+        self.client.only_if_changed(None);
+        answer
+    }
+
     /// Goes on from `journal`. `None`: the object changed or the server gives no parts; begin again.
-    fn resume(
+    pub(super) fn resume(
         &mut self,
         waiting: &Waiting,
         job: &Job,
@@ -420,6 +457,7 @@ impl Lane<'_> {
             self.state.clock.add_write_cpu(took);
         }
         stored?;
+        self.run.options.stamping().give(&place, &object.version, size);
         self.state.written.fetch_add(body.len() as u64, Relaxed);
         let bytes = body.len() as u64;
         self.scratch = body;
@@ -445,7 +483,12 @@ impl Lane<'_> {
         Ok(body)
     }
 
-    fn read_into(&mut self, answer: &mut Answer, body: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
+    pub(super) fn read_into(
+        &mut self,
+        answer: &mut Answer,
+        body: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<(), Error> {
         let host = answer.url.host_str().unwrap_or_default().to_owned();
         while !answer.body.is_end() {
             if self.client.dial().is_stopped() {
@@ -511,7 +554,7 @@ fn empty() -> Object {
     Object { size: Some(0), holds_to: None, version: Version::default(), ranged: false, declared: None }
 }
 
-fn add_declared(expectations: &mut Vec<Expectation>, object: Object) {
+pub(super) fn add_declared(expectations: &mut Vec<Expectation>, object: Object) {
     // The user's word counts; the strongest of the server's is checked beside it.
     if let Some(one) = object.declared {
         expectations
@@ -536,7 +579,7 @@ fn target_after(job: &Job, answer: &Answer) -> Option<PathBuf> {
 }
 
 /// A report with nothing in it yet.
-fn blank(job: &Job) -> FileReport {
+pub(super) fn blank(job: &Job) -> FileReport {
     FileReport {
         url: object::shown(&job.url),
         path: None,

@@ -78,8 +78,21 @@ pub fn write(from: &File, kept: &Path, to: &File, sync: bool) -> io::Result<()> 
 
 /// Copies the first `size` bytes. An error comes with how many were copied before.
 pub fn copy(from: &File, to: &File, size: u64) -> Result<(), (u64, io::Error)> {
+    copy_while(from, to, size, &|| true)
+}
+
+/// The same for as long as `go_on` says so.
+pub fn copy_while(
+    from: &File,
+    to: &File,
+    size: u64,
+    go_on: &dyn Fn() -> bool,
+) -> Result<(), (u64, io::Error)> {
     let (mut read, mut written) = (0, 0);
     while written < size {
+        if !go_on() {
+            return Err((written, io::ErrorKind::Interrupted.into()));
+        }
         let wanted = usize::try_from(size - written).unwrap_or(usize::MAX).min(COPIED);
         match copy_file_range(from, Some(&mut read), to, Some(&mut written), wanted) {
             Ok(0) => return Err((written, io::ErrorKind::UnexpectedEof.into())),

@@ -9,6 +9,7 @@ pub mod naming;
 pub mod part_file;
 pub mod read_ahead;
 pub mod small_file;
+pub mod stamp;
 pub mod stream;
 
 use std::fs::File;

@@ -24,6 +24,7 @@ use super::in_place;
 use super::naming::{self, Failure};
 use crate::error::Error;
 use crate::journal::{self, Journal};
+use crate::object;
 use crate::ranges::RangeSet;
 use crate::version::Version;
 
@@ -211,7 +212,8 @@ impl PartFile {
         self.journalled.load(Relaxed)
     }
 
-    /// What an earlier run left, if its journal can be trusted and is of `url`; the inner `Err` says why not.
+    /// What an earlier run left, if its journal can be trusted and is of `url` ([`object::identity`]); the
+    /// inner `Err` says why not.
     pub fn saved(&self, url: &str) -> Result<Result<Option<Journal>, String>, Error> {
         let read = match self.open_journal() {
             Ok(Some(file)) => Journal::read_open(&file),
@@ -227,7 +229,7 @@ impl PartFile {
             }
             Err(error) => return Ok(Err(error.to_string())),
         };
-        let why = if journal.url != url {
+        let why = if object::identity_of_text(&journal.url) != url {
             "the partial file here is of another url"
         } else if journal.version().if_range().is_none() {
             "the server gave nothing by which to tell whether the object is still the same"
@@ -403,6 +405,11 @@ impl PartFile {
     /// The file's name when it is complete.
     pub fn target(&self) -> &Path {
         self.target.path()
+    }
+
+    /// The same, in its open folder.
+    pub fn place(&self) -> &Target {
+        &self.target
     }
 
     /// Says in a disk's error how much is kept.

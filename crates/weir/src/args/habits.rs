@@ -19,11 +19,11 @@ pub struct Habits {
     /// Errors are always shown.
     #[arg(short = 'S', long, hide = true)]
     pub show_error: bool,
-    /// What came is always continued.
-    #[arg(long = "continue", hide = true)]
+    /// Go on with a file that another program left unfinished (what weir left is always gone on with).
+    #[arg(long = "continue")]
     pub resume: bool,
-    /// What came is always continued (`-C -`); no other place can be given.
-    #[arg(short = 'C', long, hide = true, value_name = "OFFSET", value_parser = ["-"])]
+    /// As --continue, of curl; '-' is the only place.
+    #[arg(short = 'C', long, value_name = "-", allow_hyphen_values = true, hide_possible_values = true, value_parser = ["-"])]
     pub continue_at: Option<String>,
     /// curl's -O is what weir does anyway, wget's -O FILE is -o FILE: which was meant must be said.
     #[arg(short = 'O', hide = true)]

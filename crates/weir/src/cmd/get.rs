@@ -9,7 +9,7 @@ use weir_report::schema::{DigestRecord, FileRecord, Outcome as RecordOutcome, Re
 use weir_report::{json, terminal};
 use weir_transfer::engine;
 use weir_transfer::error::Error;
-use weir_transfer::http::exchange::{Http, Version};
+use weir_transfer::http::exchange::{Http, Manner, Version};
 use weir_transfer::http::proxy::Proxies;
 use weir_transfer::http::speed::SpeedLimit;
 use weir_transfer::http::trust::Trust;
@@ -17,7 +17,7 @@ use weir_transfer::job::{FileReport, Job, Options, Outcome, Output, RunReport};
 use weir_transfer::object;
 use weir_transfer::sink::folder::Folder;
 
-use crate::args::{Get, Jobs, parse_field};
+use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
 use crate::cmd::get_jobs;
 use crate::evidence;
@@ -40,6 +40,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let options = options(get);
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
     let wanted = get_jobs::wanted(get)?;
+    let http = http.in_zones(get_jobs::zones(get, &wanted)?);
     let stop = interrupt::stop_beside(view)?;
     let jobs = get_jobs::resolve(get, &wanted, &http, &options, &stop)?;
     let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), jobs.len());
@@ -68,17 +69,23 @@ fn title(jobs: &[Job]) -> String {
 }
 
 fn http(get: &Get) -> anyhow::Result<Http> {
-    let headers =
-        get.headers.iter().map(|line| parse_field(line)).collect::<Result<Vec<_>, _>>().map_err(Usage)?;
+    let fields = GivenFields::read(&get.headers).map_err(Usage)?;
+    let reach = get.reach.reach();
+    reach.check().map_err(Usage)?;
     let authorities = get.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
     let trust = Trust { authorities, insecure: get.insecure };
-    let proxies = Proxies::new(get.proxy.as_deref(), |name| std::env::var(name).ok())?;
+    // A socket of this machine is the whole way.
+    let proxies = match reach.unix {
+        Some(_) => Proxies::default(),
+        None => Proxies::new(get.proxy.as_deref(), |name| std::env::var(name).ok())?,
+    };
     let version = match (get.http1, get.http2) {
         (true, _) => Version::Http1,
         (_, true) => Version::Http2,
         _ => Version::Auto,
     };
-    Ok(Http::new(trust, proxies, version, headers, get.user.as_deref()))
+    let manner = Manner { reach, removed: fields.removed, max_redirects: get.max_redirs };
+    Ok(Http::new(trust, proxies, version, fields.sent, get.user.as_deref()).in_manner(manner))
 }
 
 fn options(get: &Get) -> Options {
@@ -98,6 +105,9 @@ fn options(get: &Get) -> Options {
         any_type: get.any_type,
         no_clobber: get.no_clobber,
         fresh: get.force,
+        newer: get.timestamping,
+        remote_time: get.remote_time,
+        go_on: get.habits.resume || get.habits.continue_at.is_some(),
         sync: get.sync,
         temp_dir: get.temp_dir.clone(),
     }
@@ -151,15 +161,23 @@ fn file_record(job: &Job, file: &FileReport) -> FileRecord {
         digest: (file.digest.as_ref())
             .map(|digest| DigestRecord { alg: digest.algorithm().name().to_owned(), hex: digest.hex() }),
         skipped: matches!(file.outcome, Outcome::Skipped),
+        unchanged: matches!(file.outcome, Outcome::Unchanged),
         error: match &file.outcome {
-            Outcome::Complete | Outcome::Skipped => None,
+            Outcome::Complete | Outcome::Skipped | Outcome::Unchanged => None,
             Outcome::Failed(error) => Some(error.to_string()),
             // A disk's error says itself what is kept.
             Outcome::Partial(error @ Error::Local { .. }) => Some(error.to_string()),
             Outcome::Partial(error) if file.bytes == 0 => Some(error.to_string()),
             Outcome::Partial(error) => {
                 let kept = weir_units::Bytes(file.bytes);
-                Some(format!("{error}; {kept} are kept, the same command goes on from there"))
+                let way = match error {
+                    // The same command would bring the same answer.
+                    Error::Status { status: 400 | 401 | 403 | 410, .. } if object::is_signed(&job.url) => {
+                        "a renewed link under the same name (-o) goes on from there"
+                    }
+                    _ => "the same command goes on from there",
+                };
+                Some(format!("{error}; {kept} are kept, {way}"))
             }
         },
     }
@@ -192,7 +210,7 @@ fn exit_code(report: &RunReport) -> u8 {
     let mut code = 0;
     for file in &report.files {
         let own = match &file.outcome {
-            Outcome::Complete | Outcome::Skipped => 0,
+            Outcome::Complete | Outcome::Skipped | Outcome::Unchanged => 0,
             _ if report.interrupted => INTERRUPTED,
             Outcome::Failed(error) if error.is_verification() => 3,
             Outcome::Failed(_) => 1,

@@ -18,6 +18,7 @@ use weir_transfer::verify::Expectation;
 use weir_units::Bytes;
 
 use crate::args::Get;
+use crate::schemes;
 use crate::voice::Usage;
 
 /// A list of a million URLs is about 100 MB.
@@ -29,8 +30,12 @@ const MAX_CHECKSUMS: Bytes = Bytes(16_000_000);
 /// A URL and, from a list, the name to save it under.
 pub struct Wanted {
     url: Url,
+    zone: Option<Zone>,
     name: Option<String>,
 }
+
+/// The zone of a link-local address: the host as a URL writes it, and the interface.
+pub type Zone = (String, String);
 
 /// The jobs that `get` names, checked as far as that is possible before anything is fetched.
 pub fn resolve(
@@ -55,7 +60,8 @@ pub fn resolve(
 pub fn wanted(get: &Get) -> anyhow::Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
     for text in &get.urls {
-        wanted.push(Wanted { url: parse_url(text)?, name: None });
+        let (url, zone) = parse_link(text)?;
+        wanted.push(Wanted { url, zone, name: None });
     }
     if let Some(list) = &get.list {
         wanted.extend(read_list(list)?);
@@ -66,7 +72,53 @@ pub fn wanted(get: &Get) -> anyhow::Result<Vec<Wanted>> {
     Ok(wanted)
 }
 
+/// The zones that the URLs name. One address of two interfaces cannot be told apart by what a URL says of it
+/// later.
+pub fn zones(get: &Get, wanted: &[Wanted]) -> Result<HashMap<String, String>, Usage> {
+    let list = get.checksum_from.as_deref().and_then(|list| parse_link(list).ok()?.1);
+    let mut zones: HashMap<String, String> = HashMap::new();
+    for (host, zone) in wanted.iter().filter_map(|one| one.zone.clone()).chain(list) {
+        let other = zones.insert(host.clone(), zone.clone()).filter(|other| *other != zone);
+        if let Some(other) = other {
+            return Err(Usage(format!(
+                "{host} is asked for over {other} and over {zone}; run weir once for each"
+            )));
+        }
+    }
+    Ok(zones)
+}
+
 fn parse_url(text: &str) -> Result<Url, Usage> {
+    parse_link(text).map(|(url, _)| url)
+}
+
+fn parse_link(text: &str) -> Result<(Url, Option<Zone>), Usage> {
+    let (text, zone) = without_zone(text);
+    let url = parse_without_zone(&text)?;
+    let host = url.host_str().unwrap_or_default().to_owned();
+    Ok((url, zone.map(|zone| (host, zone))))
+}
+
+/// `[fe80::1%25eth0]` (RFC 6874) or `[fe80::1%eth0]`: the zone is for this machine alone, and no part of a
+/// URL any more.
+fn without_zone(text: &str) -> (String, Option<String>) {
+    let authority = text.find("://").map_or(0, |at| at + 3);
+    let end = text[authority..].find(['/', '?', '#']).map_or(text.len(), |at| authority + at);
+    let found = || {
+        let open = authority + text[authority..end].rfind('[')?;
+        let percent = open + text[open..end].find('%')?;
+        let close = percent + text[percent..end].find(']')?;
+        let zone = &text[percent + 1..close];
+        let zone = zone.strip_prefix("25").unwrap_or(zone);
+        // The names of interfaces, and their numbers; nothing that ends a name or a host.
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-._~:@".contains(c);
+        let is_legal = !zone.is_empty() && zone.len() < 16 && zone.chars().all(is_name);
+        is_legal.then(|| (format!("{}{}", &text[..percent], &text[close..]), Some(zone.to_owned())))
+    };
+    found().unwrap_or_else(|| (text.to_owned(), None))
+}
+
+fn parse_without_zone(text: &str) -> Result<Url, Usage> {
     // As curl does: a bare host or host/path means http.
     let looks_bare =
         !text.contains("://") && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
@@ -77,6 +129,12 @@ fn parse_url(text: &str) -> Result<Url, Usage> {
     if let Some(found) = weir_units::control(text) {
         let (shown, hint) = (shown.escape_debug(), if text.contains('\0') { " (is it UTF-16?)" } else { "" });
         return Err(Usage(format!("invalid url '{shown}': it holds {found}{hint}")));
+    }
+    if let Some(refusal) = schemes::refusal(text) {
+        return Err(Usage(refusal));
+    }
+    if text.starts_with("//") {
+        return Err(Usage(format!("invalid url '{shown}': it has no scheme; put https: before it")));
     }
     // The parser takes one slash for two, or none: a user and password would then be part of a path, and shown.
     let scheme = text.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default();
@@ -122,7 +180,8 @@ fn parse_line(line: &str) -> anyhow::Result<Wanted> {
             return Err(Usage(format!("name '{}' would not stay in the folder", name.escape_debug())).into());
         }
     }
-    Ok(Wanted { url: parse_url(url)?, name })
+    let (url, zone) = parse_link(url)?;
+    Ok(Wanted { url, zone, name })
 }
 
 /// What `-o` means.
@@ -323,6 +382,23 @@ mod tests {
         }
         for bad in ["", "ftp://h/x", "file:///x", "http://", "http://[::1", "mailto:a"] {
             assert!(parse_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn zones_are_taken_out() {
+        for (text, url, zone) in [
+            ("http://[fe80::1%25eth0]:81/x", "http://[fe80::1]:81/x", Some("eth0")),
+            ("http://u:p@[fe80::1%eth0]/x", "http://u:p@[fe80::1]/x", Some("eth0")),
+            ("[fe80::1%252]/x", "http://[fe80::1]/x", Some("2")),
+            ("http://h/[a%25b]", "http://h/[a%25b]", None),
+            ("http://[::1]/a%20b", "http://[::1]/a%20b", None),
+        ] {
+            let (found, own) = parse_link(text).unwrap();
+            assert_eq!((found.as_str(), own.map(|own| own.1).as_deref()), (url, zone), "{text}");
+        }
+        for bad in ["http://[fe80::1%25]/", "http://[fe80::1%25a b]/", "http://[fe80::1%25a/b]/"] {
+            assert!(parse_link(bad).is_err(), "{bad}");
         }
     }
 

@@ -1,0 +1,27 @@
+//! CRC-32 (ISO-HDLC; the one of zip, gzip and Ethernet), which Amazon publishes as `x-amz-checksum-crc32`.
+//!
+//! What a match is worth: see [`super::crc32c`]. The result is big-endian, as HTTP carries it.
+
+use super::{Digest, Row, Strength};
+
+pub(super) const ROW: Row = Row {
+    name: "crc32",
+    aliases: &["crc-32"],
+    http_name: None,
+    len: 4,
+    strength: Strength::Checksum,
+    start: || Box::new(State(::crc32fast::Hasher::new())),
+    known: &[("", "00000000"), ("123456789", "cbf43926"), ("a", "e8b7be43")],
+};
+
+struct State(::crc32fast::Hasher);
+
+impl Digest for State {
+    fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(self: Box<Self>) -> Vec<u8> {
+        self.0.finalize().to_be_bytes().to_vec()
+    }
+}

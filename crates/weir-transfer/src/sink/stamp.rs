@@ -1,0 +1,242 @@
+//! What a complete file that is here says of its object: its time, its size and, where an earlier run left
+//! word, that it is whole and of which version.
+//!
+//! The time of a file is the object's `Last-Modified`, so that any program can compare. The word of an
+//! earlier run is an extended attribute, which holds only as long as size and time are as they were then:
+//! whoever writes the file takes it away. Without it nothing tells a whole file from one that another program
+//! left unfinished, so a server's "not modified" alone is not believed.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, FileType, Stat, Timespec, Timestamps, UTIME_OMIT, utimensat};
+use weir_http::validator::{Validators, equal_weak, http_date};
+use weir_tree::entry::Xattr;
+use weir_tree::xattr::At;
+
+use super::folder::{Target, kind};
+use crate::http::request::Unless;
+use crate::version::Version;
+
+/// The attribute's name. Its value: `1 SIZE SECONDS NANOSECONDS ETAG`, the last empty where there was none.
+const WORD: &[u8] = b"user.weir.version";
+
+/// What a complete file is told of its object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamping {
+    /// Nothing: its time is that of the download.
+    Nothing,
+    /// The time of the object.
+    Time,
+    /// That, and which version it is.
+    TimeAndVersion,
+}
+
+/// A complete file that is here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamp {
+    size: u64,
+    /// Its time, to the second: no field has more.
+    modified: SystemTime,
+    /// That is all of its time: it was set from such a field.
+    is_exact: bool,
+    /// An earlier run's word that it is whole still holds.
+    is_whole: bool,
+    tag: Option<String>,
+}
+
+/// How a file that is here stands to the object on the server.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is that object.
+    Same,
+    /// It is another, and why.
+    Changed(&'static str),
+    /// Nothing tells, and why.
+    Unknown(&'static str),
+}
+
+impl Stamping {
+    /// Tells the file at `target`, which has just come whole, what it is. What a file system does not take is
+    /// left out: then the next question is not answered from here.
+    pub fn give(self, target: &Target, version: &Version, size: u64) {
+        if self == Stamping::Nothing {
+            return;
+        }
+        let validators = version.validators();
+        if let Some(time) = validators.modified().and_then(|time| time.duration_since(UNIX_EPOCH).ok()) {
+            let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+            let modified = Timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or_default(), tv_nsec: 0 };
+            let times = Timestamps { last_access: omitted, last_modification: modified };
+            if let Err(errno) = utimensat(target.folder(), target.name(), &times, AtFlags::SYMLINK_NOFOLLOW) {
+                tracing::debug!("{} does not take its time: {errno}", target.path().display());
+            }
+        }
+        let Some(stat) =
+            target.look().ok().flatten().filter(|stat| self == Stamping::TimeAndVersion && of(stat) == size)
+        else {
+            return;
+        };
+        let tag = validators.etag().unwrap_or_default();
+        let word = format!("1 {size} {} {} {tag}", stat.st_mtime, stat.st_mtime_nsec);
+        let set = Xattr::new(WORD, word.into_bytes()).map(|word| attributes_of(target).set(&word));
+        if !matches!(set, Some(Ok(()))) {
+            tracing::debug!("{} takes no word of its version", target.path().display());
+        }
+    }
+}
+
+impl Stamp {
+    /// What the file at `target` says; `None` where there is none.
+    pub fn read(target: &Target) -> Option<Stamp> {
+        let stat = target.look().ok()?.filter(|stat| kind(stat) == FileType::RegularFile)?;
+        let modified = UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_mtime).ok()?);
+        let word = attributes_of(target).value(WORD).ok().flatten();
+        let word = word.and_then(|word| String::from_utf8(word.value().to_vec()).ok());
+        let tag = word.as_deref().and_then(|word| held(word, &stat));
+        Some(Stamp {
+            size: of(&stat),
+            modified,
+            is_exact: stat.st_mtime_nsec == 0,
+            is_whole: tag.is_some(),
+            tag: tag.filter(|tag| !tag.is_empty()).map(str::to_owned),
+        })
+    }
+
+    /// An earlier run left word that it is whole, and nobody has changed it since.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Its entity tag, where it is known.
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// How a server is asked whether it has another.
+    pub fn unless(&self) -> Unless {
+        Unless { tag: self.tag.clone(), modified: Some(http_date(self.modified)) }
+    }
+
+    /// How it stands to an object of this size and with these validators.
+    pub fn compare(&self, size: Option<u64>, validators: &Validators) -> Standing {
+        if size.is_some_and(|size| size != self.size) {
+            return Standing::Changed("its size is another");
+        }
+        if let (Some(own), Some(theirs)) = (self.tag.as_deref(), validators.etag()) {
+            return if own == theirs || equal_weak(own, theirs) {
+                Standing::Same
+            } else {
+                Standing::Changed("its ETag is another")
+            };
+        }
+        match validators.modified() {
+            Some(time) if time > self.modified => Standing::Changed("its Last-Modified is later"),
+            Some(time) if time == self.modified && !self.is_exact && !self.is_whole => {
+                Standing::Unknown("it was changed on the server in the second in which this file was written")
+            }
+            Some(_) if size.is_some() || self.is_whole => Standing::Same,
+            Some(_) => Standing::Unknown("the server does not say how large it is"),
+            None if validators.etag().is_some() => {
+                Standing::Unknown("the server gives an ETag alone, and none was kept with the file before")
+            }
+            None => Standing::Unknown("the server gives neither Last-Modified nor ETag"),
+        }
+    }
+}
+
+fn of(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or_default()
+}
+
+fn attributes_of(target: &Target) -> At<'_> {
+    use std::os::fd::AsFd;
+    use std::os::unix::ffi::OsStrExt;
+    At::name(target.folder().as_fd(), target.name().as_bytes())
+}
+
+/// The tag in an earlier run's word, if that is of the file as it is now.
+fn held<'a>(word: &'a str, stat: &Stat) -> Option<&'a str> {
+    let mut parts = word.splitn(5, ' ');
+    let now =
+        ["1".to_owned(), stat.st_size.to_string(), stat.st_mtime.to_string(), stat.st_mtime_nsec.to_string()];
+    now.iter().all(|own| parts.next() == Some(own)).then(|| parts.next()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_http::Fields;
+
+    use super::*;
+
+    const EARLY: &str = "Tue, 15 Nov 1994 12:45:26 GMT";
+    const LATER: &str = "Tue, 15 Nov 1994 12:45:27 GMT";
+
+    fn version(fields: &[(&str, &str)]) -> Version {
+        let mut all = Fields::new();
+        fields.iter().for_each(|(name, value)| all.push(name, value).unwrap());
+        Version::of(&all, &url::Url::parse("http://h/x").unwrap())
+    }
+
+    fn file(size: usize) -> (tempfile::TempDir, Target) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("x"), vec![7; size]).unwrap();
+        let target = Target::open(&folder.path().join("x")).unwrap();
+        (folder, target)
+    }
+
+    #[test]
+    fn what_is_given_is_read_until_the_file_changes() {
+        let (folder, target) = file(5);
+        let kept = version(&[("ETag", "\"a b\""), ("Last-Modified", EARLY)]);
+        Stamping::Nothing.give(&target, &kept, 5);
+        assert!(!Stamp::read(&target).unwrap().is_whole());
+        Stamping::Time.give(&target, &kept, 5);
+        let dated = Stamp::read(&target).unwrap();
+        assert_eq!((dated.unless().modified.as_deref(), dated.tag()), (Some(EARLY), None));
+        Stamping::TimeAndVersion.give(&target, &kept, 5);
+        let stamp = Stamp::read(&target).unwrap();
+        if !stamp.is_whole() {
+            return println!("skipped: no extended attributes in {}", folder.path().display());
+        }
+        assert_eq!(stamp.tag(), Some("\"a b\""));
+        std::fs::write(folder.path().join("x"), b"other").unwrap();
+        assert_eq!(Stamp::read(&target).unwrap().tag(), None, "its time is another");
+    }
+
+    #[test]
+    fn silence_is_not_the_same() {
+        let modified = version(&[("Last-Modified", EARLY)]).validators().modified().unwrap();
+        let bare = Stamp { size: 5, modified, is_exact: true, is_whole: false, tag: None };
+        let written = Stamp { is_exact: false, ..bare.clone() };
+        let known = Stamp { is_whole: true, tag: Some("\"a\"".to_owned()), ..bare.clone() };
+        let same = |stamp: &Stamp, size, fields: &[(&str, &str)]| match stamp
+            .compare(size, version(fields).validators())
+        {
+            Standing::Same => "same",
+            Standing::Changed(_) => "changed",
+            Standing::Unknown(_) => "unknown",
+        };
+        for (stamp, size, fields, standing) in [
+            (&bare, Some(5), &[("Last-Modified", EARLY)][..], "same"),
+            (&written, Some(5), &[("Last-Modified", EARLY)], "unknown"),
+            (&bare, Some(6), &[("Last-Modified", EARLY)], "changed"),
+            (&bare, Some(5), &[("Last-Modified", LATER)], "changed"),
+            (&bare, None, &[("Last-Modified", EARLY)], "unknown"),
+            (&bare, Some(5), &[("ETag", "\"a\"")], "unknown"),
+            (&bare, Some(5), &[], "unknown"),
+            (&known, Some(5), &[("ETag", "\"a\"")], "same"),
+            (&known, None, &[("ETag", "W/\"a\"")], "same"),
+            (&known, Some(5), &[("ETag", "\"b\""), ("Last-Modified", EARLY)], "changed"),
+            (&known, Some(4), &[("ETag", "\"a\"")], "changed"),
+            (&known, None, &[("Last-Modified", EARLY)], "same"),
+            (&known, Some(5), &[], "unknown"),
+        ] {
+            assert_eq!(same(stamp, size, fields), standing, "{stamp:?} {size:?} {fields:?}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Flags of `weir get` that say how a host is reached: `--resolve`, `--connect-to`, `--interface`, `-4`,
+//! `--unix-socket`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use weir_transfer::http::reach::{Family, Given, Instead, Interface, Reach, UnixPlace};
+
+/// See the module.
+#[derive(Debug, Args)]
+pub struct ReachFlags {
+    /// Use these addresses for HOST and PORT instead of asking a name server; HOST '*' is every host,
+    /// -HOST:PORT takes one back.
+    #[arg(long, value_name = "HOST:PORT:ADDRESS,...", allow_hyphen_values = true, value_parser = parse_given)]
+    pub resolve: Vec<Given>,
+    /// Connect to HOST2:PORT2 in place of HOST1:PORT1, under the same name; what is left empty is any, or
+    /// stays.
+    #[arg(long, value_name = "HOST1:PORT1:HOST2:PORT2", value_parser = parse_instead)]
+    pub connect_to: Vec<Instead>,
+    /// Connect from this network interface, or from this address of this host.
+    #[arg(long, alias = "bind-address", value_name = "NAME|ADDRESS", value_parser = parse_interface)]
+    pub interface: Option<Interface>,
+    /// Use IPv4 addresses only.
+    #[arg(short = '4', long, alias = "inet4-only", conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Use IPv6 addresses only.
+    #[arg(short = '6', long, alias = "inet6-only")]
+    pub ipv6: bool,
+    /// Connect to this socket of this machine in place of the network.
+    #[arg(long, value_name = "PATH", conflicts_with = "proxy")]
+    pub unix_socket: Option<PathBuf>,
+    /// The same, with a name in the abstract namespace.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["proxy", "unix_socket"], hide_short_help = true)]
+    pub abstract_unix_socket: Option<OsString>,
+}
+
+impl ReachFlags {
+    /// What they say.
+    pub fn reach(&self) -> Reach {
+        let family = match (self.ipv4, self.ipv6) {
+            (true, _) => Some(Family::V4),
+            (_, true) => Some(Family::V6),
+            _ => None,
+        };
+        let path = self.unix_socket.as_deref().map(UnixPlace::path);
+        Reach {
+            given: self.resolve.clone(),
+            instead: self.connect_to.clone(),
+            interface: self.interface.clone(),
+            family,
+            unix: path.or(self.abstract_unix_socket.as_deref().map(UnixPlace::abstract_name)),
+            ..Reach::default()
+        }
+    }
+}
+
+fn parse_given(text: &str) -> Result<Given, String> {
+    text.parse()
+}
+
+fn parse_instead(text: &str) -> Result<Instead, String> {
+    text.parse()
+}
+
+fn parse_interface(text: &str) -> Result<Interface, String> {
+    text.parse()
+}
