@@ -98,6 +98,8 @@ impl Page {
         table(&mut text, "kind", &self.by(|line| line.kind.clone()));
         table(&mut text, "side", &self.by(|line| line.side.clone()));
         table(&mut text, "user", &self.by(|line| line.user.clone()));
+        let set = |line: &Line| if line.held_out { "held out" } else { "known to the rules" }.to_owned();
+        table(&mut text, "stories", &self.by(set));
         table(&mut text, "all", &[("all".to_owned(), self.sums())].into_iter().collect());
         self.calibration(&mut text);
         let promises = self.promises().len();
@@ -108,6 +110,13 @@ impl Page {
             text,
             "Promises: {all} were made, {below} of them below what was carried. Of {promises} the advice was followed and the \
              limit right: median error {error}.\n"
+        );
+        let asked: Vec<bool> = self.valid().filter_map(|line| line.advises_well).collect();
+        let well = asked.iter().filter(|well| **well).count();
+        let _ = writeln!(
+            text,
+            "Advice: {well} of {} that stories prescribe is that of the cause.\n",
+            asked.len()
         );
         self.weak(&mut text);
         text
