@@ -42,12 +42,13 @@ const SEND_BUFFER: &str = "4096 16384 67108864";
 const BUCKET: u64 = 30_000;
 
 /// Files that servers have to offer, by the name of their size.
-const FILES: [(&str, u64); 8] = [
+const FILES: [(&str, u64); 9] = [
     ("100", 100),
     ("1k", 1000),
     ("10k", 10_000),
     ("100k", 100_000),
     ("1M", 1_000_000),
+    ("2M", 2_000_000),
     ("5M", 5_000_000),
     ("20M", 20_000_000),
     ("100M", 100_000_000),
