@@ -188,7 +188,8 @@ impl Field {
         match play::play(&self.lab, case, &views) {
             Ok(played) => {
                 for (view, record, evidence) in &played.seen {
-                    self.keep(&Line::of(case, view, &played.ran, record), record, evidence);
+                    let line = Line::of(case, view, &played.ran, record);
+                    self.keep(&Line { grounds: archive::grounds(evidence), ..line }, record, evidence);
                 }
             }
             Err(why) => {

@@ -13,6 +13,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 use weir_model::evidence::Evidence;
+use weir_model::limit::Limit;
 use weir_model::moved;
 use weir_model::verdict::explain;
 
@@ -81,6 +82,12 @@ impl Archive {
     }
 }
 
+/// What a verdict on this evidence rests on.
+pub(crate) fn grounds(evidence: &Value) -> Option<String> {
+    let evidence: Evidence = serde_json::from_value(evidence.clone()).ok()?;
+    explain(&evidence).grounds.map(|grounds| grounds.to_string())
+}
+
 fn text_of(line: &Line) -> serde_json::Result<Vec<u8>> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
@@ -122,15 +129,18 @@ pub(crate) fn judge_anew(folder: &Path, cases: &[Case]) -> anyhow::Result<Vec<An
         let view = views.iter().find(|view| view.side == before.side && view.how == before.how);
         let (Some(case), Some(view)) = (case, view) else { continue };
         all.push(match judged(folder, &before)? {
-            Some(record) => Anew { line: Line::of(case, view, &before.ran(), &record), before, judged: true },
+            Some((record, grounds)) => {
+                let line = Line { grounds, ..Line::of(case, view, &before.ran(), &record) };
+                Anew { line, before, judged: true }
+            }
             None => Anew { line: before.clone(), before, judged: false },
         });
     }
     Ok(all)
 }
 
-/// The record with today's verdict in it.
-fn judged(folder: &Path, line: &Line) -> anyhow::Result<Option<Value>> {
+/// The record with today's verdict in it, and what that rests on.
+fn judged(folder: &Path, line: &Line) -> anyhow::Result<Option<(Value, Option<String>)>> {
     let name = file_name(line);
     let Some(evidence) = kept(folder, &format!("{name}.json"))? else { return Ok(None) };
     let Some(record) = kept(folder, &format!("{name}.record.json"))? else { return Ok(None) };
@@ -143,8 +153,14 @@ fn judged(folder: &Path, line: &Line) -> anyhow::Result<Option<Value>> {
         Some(0) => moved::without_connection(&mut verdict),
         _ => drop(moved::say_if_nothing(&evidence, &mut verdict)),
     }
+    // What the watch itself had to say is not in the evidence.
+    let of_a_rule = |line: &&str| line.split_once(':').is_some_and(|(name, _)| Limit::parse(name).is_some());
+    let said = record["verdict"]["missing"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let notes = said.filter(|line| !of_a_rule(line)).map(str::to_owned);
+    let new: Vec<String> = notes.filter(|note| !verdict.missing.contains(note)).collect();
+    verdict.missing.extend(new);
     record["verdict"] = serde_json::to_value(&verdict)?;
-    Ok(Some(record))
+    Ok(Some((record, verdict.grounds.map(|grounds| grounds.to_string()))))
 }
 
 fn kept(folder: &Path, name: &str) -> anyhow::Result<Option<Vec<u8>>> {

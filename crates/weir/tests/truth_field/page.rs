@@ -102,6 +102,7 @@ impl Page {
         table(&mut text, "stories", &self.by(set));
         table(&mut text, "all", &[("all".to_owned(), self.sums())].into_iter().collect());
         self.calibration(&mut text);
+        self.by_grounds(&mut text);
         let promises = self.promises().len();
         let all = self.valid().filter(|line| line.promised.is_some()).count();
         let below = self.below().len();
@@ -140,6 +141,31 @@ impl Page {
                 "| {name} | {} | {right} ({percent:.0} %) | {} |",
                 said.len(),
                 said.len() - right
+            );
+        }
+        text.push('\n');
+    }
+
+    /// What verdicts are worth by what they rest on, beside what they said: the table of `weir_model::worth`.
+    fn by_grounds(&self, text: &mut String) {
+        let mut rows: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
+        for line in self.valid().filter(|line| line.convicts) {
+            if let Some(grounds) = &line.grounds {
+                rows.entry(grounds).or_default().push(line);
+            }
+        }
+        let _ = writeln!(
+            text,
+            "| it rests on | convictions | right | mean confidence |\n| --- | --- | --- | --- |"
+        );
+        for (grounds, lines) in rows {
+            let right = lines.iter().filter(|line| line.score == Score::Right).count();
+            let confidence: f64 = lines.iter().map(|line| line.confidence).sum::<f64>() / lines.len() as f64;
+            let (all, percent) = (lines.len(), 100.0 * share(right, lines.len()));
+            let _ = writeln!(
+                text,
+                "| {grounds} | {all} | {right} ({percent:.0} %) | {:.0} % |",
+                100.0 * confidence
             );
         }
         text.push('\n');

@@ -45,6 +45,9 @@ pub(crate) struct Line {
     pub(crate) said: String,
     pub(crate) score: Score,
     pub(crate) confidence: f64,
+    /// What it rests on, of the judge's kinds; of a run whose evidence is kept.
+    #[serde(default)]
+    pub(crate) grounds: Option<String>,
     /// Its confidence is that of naming something.
     pub(crate) convicts: bool,
     /// What limited is among what was ruled out.
@@ -100,6 +103,7 @@ impl Line {
             said: if named.is_empty() { "nothing".to_owned() } else { named.join("+") },
             score,
             confidence: verdict["confidence"].as_f64().unwrap_or(0.0),
+            grounds: None,
             convicts: named.iter().any(|name| name != BLIND),
             acquits_the_guilty: innocent.iter().any(of_right),
             carried,
