@@ -38,7 +38,7 @@ truth: ## every cause x path x congestion control, judged from each side (half a
 	@scripts/need test
 	WEIR_TRUTH="$(or $(WEIR_TRUTH),all)" cargo test $(LOCKED) -p weir --test truth -- --nocapture verdicts
 
-truth-field: ## slow transfers of real programs, judged by weir why (a quarter of an hour, root); WEIR_FIELD='kind=nagle,side=sender' for a part
+truth-field: ## slow transfers of real programs, judged by weir why (six minutes, root); WEIR_FIELD='kind=nagle,side=sender' for a part
 	@scripts/need truth-field
 	WEIR_FIELD="$(or $(WEIR_FIELD),all)" cargo test $(LOCKED) -p weir --test truth_field -- --nocapture real_programs
 

@@ -14,7 +14,7 @@
 //! * [`forecast`]: what a copy will reach, from its first moments.
 //! * [`chooser`]: which codec the next block gets, from what the run itself shows.
 //! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
-//! * [`verdict`]: windows judged, added up to shares over the run.
+//! * [`verdict`]: windows judged, added up to shares over the run; [`worth`]: how often such verdicts are right.
 //! * [`moved`]: whether there was a transfer at all.
 //! * [`load`]: what held a load test: client, server, path, or the number of connections.
 //! * [`loads`]: how near each stage was to its ceiling.
@@ -64,3 +64,4 @@ pub mod survey;
 pub mod verdict;
 pub mod waits;
 mod words;
+pub mod worth;

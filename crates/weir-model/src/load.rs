@@ -221,6 +221,7 @@ fn verdict(
         missing,
         advice,
         windows: Vec::new(),
+        grounds: None,
     }
 }
 

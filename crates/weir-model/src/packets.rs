@@ -117,6 +117,7 @@ fn verdict(finding: Option<Finding>, innocent: Vec<String>, missing: Vec<String>
         not_visible: Vec::new(),
         missing,
         windows: Vec::new(),
+        grounds: None,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::merge::merged;
 use crate::rule::{Context, Judge, Judgement, RULES, View, rate_limit, sender_or_path};
 use crate::sight::Sight;
 use crate::words::{bytes, percent, rate, seconds};
+use crate::worth::{self, Grounds};
 
 /// What held one window.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +56,9 @@ pub struct Verdict {
     /// The limit of each window, in the order of the evidence.
     #[serde(skip)]
     pub windows: Vec<Limit>,
+    /// What it rests on, of another program's transfer.
+    #[serde(skip)]
+    pub grounds: Option<Grounds>,
 }
 
 /// One limit, or the statement that no single one holds. `"receive-window"` or `"mixed"` in JSON.
@@ -88,12 +92,6 @@ const WORTH_WORDS: f64 = 0.1;
 
 /// Below this a run is not judged but by direct clocks: it is a few clock ticks (10 ms) and windows, mostly start-up.
 const SHORT: f64 = 0.1;
-
-/// The shares of verdicts on foreign transfers that may be right (docs/truth-field.md has what was), by what was
-/// watched: both ends; the end that shows such a limit; the other end, which infers it, or several limits at once.
-const BOTH_ENDS: f64 = 0.97;
-const ONE_END: f64 = 0.95;
-const INFERRED: f64 = 0.75;
 
 /// What held this window. Live, `context` is [`Context::live`].
 pub fn judge_window(window: &Window, context: &Context<'_>) -> WindowVerdict {
@@ -133,6 +131,7 @@ pub fn explain(evidence: &Evidence) -> Verdict {
             None => Vec::new(),
         },
         windows: run.verdicts.iter().map(|verdict| verdict.limit).collect(),
+        grounds: run.grounds(&run.mains(main)),
         shares,
     }
 }
@@ -271,49 +270,54 @@ impl<'a> Run<'a> {
         vec![why]
     }
 
-    /// The strength of the signs over the time of the main limit, less a twentieth for each missing reading; of a
-    /// foreign transfer no more than such verdicts are right ([`Run::known`]).
+    /// The strength of the signs over the time of the main limit, of several that of the weakest, less a twentieth for each
+    /// missing reading; of a foreign transfer no more than such verdicts are right ([`Run::known`]).
     fn confidence(&self, main: Option<MainLimit>, missing: usize) -> f64 {
-        let counts = |limit: Limit| match main {
-            Some(MainLimit::One(one)) => limit == one,
-            Some(MainLimit::Mixed) => true,
-            None => false,
-        };
-        let (mut sure, mut time) = (0.0, 0.0);
-        for (window, verdict) in self.judged() {
-            if counts(verdict.limit) {
-                sure += verdict.strength * window.span.as_secs_f64();
-                time += window.span.as_secs_f64();
-            }
-        }
-        let strength = if time > 0.0 { sure / time } else { 0.0 };
+        let mains = self.mains(main);
+        let named = |limit: &Limit| *limit != Limit::SenderOrPath || mains.len() == 1;
+        let strengths = mains.iter().filter(|limit| named(limit)).map(|limit| self.strength(*limit));
+        let strength = strengths.reduce(f64::min).unwrap_or(0.0);
         let stated = (strength * (1.0 - 0.05 * missing.min(10) as f64)).clamp(0.0, 1.0);
-        match main {
-            Some(main) if self.evidence.facts.clocks == Clocks::Sampled => stated.min(self.known(main)),
-            _ => stated,
+        match self.grounds(&mains) {
+            Some(grounds) => stated.min(self.known(&mains, grounds)),
+            None => stated,
         }
     }
 
-    /// The most that can be known of a foreign transfer from here: what its view allows, times the root of the share of
-    /// the time that is named, times the rule of succession: what held in n intervals without exception is expected of
-    /// the next with (n + 1) / (n + 2).
-    fn known(&self, main: MainLimit) -> f64 {
-        let sight = Sight::of(self.evidence, &self.whole());
-        let seen = match main {
-            MainLimit::Mixed => INFERRED,
-            MainLimit::One(limit) if sight.hidden(limit).is_some() => INFERRED,
-            MainLimit::One(_) if sight.both_ends() => BOTH_ENDS,
-            MainLimit::One(_) => ONE_END,
-        };
-        let named: f64 = match main {
-            MainLimit::One(limit) => self.held.get(&limit).copied().unwrap_or(0.0) / self.total,
-            // Of a mixture all that is named: what holds more than a quarter.
-            MainLimit::Mixed => {
-                self.held.values().filter(|held| **held > QUARTER * self.total).sum::<f64>() / self.total
+    /// Of the signs of one limit, the mean over its time.
+    fn strength(&self, limit: Limit) -> f64 {
+        let (mut sure, mut time) = (0.0, 0.0);
+        for (window, verdict) in self.windows_of(limit) {
+            sure += verdict.strength * window.span.as_secs_f64();
+            time += window.span.as_secs_f64();
+        }
+        if time > 0.0 { sure / time } else { 0.0 }
+    }
+
+    /// The limits that a verdict names.
+    fn mains(&self, main: Option<MainLimit>) -> Vec<Limit> {
+        let large = |held: f64| held > QUARTER * self.total;
+        match main {
+            Some(MainLimit::One(limit)) => vec![limit],
+            Some(MainLimit::Mixed) => {
+                self.held.iter().filter(|(_, held)| large(**held)).map(|(limit, _)| *limit).collect()
             }
-        };
-        let intervals = self.judged().count() as f64;
-        seen * named.clamp(0.0, 1.0).sqrt() * (intervals + 1.0) / (intervals + 2.0)
+            None => Vec::new(),
+        }
+    }
+
+    /// What a verdict on a foreign transfer rests on.
+    fn grounds(&self, mains: &[Limit]) -> Option<Grounds> {
+        let foreign = self.evidence.facts.clocks == Clocks::Sampled && !mains.is_empty();
+        foreign.then(|| Grounds::of(mains, Sight::of(self.evidence, &self.whole())))
+    }
+
+    /// The most that can be known of a foreign transfer from here: how often verdicts on such grounds are right, less what the
+    /// share of the time that is named and the number of intervals leave open.
+    fn known(&self, mains: &[Limit], grounds: Grounds) -> f64 {
+        let held = |limit: &Limit| self.held.get(limit).copied().unwrap_or(0.0);
+        let named = mains.iter().map(held).sum::<f64>() / self.total;
+        grounds.worth() * worth::of_share(named) * worth::of_intervals(self.judged().count())
     }
 
     fn phases(&self) -> Vec<Phase> {
@@ -699,10 +703,11 @@ mod tests {
         let mut evidence = four_seconds();
         evidence.facts.clocks = Clocks::Sampled;
         let run = Run::judge(&evidence);
-        let main = run.main().unwrap();
-        let short = run.known(main);
-        assert!(short > 0.5 && short <= ONE_END * 5.0 / 6.0, "{short}");
+        let mains = run.mains(run.main());
+        let short = run.known(&mains, Grounds::OneEnd);
+        let most = Grounds::OneEnd.worth() * 5.0 / 6.0;
+        assert!((short - most).abs() < 1e-9, "{short}, not {most}");
         evidence.windows = vec![evidence.windows[0].clone(); 100];
-        assert!(Run::judge(&evidence).known(main) > short);
+        assert!(Run::judge(&evidence).known(&mains, Grounds::OneEnd) > short);
     }
 }

@@ -176,7 +176,7 @@ fn evidence_and_verdicts_survive_json() {
         let text = serde_json::to_string(&evidence).unwrap();
         let again: Evidence = serde_json::from_str(&text).unwrap();
         assert_eq!(explain(&again).evidence, explain(&evidence).evidence, "{name}");
-        let verdict = Verdict { windows: Vec::new(), ..explain(&evidence) };
+        let verdict = Verdict { windows: Vec::new(), grounds: None, ..explain(&evidence) };
         let again: Verdict = serde_json::from_str(&serde_json::to_string(&verdict).unwrap()).unwrap();
         assert_eq!(again.limit, verdict.limit, "{name}");
     }

@@ -6,6 +6,8 @@
 
 #[path = "truth/archive.rs"]
 mod archive;
+#[path = "truth/captures.rs"]
+mod captures;
 #[path = "truth/case.rs"]
 mod case;
 #[path = "truth/cell.rs"]
@@ -34,6 +36,8 @@ mod score;
 mod scores;
 #[path = "truth/settled.rs"]
 mod settled;
+#[path = "support/tcpdump.rs"]
+mod tcpdump;
 #[path = "truth/traffic.rs"]
 mod traffic;
 #[path = "truth/watch.rs"]
@@ -57,6 +61,11 @@ const WRONG: f64 = 0.03;
 
 /// Runs in which the cause did not bind: more would be a lab that does not do what it says.
 const VOID: f64 = 0.1;
+
+/// Captures that are judged at the least where there is a tcpdump, and of them the share that may name what the live verdict of the
+/// same end does not.
+const CAPTURES: u32 = 40;
+const CONTRADICT: f64 = 0.1;
 
 #[test]
 fn verdicts_are_right() {
@@ -93,6 +102,9 @@ fn verdicts_are_right() {
     for (cell, programs, why) in &page.void {
         println!("void {cell} {}: {why}", programs.name());
     }
+    if tcpdump::is_there() && name == "sample" {
+        assert!(page.offline.all() >= CAPTURES, "{} captures", page.offline.all());
+    }
     let sums = page.sums();
     assert_eq!(failed, 0, "runs failed");
     assert!(sums.all() > 0, "nothing was judged");
@@ -109,6 +121,11 @@ fn verdicts_are_right() {
         println!("not held against the bounds: this machine was somebody else's");
         return;
     }
+    assert!(
+        page.offline.contradictions() <= CONTRADICT,
+        "{:.2} of captures contradict",
+        page.offline.contradictions()
+    );
     assert!(sums.right_share() >= RIGHT, "{sums}");
     assert!(sums.wrong_share() <= WRONG, "{sums}");
 }

@@ -5,9 +5,11 @@
 #[path = "why_pcap/story.rs"]
 mod story;
 mod support;
+#[path = "support/tcpdump.rs"]
+mod tcpdump;
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 use story::{Ends, Story};
@@ -15,9 +17,7 @@ use support::{Sandbox, WEIR, skip};
 
 /// Both captures of a story, or why this machine makes none.
 fn captured(sandbox: &Sandbox, story: &Story) -> Option<Ends> {
-    let tcpdump =
-        Command::new("tcpdump").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if tcpdump.is_err() {
+    if !tcpdump::is_there() {
         skip("tcpdump is not installed");
         return None;
     }

@@ -1,17 +1,22 @@
 //! Runs as files: what was seen is kept, so that it can be judged again when a rule has changed.
 //!
-//! `runs/CELL.PROGRAMS.json` holds one run's facts and the evidence of its sides; `results.jsonl` one line for each verdict;
+//! `runs/CELL.PROGRAMS.json` holds one run's facts and the evidence of its sides; `captures/CELL.SIDE.pcap.gz` what tcpdump saw at
+//! either end; `results.jsonl` one line for each verdict;
 //! `wrong/CELL.SIDE.json` the evidence of each that is not right, in the form of `weir get --evidence`.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::Context;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use weir_model::evidence::Evidence;
 use weir_model::verdict::Verdict;
 
+use crate::captures::ENDS;
 use crate::case::{Programs, Run};
 use crate::cell::Cell;
 use crate::expect::{Side, Truth};
@@ -19,6 +24,12 @@ use crate::facts::Facts;
 use crate::label;
 use crate::plan::Plan;
 use crate::score::{Score, word};
+
+/// What [`Archive::clear`] empties.
+const FOLDERS: [&str; 2] = ["runs", "captures"];
+
+/// All captures of a folder: those of the whole matrix take half of it.
+const CAPTURES: u64 = 512 << 20;
 
 /// The folder of a set of runs.
 pub(crate) struct Archive {
@@ -33,6 +44,8 @@ pub(crate) struct Kept {
     pub(crate) truth: Result<Truth, String>,
     pub(crate) facts: Facts,
     pub(crate) evidence: Vec<(Side, Evidence)>,
+    /// What tcpdump saw at either end.
+    pub(crate) captures: BTreeMap<Side, PathBuf>,
     /// When it was recorded.
     pub(crate) recorded: SystemTime,
 }
@@ -43,7 +56,9 @@ impl Archive {
         let target =
             Path::new(env!("CARGO_TARGET_TMPDIR")).parent().context("the target folder has no name")?;
         let folder = target.join("truth").join(name);
-        fs::create_dir_all(folder.join("runs"))?;
+        for name in FOLDERS {
+            fs::create_dir_all(folder.join(name))?;
+        }
         Ok(Archive { folder })
     }
 
@@ -53,8 +68,11 @@ impl Archive {
 
     /// Removes the runs kept so far.
     pub(crate) fn clear(&self) -> anyhow::Result<()> {
-        fs::remove_dir_all(self.path("runs"))?;
-        Ok(fs::create_dir_all(self.path("runs"))?)
+        for name in FOLDERS {
+            fs::remove_dir_all(self.path(name))?;
+            fs::create_dir_all(self.path(name))?;
+        }
+        Ok(())
     }
 
     /// Keeps a run, in place of an earlier one of the same cell.
@@ -70,11 +88,37 @@ impl Archive {
             "facts": run.facts.to_json(),
             "evidence": evidence,
         });
+        if run.programs == Programs::Plain {
+            self.keep_captures(run)?;
+        }
         let path = self.of(run.cell, run.programs);
         // Whole or not at all: a recording may be cut off at any time.
         let unfinished = path.with_extension("part");
         fs::write(&unfinished, serde_json::to_vec(&kept)?)?;
         Ok(fs::rename(unfinished, path)?)
+    }
+
+    /// In place of earlier ones, as far as there is room for them.
+    fn keep_captures(&self, run: &Run) -> anyhow::Result<()> {
+        let held = |entry: fs::DirEntry| entry.metadata().map_or(0, |data| data.len());
+        for side in ENDS {
+            let path = self.capture(run.cell, side);
+            let _ = fs::remove_file(&path);
+            let Some(captures) = &run.captures else { continue };
+            let all: u64 = fs::read_dir(self.path("captures"))?.flatten().map(held).sum();
+            if all > CAPTURES {
+                println!("{} is not kept: captures take {all} bytes", path.display());
+                continue;
+            }
+            let mut packer = GzEncoder::new(File::create(&path)?, Compression::fast());
+            std::io::copy(&mut File::open(captures.of(side))?, &mut packer)?;
+            packer.finish()?;
+        }
+        Ok(())
+    }
+
+    fn capture(&self, cell: Cell, side: Side) -> PathBuf {
+        self.path("captures").join(format!("{cell}.{}.pcap.gz", side.name()))
     }
 
     fn of(&self, cell: Cell, programs: Programs) -> PathBuf {
@@ -99,7 +143,12 @@ impl Archive {
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            runs.push(read(&path).with_context(|| format!("cannot read {}", path.display()))?);
+            let mut run = read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            if run.programs == Programs::Plain {
+                let captures = ENDS.map(|side| (side, self.capture(run.cell, side)));
+                run.captures = captures.into_iter().filter(|(_, path)| path.exists()).collect();
+            }
+            runs.push(run);
         }
         runs.sort_by_key(|run| (run.cell, run.programs));
         Ok(runs)
@@ -166,5 +215,6 @@ fn read(path: &Path) -> anyhow::Result<Kept> {
         }
     }
     let recorded = fs::metadata(path)?.modified()?;
-    Ok(Kept { cell, programs, truth: label::truth(&plan, programs, &facts), facts, evidence, recorded })
+    let truth = label::truth(&plan, programs, &facts);
+    Ok(Kept { cell, programs, truth, facts, evidence, captures: BTreeMap::new(), recorded })
 }

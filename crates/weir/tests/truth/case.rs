@@ -2,6 +2,7 @@
 
 use weir_model::evidence::Evidence;
 
+use crate::captures::{Captures, Tape};
 use crate::cell::Cell;
 use crate::expect::Side;
 use crate::facts::Facts;
@@ -38,6 +39,8 @@ pub(crate) struct Run {
     pub(crate) programs: Programs,
     pub(crate) facts: Facts,
     pub(crate) evidence: Vec<(Side, Evidence)>,
+    /// What tcpdump has of it.
+    pub(crate) captures: Option<Captures>,
 }
 
 /// Two plain programs, watched from outside.
@@ -45,14 +48,18 @@ pub(crate) fn plain(lab: &Lab, plan: &Plan) -> anyhow::Result<Run> {
     let bed = lab.bed(plan)?;
     let disk = lab.disk(plan)?;
     let output = disk.as_ref().map(|disk| disk.path());
+    // From before the first SYN.
+    let tape = Tape::start(lab, &bed, plan)?;
     let mut traffic = Traffic::start(&bed, plan, output)?;
     let seen = watch::run(&bed, &mut traffic, plan.cell.rate(), plan.span)?;
     let accounts = traffic.end()?;
+    let captures = tape.map(Tape::stop).transpose()?;
     Ok(Run {
         cell: plan.cell,
         programs: Programs::Plain,
         facts: Facts::of(plan, &seen.settled).told(&accounts),
         evidence: vec![(Side::Sender, seen.sender), (Side::Receiver, seen.receiver), (Side::Both, seen.both)],
+        captures,
     })
 }
 
@@ -69,5 +76,6 @@ pub(crate) fn get(lab: &Lab, plan: &Plan) -> anyhow::Result<Run> {
         programs: Programs::Get,
         facts: fetched.facts,
         evidence: vec![(Side::Get, fetched.evidence)],
+        captures: None,
     })
 }

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weir_model::verdict::{Verdict, explain};
 
 use crate::archive::{Archive, Kept};
+use crate::captures::Offline;
 use crate::case::Programs;
 use crate::cell::{Cause, Cell};
 use crate::expect::{Side, cannot_know, expected_in};
@@ -17,6 +18,7 @@ use crate::score::{Score, Sums, Tally, word};
 #[derive(Default)]
 pub(crate) struct Page {
     pub(crate) tally: Tally,
+    pub(crate) offline: Offline,
     by_cause: BTreeMap<(Cause, Side), Sums>,
     /// Not right: cell, side, truth, what was said with its shares, the first line of its evidence, the facts.
     weak: Vec<Weak>,
@@ -57,6 +59,7 @@ impl Page {
                 let verdict = explain(evidence);
                 let score = page.add(&run, *side, &verdict);
                 archive.result(&run, *side, &verdict, score)?;
+                page.offline.add(&run, *side, &verdict)?;
             }
         }
         Ok(page)
@@ -150,6 +153,7 @@ impl Page {
             let cells: Vec<String> = cells.iter().map(Cell::to_string).collect();
             let _ = writeln!(text, "\nAbstained, {}, in {}: {why}.", side.name(), cells.join(", "));
         }
+        text.push_str(&self.offline.render());
         text
     }
 
@@ -165,6 +169,7 @@ impl Page {
                 side.name()
             );
         }
+        text.push_str(&self.offline.weak());
         text
     }
 }

@@ -12,16 +12,20 @@ pub(crate) use crate::scores::Score;
 
 impl Score {
     pub(crate) fn of(verdict: &Verdict, expectation: Expectation) -> Score {
-        let named = named(verdict);
-        let guilty = |limit: &Limit| expectation.right.contains(limit);
+        Score::of_names(&named(verdict), expectation.right, expectation.may_abstain)
+    }
+
+    /// What is named, beside the names that are right.
+    pub(crate) fn of_names(named: &[Limit], right: &[Limit], may_abstain: bool) -> Score {
+        let guilty = |limit: &Limit| right.contains(limit);
         if named.iter().any(|limit| !guilty(limit) && *limit != Limit::SenderOrPath) {
             return Score::Wrong;
         }
         let abstains = named.contains(&Limit::SenderOrPath) || named.is_empty();
         match (named.iter().any(guilty), abstains) {
             (true, false) => Score::Right,
-            (true, true) if expectation.may_abstain => Score::Right,
-            (false, true) if expectation.may_abstain && !named.is_empty() => Score::Abstained,
+            (true, true) if may_abstain => Score::Right,
+            (false, true) if may_abstain && !named.is_empty() => Score::Abstained,
             _ => Score::Missed,
         }
     }

@@ -98,8 +98,11 @@ impl Page {
         table(&mut text, "kind", &self.by(|line| line.kind.clone()));
         table(&mut text, "side", &self.by(|line| line.side.clone()));
         table(&mut text, "user", &self.by(|line| line.user.clone()));
+        let set = |line: &Line| if line.held_out { "held out" } else { "known to the rules" }.to_owned();
+        table(&mut text, "stories", &self.by(set));
         table(&mut text, "all", &[("all".to_owned(), self.sums())].into_iter().collect());
         self.calibration(&mut text);
+        self.by_grounds(&mut text);
         let promises = self.promises().len();
         let all = self.valid().filter(|line| line.promised.is_some()).count();
         let below = self.below().len();
@@ -108,6 +111,13 @@ impl Page {
             text,
             "Promises: {all} were made, {below} of them below what was carried. Of {promises} the advice was followed and the \
              limit right: median error {error}.\n"
+        );
+        let asked: Vec<bool> = self.valid().filter_map(|line| line.advises_well).collect();
+        let well = asked.iter().filter(|well| **well).count();
+        let _ = writeln!(
+            text,
+            "Advice: {well} of {} that stories prescribe is that of the cause.\n",
+            asked.len()
         );
         self.weak(&mut text);
         text
@@ -131,6 +141,31 @@ impl Page {
                 "| {name} | {} | {right} ({percent:.0} %) | {} |",
                 said.len(),
                 said.len() - right
+            );
+        }
+        text.push('\n');
+    }
+
+    /// What verdicts are worth by what they rest on, beside what they said: the table of `weir_model::worth`.
+    fn by_grounds(&self, text: &mut String) {
+        let mut rows: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
+        for line in self.valid().filter(|line| line.convicts) {
+            if let Some(grounds) = &line.grounds {
+                rows.entry(grounds).or_default().push(line);
+            }
+        }
+        let _ = writeln!(
+            text,
+            "| it rests on | convictions | right | mean confidence |\n| --- | --- | --- | --- |"
+        );
+        for (grounds, lines) in rows {
+            let right = lines.iter().filter(|line| line.score == Score::Right).count();
+            let confidence: f64 = lines.iter().map(|line| line.confidence).sum::<f64>() / lines.len() as f64;
+            let (all, percent) = (lines.len(), 100.0 * share(right, lines.len()));
+            let _ = writeln!(
+                text,
+                "| {grounds} | {all} | {right} ({percent:.0} %) | {:.0} % |",
+                100.0 * confidence
             );
         }
         text.push('\n');

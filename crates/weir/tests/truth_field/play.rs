@@ -13,6 +13,7 @@ use serde_json::Value;
 use weir_lab::bed::{Counters, too_late};
 
 use crate::holds::Hosts;
+use crate::score::Ran;
 use crate::stage::{Lab, Stage};
 use crate::story::{Case, End, Service, Variables, View};
 
@@ -25,12 +26,7 @@ const POLL: Duration = Duration::from_millis(2);
 /// What was seen of a case.
 #[derive(Debug)]
 pub(crate) struct Played {
-    /// Seconds of the ill work.
-    pub(crate) wall: f64,
-    /// How much faster it was with what the advice says, where that is played.
-    pub(crate) gain: Option<f64>,
-    /// Why the run says nothing: its cause did not bind, or this machine disturbed it.
-    pub(crate) void: Option<String>,
+    pub(crate) ran: Ran,
     /// Each view's record, with the evidence behind it.
     pub(crate) seen: Vec<(View, Value, Value)>,
 }
@@ -59,7 +55,8 @@ pub(crate) fn play(lab: &Lab, case: &Case, views: &[View]) -> anyhow::Result<Pla
     if let Some(faster) = faster(&case.mend)?.filter(|faster| *faster < case.by) {
         void.get_or_insert(format!("the mend made it {faster:.2} times as fast: below {}", case.by));
     }
-    Ok(Played { wall: ill.wall, gain: faster(&case.advised)?, void, seen: ill.seen })
+    let ran = Ran { wall: ill.wall, gain: faster(&case.advised)?, void };
+    Ok(Played { ran, seen: ill.seen })
 }
 
 fn run(
@@ -82,8 +79,8 @@ fn run(
     let begun = Instant::now();
     let by_weir = views.iter().enumerate().find(|(_, view)| view.how == "command");
     let mut work = match by_weir {
-        Some((index, view)) => Program::work_by_weir(&stage, index, view, &case.work)?,
-        None => Program::spawn(&stage, "work", stage.program(End::Near, &case.work, true)?)?,
+        Some((index, view)) => Program::work_by_weir(&stage, index, view, case)?,
+        None => Program::spawn(&stage, "work", stage.program(End::Near, &case.work, case.burdens_work())?)?,
     };
     for (index, view) in views.iter().enumerate().filter(|(_, view)| later(view) && view.how != "command") {
         watchers.push((view, Watcher::start(&stage, index, view, &services, Some(&work))?));
@@ -140,10 +137,10 @@ impl Program {
     }
 
     /// The work run by `weir why`, whose record is in a file of its own.
-    fn work_by_weir(stage: &Stage<'_>, index: usize, view: &View, work: &str) -> anyhow::Result<Program> {
-        fs::write(stage.folder.path().join("work.sh"), work)?;
+    fn work_by_weir(stage: &Stage<'_>, index: usize, view: &View, case: &Case) -> anyhow::Result<Program> {
+        fs::write(stage.folder.path().join("work.sh"), &case.work)?;
         let line = format!("--json --evidence $DIR/evidence-{index} -- sh $DIR/work.sh >$DIR/record-{index}");
-        Program::spawn(stage, "work", stage.why(view.at, &line, true)?)
+        Program::spawn(stage, "work", stage.why(view.at, &line, case.burdens_work())?)
     }
 
     fn pid(&self) -> u32 {
@@ -181,7 +178,8 @@ impl Drop for Program {
 }
 
 fn start(stage: &Stage<'_>, service: &Service) -> anyhow::Result<(String, Program)> {
-    let mut program = Program::spawn(stage, &service.name, stage.program(service.at, &service.run, false)?)?;
+    let command = stage.program(service.at, &service.run, service.burden)?;
+    let mut program = Program::spawn(stage, &service.name, command)?;
     let Some(port) = service.port else { return Ok((service.name.clone(), program)) };
     let start = Instant::now();
     while !listens(stage, service.at, port)? {

@@ -10,8 +10,8 @@
 //! | `tc_near`, `tc_far` | the queueing discipline of its interface, in tc's words |
 //! | `nft_near`, `nft_far` | a rule for what comes in there, in nft's words |
 //! | `disk` | `$DISK` is a folder on a disk of this rate; what the near end writes falls under it |
-//! | `quota` | the work gets this share of one core |
-//! | `resolv` | the near end's resolver |
+//! | `quota` | the work, or the service that is marked `burden`, gets this share of one core |
+//! | `resolv` | the near end's resolvers |
 //! | `user` | `nobody`: every program and `weir` itself run as an ordinary user |
 //! | `watcher` | `nobody`: only `weir` does |
 
@@ -42,12 +42,13 @@ const SEND_BUFFER: &str = "4096 16384 67108864";
 const BUCKET: u64 = 30_000;
 
 /// Files that servers have to offer, by the name of their size.
-const FILES: [(&str, u64); 8] = [
+const FILES: [(&str, u64); 9] = [
     ("100", 100),
     ("1k", 1000),
     ("10k", 10_000),
     ("100k", 100_000),
     ("1M", 1_000_000),
+    ("2M", 2_000_000),
     ("5M", 5_000_000),
     ("20M", 20_000_000),
     ("100M", 100_000_000),
@@ -183,7 +184,9 @@ impl<'a> Stage<'a> {
             }
             "resolv" => {
                 let path = self.folder.path().join("resolv.conf");
-                std::fs::write(path, format!("nameserver {value}\noptions timeout:5 attempts:2\n"))?;
+                let servers = value.split(' ').map(|server| format!("nameserver {server}\n"));
+                let text = servers.collect::<String>() + "options timeout:5 attempts:2\n";
+                std::fs::write(path, text)?;
             }
             _ => {}
         }
@@ -204,10 +207,10 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// A program of the story at one end; `work` is what falls under quota and disk.
-    pub(crate) fn program(&self, end: End, line: &str, work: bool) -> anyhow::Result<Command> {
+    /// A program of the story at one end; with its `burden` it falls under quota and disk.
+    pub(crate) fn program(&self, end: End, line: &str, burden: bool) -> anyhow::Result<Command> {
         let mut command = self.shell(end, line, self.variables.get("user").map(String::as_str))?;
-        if work {
+        if burden {
             self.burden(&mut command)?;
         }
         Ok(command)
@@ -223,11 +226,11 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// `weir why` at one end, with these words; `work` where it runs the work itself.
-    pub(crate) fn why(&self, end: End, line: &str, work: bool) -> anyhow::Result<Command> {
+    /// `weir why` at one end, with these words; under the burden of the work that it runs itself.
+    pub(crate) fn why(&self, end: End, line: &str, burden: bool) -> anyhow::Result<Command> {
         let user = self.variables.get("watcher").or(self.variables.get("user")).map(String::as_str);
         let mut command = self.shell(end, &format!("exec $WEIR why {line}"), user)?;
-        if work {
+        if burden {
             self.burden(&mut command)?;
         }
         Ok(command)

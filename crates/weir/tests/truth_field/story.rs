@@ -51,6 +51,9 @@ struct Row {
     alone: bool,
     #[serde(default)]
     sample: bool,
+    /// No rule was ever tried on it: it tells how the rules do where nobody looked.
+    #[serde(default)]
+    held_out: bool,
     #[serde(default)]
     needs: Vec<String>,
 }
@@ -64,6 +67,9 @@ pub(crate) struct Service {
     pub(crate) run: String,
     /// It is ready when this TCP port listens, or this UDP port is bound.
     pub(crate) port: Option<u16>,
+    /// Quota and disk are its, not the work's.
+    #[serde(default)]
+    pub(crate) burden: bool,
 }
 
 /// The two hosts of the lab.
@@ -97,6 +103,12 @@ pub(crate) struct View {
     /// This side cannot know: to say so with a reason is honest.
     #[serde(default)]
     pub(crate) abstain: bool,
+    /// Advice on the right limit says one of these words, where that limit has several mends.
+    #[serde(default)]
+    pub(crate) advises: Vec<String>,
+    /// Advice, whatever it is on, says none of these.
+    #[serde(default)]
+    pub(crate) never: Vec<String>,
 }
 
 /// One run: a story at one of its points.
@@ -121,7 +133,15 @@ pub(crate) struct Case {
     pub(crate) views: Vec<View>,
     pub(crate) alone: bool,
     pub(crate) sample: bool,
+    pub(crate) held_out: bool,
     pub(crate) needs: Vec<String>,
+}
+
+impl Case {
+    /// Quota and disk are the work's.
+    pub(crate) fn burdens_work(&self) -> bool {
+        !self.services.iter().any(|service| service.burden)
+    }
 }
 
 impl fmt::Display for Case {
@@ -184,6 +204,7 @@ impl Row {
                 views: self.views.clone(),
                 alone: self.alone,
                 sample: self.sample && index == 0,
+                held_out: self.held_out,
                 needs: self.needs.clone(),
             }
         });
@@ -220,6 +241,10 @@ impl Filter {
         Ok(Filter { parts: text.split(',').map(part).collect::<anyhow::Result<_>>()? })
     }
 
+    pub(crate) fn is_all(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     pub(crate) fn admits(&self, case: &Case) -> bool {
         case.views.iter().any(|view| self.admits_view(case, view))
     }
@@ -229,6 +254,8 @@ impl Filter {
             let found = match name.as_str() {
                 "kind" => Some(&case.kind),
                 "story" => Some(&case.story),
+                "set" if case.held_out => return values.iter().any(|value| value == "held-out"),
+                "set" => return values.iter().any(|value| value == "known"),
                 "side" => Some(&view.side),
                 name => case.set.get(name),
             };

@@ -1,20 +1,18 @@
 //! A transfer over an emulated path with one cause, and tcpdump at both of its ends.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
-use rustix::process::{Pid, Signal, kill_process};
 use weir_lab::bed::Bed;
 use weir_lab::congestion;
-use weir_lab::netns::Namespace;
 use weir_lab::path::{self, Direction, Loss, Share};
 use weir_units::Rate;
+
+use crate::tcpdump::Recorder;
 
 /// A cause and how it is made.
 #[derive(Debug, Clone, Copy)]
@@ -186,34 +184,5 @@ impl Story {
             }
         }
         all
-    }
-}
-
-/// A tcpdump in a namespace.
-struct Recorder(Child);
-
-impl Recorder {
-    fn start(space: &Namespace, file: &Path) -> anyhow::Result<Recorder> {
-        let mut command = Command::new("tcpdump");
-        // As the user who runs it: another could not write here. Each packet at once: of a buffer that waits to be full, an
-        // interrupt loses the last half second.
-        command.args(["-i", "weir0", "-s", "96", "-B", "16384", "--immediate-mode", "-Z", "root", "-w"]);
-        command.arg(file).arg("tcp");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        space.enter(&mut command)?;
-        let mut child = command.spawn().context("cannot start tcpdump")?;
-        let stderr = child.stderr.take().context("tcpdump has no stderr")?;
-        let mut lines = BufReader::new(stderr).lines();
-        let listens = lines.by_ref().map_while(Result::ok).any(|line| line.contains("listening on"));
-        // Read on, so that it can say its counts at the end.
-        spawn(move || lines.for_each(drop));
-        anyhow::ensure!(listens, "tcpdump does not listen");
-        Ok(Recorder(child))
-    }
-
-    fn stop(mut self) -> anyhow::Result<()> {
-        kill_process(Pid::from_child(&self.0), Signal::INT)?;
-        self.0.wait()?;
-        Ok(())
     }
 }

@@ -70,7 +70,10 @@ class Client:
 
     def take(self):
         while b"\r\n\r\n" not in self.text:
-            self.text += self.socket.recv(65536)
+            piece = self.socket.recv(65536)
+            if not piece:
+                sys.exit("the server hung up")
+            self.text += piece
         head, self.text = self.text.split(b"\r\n\r\n", 1)
         fields = head.lower().split(b"\r\n")
         owed = int([line.split(b":")[1] for line in fields if line.startswith(b"content-length:")][0])

@@ -2,15 +2,20 @@
 
 PAUSE seconds before each answer, RATE bytes per second of an answer, PIECE bytes a write, BURN seconds of a core for
 each piece, HEAD=apart writes head and body apart, NODELAY=0 leaves Nagle on, SNDBUF, RCVBUF, FSYNC=FILE stores what is
-sent in, BACKLOG, READ_RATE of request bodies, DEAF=1 never says 100 Continue, SHUT seconds before the first accept."""
-import os, socket, sys, threading, time
+sent in, BACKLOG, READ_RATE of request bodies, DEAF=1 never says 100 Continue, SHUT seconds before the first accept,
+TLS=FOLDER of cert.pem and key.pem, GREET seconds before a handshake is answered."""
+import os, socket, ssl, sys, threading, time
 
 env = lambda name, kind=float, default=0: kind(os.environ.get(name) or default)
 PAUSE, RATE, BURN, READ_RATE = env("PAUSE"), env("RATE"), env("BURN"), env("READ_RATE")
 PIECE, SNDBUF, BACKLOG = env("PIECE", int, 65536), env("SNDBUF", int), env("BACKLOG", int, 128)
-RCVBUF = env("RCVBUF", int)
+RCVBUF, GREET = env("RCVBUF", int), env("GREET")
 NODELAY, APART = env("NODELAY", int, 1), os.environ.get("HEAD") == "apart"
 FSYNC = os.environ.get("FSYNC")
+TLS = None
+if os.environ.get("TLS"):
+    TLS = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    TLS.load_cert_chain(os.environ["TLS"] + "/cert.pem", os.environ["TLS"] + "/key.pem")
 
 
 def size(name):
@@ -36,6 +41,9 @@ def body(connection, count):
 
 def serve(connection):
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, NODELAY)
+    if TLS:
+        time.sleep(GREET)
+        connection = TLS.wrap_socket(connection, server_side=True)
     text = b""
     out = open(FSYNC, "wb", buffering=0) if FSYNC else None
     while True:
@@ -52,8 +60,9 @@ def serve(connection):
             connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         owed, begun, got = int(wanted[0]) if wanted else 0, time.time(), 0
         while owed:
-            more = text or connection.recv(min(owed, 65536))
-            text = b""
+            # What came with the head may run on into the next request.
+            more = text[:owed] or connection.recv(min(owed, 65536))
+            text = text[owed:]
             if not more:
                 return
             owed -= len(more)
