@@ -61,6 +61,20 @@ pub enum Error {
         /// How long it asks to wait.
         retry_after: Option<Duration>,
     },
+    /// A SOCKS proxy did not connect.
+    #[error("the proxy {proxy} that {named_by} names did not connect to {to}: {detail}")]
+    Socks {
+        /// The proxy's address.
+        proxy: String,
+        /// `--proxy`, or a variable.
+        named_by: String,
+        /// `host:port` asked for.
+        to: String,
+        /// Why, with a way out where there is one.
+        detail: String,
+        /// Trying again cannot help.
+        permanent: bool,
+    },
     /// The connection broke.
     #[error("connection to {host} broke: {}", plain(.source))]
     Broken {
@@ -270,7 +284,7 @@ impl Error {
             Error::Truncated { .. } | Error::Stalled { .. } | Error::Malformed { .. } => false,
             Error::WrongPart { .. } | Error::Changed { .. } | Error::Unproven { .. } => false,
             Error::EmptyRange { .. } => false,
-            Error::Tls { permanent, .. } => *permanent,
+            Error::Tls { permanent, .. } | Error::Socks { permanent, .. } => *permanent,
             // 408, 425, 429 and 5xx are the server's passing trouble; 501 and 505 are not.
             Error::Status { status, .. } | Error::Proxy { status, .. } => {
                 !matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504 | 507..=599)
@@ -291,6 +305,7 @@ impl Error {
                 | Error::Tls { .. }
                 | Error::OnlyHttp2 { .. }
                 | Error::Proxy { .. }
+                | Error::Socks { .. }
         )
     }
 
@@ -345,6 +360,9 @@ impl Error {
             Error::Resolve { host, cause } => {
                 Error::Resolve { host: format!("the proxy {host} that {named_by} names"), cause }
             }
+            Error::Tls { host, detail, permanent } => {
+                Error::Tls { host: format!("the proxy {host} that {named_by} names"), detail, permanent }
+            }
             other => other,
         }
     }
@@ -355,6 +373,16 @@ impl Error {
             Error::Status { host, status: 401, reason, retry_after, .. } => {
                 let hint = "; it did not accept the user and password given (-u, the URL or ~/.netrc)";
                 Error::Status { host, status: 401, reason, retry_after, hint }
+            }
+            other => other,
+        }
+    }
+
+    /// With another way out than the status alone suggests.
+    pub(crate) fn with_hint(self, hint: &'static str) -> Error {
+        match self {
+            Error::Status { host, status, reason, retry_after, .. } => {
+                Error::Status { host, status, reason, retry_after, hint }
             }
             other => other,
         }

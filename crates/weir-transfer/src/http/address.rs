@@ -48,7 +48,8 @@ pub fn connect(host: &str, port: u16, way: &Way<'_>) -> Result<TcpStream, Error>
     })
 }
 
-fn resolve(host: &str, port: u16, way: &Way<'_>) -> Result<Vec<SocketAddr>, Error> {
+/// The addresses of `host`, in the order in which they are tried.
+pub(super) fn resolve(host: &str, port: u16, way: &Way<'_>) -> Result<Vec<SocketAddr>, Error> {
     let lookup = way.names.look_up(host, way.dial.connect_timeout);
     let until = way.may_put_aside.then(|| Instant::now() + WAITED.saturating_sub(lookup.age()));
     match lookup.wait(until, &|| way.dial.is_stopped()) {

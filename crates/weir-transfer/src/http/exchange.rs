@@ -5,18 +5,22 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use url::Url;
+use rustls::ClientConfig;
+use url::{Position, Url};
 use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
 use crate::error::Error;
 use crate::http::address::{self, Way};
-use crate::http::connection::{Connection, Dial, LOOK, explain, is_timeout};
-use crate::http::credentials;
+use crate::http::connection::{Connection, Dial, LOOK, Line, explain, is_timeout};
+use crate::http::credentials::Credentials;
 use crate::http::h2_session::{H2Session, H2Stream};
-use crate::http::proxy::{Proxies, Proxy};
+use crate::http::jar::Jar;
+use crate::http::logins::{self, Asker, Logins, MAX_ANSWERS, Schemes, Sent, Space};
+use crate::http::proxy::{Kind, Proxies, Proxy};
 use crate::http::request::{Ask, Origin, safe_elsewhere};
-use crate::http::tls::Session;
+use crate::http::socks::{self, Target};
+use crate::http::tls::{Session, Under};
 use crate::http::trust::{Clients, Trust};
 use crate::http::waiting::Waits;
 use crate::object::{self, Part};
@@ -49,10 +53,24 @@ pub struct Http {
     proxies: Proxies,
     version: Version,
     headers: Vec<(String, String)>,
-    user: Option<String>,
+    credentials: Credentials,
+    logins: Logins,
+    proxy_logins: Logins,
+    jar: Jar,
     sessions: Mutex<HashMap<Origin, Arc<Mutex<Known>>>>,
     names: Names,
     waits: Waits,
+}
+
+/// Who we are to servers: logins and cookies.
+#[derive(Default)]
+pub struct Who {
+    /// Users and passwords, by host.
+    pub credentials: Credentials,
+    /// How they are shown.
+    pub schemes: Schemes,
+    /// What servers remember us by.
+    pub jar: Jar,
 }
 
 /// What is known of an origin's HTTP/2.
@@ -85,6 +103,10 @@ pub struct Answer {
     pub body: Exchange,
     /// The request named a user.
     pub authorized: bool,
+    /// It came from the origin that the user named.
+    pub at_home: bool,
+    /// The server asked for a client certificate, and none was shown.
+    pub lacks_certificate: bool,
     /// The request was for a range.
     pub ranged: bool,
 }
@@ -93,7 +115,29 @@ impl Answer {
     /// What it means to a request for the bytes from `start`, `None` if for the whole. See [`object::judge`].
     pub fn judge(&self, start: Option<u64>) -> Result<Part, Error> {
         let judged = object::judge(&self.head, &self.url, start, SystemTime::now());
-        judged.map_err(|error| if self.authorized { error.in_spite_of_credentials() } else { error })
+        judged.map_err(|error| {
+            let error = if self.authorized { error.in_spite_of_credentials() } else { error };
+            match self.way_in() {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            }
+        })
+    }
+
+    /// What a server that refuses wants to see of us, where that is known.
+    fn way_in(&self) -> Option<&'static str> {
+        match self.head.status {
+            400 | 403 | 495 | 496 if self.lacks_certificate => {
+                Some("; it asked for a client certificate: --cert FILE and --key FILE show one")
+            }
+            401 => logins::unmet(Asker::Server, &self.head.fields)
+                .or((!self.authorized && !self.at_home).then_some(
+                "; the redirect led there: give its login by a line for this host in ~/.netrc (-u is for the \
+                     first host alone)",
+            )),
+            407 => logins::unmet(Asker::Proxy, &self.head.fields),
+            _ => None,
+        }
     }
 }
 
@@ -132,13 +176,13 @@ impl Exchange {
 }
 
 impl Http {
-    /// `user` is `user:password` for the origin of each URL asked for.
+    /// `headers` and what `who` holds for no host by name are for the origin of each URL asked for.
     pub fn new(
         trust: Trust,
         proxies: Proxies,
         version: Version,
         headers: Vec<(String, String)>,
-        user: Option<&str>,
+        who: Who,
     ) -> Http {
         Http {
             trust,
@@ -146,7 +190,10 @@ impl Http {
             proxies,
             version,
             headers,
-            user: user.map(credentials::from_pair),
+            credentials: who.credentials,
+            logins: Logins::new(who.schemes),
+            proxy_logins: Logins::default(),
+            jar: who.jar,
             sessions: Mutex::default(),
             names: Names::default(),
             waits: Waits::default(),
@@ -156,6 +203,24 @@ impl Http {
     /// What was said of waits.
     pub fn waits(&self) -> &Waits {
         &self.waits
+    }
+
+    /// The cookies.
+    pub fn jar(&self) -> &Jar {
+        &self.jar
+    }
+
+    /// What is shown to `proxy` with a request for `target`.
+    fn for_proxy(&self, proxy: &Proxy, method: &str, target: &str) -> Option<Sent> {
+        let login = proxy.login.as_ref().filter(|_| proxy.takes_requests())?;
+        self.proxy_logins.authorization(&space_of(proxy)?, login, method, target)
+    }
+
+    /// The proxy wants another login than what was `sent`, and there is one.
+    fn can_answer(&self, proxy: &Proxy, head: &ResponseHead, sent: Option<&Sent>) -> bool {
+        let Some(space) = space_of(proxy) else { return false };
+        self.proxy_logins.hears_answer(&space, &head.fields);
+        head.status == space.asker.status() && self.proxy_logins.hears_challenge(&space, &head.fields, sent)
     }
 
     /// TLS is set up when the first https URL is met: reading the system's certificates takes milliseconds.
@@ -225,20 +290,15 @@ impl<'a> Client<'a> {
     ) -> Result<Answer, Error> {
         let mut url = url.clone();
         let mut waited = Duration::ZERO;
-        let authorization = self.authorization(home);
-        let elsewhere = safe_elsewhere(&self.http.headers);
         for _ in 0..=MAX_REDIRECTS {
-            let at_home = Origin::of(&url) == Origin::of(home);
-            let ask = Ask {
-                range,
-                if_range,
-                headers: if at_home { &self.http.headers } else { &elsewhere },
-                authorization: authorization.as_deref().filter(|_| at_home),
-            };
-            let (head, mut body) = self.ask(&url, &ask, many)?;
+            let (head, mut body, authorized) = self.ask_as_user(home, &url, (range, if_range), many)?;
             if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
-                let authorized = ask.authorization.is_some();
-                return Ok(Answer { head, url, body, authorized, ranged: range.is_some() });
+                let (at_home, ranged) = (Origin::of(&url) == Origin::of(home), range.is_some());
+                let lacks_certificate = match &body {
+                    Exchange::Http1(connection) => connection.has_asked_for_certificate(),
+                    Exchange::Http2(_) => false,
+                } && self.http.trust.identity.is_none();
+                return Ok(Answer { head, url, body, authorized, at_home, lacks_certificate, ranged });
             }
             let next = redirect(&url, &head)?;
             self.drain(&mut body);
@@ -296,10 +356,49 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn authorization(&self, url: &Url) -> Option<String> {
-        credentials::from_url(url)
-            .or_else(|| self.http.user.clone())
-            .or_else(|| credentials::from_netrc(url.host_str().unwrap_or_default()))
+    /// Asks as the user that this URL's host knows, with its cookies, and answers its challenge. Returns with the answer
+    /// whether a user was named.
+    fn ask_as_user(
+        &mut self,
+        home: &Url,
+        url: &Url,
+        (range, if_range): (Option<(u64, Option<u64>)>, Option<&str>),
+        many: bool,
+    ) -> Result<(ResponseHead, Exchange, bool), Error> {
+        let http = self.http;
+        let at_home = http.credentials.everywhere || Origin::of(url) == Origin::of(home);
+        let elsewhere = safe_elsewhere(&http.headers);
+        let headers = if at_home { &http.headers } else { &elsewhere };
+        let has_own = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        let login = if has_own { None } else { http.credentials.of(url, at_home.then_some(home)) };
+        let known = login.as_ref().and_then(|login| {
+            let origin = Origin::of(url)?;
+            let at = format!("{}://{}:{}", url.scheme(), origin.host, origin.port);
+            Some((Space { asker: Asker::Server, at, user: login.login.clone() }, login))
+        });
+        let target = &url[Position::BeforePath..Position::AfterQuery];
+        let mut answers = 0;
+        loop {
+            let cookies = http.jar.field(url, at_home);
+            let sent = (known.as_ref())
+                .and_then(|(space, login)| http.logins.authorization(space, login, "GET", target));
+            let authorization = sent.as_ref().map(|sent| sent.value.as_str());
+            let ask = Ask { range, if_range, headers, authorization, cookies: cookies.as_deref() };
+            let (head, mut body) = self.ask(url, &ask, many)?;
+            http.jar.take(url, &head.fields);
+            let asks_again = known.as_ref().is_some_and(|(space, _)| {
+                http.logins.hears_answer(space, &head.fields);
+                head.status == space.asker.status()
+                    && answers < MAX_ANSWERS
+                    && http.logins.hears_challenge(space, &head.fields, sent.as_ref())
+            });
+            if !asks_again {
+                return Ok((head, body, sent.is_some()));
+            }
+            answers += 1;
+            self.drain(&mut body);
+            self.keep(url, body);
+        }
     }
 
     fn ask(&mut self, url: &Url, ask: &Ask<'_>, many: bool) -> Result<(ResponseHead, Exchange), Error> {
@@ -308,7 +407,7 @@ impl<'a> Client<'a> {
         })?;
         self.requests += 1;
         let wants_http2 = match self.http.version {
-            Version::Auto => many && origin.tls && self.http.proxies.for_url(url).is_none(),
+            Version::Auto => many && origin.tls && self.http.proxies.for_url(url)?.is_none(),
             Version::Http1 => false,
             Version::Http2 => true,
         };
@@ -335,9 +434,15 @@ impl<'a> Client<'a> {
         origin: &Origin,
         ask: &Ask<'_>,
     ) -> Result<(ResponseHead, Exchange), Error> {
-        let proxy = self.http.proxies.for_url(url);
-        let request = ask.head(url, origin, proxy);
+        let proxy = self.http.proxies.for_url(url)?;
+        // Through a tunnel, requests are no matter of the proxy's.
+        let reader = proxy.filter(|proxy| proxy.takes_requests() && !origin.tls);
+        let target = &url[Position::BeforePath..Position::AfterQuery];
+        let mut answers = 0;
         loop {
+            let sent = reader.and_then(|proxy| self.http.for_proxy(proxy, "GET", target));
+            let shown = sent.as_ref().map(|sent| sent.value.as_str());
+            let request = ask.head(url, origin, proxy.map(|proxy| (proxy, shown)));
             let mut connection = match self.kept.take() {
                 Some((kept, connection)) if kept == *origin => connection,
                 _ => Box::new(self.open(origin, proxy)?),
@@ -346,9 +451,18 @@ impl<'a> Client<'a> {
             (self.on_socket)(Some(connection.socket()));
             self.clock.enter(Stage::FirstByte);
             let head = connection
-                .send(&request, &self.dial)
+                .send(&request, self.clock, &self.dial)
                 .and_then(|()| connection.read_head("GET", self.clock, &self.dial));
             match head {
+                Ok(head)
+                    if answers < MAX_ANSWERS
+                        && reader.is_some_and(|proxy| self.http.can_answer(proxy, &head, sent.as_ref())) =>
+                {
+                    answers += 1;
+                    let mut body = Exchange::Http1(connection);
+                    self.drain(&mut body);
+                    self.keep(url, body);
+                }
                 Ok(head) => return Ok((head, Exchange::Http1(connection))),
                 // A kept connection may have been closed by the server while it was idle: once more, afresh.
                 Err(Error::Broken { .. }) if was_used => {}
@@ -400,15 +514,21 @@ impl<'a> Client<'a> {
                 self.connects += 1;
                 let began = Instant::now();
                 let way = self.way();
-                let socket = self.dial_through(origin, self.http.proxies.for_url(url), &way)?;
+                let line = self.dial_through(origin, self.http.proxies.for_url(url)?, &way)?;
                 if may_choose && began.elapsed() < NEAR {
                     *known = Known::Near;
-                    let connection = self.secure(origin, socket, way.deadline)?;
+                    let connection = self.secure(origin, line, way.deadline)?;
                     self.kept = Some((origin.clone(), Box::new(connection)));
                     return Ok(None);
                 }
+                if line.outer.is_some() {
+                    return Err(Error::Refused(format!(
+                        "cannot speak HTTP/2 with {} through an https:// proxy; leave out --http2",
+                        origin.host
+                    )));
+                }
                 let config = if origin.tls { Some(self.http.clients()?.http2) } else { None };
-                *known = match H2Session::start(origin, socket, config, &self.dial, way.deadline)? {
+                *known = match H2Session::start(origin, line.socket, config, &self.dial, way.deadline)? {
                     Some(session) => Known::Session(session),
                     None => Known::No,
                 };
@@ -432,47 +552,166 @@ impl<'a> Client<'a> {
         self.clock.enter(Stage::Connecting);
         self.connects += 1;
         let way = self.way();
-        let socket = self.dial_through(origin, proxy, &way)?;
-        self.secure(origin, socket, way.deadline)
+        let line = self.dial_through(origin, proxy, &way)?;
+        self.secure(origin, line, way.deadline)
     }
 
-    /// The connection over `socket`, after the TLS handshake of an https origin.
-    fn secure(&self, origin: &Origin, socket: TcpStream, deadline: Instant) -> Result<Connection, Error> {
+    /// The connection over `line`, after the TLS handshake of an https origin.
+    fn secure(&self, origin: &Origin, mut line: Line, deadline: Instant) -> Result<Connection, Error> {
         let broken = |error| explain(&origin.host, error);
         if !origin.tls {
-            return Connection::new(&origin.host, socket, None).map_err(broken);
+            return Connection::new(&origin.host, line, None).map_err(broken);
         }
-        let mut session = Session::new(self.http.clients()?.http1, &origin.host)?;
-        socket.set_read_timeout(Some(LOOK)).map_err(broken)?;
-        socket.set_write_timeout(Some(LOOK)).map_err(broken)?;
-        let go_on = || !self.dial.is_stopped() && Instant::now() < deadline;
-        session.handshake(&socket, &go_on).map_err(|error| {
-            if is_timeout(&error) && self.dial.is_stopped() {
-                return Error::Interrupted;
-            }
-            if is_timeout(&error) {
-                let after = self.dial.connect_timeout;
-                return Error::stalled_before(&origin.host, "no complete tls handshake", after);
-            }
-            broken(error)
-        })?;
+        let config = self.http.clients()?.http1;
+        let session = self.shake_hands((&origin.host, origin.port), config, &mut line, deadline)?;
         if session.protocol() == Some(b"h2") {
             return Err(Error::OnlyHttp2 { host: origin.host.clone() });
         }
-        Connection::new(&origin.host, socket, Some(session)).map_err(broken)
+        Connection::new(&origin.host, line, Some(session)).map_err(broken)
     }
 
-    /// A socket to the origin, or to its proxy, through which https origins are reached by CONNECT.
-    fn dial_through(
+    /// A TLS session with `host` at `port`, at the other end of `line`.
+    fn shake_hands(
         &self,
+        (host, port): (&str, u16),
+        config: Arc<ClientConfig>,
+        line: &mut Line,
+        deadline: Instant,
+    ) -> Result<Session, Error> {
+        let mut session = Session::new(config, host)?;
+        let broken = |error| explain(host, error);
+        line.socket.set_read_timeout(Some(LOOK)).map_err(broken)?;
+        line.socket.set_write_timeout(Some(LOOK)).map_err(broken)?;
+        let mut under = match &mut line.outer {
+            Some(outer) => Under::Session(outer, &line.socket, self.clock),
+            None => Under::Socket(&line.socket),
+        };
+        let go_on = || !self.dial.is_stopped() && Instant::now() < deadline;
+        match session.handshake(&mut under, &go_on) {
+            Ok(()) => Ok(session),
+            Err(error) if is_timeout(&error) && self.dial.is_stopped() => Err(Error::Interrupted),
+            Err(error) if is_timeout(&error) => {
+                let after = self.dial.connect_timeout;
+                Err(Error::stalled_before(host, "no complete tls handshake", after))
+            }
+            Err(error) => Err(session.failure(host, port, &error).unwrap_or_else(|| broken(error))),
+        }
+    }
+
+    /// A line to the origin, or to a proxy that takes requests for it. Others are asked to connect: by CONNECT for https
+    /// origins, by SOCKS for all.
+    fn dial_through(&self, origin: &Origin, proxy: Option<&Proxy>, way: &Way<'_>) -> Result<Line, Error> {
+        let Some(proxy) = proxy else {
+            return Ok(Line { socket: address::connect(&origin.host, origin.port, way)?, outer: None });
+        };
+        if !proxy.takes_requests() {
+            return Ok(Line { socket: self.dial_socks(origin, proxy, way)?, outer: None });
+        }
+        let mut answers = 0;
+        loop {
+            let line = self.dial_proxy(proxy, way)?;
+            if !origin.tls {
+                return Ok(line);
+            }
+            match self.tunnel(line, origin, proxy, way) {
+                // It closes its connection as often as not, so that the answer goes over another.
+                Ok(None) if answers < MAX_ANSWERS => answers += 1,
+                Ok(None) => {
+                    return Err(Error::Malformed {
+                        host: proxy.host.clone(),
+                        detail: "it asks for a login again and again".to_owned(),
+                    });
+                }
+                Ok(Some(line)) => return Ok(line),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A line to an HTTP proxy, inside TLS for one of https.
+    fn dial_proxy(&self, proxy: &Proxy, way: &Way<'_>) -> Result<Line, Error> {
+        let at_proxy = |error: Error| error.at_proxy(&proxy.named_by);
+        let socket = address::connect(&proxy.host, proxy.port, way).map_err(at_proxy)?;
+        let mut line = Line { socket, outer: None };
+        if proxy.kind == Kind::Https {
+            let config = self.http.clients()?.proxy;
+            let session = self.shake_hands((&proxy.host, proxy.port), config, &mut line, way.deadline);
+            line.outer = Some(session.map_err(at_proxy)?);
+        }
+        Ok(line)
+    }
+
+    /// A socket to the origin through a SOCKS proxy, by its name or by one of its addresses.
+    fn dial_socks(&self, origin: &Origin, proxy: &Proxy, way: &Way<'_>) -> Result<TcpStream, Error> {
+        let go_on = || !self.dial.is_stopped() && Instant::now() < way.deadline;
+        let mut failed = None;
+        for target in socks_targets(origin, proxy, way)? {
+            let socket = address::connect(&proxy.host, proxy.port, way);
+            let socket = socket.map_err(|error| error.at_proxy(&proxy.named_by))?;
+            match socks::ask(&socket, proxy, &target, origin.port, &go_on) {
+                Ok(()) => return Ok(socket),
+                Err(_) if self.dial.is_stopped() => return Err(Error::Interrupted),
+                Err(error) if error.is_permanent() => return Err(error),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| Error::Socks {
+            proxy: proxy.address(),
+            named_by: proxy.named_by.clone(),
+            to: origin.host.clone(),
+            detail: "the host has only IPv6 addresses, which SOCKS 4 does not know; socks5h:// does"
+                .to_owned(),
+            permanent: true,
+        }))
+    }
+
+    /// A tunnel to an https origin (RFC 9110 section 9.3.6). `None`: the proxy wants another login, and it is known now.
+    fn tunnel(
+        &self,
+        line: Line,
         origin: &Origin,
-        proxy: Option<&Proxy>,
+        proxy: &Proxy,
         way: &Way<'_>,
-    ) -> Result<TcpStream, Error> {
-        let Some(proxy) = proxy else { return address::connect(&origin.host, origin.port, way) };
-        let socket = address::connect(&proxy.host, proxy.port, way);
-        let socket = socket.map_err(|error| error.at_proxy(&proxy.named_by))?;
-        if origin.tls { tunnel(socket, origin, proxy, self.clock, way) } else { Ok(socket) }
+    ) -> Result<Option<Line>, Error> {
+        let left = way.deadline.saturating_duration_since(Instant::now());
+        let dial = &Dial { timeout: left, ..*way.dial };
+        let to = format!("{}:{}", origin.host, origin.port);
+        let sent = self.http.for_proxy(proxy, "CONNECT", &to);
+        let mut request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");
+        if let Some(sent) = &sent {
+            request.push_str(&format!("Proxy-Authorization: {}\r\n", sent.value));
+        }
+        request.push_str("\r\n");
+        let broken = |error| explain(&proxy.host, error);
+        let socket = line.socket.try_clone().map_err(broken)?;
+        let mut connection = Connection::new(&proxy.host, line, None).map_err(broken)?;
+        let head = connection
+            .send(request.as_bytes(), self.clock, dial)
+            .and_then(|()| connection.read_head("CONNECT", self.clock, dial))
+            .map_err(|error| match error {
+                Error::Stalled { host, what, .. } => {
+                    Error::stalled_before(&host, &what, way.dial.connect_timeout)
+                }
+                other => other,
+            })?;
+        if (200..300).contains(&head.status) {
+            let mut outer = connection.hand_over();
+            outer.iter_mut().for_each(Session::carry);
+            return Ok(Some(Line { socket, outer }));
+        }
+        if self.http.can_answer(proxy, &head, sent.as_ref()) {
+            return Ok(None);
+        }
+        let hint = match (head.status, &sent) {
+            (407, Some(_)) => "; it did not accept the user and password in its URL",
+            (407, None) => {
+                logins::unmet(Asker::Proxy, &head.fields).unwrap_or("; give user:password in the proxy's URL")
+            }
+            _ => "",
+        };
+        let detail = format!("{} {}{hint}", head.status, object::printable(&head.reason));
+        let retry_after = weir_http::retry_after::wait(&head.fields, SystemTime::now());
+        Err(Error::Proxy { proxy: proxy.address(), to, status: head.status, detail, retry_after })
     }
 
     /// Reads a short answer that nobody wants, so that its connection can be used again; for no longer than a
@@ -490,41 +729,30 @@ impl<'a> Client<'a> {
     }
 }
 
-/// RFC 9110 section 9.3.6.
-fn tunnel(
-    socket: TcpStream,
-    origin: &Origin,
-    proxy: &Proxy,
-    clock: &StageClock,
-    way: &Way<'_>,
-) -> Result<TcpStream, Error> {
-    let left = way.deadline.saturating_duration_since(Instant::now());
-    let dial = &Dial { timeout: left, ..*way.dial };
-    let to = format!("{}:{}", origin.host, origin.port);
-    let mut request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");
-    if let Some(authorization) = &proxy.authorization {
-        request.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
+/// Whom a SOCKS proxy is asked for: the name, or addresses in the order in which they are tried.
+fn socks_targets(origin: &Origin, proxy: &Proxy, way: &Way<'_>) -> Result<Vec<Target>, Error> {
+    /// Each costs a connection to the proxy, and hosts with more have them for other reasons.
+    const MOST: usize = 4;
+    let (far_names, only_v4) = match proxy.kind {
+        Kind::Socks4 { far_names } => (far_names, true),
+        Kind::Socks5 { far_names } => (far_names, false),
+        Kind::Http | Kind::Https => (true, false),
+    };
+    if let Ok(address) = origin.host.trim_matches(['[', ']']).parse() {
+        return Ok(vec![Target::Address(address)]);
     }
-    request.push_str("\r\n");
-    let kept = socket.try_clone().map_err(|error| explain(&proxy.host, error))?;
-    let mut connection = Connection::new(&proxy.host, socket, None).map_err(|e| explain(&proxy.host, e))?;
-    let head = connection
-        .send(request.as_bytes(), dial)
-        .and_then(|()| connection.read_head("CONNECT", clock, dial))
-        .map_err(|error| match error {
-            Error::Stalled { host, what, .. } => {
-                Error::stalled_before(&host, &what, way.dial.connect_timeout)
-            }
-            other => other,
-        })?;
-    if !(200..300).contains(&head.status) {
-        let detail = format!("{} {}", head.status, object::printable(&head.reason));
-        let proxy = format!("{}:{}", proxy.host, proxy.port);
-        let retry_after = weir_http::retry_after::wait(&head.fields, SystemTime::now());
-        return Err(Error::Proxy { proxy, to, status: head.status, detail, retry_after });
+    if far_names {
+        return Ok(vec![Target::Name(origin.host.clone())]);
     }
-    connection.hand_over();
-    Ok(kept)
+    let found = address::resolve(&origin.host, origin.port, way)?.into_iter().map(|found| found.ip());
+    let usable = found.filter(|address| !only_v4 || address.is_ipv4());
+    Ok(usable.map(Target::Address).take(MOST).collect())
+}
+
+/// Who we are to a proxy.
+fn space_of(proxy: &Proxy) -> Option<Space> {
+    let user = proxy.login.as_ref()?.login.clone();
+    Some(Space { asker: Asker::Proxy, at: proxy.address(), user })
 }
 
 fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {

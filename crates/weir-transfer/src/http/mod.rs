@@ -7,10 +7,15 @@ pub mod connection;
 pub mod credentials;
 pub mod exchange;
 pub mod h2_session;
+pub mod identity;
+pub mod jar;
+pub mod logins;
 pub mod proxy;
 pub mod request;
+mod socks;
 pub mod speed;
 pub mod tls;
+mod tls_words;
 pub mod trust;
 pub mod waiting;
 

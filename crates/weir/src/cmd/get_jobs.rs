@@ -32,6 +32,13 @@ pub struct Wanted {
     name: Option<String>,
 }
 
+impl Wanted {
+    /// What is asked for.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+}
+
 /// The jobs that `get` names, checked as far as that is possible before anything is fetched.
 pub fn resolve(
     get: &Get,
