@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::time::{Duration, SystemTime};
+
 use rustix::process::Signal;
 use support::http_servers::{Apache, Nginx, lighttpd, microsocks, sandbox_with_www, squid, tinyproxy};
 use support::{MIB, Sandbox, pattern, skip, wait_for};
@@ -13,7 +15,10 @@ const SIZE: usize = 4 * MIB;
 fn published() -> (Sandbox, Vec<u8>) {
     let sandbox = sandbox_with_www();
     let bytes = pattern(SIZE, 1);
-    sandbox.write("www/x", &bytes);
+    let path = sandbox.write("www/x", &bytes);
+    // The validator of a file that has just been written is a weak one, by which nothing can be resumed.
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(48 * 3600)).unwrap();
     (sandbox, bytes)
 }
 
@@ -36,7 +41,7 @@ fn brings(sandbox: &Sandbox, url: &str, args: &[&str], bytes: &[u8]) {
     running.wait().exits(130);
     let run = sandbox.get([url, "-o", "out", "--json"]).args(args).run();
     run.succeeds();
-    assert!(run.json()["files"][0]["resumed_from"].as_u64().unwrap() > 0, "{url}");
+    assert!(run.json()["files"][0]["resumed_from"].as_u64().unwrap() > 0, "{url} began again");
     assert!(sandbox.read("out") == bytes, "{url} {args:?}");
     std::fs::remove_file(sandbox.path("out")).unwrap();
 }
@@ -49,7 +54,7 @@ fn ha1(user: &str, realm: &str, password: &str) -> String {
 
 #[test]
 fn apache_asks_for_a_digest() {
-    for further in ["", "AuthDigestNonceLifetime 1", "AuthDigestQop none", "AuthDigestNonceLifetime 0"] {
+    for further in ["", "AuthDigestNonceLifetime 1", "AuthDigestNonceLifetime 0"] {
         let (sandbox, bytes) = published();
         let here = sandbox.path("");
         sandbox.write("users", format!("me:the realm:{}\n", ha1("me", "the realm", "geheim: x")));

@@ -36,8 +36,14 @@ pub type Password<'a> = dyn FnMut(&str) -> Option<String> + 'a;
 
 impl Identity {
     /// Reads the chain from `cert`, and the key from `key` or else from `cert` too. A password is asked for where a file is
-    /// locked.
+    /// locked. Fails where the key is not that of the certificate.
     pub fn read(cert: &Path, key: Option<&Path>, password: &mut Password<'_>) -> Result<Identity, Error> {
+        let made = Identity::of_files(cert, key, password)?;
+        made.certified(&rustls::crypto::aws_lc_rs::default_provider())?;
+        Ok(made)
+    }
+
+    fn of_files(cert: &Path, key: Option<&Path>, password: &mut Password<'_>) -> Result<Identity, Error> {
         let bytes = read(cert)?;
         if is_pem(&bytes) {
             let chain = chain_of_pem(cert, &bytes)?;

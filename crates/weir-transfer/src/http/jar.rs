@@ -175,7 +175,7 @@ impl Jar {
 
 enum Entry {
     /// A cookie, a URL that could have set it, and the seconds that it is good for, if not the session.
-    Kept(RawCookie<'static>, Url, Option<u64>),
+    Kept(Box<RawCookie<'static>>, Url, Option<u64>),
     Expired,
 }
 
@@ -225,7 +225,7 @@ fn entry(line: &str, http_only: bool, now: SystemTime) -> Option<Entry> {
     if expires > 0.0 {
         left = Some((span - now).as_secs().clamp(1, MAX_LEFT));
     }
-    Some(Entry::Kept(cookie, url, left))
+    Some(Entry::Kept(Box::new(cookie), url, left))
 }
 
 /// A cookie as a line of a file.
@@ -395,7 +395,7 @@ mod tests {
         let second = Jar::default();
         assert_eq!(second.load(&text, SystemTime::now()).kept, 3, "{text}");
         let strip = |text: String| {
-            text.lines().map(|line| line.rsplitn(4, '\t').next().map(str::to_owned)).collect::<Vec<_>>()
+            text.lines().map(|line| line.rsplit('\t').next().map(str::to_owned)).collect::<Vec<_>>()
         };
         assert_eq!(strip(second.netscape()), strip(text));
     }

@@ -5,6 +5,7 @@
 pub mod address;
 pub mod connection;
 pub mod credentials;
+mod dialling;
 pub mod exchange;
 pub mod h2_session;
 pub mod identity;

@@ -153,6 +153,11 @@ fn certificate(host: &str, error: &CertificateError) -> String {
             "its certificate is not signed by a trusted authority, or the server leaves out a certificate between; \
              {trusting}"
         ),
+        // Made anew under the old name, as often as not.
+        E::BadSignature => format!(
+            "its certificate is not signed by a trusted authority: one of that name is trusted, but has another key; \
+             {trusting}"
+        ),
         E::Revoked => "its certificate has been revoked; -k accepts it all the same".to_owned(),
         E::InvalidPurpose | E::InvalidPurposeContext { .. } => {
             "its certificate is not one for servers (extendedKeyUsage); -k accepts it all the same".to_owned()

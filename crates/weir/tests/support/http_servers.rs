@@ -105,7 +105,7 @@ impl Program {
     }
 }
 
-/// lighttpd with these directives.
+/// lighttpd with these directives. What has no type gets no validator there.
 pub(crate) fn lighttpd(sandbox: &Sandbox, directives: &str) -> Option<Program> {
     let binary = installed(&["/usr/sbin/lighttpd"])?;
     let port = free_port();
@@ -113,7 +113,8 @@ pub(crate) fn lighttpd(sandbox: &Sandbox, directives: &str) -> Option<Program> {
     let here = here.display();
     let config = format!(
         "server.document-root = \"{here}/www\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
-         server.errorlog = \"{here}/lighttpd.log\"\n{directives}\n"
+         server.errorlog = \"{here}/lighttpd.log\"\n\
+         mimetype.assign = (\"\" => \"application/octet-stream\")\n{directives}\n"
     );
     let config = sandbox.write("lighttpd.conf", config);
     Program::start("lighttpd", binary, port, &["-D", "-f", config.to_str()?])
