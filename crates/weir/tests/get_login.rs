@@ -328,6 +328,17 @@ fn a_digest_that_is_refused_is_not_repeated() {
 }
 
 #[test]
+fn a_server_of_basic_alone_never_sees_a_password_with_digest() {
+    let server = Server::start(|_, wire| {
+        wire.answer("401 Unauthorized", &[("WWW-Authenticate", "Basic realm=x")], b"")
+    });
+    let run = Sandbox::new().get([&server.url("x"), "-u", "me:geheim", "--digest"]).run();
+    run.fails(1, &["answered 401", "leave out --digest"]).hides("geheim");
+    let requests = server.requests_from(0);
+    assert_eq!((requests.len(), requests[0].field("authorization")), (1, None));
+}
+
+#[test]
 fn any_login_is_sent_only_when_asked_for() {
     let server = Server::start(|request, wire| match request.field("authorization") {
         Some(given) if given == basic("me:geheim") => wire.answer("200 OK", &[], BODY),

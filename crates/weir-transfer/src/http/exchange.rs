@@ -70,6 +70,15 @@ pub struct Who {
     pub jar: Jar,
 }
 
+/// Whom a request named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Nobody,
+    User,
+    /// There is one, but the server asked for no scheme that may be used.
+    Withheld,
+}
+
 /// What is known of an origin's HTTP/2.
 #[derive(Default)]
 enum Known {
@@ -100,6 +109,8 @@ pub struct Answer {
     pub body: Exchange,
     /// The request named a user.
     pub authorized: bool,
+    /// There is a user for it, whom the schemes that the user allows did not let it name.
+    pub withheld: bool,
     /// It came from the origin that the user named.
     pub at_home: bool,
     /// The server asked for a client certificate, and none was shown.
@@ -126,6 +137,9 @@ impl Answer {
         match self.head.status {
             400 | 403 | 495 | 496 if self.lacks_certificate => {
                 Some("; it asked for a client certificate: --cert FILE and --key FILE show one")
+            }
+            401 if self.withheld && logins::offers_only_basic(&self.head.fields) => {
+                Some("; it takes Basic alone, which sends the password; leave out --digest")
             }
             401 => logins::unmet(Asker::Server, &self.head.fields)
                 .or((!self.authorized && !self.at_home).then_some(
@@ -288,14 +302,24 @@ impl<'a> Client<'a> {
         let mut url = url.clone();
         let mut waited = Duration::ZERO;
         for _ in 0..=MAX_REDIRECTS {
-            let (head, mut body, authorized) = self.ask_as_user(home, &url, (range, if_range), many)?;
+            let (head, mut body, shown) = self.ask_as_user(home, &url, (range, if_range), many)?;
             if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
                 let (at_home, ranged) = (Origin::of(&url) == Origin::of(home), range.is_some());
                 let lacks_certificate = match &body {
                     Exchange::Http1(connection) => connection.has_asked_for_certificate(),
                     Exchange::Http2(_) => false,
                 } && self.http.trust.identity.is_none();
-                return Ok(Answer { head, url, body, authorized, at_home, lacks_certificate, ranged });
+                let (authorized, withheld) = (shown == Shown::User, shown == Shown::Withheld);
+                return Ok(Answer {
+                    head,
+                    url,
+                    body,
+                    authorized,
+                    withheld,
+                    at_home,
+                    lacks_certificate,
+                    ranged,
+                });
             }
             let next = redirect(&url, &head)?;
             self.drain(&mut body);
@@ -354,14 +378,14 @@ impl<'a> Client<'a> {
     }
 
     /// Asks as the user that this URL's host knows, with its cookies, and answers its challenge. Returns with the answer
-    /// whether a user was named.
+    /// who was named.
     fn ask_as_user(
         &mut self,
         home: &Url,
         url: &Url,
         (range, if_range): (Option<(u64, Option<u64>)>, Option<&str>),
         many: bool,
-    ) -> Result<(ResponseHead, Exchange, bool), Error> {
+    ) -> Result<(ResponseHead, Exchange, Shown), Error> {
         let http = self.http;
         let at_home = http.credentials.everywhere || Origin::of(url) == Origin::of(home);
         let elsewhere = safe_elsewhere(&http.headers);
@@ -390,7 +414,12 @@ impl<'a> Client<'a> {
                     && http.logins.hears_challenge(space, &head.fields, sent.as_ref())
             });
             if !asks_again {
-                return Ok((head, body, sent.is_some()));
+                let shown = match (&sent, &login) {
+                    (Some(_), _) => Shown::User,
+                    (None, Some(_)) => Shown::Withheld,
+                    (None, None) => Shown::Nobody,
+                };
+                return Ok((head, body, shown));
             }
             answers += 1;
             self.drain(&mut body);

@@ -12,7 +12,7 @@ use cookie_store::{Cookie, CookieDomain, CookieExpiration, CookieStore, RawCooki
 use url::Url;
 use weir_http::fields::Fields;
 
-/// A cookie's name and value together, bytes: RFC 6265 section 6.1 asks for 4096, and nobody takes more.
+/// A cookie's name, value and path together, bytes: RFC 6265 section 6.1 asks for 4096, and nobody takes more.
 const MAX_COOKIE: usize = 4096;
 
 /// Cookies that one answer may set, as curl has it.
@@ -90,7 +90,9 @@ impl Jar {
     /// One `Set-Cookie` value; what breaks a rule is left out.
     fn set(&self, url: &Url, line: &str) {
         let Ok(mut cookie) = RawCookie::parse(line.to_owned()) else { return };
-        if cookie.name().len() + cookie.value().len() > MAX_COOKIE || !is_clean(cookie.value()) {
+        let texts = [cookie.name(), cookie.value(), cookie.path().unwrap_or_default()];
+        if texts.iter().map(|text| text.len()).sum::<usize>() > MAX_COOKIE || !texts.into_iter().all(is_clean)
+        {
             return;
         }
         let is_https = url.scheme() == "https";

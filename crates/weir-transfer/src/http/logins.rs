@@ -170,6 +170,12 @@ fn offers_basic(offered: &[Challenge]) -> bool {
     offered.iter().any(|one| one.scheme() == "basic")
 }
 
+/// A server that asks for Basic and for nothing better.
+pub fn offers_only_basic(fields: &Fields) -> bool {
+    let offered = challenges(fields.headers_all(Asker::Server.challenge_field()));
+    offers_basic(&offered) && offered.iter().all(|one| Nonce::of(one, "").is_none())
+}
+
 /// 128 bits in hexadecimal digits: nobody guesses the other half of what is hashed.
 fn random() -> String {
     let mut bytes = [0; 16];
