@@ -13,7 +13,8 @@
 //! * [`retry_after`]: how long a server wants to be left alone; [`problem`]: what it says of its error.
 //! * [`digest_field`] and [`checksums`]: what the whole file must hash to.
 //! * [`content_disposition`] and [`filename`]: a safe local name for it.
-//! * [`netrc`]: who to log in as; [`signed_link`]: which parts of a link sign it.
+//! * [`netrc`]: who to log in as; [`challenge`]: how a server wants that shown; [`digest_login`]: without the password.
+//! * [`signed_link`]: which parts of a link sign it.
 //!
 //! A request, as a server meets it: [`request`] says whether it may be answered at all, [`request_target`] what it
 //! names, [`authority`] whether it says properly whom it is for, [`precondition`] and [`range_request`] what to send.
@@ -32,12 +33,14 @@
 
 pub mod authority;
 pub mod body;
+pub mod challenge;
 pub mod checksums;
 pub mod chunked;
 pub mod content_disposition;
 pub mod content_range;
 pub mod content_type;
 pub mod digest_field;
+pub mod digest_login;
 pub mod encoding;
 pub mod fields;
 pub mod filename;

@@ -93,6 +93,14 @@ impl Netrc {
         self.lookup_user(host, "")
     }
 
+    /// The first entry that names `host`; `default` does not count. For hosts that nobody here has named: a redirect
+    /// chose them.
+    pub fn lookup_named(&self, host: &str) -> Option<&Login> {
+        let is_it =
+            |machine: &Option<String>| machine.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(host));
+        self.entries.iter().find(|(machine, _)| is_it(machine)).map(|(_, login)| login)
+    }
+
     /// Like [`Netrc::lookup`], for a URL that names its user already; an empty user is any.
     pub fn lookup_user(&self, host: &str, user: &str) -> Option<&Login> {
         let fits = |login: &Login| user.is_empty() || login.login == user;

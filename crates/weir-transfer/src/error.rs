@@ -61,6 +61,20 @@ pub enum Error {
         /// How long it asks to wait.
         retry_after: Option<Duration>,
     },
+    /// A SOCKS proxy did not connect.
+    #[error("the proxy {proxy} that {named_by} names did not connect to {to}: {detail}")]
+    Socks {
+        /// The proxy's address.
+        proxy: String,
+        /// `--proxy`, or a variable.
+        named_by: String,
+        /// `host:port` asked for.
+        to: String,
+        /// Why, with a way out where there is one.
+        detail: String,
+        /// Trying again cannot help.
+        permanent: bool,
+    },
     /// The connection broke.
     #[error("connection to {host} broke: {}", plain(.source))]
     Broken {
@@ -270,7 +284,7 @@ impl Error {
             Error::Truncated { .. } | Error::Stalled { .. } | Error::Malformed { .. } => false,
             Error::WrongPart { .. } | Error::Changed { .. } | Error::Unproven { .. } => false,
             Error::EmptyRange { .. } => false,
-            Error::Tls { permanent, .. } => *permanent,
+            Error::Tls { permanent, .. } | Error::Socks { permanent, .. } => *permanent,
             // A quota that is used up, with the time when it is not (GitHub says 403 for 429).
             Error::Status { status: 403, retry_after: Some(_), .. } => false,
             // 408, 425, 429 and 5xx are the server's passing trouble; 501 and 505 are not.
@@ -293,6 +307,7 @@ impl Error {
                 | Error::Tls { .. }
                 | Error::OnlyHttp2 { .. }
                 | Error::Proxy { .. }
+                | Error::Socks { .. }
         )
     }
 
@@ -347,6 +362,9 @@ impl Error {
             Error::Resolve { host, cause } => {
                 Error::Resolve { host: format!("the proxy {host} that {named_by} names"), cause }
             }
+            Error::Tls { host, detail, permanent } => {
+                Error::Tls { host: format!("the proxy {host} that {named_by} names"), detail, permanent }
+            }
             other => other,
         }
     }
@@ -370,6 +388,16 @@ impl Error {
                 Error::Status { host, status, reason, retry_after, hint }
             }
             (error, _) => error,
+        }
+    }
+
+    /// With another way out than the status alone suggests.
+    pub(crate) fn with_hint(self, hint: &'static str) -> Error {
+        match self {
+            Error::Status { host, status, reason, retry_after, .. } => {
+                Error::Status { host, status, reason, retry_after, hint }
+            }
+            other => other,
         }
     }
 

@@ -14,6 +14,7 @@ mod first_steps;
 mod foreign;
 mod habits;
 mod lab;
+mod login;
 mod plan;
 mod reach;
 mod report;
@@ -43,6 +44,7 @@ pub use fields::GivenFields;
 pub use foreign::answer;
 pub use habits::Habits;
 pub use lab::{Lab, LabCommand, LabFidelity, LabGuard, LabRun, LabShell, LabShow};
+pub use login::Login;
 pub use plan::{By, Plan};
 pub use reach::ReachFlags;
 pub use report::Report;
@@ -159,6 +161,7 @@ Examples:
   weir get -i urls.txt -o deps/                       a list, one URL (or URL<TAB>NAME) a line
   weir get https://host/x.tar --checksum sha256:9f86...   complete only with this digest
   weir get https://host/x.tar -o - | tar x            into a pipe
+  weir get -u me https://host/x.tar                   behind a login; asks for the password
 The same command goes on where an interrupted one stopped (FILE.part and FILE.weir hold what came).";
 
 /// `weir get`.
@@ -192,10 +195,13 @@ pub struct Get {
     /// one, @FILE holds such lines. Not sent to other hosts on a redirect.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE|@FILE")]
     pub headers: Vec<String>,
-    /// User and password for the server (also from the URL or ~/.netrc).
+    /// User and password for the server (also from the URL or ~/.netrc); weir asks for a password left out.
     #[arg(short = 'u', long, value_name = "USER:PASSWORD")]
     pub user: Option<String>,
-    /// Go through this http proxy; an empty text means none.
+    /// Logins, cookies, certificates.
+    #[command(flatten)]
+    pub login: Login,
+    /// Go through this proxy (http, https, socks5, socks5h, socks4, socks4a); an empty text means none.
     #[arg(long, value_name = "URL")]
     pub proxy: Option<String>,
     /// Follow at most N redirects in a row; -1 for any number.
@@ -436,7 +442,7 @@ fn parse_lanes(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(count @ 1..=64) => Ok(count),
         _ => Err("expected a number of connections from 1 to 64 \
-                  (to continue a download no flag is needed: give the same command again)"
+                  (to continue a download no flag is needed: give the same command again; curl's -c FILE is --save-cookies FILE)"
             .to_owned()),
     }
 }

@@ -11,6 +11,7 @@ mod interrupt;
 mod live;
 mod output;
 mod page;
+mod prompt;
 mod repeats;
 mod schemes;
 mod secrets;

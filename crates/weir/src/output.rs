@@ -10,7 +10,7 @@ use anyhow::Context;
 use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat, fcntl_setfl};
 use weir_transfer::sink::folder::Target;
 use weir_transfer::sink::part_file::Home;
-use weir_transfer::sink::{self, beside, links};
+use weir_transfer::sink::{self, beside, links, naming};
 
 /// Says before a run what would keep the file from being written after it. What is there is not touched.
 pub fn check(path: &Path) -> anyhow::Result<()> {
@@ -39,6 +39,21 @@ pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
                 Home::of(&target, None).map_err(failed)
             };
             Ok(sink::store_whole(&target, home, bytes, false)?)
+        }
+    }
+}
+
+/// Writes a secret, in place of what is there: nobody else may read it, whoever could read the file before.
+pub fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write {}", path.display());
+    match place(path)? {
+        Place::Stream => open_stream(path).and_then(|mut to| to.write_all(bytes)).with_context(cannot),
+        Place::File(end) => {
+            let target = Target::open(&end).with_context(cannot)?;
+            let (passing, mut draft) =
+                beside::create_passing(target.folder(), target.name()).with_context(cannot)?;
+            let written = draft.write_all(bytes).and_then(|()| naming::swap_in(&draft, &target, &passing));
+            written.inspect_err(|_| beside::remove(target.folder(), &passing, &draft)).with_context(cannot)
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which words of the command line hold a secret? Everybody on the machine can read those (ps,
 //! /proc/PID/cmdline), so they are overwritten as soon as they are parsed: the value of -u, the user and
-//! password of a URL or a proxy, the values of header fields.
+//! password of a URL or a proxy, the values of header fields, cookies, the password of a certificate.
 //!
 //! Looked for is what was parsed, not what was typed: whichever way a flag was written, its value stands at
 //! the end of a word.
@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::ops::Range;
 
 use crate::args::{BenchCommand, Command};
+use crate::cmd::get_who::split_password;
 
 /// A word's end, and what of it is secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +53,9 @@ fn secrets(command: &Command) -> Vec<Secret> {
         Command::Get(get) => {
             found.extend(get.user.iter().map(|user| Secret { text: user.clone(), hidden: 0..user.len() }));
             found.extend(get.headers.iter().filter_map(|line| of_field(line)));
+            let cookies = get.login.cookies.iter().filter(|given| given.contains('='));
+            found.extend(cookies.map(|given| Secret { text: given.clone(), hidden: 0..given.len() }));
+            found.extend(get.login.cert.iter().filter_map(|cert| of_certificate(cert)));
             let urls = get.urls.iter().chain(&get.proxy).chain(&get.checksum_from);
             found.extend(urls.filter_map(|url| of_url(url)));
         }
@@ -77,6 +81,12 @@ fn of_url(text: &str) -> Option<Secret> {
     let authority = text[start..].split(['/', '?', '#', '\\']).next().unwrap_or_default();
     let end = start + authority.rfind('@')?;
     Some(Secret { text: text.to_owned(), hidden: start..end })
+}
+
+/// The password behind a certificate's file.
+fn of_certificate(cert: &str) -> Option<Secret> {
+    let password = split_password(cert).1?;
+    Some(Secret { text: cert.to_owned(), hidden: cert.len() - password.len()..cert.len() })
 }
 
 /// A field's value. Any may hold a secret (`PRIVATE-TOKEN`, `Cookie`), but for those that say what is wanted
@@ -116,5 +126,7 @@ mod tests {
         ] {
             assert_eq!(hidden(of_field(line)).as_deref(), expected, "{line}");
         }
+        assert_eq!(hidden(of_certificate("no/such.p12:pw")).as_deref(), Some("pw"));
+        assert_eq!(hidden(of_certificate("no/such.p12")), None);
     }
 }

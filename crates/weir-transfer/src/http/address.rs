@@ -60,7 +60,8 @@ pub fn connect_unix(place: &UnixPlace, way: &Way<'_>) -> Result<TcpStream, Error
     connected.map_err(|source| Error::Connect { to: format!("the socket {}", place.shown()), source })
 }
 
-fn resolve(host: &str, port: u16, way: &Way<'_>) -> Result<Vec<SocketAddr>, Error> {
+/// The addresses of `host`, in the order in which they are tried.
+pub(super) fn resolve(host: &str, port: u16, way: &Way<'_>) -> Result<Vec<SocketAddr>, Error> {
     let found = match way.reach.addresses(host, port) {
         Some(given) => given,
         None => look_up(host, way)?,

@@ -18,7 +18,8 @@ use weir_units::Bytes;
 
 use crate::error::Error;
 use crate::http::speed::{SpeedLimit, SpeedWatch};
-use crate::http::tls::{self, Session};
+use crate::http::tls::{Session, Under};
+use crate::http::tls_words;
 use crate::stage_clock::{Stage, StageClock};
 
 /// Enough for any head (64 KiB, weir_http) and for a small object with it.
@@ -82,10 +83,19 @@ impl<'a> Dial<'a> {
     }
 }
 
+/// A way to a host: a socket, and the session of an https:// proxy that all goes through.
+pub struct Line {
+    /// The socket.
+    pub socket: TcpStream,
+    /// The proxy's session.
+    pub outer: Option<Session>,
+}
+
 /// A connection that carries one answer after the other.
 pub struct Connection {
     host: String,
     socket: Arc<TcpStream>,
+    outer: Option<Session>,
     session: Option<Session>,
     buffer: Vec<u8>,
     /// `buffer[..decoded]` has been through the framing, `buffer[decoded..filled]` has not.
@@ -107,13 +117,15 @@ enum Body {
 }
 
 impl Connection {
-    /// Wraps a connected socket; `session` is the finished handshake of an https connection.
-    pub fn new(host: &str, socket: TcpStream, session: Option<Session>) -> io::Result<Connection> {
+    /// Wraps a connected line; `session` is the finished handshake of an https connection.
+    pub fn new(host: &str, line: Line, session: Option<Session>) -> io::Result<Connection> {
+        let Line { socket, outer } = line;
         socket.set_read_timeout(Some(LOOK))?;
         socket.set_write_timeout(Some(LOOK))?;
         Ok(Connection {
             host: host.to_owned(),
             socket: Arc::new(socket),
+            outer,
             session,
             buffer: vec![0; SMALL_BUFFER],
             decoded: 0,
@@ -143,13 +155,18 @@ impl Connection {
     }
 
     /// Sends a request's head.
-    pub fn send(&mut self, head: &[u8], dial: &Dial<'_>) -> Result<(), Error> {
+    pub fn send(&mut self, head: &[u8], clock: &StageClock, dial: &Dial<'_>) -> Result<(), Error> {
         (self.decoded, self.filled) = (0, 0);
         let deadline = Instant::now() + dial.timeout;
         let go_on = || !dial.is_stopped() && Instant::now() < deadline;
-        let sent = match &mut self.session {
-            Some(session) => session.send(&self.socket, head, &go_on),
-            None => send_all(&self.socket, head, &go_on),
+        let socket = &*self.socket;
+        let sent = match (&mut self.session, &mut self.outer) {
+            (Some(session), None) => session.send(&mut Under::Socket(socket), head, &go_on),
+            (Some(session), Some(outer)) => {
+                session.send(&mut Under::Session(outer, socket, clock), head, &go_on)
+            }
+            (None, Some(outer)) => outer.send(&mut Under::Socket(socket), head, &go_on),
+            (None, None) => send_all(socket, head, &go_on),
         };
         sent.map_err(|error| match is_timeout(&error) {
             true if dial.is_stopped() => Error::Interrupted,
@@ -235,9 +252,16 @@ impl Connection {
         }
     }
 
-    /// Another owner of the socket goes on with it: it is not shut down with this connection.
-    pub fn hand_over(mut self) {
+    /// Another owner of the socket goes on with it: it is not shut down with this connection. Returns the session of
+    /// the proxy that it goes through.
+    pub fn hand_over(mut self) -> Option<Session> {
         self.handed_over = true;
+        self.outer.take()
+    }
+
+    /// The server asked for a certificate of ours when the session began.
+    pub fn has_asked_for_certificate(&self) -> bool {
+        self.session.as_ref().is_some_and(Session::has_asked)
     }
 
     fn begin_body(&mut self, method: &str, head: &ResponseHead, dial: &Dial<'_>) -> Result<(), Error> {
@@ -323,9 +347,14 @@ impl Connection {
     fn receive(&mut self, up_to: usize, clock: &StageClock) -> io::Result<usize> {
         let into = &mut self.buffer[self.filled..up_to];
         let length = loop {
-            let result = match &mut self.session {
-                Some(session) => session.read(&self.socket, into, clock),
-                None => (&mut &*self.socket).read(into),
+            let socket = &*self.socket;
+            let result = match (&mut self.session, &mut self.outer) {
+                (Some(session), None) => session.read(&mut Under::Socket(socket), into, clock),
+                (Some(session), Some(outer)) => {
+                    session.read(&mut Under::Session(outer, socket, clock), into, clock)
+                }
+                (None, Some(outer)) => outer.read(&mut Under::Socket(socket), into, clock),
+                (None, None) => (&mut &*socket).read(into),
             };
             match result {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -413,7 +442,11 @@ impl Connection {
         }
     }
 
-    fn malformed(&self, detail: String) -> Error {
+    fn malformed(&self, mut detail: String) -> Error {
+        // An alert of TLS (RFC 8446 section 5.1), to whom nobody spoke TLS.
+        if self.session.is_none() && self.outer.is_none() && self.buffer.starts_with(&[21, 3]) {
+            detail = "it speaks TLS on this port; say https://".to_owned();
+        }
         Error::Malformed { host: self.host.clone(), detail }
     }
 
@@ -455,7 +488,7 @@ pub fn send_all(mut socket: &TcpStream, bytes: &[u8], go_on: &dyn Fn() -> bool) 
 
 /// A socket's or session's error in the words of a user.
 pub fn explain(host: &str, source: io::Error) -> Error {
-    match tls::explain(host, &source) {
+    match tls_words::explain(host, &source) {
         Some(error) => error,
         None if source.kind() == io::ErrorKind::UnexpectedEof => {
             let source = io::Error::other("closed before its answer");

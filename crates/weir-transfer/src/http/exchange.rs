@@ -5,21 +5,22 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use url::Url;
+use url::{Position, Url};
 use weir_http::digest_field::{self, Linked};
 use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
 use crate::error::Error;
-use crate::http::address::{self, Way};
-use crate::http::connection::{Connection, Dial, LOOK, explain, is_timeout};
-use crate::http::credentials;
+use crate::http::address::Way;
+use crate::http::connection::{Connection, Dial};
+use crate::http::credentials::Credentials;
 use crate::http::h2_session::{H2Session, H2Stream};
+use crate::http::jar::Jar;
+use crate::http::logins::{self, Asker, Logins, MAX_ANSWERS, Schemes, Sent, Space};
 use crate::http::proxy::{Proxies, Proxy};
 use crate::http::reach::Reach;
 use crate::http::request::{Ask, Origin, Unless, is_harmless, safe_elsewhere};
 use crate::http::said;
-use crate::http::tls::Session;
 use crate::http::trust::{Clients, Trust};
 use crate::http::waiting::Waits;
 use crate::object::{self, Part};
@@ -52,7 +53,10 @@ pub struct Http {
     proxies: Proxies,
     version: Version,
     headers: Vec<(String, String)>,
-    user: Option<String>,
+    credentials: Credentials,
+    logins: Logins,
+    proxy_logins: Logins,
+    jar: Jar,
     sessions: Mutex<HashMap<Origin, Arc<Mutex<Known>>>>,
     names: Names,
     waits: Waits,
@@ -74,6 +78,26 @@ impl Default for Manner {
     fn default() -> Manner {
         Manner { reach: Reach::default(), removed: Vec::new(), max_redirects: MAX_REDIRECTS }
     }
+}
+
+/// Who we are to servers: logins and cookies.
+#[derive(Default)]
+pub struct Who {
+    /// Users and passwords, by host.
+    pub credentials: Credentials,
+    /// How they are shown.
+    pub schemes: Schemes,
+    /// What servers remember us by.
+    pub jar: Jar,
+}
+
+/// Whom a request named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Nobody,
+    User,
+    /// There is one, but the server asked for no scheme that may be used.
+    Withheld,
 }
 
 /// What is known of an origin's HTTP/2.
@@ -106,6 +130,12 @@ pub struct Answer {
     pub body: Exchange,
     /// The request named a user.
     pub authorized: bool,
+    /// There is a user for it, whom the schemes that the user allows did not let it name.
+    pub withheld: bool,
+    /// It came from the origin that the user named.
+    pub at_home: bool,
+    /// The server asked for a client certificate, and none was shown.
+    pub lacks_certificate: bool,
     /// The request was for a range.
     pub ranged: bool,
     /// What an error says of itself.
@@ -118,12 +148,33 @@ impl Answer {
     /// What it means to a request for the bytes from `start`, `None` if for the whole. See [`object::judge`].
     pub fn judge(&self, start: Option<u64>) -> Result<Part, Error> {
         let judged = object::judge(&self.head, &self.url, start, SystemTime::now());
-        match judged {
-            Ok(part) => Ok(part.linked_by(&self.linked)),
-            Err(error) if self.authorized => {
-                Err(error.in_spite_of_credentials().with_words(self.said.as_deref()))
+        let judged = judged.map(|part| part.linked_by(&self.linked));
+        judged.map_err(|error| {
+            let error = if self.authorized { error.in_spite_of_credentials() } else { error };
+            let error = match self.way_in() {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            };
+            error.with_words(self.said.as_deref())
+        })
+    }
+
+    /// What a server that refuses wants to see of us, where that is known.
+    fn way_in(&self) -> Option<&'static str> {
+        match self.head.status {
+            400 | 403 | 495 | 496 if self.lacks_certificate => {
+                Some("; it asked for a client certificate: --cert FILE and --key FILE show one")
             }
-            Err(error) => Err(error.with_words(self.said.as_deref())),
+            401 if self.withheld && logins::offers_only_basic(&self.head.fields) => {
+                Some("; it takes Basic alone, which sends the password; leave out --digest")
+            }
+            401 => logins::unmet(Asker::Server, &self.head.fields)
+                .or((!self.authorized && !self.at_home).then_some(
+                "; the redirect led there: give its login by a line for this host in ~/.netrc (-u is for the \
+                     first host alone)",
+            )),
+            407 => logins::unmet(Asker::Proxy, &self.head.fields),
+            _ => None,
         }
     }
 }
@@ -163,13 +214,13 @@ impl Exchange {
 }
 
 impl Http {
-    /// `user` is `user:password` for the origin of each URL asked for.
+    /// `headers` and what `who` holds for no host by name are for the origin of each URL asked for.
     pub fn new(
         trust: Trust,
         proxies: Proxies,
         version: Version,
         headers: Vec<(String, String)>,
-        user: Option<&str>,
+        who: Who,
     ) -> Http {
         Http {
             trust,
@@ -177,7 +228,10 @@ impl Http {
             proxies,
             version,
             headers,
-            user: user.map(credentials::from_pair),
+            credentials: who.credentials,
+            logins: Logins::new(who.schemes),
+            proxy_logins: Logins::default(),
+            jar: who.jar,
             sessions: Mutex::default(),
             names: Names::default(),
             waits: Waits::default(),
@@ -206,8 +260,26 @@ impl Http {
         &self.waits
     }
 
+    /// The cookies.
+    pub fn jar(&self) -> &Jar {
+        &self.jar
+    }
+
+    /// What is shown to `proxy` with a request for `target`.
+    pub(super) fn for_proxy(&self, proxy: &Proxy, method: &str, target: &str) -> Option<Sent> {
+        let login = proxy.login.as_ref().filter(|_| proxy.takes_requests())?;
+        self.proxy_logins.authorization(&space_of(proxy)?, login, method, target)
+    }
+
+    /// The proxy wants another login than what was `sent`, and there is one.
+    pub(super) fn can_answer(&self, proxy: &Proxy, head: &ResponseHead, sent: Option<&Sent>) -> bool {
+        let Some(space) = space_of(proxy) else { return false };
+        self.proxy_logins.hears_answer(&space, &head.fields);
+        head.status == space.asker.status() && self.proxy_logins.hears_challenge(&space, &head.fields, sent)
+    }
+
     /// TLS is set up when the first https URL is met: reading the system's certificates takes milliseconds.
-    fn clients(&self) -> Result<Clients, Error> {
+    pub(super) fn clients(&self) -> Result<Clients, Error> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         match &*clients {
             Some(clients) => Ok(clients.clone()),
@@ -223,9 +295,9 @@ impl Http {
 
 /// A lane's way to the network: the shared part, and the one connection it keeps open.
 pub struct Client<'a> {
-    http: &'a Http,
-    clock: &'a StageClock,
-    dial: Dial<'a>,
+    pub(super) http: &'a Http,
+    pub(super) clock: &'a StageClock,
+    pub(super) dial: Dial<'a>,
     kept: Option<(Origin, Box<Connection>)>,
     on_socket: &'a (dyn Fn(Option<&Arc<TcpStream>>) + Sync),
     connects: u32,
@@ -290,25 +362,28 @@ impl<'a> Client<'a> {
     ) -> Result<Answer, Error> {
         let mut url = url.clone();
         let mut waited = Duration::ZERO;
-        let authorization = self.authorization(home);
-        let elsewhere = safe_elsewhere(&self.http.headers);
-        let unless = self.unless.clone();
         let mut linked = Linked::default();
         for _ in 0..=self.http.manner.max_redirects {
-            let at_home = Origin::of(&url) == Origin::of(home);
-            let ask = Ask {
-                range,
-                if_range,
-                headers: if at_home { &self.http.headers } else { &elsewhere },
-                authorization: authorization.as_deref().filter(|_| at_home),
-                removed: &self.http.manner.removed,
-                unless: unless.as_ref(),
-            };
-            let (head, mut body) = self.ask(&url, &ask, many)?;
+            let (head, mut body, shown, said) = self.ask_as_user(home, &url, (range, if_range), many)?;
             if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
-                let authorized = ask.authorization.is_some();
-                let said = self.words(&url, &ask, &head, &mut body);
-                return Ok(Answer { head, url, body, authorized, ranged: range.is_some(), said, linked });
+                let (at_home, ranged) = (Origin::of(&url) == Origin::of(home), range.is_some());
+                let lacks_certificate = match &body {
+                    Exchange::Http1(connection) => connection.has_asked_for_certificate(),
+                    Exchange::Http2(_) => false,
+                } && self.http.trust.identity.is_none();
+                let (authorized, withheld) = (shown == Shown::User, shown == Shown::Withheld);
+                return Ok(Answer {
+                    head,
+                    url,
+                    body,
+                    authorized,
+                    withheld,
+                    at_home,
+                    lacks_certificate,
+                    ranged,
+                    said,
+                    linked,
+                });
             }
             let found = digest_field::linked(&head.fields);
             if found.digest.is_some() {
@@ -332,7 +407,10 @@ impl<'a> Client<'a> {
         }
         let own = ask.headers.iter().filter(|(name, _)| !is_harmless(name));
         let fields = own.map(|(_, value)| value.as_str()).chain(ask.authorization);
-        let words = fields.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]);
+        let fields = fields.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]);
+        let cookies = ask.cookies.into_iter().flat_map(|all| all.split("; "));
+        let values = cookies.filter_map(|cookie| cookie.split_once('=')).map(|(_, value)| value);
+        let words = fields.chain(values);
         said::words(head, body, self.clock, &self.dial, &said::secrets(url, words))
     }
 
@@ -383,10 +461,64 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn authorization(&self, url: &Url) -> Option<String> {
-        credentials::from_url(url)
-            .or_else(|| self.http.user.clone())
-            .or_else(|| credentials::from_netrc(url.host_str().unwrap_or_default()))
+    /// Asks as the user that this URL's host knows, with its cookies, and answers its challenge. Returns with the answer
+    /// who was named.
+    fn ask_as_user(
+        &mut self,
+        home: &Url,
+        url: &Url,
+        (range, if_range): (Option<(u64, Option<u64>)>, Option<&str>),
+        many: bool,
+    ) -> Result<(ResponseHead, Exchange, Shown, Option<String>), Error> {
+        let http = self.http;
+        let unless = self.unless.clone();
+        let at_home = http.credentials.everywhere || Origin::of(url) == Origin::of(home);
+        let elsewhere = safe_elsewhere(&http.headers);
+        let headers = if at_home { &http.headers } else { &elsewhere };
+        let has_own = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        let login = if has_own { None } else { http.credentials.of(url, at_home.then_some(home)) };
+        let known = login.as_ref().and_then(|login| {
+            let origin = Origin::of(url)?;
+            let at = format!("{}://{}:{}", url.scheme(), origin.host, origin.port);
+            Some((Space { asker: Asker::Server, at, user: login.login.clone() }, login))
+        });
+        let target = &url[Position::BeforePath..Position::AfterQuery];
+        let mut answers = 0;
+        loop {
+            let cookies = http.jar.field(url, at_home);
+            let sent = (known.as_ref())
+                .and_then(|(space, login)| http.logins.authorization(space, login, "GET", target));
+            let authorization = sent.as_ref().map(|sent| sent.value.as_str());
+            let ask = Ask {
+                range,
+                if_range,
+                headers,
+                authorization,
+                cookies: cookies.as_deref(),
+                removed: &http.manner.removed,
+                unless: unless.as_ref(),
+            };
+            let (head, mut body) = self.ask(url, &ask, many)?;
+            http.jar.take(url, &head.fields);
+            let asks_again = known.as_ref().is_some_and(|(space, _)| {
+                http.logins.hears_answer(space, &head.fields);
+                head.status == space.asker.status()
+                    && answers < MAX_ANSWERS
+                    && http.logins.hears_challenge(space, &head.fields, sent.as_ref())
+            });
+            if !asks_again {
+                let shown = match (&sent, &login) {
+                    (Some(_), _) => Shown::User,
+                    (None, Some(_)) => Shown::Withheld,
+                    (None, None) => Shown::Nobody,
+                };
+                let said = self.words(url, &ask, &head, &mut body);
+                return Ok((head, body, shown, said));
+            }
+            answers += 1;
+            self.drain(&mut body);
+            self.keep(url, body);
+        }
     }
 
     fn ask(&mut self, url: &Url, ask: &Ask<'_>, many: bool) -> Result<(ResponseHead, Exchange), Error> {
@@ -395,7 +527,7 @@ impl<'a> Client<'a> {
         })?;
         self.requests += 1;
         let wants_http2 = match self.http.version {
-            Version::Auto => many && origin.tls && self.http.proxies.for_url(url).is_none(),
+            Version::Auto => many && origin.tls && self.http.proxies.for_url(url)?.is_none(),
             Version::Http1 => false,
             Version::Http2 => true,
         };
@@ -422,9 +554,15 @@ impl<'a> Client<'a> {
         origin: &Origin,
         ask: &Ask<'_>,
     ) -> Result<(ResponseHead, Exchange), Error> {
-        let proxy = self.http.proxies.for_url(url);
-        let request = ask.head(url, origin, proxy);
+        let proxy = self.http.proxies.for_url(url)?;
+        // Through a tunnel, requests are no matter of the proxy's.
+        let reader = proxy.filter(|proxy| proxy.takes_requests() && !origin.tls);
+        let target = &url[Position::BeforePath..Position::AfterQuery];
+        let mut answers = 0;
         loop {
+            let sent = reader.and_then(|proxy| self.http.for_proxy(proxy, "GET", target));
+            let shown = sent.as_ref().map(|sent| sent.value.as_str());
+            let request = ask.head(url, origin, proxy.map(|proxy| (proxy, shown)));
             let mut connection = match self.kept.take() {
                 Some((kept, connection)) if kept == *origin => connection,
                 _ => Box::new(self.open(origin, proxy)?),
@@ -433,9 +571,18 @@ impl<'a> Client<'a> {
             (self.on_socket)(Some(connection.socket()));
             self.clock.enter(Stage::FirstByte);
             let head = connection
-                .send(&request, &self.dial)
+                .send(&request, self.clock, &self.dial)
                 .and_then(|()| connection.read_head("GET", self.clock, &self.dial));
             match head {
+                Ok(head)
+                    if answers < MAX_ANSWERS
+                        && reader.is_some_and(|proxy| self.http.can_answer(proxy, &head, sent.as_ref())) =>
+                {
+                    answers += 1;
+                    let mut body = Exchange::Http1(connection);
+                    self.drain(&mut body);
+                    self.keep(url, body);
+                }
                 Ok(head) => return Ok((head, Exchange::Http1(connection))),
                 // A kept connection may have been closed by the server while it was idle: once more, afresh.
                 Err(Error::Broken { .. }) if was_used => {}
@@ -487,15 +634,21 @@ impl<'a> Client<'a> {
                 self.connects += 1;
                 let began = Instant::now();
                 let way = self.way();
-                let socket = self.dial_through(origin, self.http.proxies.for_url(url), &way)?;
+                let line = self.dial_through(origin, self.http.proxies.for_url(url)?, &way)?;
                 if may_choose && began.elapsed() < NEAR {
                     *known = Known::Near;
-                    let connection = self.secure(origin, socket, way.deadline)?;
+                    let connection = self.secure(origin, line, way.deadline)?;
                     self.kept = Some((origin.clone(), Box::new(connection)));
                     return Ok(None);
                 }
+                if line.outer.is_some() {
+                    return Err(Error::Refused(format!(
+                        "cannot speak HTTP/2 with {} through an https:// proxy; leave out --http2",
+                        origin.host
+                    )));
+                }
                 let config = if origin.tls { Some(self.http.clients()?.http2) } else { None };
-                *known = match H2Session::start(origin, socket, config, &self.dial, way.deadline)? {
+                *known = match H2Session::start(origin, line.socket, config, &self.dial, way.deadline)? {
                     Some(session) => Known::Session(session),
                     None => Known::No,
                 };
@@ -519,63 +672,8 @@ impl<'a> Client<'a> {
         self.clock.enter(Stage::Connecting);
         self.connects += 1;
         let way = self.way();
-        let socket = self.dial_through(origin, proxy, &way)?;
-        self.secure(origin, socket, way.deadline)
-    }
-
-    /// The connection over `socket`, after the TLS handshake of an https origin.
-    fn secure(&self, origin: &Origin, socket: TcpStream, deadline: Instant) -> Result<Connection, Error> {
-        let broken = |error| explain(&origin.host, error);
-        if !origin.tls {
-            return Connection::new(&origin.host, socket, None).map_err(broken);
-        }
-        let mut session = Session::new(self.http.clients()?.http1, &origin.host)?;
-        socket.set_read_timeout(Some(LOOK)).map_err(broken)?;
-        socket.set_write_timeout(Some(LOOK)).map_err(broken)?;
-        let go_on = || !self.dial.is_stopped() && Instant::now() < deadline;
-        session.handshake(&socket, &go_on).map_err(|error| {
-            if is_timeout(&error) && self.dial.is_stopped() {
-                return Error::Interrupted;
-            }
-            if is_timeout(&error) {
-                let after = self.dial.connect_timeout;
-                return Error::stalled_before(&origin.host, "no complete tls handshake", after);
-            }
-            broken(error)
-        })?;
-        if session.protocol() == Some(b"h2") {
-            return Err(Error::OnlyHttp2 { host: origin.host.clone() });
-        }
-        Connection::new(&origin.host, socket, Some(session)).map_err(broken)
-    }
-
-    /// A socket to the origin, or to its proxy, through which https origins are reached by CONNECT.
-    fn dial_through(
-        &self,
-        origin: &Origin,
-        proxy: Option<&Proxy>,
-        way: &Way<'_>,
-    ) -> Result<TcpStream, Error> {
-        let reach = way.reach;
-        if let Some(place) = &reach.unix {
-            return address::connect_unix(place, way);
-        }
-        let (host, port) = reach.place_of(&origin.host, origin.port);
-        let Some(proxy) = proxy else { return address::connect(&host, port, way) };
-        if !origin.tls && (&host, port) != (&origin.host, origin.port) {
-            let asked = format!("{}:{}", origin.host, origin.port);
-            return Err(Error::Refused(format!(
-                "cannot go to {host}:{port} for http://{asked} (--connect-to): the proxy chooses where it connects to; \
-                 --proxy '' leaves it out"
-            )));
-        }
-        let socket = address::connect(&proxy.host, proxy.port, way);
-        let socket = socket.map_err(|error| error.at_proxy(&proxy.named_by))?;
-        if origin.tls {
-            tunnel(socket, &format!("{host}:{port}"), proxy, self.clock, way)
-        } else {
-            Ok(socket)
-        }
+        let line = self.dial_through(origin, proxy, &way)?;
+        self.secure(origin, line, way.deadline)
     }
 
     /// Reads a short answer that nobody wants, so that its connection can be used again; for no longer than a
@@ -593,40 +691,10 @@ impl<'a> Client<'a> {
     }
 }
 
-/// RFC 9110 section 9.3.6.
-fn tunnel(
-    socket: TcpStream,
-    to: &str,
-    proxy: &Proxy,
-    clock: &StageClock,
-    way: &Way<'_>,
-) -> Result<TcpStream, Error> {
-    let left = way.deadline.saturating_duration_since(Instant::now());
-    let dial = &Dial { timeout: left, ..*way.dial };
-    let mut request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n");
-    if let Some(authorization) = &proxy.authorization {
-        request.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
-    }
-    request.push_str("\r\n");
-    let kept = socket.try_clone().map_err(|error| explain(&proxy.host, error))?;
-    let mut connection = Connection::new(&proxy.host, socket, None).map_err(|e| explain(&proxy.host, e))?;
-    let head = connection
-        .send(request.as_bytes(), dial)
-        .and_then(|()| connection.read_head("CONNECT", clock, dial))
-        .map_err(|error| match error {
-            Error::Stalled { host, what, .. } => {
-                Error::stalled_before(&host, &what, way.dial.connect_timeout)
-            }
-            other => other,
-        })?;
-    if !(200..300).contains(&head.status) {
-        let detail = format!("{} {}", head.status, object::printable(&head.reason));
-        let proxy = format!("{}:{}", proxy.host, proxy.port);
-        let retry_after = weir_http::retry_after::wait(&head.fields, SystemTime::now());
-        return Err(Error::Proxy { proxy, to: to.to_owned(), status: head.status, detail, retry_after });
-    }
-    connection.hand_over();
-    Ok(kept)
+/// Who we are to a proxy.
+fn space_of(proxy: &Proxy) -> Option<Space> {
+    let user = proxy.login.as_ref()?.login.clone();
+    Some(Space { asker: Asker::Proxy, at: proxy.address(), user })
 }
 
 fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {

@@ -5,14 +5,20 @@
 pub mod address;
 pub mod connection;
 pub mod credentials;
+mod dialling;
 pub mod exchange;
 pub mod h2_session;
+pub mod identity;
+pub mod jar;
+pub mod logins;
 pub mod proxy;
 pub mod reach;
 pub mod request;
 pub mod said;
+mod socks;
 pub mod speed;
 pub mod tls;
+mod tls_words;
 pub mod trust;
 pub mod waiting;
 

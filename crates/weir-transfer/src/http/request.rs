@@ -47,8 +47,10 @@ pub struct Ask<'a> {
     pub if_range: Option<&'a str>,
     /// The user's own fields; they replace ours of the same name.
     pub headers: &'a [(String, String)],
-    /// `Basic ...`.
+    /// `Basic ...`, `Digest ...`.
     pub authorization: Option<&'a str>,
+    /// The cookies for this URL.
+    pub cookies: Option<&'a str>,
     /// Names of fields that are not sent (`-H 'NAME:'`), in lower case.
     pub removed: &'a [String],
     /// What of the object is here already: it is sent only if it is another one now.
@@ -88,6 +90,9 @@ impl Ask<'_> {
             add("if-none-match", &unless.tag);
             add("if-modified-since", &unless.modified);
         }
+        if let Some(cookies) = self.cookies {
+            add_cookies(&mut fields, cookies);
+        }
         if let Some((start, end)) = self.range {
             let end = end.map_or(String::new(), |end| (end - 1).to_string());
             fields.push(("range".into(), format!("bytes={start}-{end}")));
@@ -98,8 +103,9 @@ impl Ask<'_> {
         fields
     }
 
-    /// The HTTP/1.1 head; in absolute form when a plain proxy stands between.
-    pub fn head(&self, url: &Url, origin: &Origin, proxy: Option<&Proxy>) -> Vec<u8> {
+    /// The HTTP/1.1 head; in absolute form for a proxy that takes requests whole, with what it wants to know of us.
+    pub fn head(&self, url: &Url, origin: &Origin, proxy: Option<(&Proxy, Option<&str>)>) -> Vec<u8> {
+        let proxy = proxy.filter(|(proxy, _)| proxy.takes_requests());
         let target = match proxy {
             Some(_) if !origin.tls => &url[Position::BeforeScheme..Position::AfterQuery],
             _ => &url[Position::BeforePath..Position::AfterQuery],
@@ -123,13 +129,25 @@ impl Ask<'_> {
             head.push_str(&format!("{}: {value}\r\n", capitalised(name)));
         }
         if let Some(authorization) =
-            proxy.filter(|_| !origin.tls).and_then(|proxy| proxy.authorization.as_ref())
+            proxy.filter(|_| !origin.tls).and_then(|(_, authorization)| authorization)
         {
             head.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
         }
         head.push_str("\r\n");
         head.into_bytes()
     }
+}
+
+/// One field has them all (RFC 6265 section 5.4); what the user wrote stands first, but for names that the jar has anew.
+fn add_cookies(fields: &mut Vec<(String, String)>, cookies: &str) {
+    let name_of = |pair: &str| pair.split('=').next().unwrap_or_default().trim().to_owned();
+    let newer: Vec<String> = cookies.split(';').map(name_of).collect();
+    let own = fields.iter().filter(|(name, _)| name == "cookie");
+    let own = own.flat_map(|(_, value)| value.split(';')).map(str::trim);
+    let kept: Vec<&str> = own.filter(|pair| !pair.is_empty() && !newer.contains(&name_of(pair))).collect();
+    let all = kept.into_iter().chain([cookies]).collect::<Vec<_>>().join("; ");
+    fields.retain(|(name, _)| name != "cookie");
+    fields.push(("cookie".into(), all));
 }
 
 /// Of the user's fields, those that may go to an origin they were not given for. Any field can hold a secret
@@ -158,6 +176,7 @@ fn capitalised(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::proxy::Kind;
 
     fn ask(headers: &[(String, String)]) -> Ask<'_> {
         Ask {
@@ -165,6 +184,7 @@ mod tests {
             if_range: Some("\"e\""),
             headers,
             authorization: Some("Basic x"),
+            cookies: Some("a=1; b=2"),
             removed: &[],
             unless: None,
         }
@@ -178,15 +198,23 @@ mod tests {
         assert!(head.starts_with("GET /a%20b?q=1 HTTP/1.1\r\nHost: h:81\r\n"), "{head}");
         assert!(head.contains("Range: bytes=5-9\r\nIf-Range: \"e\"\r\n"));
         assert!(!head.contains("secret"));
-        let proxy = Proxy {
-            host: "p".into(),
-            port: 1,
-            authorization: Some("Basic y".into()),
-            named_by: "--proxy".into(),
-        };
-        let head = String::from_utf8(ask(&[]).head(&url, &origin, Some(&proxy))).unwrap();
+        let (kind, named_by) = (Kind::Http, "--proxy".to_owned());
+        let proxy = Proxy { kind, host: "p".into(), port: 1, login: None, named_by };
+        let head = ask(&[]).head(&url, &origin, Some((&proxy, Some("Basic y"))));
+        let head = String::from_utf8(head).unwrap();
         assert!(head.starts_with("GET http://h:81/a%20b?q=1 HTTP/1.1\r\n"), "{head}");
         assert!(head.contains("Proxy-Authorization: Basic y\r\n"));
+        let socks = Proxy { kind: Kind::Socks5 { far_names: true }, ..proxy };
+        let head = String::from_utf8(ask(&[]).head(&url, &origin, Some((&socks, None)))).unwrap();
+        assert!(head.starts_with("GET /a%20b?q=1 HTTP/1.1\r\n"), "{head}");
+    }
+
+    #[test]
+    fn cookies_are_one_field() {
+        let headers = [("Cookie".to_owned(), "b=old; c=3;".to_owned())];
+        let fields = ask(&headers).fields();
+        let cookies: Vec<_> = fields.iter().filter(|(name, _)| name == "cookie").collect();
+        assert_eq!(cookies, [&("cookie".to_owned(), "c=3; a=1; b=2".to_owned())]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A TLS session over a blocking socket.
+//! A TLS session over a blocking socket, or over another session: inside an https:// proxy's.
 //!
 //! rustls's unbuffered interface decrypts in place in our own 256 KiB buffer and hands each record out once; its
 //! buffered one would read the socket in small pieces and copy each byte twice more.
@@ -15,7 +15,34 @@ use rustls::{ClientConfig, Error as TlsError};
 
 use crate::error::Error;
 use crate::http::connection::{LOOK, is_timeout, send_all};
+use crate::http::identity;
+pub use crate::http::tls_words::explain;
+use crate::http::tls_words::{self, Reached};
 use crate::stage_clock::{Stage, StageClock};
+
+/// What carries a session's records.
+pub enum Under<'a> {
+    /// A socket.
+    Socket(&'a TcpStream),
+    /// The session of a proxy, over its socket.
+    Session(&'a mut Session, &'a TcpStream, &'a StageClock),
+}
+
+impl Under<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Under::Socket(socket) => (&mut &**socket).read(into),
+            Under::Session(outer, socket, clock) => outer.read(&mut Under::Socket(socket), into, clock),
+        }
+    }
+
+    fn send_all(&mut self, bytes: &[u8], go_on: &dyn Fn() -> bool) -> io::Result<()> {
+        match self {
+            Under::Socket(socket) => send_all(socket, bytes, go_on),
+            Under::Session(outer, socket, _) => outer.send(&mut Under::Socket(socket), bytes, go_on),
+        }
+    }
+}
 
 /// 16 records: few enough to stay in the L2 cache between the kernel's copy and the decryption.
 const CIPHERTEXT: usize = 256 << 10;
@@ -32,6 +59,10 @@ pub struct Session {
     spare_at: usize,
     outgoing: Vec<u8>,
     closed: bool,
+    /// It carries another session, whose records come whenever they like.
+    carries: bool,
+    /// The server asked who we are, by a certificate.
+    asked: bool,
 }
 
 /// What a turn of the state machine came to.
@@ -60,17 +91,46 @@ impl Session {
             spare_at: 0,
             outgoing: Vec::new(),
             closed: false,
+            carries: false,
+            asked: false,
         })
+    }
+
+    /// From now on it carries another session.
+    pub fn carry(&mut self) {
+        self.carries = true;
+    }
+
+    /// The server has asked for a certificate of ours.
+    pub fn has_asked(&self) -> bool {
+        self.asked
+    }
+
+    /// The words for a handshake that failed: how far it came tells what was missing.
+    pub fn failure(&self, host: &str, port: u16, error: &io::Error) -> Option<Error> {
+        let reached = Reached {
+            chosen: self.tls.negotiated_cipher_suite().is_some(),
+            asked: self.asked,
+            heard: &self.incoming[..self.end.min(16)],
+        };
+        tls_words::handshake(host, port, error, &reached)
     }
 
     /// Runs the handshake to its end. `go_on` says whether to wait on, however much or little comes
     /// meanwhile.
-    pub fn handshake(&mut self, socket: &TcpStream, go_on: &dyn Fn() -> bool) -> io::Result<()> {
+    pub fn handshake(&mut self, under: &mut Under<'_>, go_on: &dyn Fn() -> bool) -> io::Result<()> {
+        identity::take_asked();
+        let done = self.shake_hands(under, go_on);
+        self.asked = identity::take_asked();
+        done
+    }
+
+    fn shake_hands(&mut self, under: &mut Under<'_>, go_on: &dyn Fn() -> bool) -> io::Result<()> {
         loop {
-            match self.turn(socket, &mut [], go_on)? {
+            match self.turn(under, &mut [], go_on)? {
                 Turn::Again => {}
                 Turn::NeedsRead if !go_on() => return Err(io::ErrorKind::TimedOut.into()),
-                Turn::NeedsRead => match self.receive(socket) {
+                Turn::NeedsRead => match self.receive(under) {
                     Err(error) if is_timeout(&error) => {}
                     other => other?,
                 },
@@ -86,7 +146,7 @@ impl Session {
     }
 
     /// Encrypts and sends `plain`.
-    pub fn send(&mut self, socket: &TcpStream, plain: &[u8], go_on: &dyn Fn() -> bool) -> io::Result<()> {
+    pub fn send(&mut self, under: &mut Under<'_>, plain: &[u8], go_on: &dyn Fn() -> bool) -> io::Result<()> {
         loop {
             let UnbufferedStatus { discard, state } =
                 self.tls.process_tls_records(&mut self.incoming[self.start..self.end]);
@@ -102,16 +162,18 @@ impl Session {
                 };
                 self.start += discard;
                 self.outgoing.extend_from_slice(&sealed[..length]);
-                return flush(socket, &mut self.outgoing, go_on);
+                return flush(under, &mut self.outgoing, go_on);
             }
             self.start += discard;
-            match self.turn(socket, &mut [], go_on)? {
+            match self.turn(under, &mut [], go_on)? {
                 Turn::Again | Turn::Writable => {}
                 Turn::NeedsRead if !go_on() => return Err(io::ErrorKind::TimedOut.into()),
-                Turn::NeedsRead => match self.receive(socket) {
+                Turn::NeedsRead => match self.receive(under) {
                     Err(error) if is_timeout(&error) => {}
                     other => other?,
                 },
+                // Kept for the session within, which asks for it in its time.
+                Turn::Data(_) if self.carries => {}
                 Turn::Data(_) | Turn::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
         }
@@ -119,7 +181,7 @@ impl Session {
 
     /// Reads plaintext into `into`; 0 at a clean end of the session. Records without plaintext, or parts of
     /// one, do not keep it longer than the socket's receive timeout.
-    pub fn read(&mut self, socket: &TcpStream, into: &mut [u8], clock: &StageClock) -> io::Result<usize> {
+    pub fn read(&mut self, under: &mut Under<'_>, into: &mut [u8], clock: &StageClock) -> io::Result<usize> {
         let began = Instant::now();
         let go_on = || began.elapsed() < LOOK;
         let mut received = false;
@@ -139,7 +201,7 @@ impl Session {
                 clock.enter(Stage::Decrypt);
             }
             let turn = loop {
-                match self.turn(socket, &mut into[filled..], &go_on)? {
+                match self.turn(under, &mut into[filled..], &go_on)? {
                     Turn::Data(length) => {
                         filled += length;
                         if filled == into.len() || self.spare_at < self.spare.len() {
@@ -160,7 +222,7 @@ impl Session {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
                 Turn::NeedsRead | Turn::Writable => {
-                    self.receive(socket)?;
+                    self.receive(under)?;
                     received = true;
                 }
             }
@@ -168,7 +230,7 @@ impl Session {
     }
 
     /// One step of rustls's state machine; plaintext goes to `into`, what does not fit to `spare`.
-    fn turn(&mut self, socket: &TcpStream, into: &mut [u8], go_on: &dyn Fn() -> bool) -> io::Result<Turn> {
+    fn turn(&mut self, under: &mut Under<'_>, into: &mut [u8], go_on: &dyn Fn() -> bool) -> io::Result<Turn> {
         let UnbufferedStatus { mut discard, state } =
             self.tls.process_tls_records(&mut self.incoming[self.start..self.end]);
         let turn = match state {
@@ -186,9 +248,11 @@ impl Session {
                     into[length..length + fits].copy_from_slice(&record.payload[..fits]);
                     length += fits;
                     if fits < record.payload.len() {
-                        self.spare.clear();
+                        if self.spare_at == self.spare.len() {
+                            self.spare.clear();
+                            self.spare_at = 0;
+                        }
                         self.spare.extend_from_slice(&record.payload[fits..]);
-                        self.spare_at = 0;
                     }
                 }
                 Turn::Data(length)
@@ -198,7 +262,7 @@ impl Session {
                 Turn::Again
             }
             Ok(ConnectionState::TransmitTlsData(data)) => {
-                let sent = flush(socket, &mut self.outgoing, go_on);
+                let sent = flush(under, &mut self.outgoing, go_on);
                 data.done();
                 // A record that went out in part cannot be gone on with.
                 sent.map_err(
@@ -215,7 +279,7 @@ impl Session {
         Ok(turn)
     }
 
-    fn receive(&mut self, socket: &TcpStream) -> io::Result<()> {
+    fn receive(&mut self, under: &mut Under<'_>) -> io::Result<()> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.start > 0 {
@@ -232,7 +296,7 @@ impl Session {
             }
             self.incoming.resize(CIPHERTEXT, 0);
         }
-        match (&mut &*socket).read(&mut self.incoming[self.end..])? {
+        match under.read(&mut self.incoming[self.end..])? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             length => {
                 self.end += length;
@@ -245,8 +309,8 @@ impl Session {
     }
 }
 
-fn flush(socket: &TcpStream, bytes: &mut Vec<u8>, go_on: &dyn Fn() -> bool) -> io::Result<()> {
-    send_all(socket, bytes, go_on)?;
+fn flush(under: &mut Under<'_>, bytes: &mut Vec<u8>, go_on: &dyn Fn() -> bool) -> io::Result<()> {
+    under.send_all(bytes, go_on)?;
     bytes.clear();
     Ok(())
 }
@@ -270,44 +334,4 @@ fn encode(
 
 fn tls_error(error: TlsError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
-}
-
-/// The error of a session in the words of a user.
-pub fn explain(host: &str, error: &io::Error) -> Option<Error> {
-    let tls = error.get_ref()?.downcast_ref::<TlsError>()?;
-    if let TlsError::AlertReceived(rustls::AlertDescription::NoApplicationProtocol) = tls {
-        return Some(Error::OnlyHttp2 { host: host.to_owned() });
-    }
-    let (detail, permanent) = match tls {
-        TlsError::InvalidCertificate(cause) => {
-            let cause = certificate_cause(cause);
-            (
-                format!(
-                    "its certificate {cause}; --cacert FILE trusts that certificate or its authority, -k trusts anything"
-                ),
-                true,
-            )
-        }
-        TlsError::InvalidMessage(_) => ("it does not speak tls on this port".to_owned(), true),
-        TlsError::AlertReceived(alert) => (format!("it answered with the alert {alert:?}"), true),
-        other => (other.to_string(), !matches!(other, TlsError::DecryptError)),
-    };
-    Some(Error::Tls { host: host.to_owned(), detail, permanent })
-}
-
-fn certificate_cause(error: &rustls::CertificateError) -> String {
-    use rustls::CertificateError as E;
-    match error {
-        E::Expired | E::ExpiredContext { .. } => "has expired".to_owned(),
-        E::NotValidYet | E::NotValidYetContext { .. } => "is not valid yet (is the clock right?)".to_owned(),
-        E::UnknownIssuer => "is not signed by a trusted authority".to_owned(),
-        E::NotValidForName | E::NotValidForNameContext { .. } => "is for another name".to_owned(),
-        E::Revoked => "has been revoked".to_owned(),
-        // webpki's word for it; the usual self-signed certificate calls itself an authority.
-        E::Other(cause) if cause.to_string().contains("CaUsedAsEndEntity") => {
-            "is self-signed, so nobody vouches for it".to_owned()
-        }
-        E::Other(_) => "is not valid for a server".to_owned(),
-        other => format!("is not valid ({other})"),
-    }
 }

@@ -15,6 +15,7 @@ use rustls::{
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::error::Error;
+use crate::http::identity::{Identity, Shown};
 
 /// What the user said about trust.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +24,8 @@ pub struct Trust {
     pub authorities: Option<std::path::PathBuf>,
     /// `-k`: any certificate.
     pub insecure: bool,
+    /// `--cert`: what is shown to a server that wants to see one.
+    pub identity: Option<Arc<Identity>>,
 }
 
 /// Client configurations for HTTP/1.1 alone and for "HTTP/2 if you can".
@@ -32,6 +35,8 @@ pub struct Clients {
     pub http1: Arc<ClientConfig>,
     /// Offers `h2`, then `http/1.1`.
     pub http2: Arc<ClientConfig>,
+    /// For an https:// proxy: as `http1`, without the user's certificate, which is for servers.
+    pub proxy: Arc<ClientConfig>,
 }
 
 impl Clients {
@@ -43,23 +48,35 @@ impl Clients {
             config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
             Arc::new(config)
         };
-        Ok(Clients { http1: with(&[b"http/1.1"]), http2: with(&[b"h2", b"http/1.1"]) })
+        let mut proxy = base.clone();
+        proxy.alpn_protocols = vec![b"http/1.1".to_vec()];
+        proxy.client_auth_cert_resolver = Arc::new(Shown(None));
+        Ok(Clients {
+            http1: with(&[b"http/1.1"]),
+            http2: with(&[b"h2", b"http/1.1"]),
+            proxy: Arc::new(proxy),
+        })
     }
 }
 
 fn config(trust: &Trust) -> Result<ClientConfig, Error> {
     let refused = |error: TlsError| Error::Refused(format!("cannot set up tls: {error}"));
     let provider = Arc::new(aws_lc_rs::default_provider());
+    let shown = trust.identity.as_ref().map(|identity| identity.certified(&provider)).transpose()?;
+    let shown = Arc::new(Shown(shown));
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(refused)?;
     let belief = match &trust.authorities {
         _ if trust.insecure => Belief::Anybody,
         Some(path) => Belief::given(path, provider.clone())?,
-        None => return Ok(builder.with_platform_verifier().map_err(refused)?.with_no_client_auth()),
+        None => {
+            let believing = builder.with_platform_verifier().map_err(refused)?;
+            return Ok(believing.with_client_cert_resolver(shown));
+        }
     };
     let verifier = Arc::new(Verifier { belief, provider });
-    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_client_cert_resolver(shown))
 }
 
 /// A list of all authorities that systems trust is a quarter of a megabyte.

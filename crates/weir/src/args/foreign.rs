@@ -53,7 +53,7 @@ const TABLE: &[Row] = &[
     ("get", &["--input-file"], "it is -i LIST"),
     (
         "get",
-        &["-n", "--no-verbose", "--netrc"],
+        &["-n", "--no-verbose"],
         "wget's -nc is --no-clobber, its -nv -q; ~/.netrc (curl's -n) is always read",
     ),
     (
@@ -71,7 +71,36 @@ const TABLE: &[Row] = &[
         &["-r", "--range", "--recursive", "--mirror", "--page-requisites"],
         "weir get fetches whole files, those that it is given: several URLs, or a list by -i",
     ),
-    ("get", &["-b", "--cookie"], "-H 'Cookie: NAME=VALUE' sends one"),
+    (
+        "get",
+        &["--password", "--http-user", "--http-password", "--http-passwd"],
+        "it is -u USER:PASSWORD; -u USER asks for it",
+    ),
+    ("get", &["--ask-password", "--use-askpass"], "-u USER asks for the password"),
+    ("get", &["--http-auth-challenge"], "it is --anyauth"),
+    (
+        "get",
+        &["--ntlm", "--negotiate", "--aws-sigv4"],
+        "weir knows Basic, Digest and client certificates; curl has that login",
+    ),
+    ("get", &["--oauth2-bearer"], "-H 'Authorization: Bearer TOKEN' sends it"),
+    (
+        "get",
+        &["--junk-session-cookies"],
+        "cookies of a session are in the file with the time 0; take their lines out",
+    ),
+    ("get", &["--netrc-path"], "it is --netrc-file FILE"),
+    (
+        "get",
+        &["--pass", "--key-password"],
+        "a password on the command line can be read by others: --pass-file FILE, or weir asks for it",
+    ),
+    (
+        "get",
+        &["--cert-type", "--key-type", "--certificate-type", "--private-key-type"],
+        "weir sees by itself whether a file is PEM, DER or PKCS#12; leave it out",
+    ),
+    ("get", &["--capath", "--ca-directory"], "--cacert FILE takes one file of authorities"),
     ("get", &["-e", "--referer"], "-H 'Referer: URL' sends it"),
     ("get", &["--compressed"], "files come as they are, none is unpacked on the way; leave it out"),
     (
@@ -114,8 +143,33 @@ const TABLE: &[Row] = &[
     ),
     ("get", &["--ca-certificate"], "it is --cacert FILE"),
     ("get", &["--check-certificate"], "it is always checked; --check-certificate=false is -k"),
-    ("get", &["-E", "--cert", "--certificate"], "weir shows no certificate of its own; curl does"),
-    ("get", &["--socks5", "--socks5-hostname", "--preproxy"], "only http proxies are known: --proxy URL"),
+    ("get", &["-E"], "curl's -E FILE is --cert FILE; weir renames no pages (wget's -E)"),
+    ("get", &["--socks5-hostname"], "it is --proxy socks5h://HOST:PORT"),
+    ("get", &["--socks4", "--socks4a", "--socks5"], "it is --proxy with the scheme: socks5://HOST:PORT"),
+    ("get", &["--preproxy", "--proxytunnel"], "one proxy is gone through: --proxy URL"),
+    (
+        "get",
+        &["--all-proxy", "--http-proxy", "--https-proxy"],
+        "it is --proxy URL, or the variable of that name",
+    ),
+    (
+        "get",
+        &[
+            "-U",
+            "--proxy-user",
+            "--proxy-password",
+            "--proxy-passwd",
+            "--all-proxy-user",
+            "--http-proxy-user",
+        ],
+        "--proxy http://USER:PASSWORD@HOST:PORT names them (wget's -U is -A)",
+    ),
+    (
+        "get",
+        &["--proxy-digest", "--proxy-basic", "--proxy-anyauth"],
+        "a proxy gets Basic, and Digest where it asks for it; leave it out",
+    ),
+    ("get", &["--proxy-cacert", "--proxy-insecure"], "--cacert and -k hold for an https:// proxy too"),
     // scp, rsync
     (
         "cp",

@@ -34,6 +34,18 @@ pub struct Habits {
     /// As --insecure, of wget.
     #[arg(long, hide = true)]
     pub no_check_certificate: bool,
+    /// ~/.netrc is always read.
+    #[arg(long, hide = true, alias = "netrc-optional")]
+    pub netrc: bool,
+    /// Cookies of the session are always saved, of wget.
+    #[arg(long, hide = true)]
+    pub keep_session_cookies: bool,
+    /// Basic is always sent before the server asks, of wget; it is often written with `=on`.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_name = "on", default_missing_value = "on")]
+    pub auth_no_challenge: Option<String>,
+    /// As --proxy '', of wget.
+    #[arg(long, hide = true, conflicts_with = "proxy")]
+    pub no_proxy: bool,
     /// As -H 'User-Agent: TEXT'.
     #[arg(short = 'A', long, hide = true, value_name = "TEXT")]
     pub user_agent: Option<String>,
@@ -49,6 +61,9 @@ impl Get {
         }
         self.voice.quiet |= self.habits.silent;
         self.insecure |= self.habits.no_check_certificate;
+        if self.habits.no_proxy {
+            self.proxy = Some(String::new());
+        }
         if let Some(folder) = &self.habits.directory_prefix {
             self.output = Some(format!("{}/", folder.trim_end_matches('/')));
         }

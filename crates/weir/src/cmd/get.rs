@@ -10,7 +10,7 @@ use weir_report::{json, terminal};
 use weir_transfer::engine;
 use weir_transfer::error::Error;
 use weir_transfer::http::exchange::{Http, Manner, Version};
-use weir_transfer::http::proxy::Proxies;
+use weir_transfer::http::proxy::{Proxies, Said};
 use weir_transfer::http::speed::SpeedLimit;
 use weir_transfer::http::trust::Trust;
 use weir_transfer::job::{FileReport, Job, Options, Outcome, Output, RunReport};
@@ -19,7 +19,7 @@ use weir_transfer::sink::folder::Folder;
 
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
-use crate::cmd::get_jobs;
+use crate::cmd::{get_jobs, get_who};
 use crate::evidence;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
@@ -31,7 +31,6 @@ use crate::voice::{self, Usage};
 pub fn run(get: &Get) -> anyhow::Result<u8> {
     voice::start_log_beside(get.tui, get.voice.quiet, get.voice.verbose);
     let view = tui::is_possible(get.tui && get.output.as_deref() != Some("-"));
-    let http = http(get)?;
     evidence::check(get.evidence.as_deref())?;
     if let Some(temp) = &get.temp_dir {
         let cannot = || format!("cannot use --temp-dir {}", temp.display());
@@ -40,7 +39,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let options = options(get);
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
     let wanted = get_jobs::wanted(get)?;
-    let http = http.in_zones(get_jobs::zones(get, &wanted)?);
+    let http = http(get, &wanted)?.in_zones(get_jobs::zones(get, &wanted)?);
     let stop = interrupt::stop_beside(view)?;
     let jobs = get_jobs::resolve(get, &wanted, &http, &options, &stop)?;
     let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), jobs.len());
@@ -49,11 +48,13 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     }
     let mut report = engine::run(&jobs, &options, &http, &stop, &mut live);
     live.clear();
+    let saved = get_who::save_cookies(get, &http);
     calibration::set_disk_alone(&mut report.evidence.facts);
     let record = record(&jobs, &report);
     say(get, &record)?;
     page::keep(&get.voice, &record)?;
     evidence::keep(get.evidence.as_deref(), &report.evidence)?;
+    saved?;
     Ok(exit_code(&report))
 }
 
@@ -68,16 +69,18 @@ fn title(jobs: &[Job]) -> String {
     }
 }
 
-fn http(get: &Get) -> anyhow::Result<Http> {
+fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
     let fields = GivenFields::read(&get.headers).map_err(Usage)?;
     let reach = get.reach.reach();
     reach.check().map_err(Usage)?;
     let authorities = get.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
-    let trust = Trust { authorities, insecure: get.insecure };
+    let identity = get_who::identity(&get.login)?.map(Into::into);
+    let trust = Trust { authorities, insecure: get.insecure, identity };
+    let said = Said { proxy: get.proxy.as_deref(), exempt: get.login.noproxy.as_deref() };
     // A socket of this machine is the whole way.
     let proxies = match reach.unix {
         Some(_) => Proxies::default(),
-        None => Proxies::new(get.proxy.as_deref(), |name| std::env::var(name).ok())?,
+        None => Proxies::new(said, |name| std::env::var(name).ok())?,
     };
     let version = match (get.http1, get.http2) {
         (true, _) => Version::Http1,
@@ -85,7 +88,8 @@ fn http(get: &Get) -> anyhow::Result<Http> {
         _ => Version::Auto,
     };
     let manner = Manner { reach, removed: fields.removed, max_redirects: get.max_redirs };
-    Ok(Http::new(trust, proxies, version, fields.sent, get.user.as_deref()).in_manner(manner))
+    let who = get_who::who(get, wanted.first().map(get_jobs::Wanted::url))?;
+    Ok(Http::new(trust, proxies, version, fields.sent, who).in_manner(manner))
 }
 
 fn options(get: &Get) -> Options {

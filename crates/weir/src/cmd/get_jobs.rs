@@ -37,6 +37,13 @@ pub struct Wanted {
 /// The zone of a link-local address: the host as a URL writes it, and the interface.
 pub type Zone = (String, String);
 
+impl Wanted {
+    /// What is asked for.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+}
+
 /// The jobs that `get` names, checked as far as that is possible before anything is fetched.
 pub fn resolve(
     get: &Get,

@@ -6,6 +6,7 @@ pub mod demo;
 pub mod forecast;
 pub mod get;
 pub mod get_jobs;
+pub mod get_who;
 pub mod lab;
 pub mod manual;
 pub mod peer;

@@ -1,4 +1,4 @@
-//! Real HTTP servers over the folder `www` of a sandbox: nginx and Apache.
+//! Real HTTP servers over the folder `www` of a sandbox: nginx, Apache, lighttpd. Real proxies: squid, tinyproxy, microsocks.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -62,13 +62,19 @@ pub(crate) struct Apache {
 impl Apache {
     /// With these directives. `None` when the machine has no Apache.
     pub(crate) fn start(sandbox: &Sandbox, directives: &str) -> Option<Apache> {
+        Apache::with(sandbox, &[], directives)
+    }
+
+    /// The same with further modules.
+    pub(crate) fn with(sandbox: &Sandbox, further: &[&str], directives: &str) -> Option<Apache> {
         let binary = installed(&["/usr/sbin/apache2", "/usr/sbin/httpd"])?;
         let modules = installed(&["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"])?;
         let http = free_port();
         let here = sandbox.path("");
         let here = here.display();
         let load = |name: &str| format!("LoadModule {name}_module {modules}/mod_{name}.so\n");
-        let loaded: String = ["mpm_event", "authz_core", "headers"].map(load).concat();
+        let usual = ["mpm_event", "authz_core", "headers"];
+        let loaded: String = usual.iter().chain(further).map(|name| load(name)).collect();
         let config = format!(
             "ServerRoot {here}\nDefaultRuntimeDir {here}\nPidFile {here}/apache.pid\nErrorLog {here}/apache.log\n\
              ServerName localhost\nListen 127.0.0.1:{http}\n{loaded}DocumentRoot {here}/www\n\
@@ -80,6 +86,89 @@ impl Apache {
         wait_until_it_listens("apache", http);
         Some(apache)
     }
+}
+
+/// A server or proxy of one port, started as an ordinary program.
+pub(crate) struct Program {
+    _child: Ended,
+    pub(crate) port: u16,
+}
+
+impl Program {
+    fn start(name: &str, binary: &str, port: u16, args: &[&str]) -> Option<Program> {
+        let mut command = Command::new(binary);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().ok()?;
+        let program = Program { _child: Ended(child), port };
+        wait_until_it_listens(name, port);
+        Some(program)
+    }
+}
+
+/// lighttpd with these directives. What has no type gets no validator there.
+pub(crate) fn lighttpd(sandbox: &Sandbox, directives: &str) -> Option<Program> {
+    let binary = installed(&["/usr/sbin/lighttpd"])?;
+    let port = free_port();
+    let here = sandbox.path("");
+    let here = here.display();
+    let config = format!(
+        "server.document-root = \"{here}/www\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
+         server.errorlog = \"{here}/lighttpd.log\"\n\
+         mimetype.assign = (\"\" => \"application/octet-stream\")\n{directives}\n"
+    );
+    let config = sandbox.write("lighttpd.conf", config);
+    Program::start("lighttpd", binary, port, &["-D", "-f", config.to_str()?])
+}
+
+/// squid, plain or over TLS with `cert.pem` and `key.pem` of the sandbox, with these directives.
+pub(crate) fn squid(sandbox: &Sandbox, tls: bool, directives: &str) -> Option<Program> {
+    let binary = installed(&["/usr/sbin/squid"])?;
+    let port = free_port();
+    let here = sandbox.path("");
+    let here = here.display();
+    let listen = match tls {
+        true => format!("https_port 127.0.0.1:{port} tls-cert={here}/cert.pem tls-key={here}/key.pem"),
+        false => format!("http_port 127.0.0.1:{port}"),
+    };
+    let config = format!(
+        "{listen}\n{directives}\nhttp_access allow all\ncache deny all\npid_filename none\naccess_log none\n\
+         cache_log {here}/squid.log\ncoredump_dir {here}\nshutdown_lifetime 0 seconds\n\
+         visible_hostname localhost\npinger_enable off\nnetdb_filename none\n"
+    );
+    let config = sandbox.write("squid.conf", config);
+    // Started by root it becomes `proxy`, who has to write its log here.
+    std::fs::set_permissions(sandbox.path(""), PermissionsExt::from_mode(0o777)).ok()?;
+    Program::start("squid", binary, port, &["-N", "-f", config.to_str()?])
+}
+
+/// tinyproxy with these directives.
+pub(crate) fn tinyproxy(sandbox: &Sandbox, directives: &str) -> Option<Program> {
+    let binary = installed(&["/usr/bin/tinyproxy"])?;
+    let port = free_port();
+    let config =
+        format!("Port {port}\nListen 127.0.0.1\nTimeout 60\nAllow 127.0.0.1\nMaxClients 50\n{directives}\n");
+    let config = sandbox.write("tinyproxy.conf", config);
+    Program::start("tinyproxy", binary, port, &["-d", "-c", config.to_str()?])
+}
+
+/// microsocks, with a login if there is one.
+pub(crate) fn microsocks(login: Option<(&str, &str)>) -> Option<Program> {
+    let binary = installed(&["/usr/bin/microsocks"])?;
+    let port = free_port();
+    let number = port.to_string();
+    let mut args = vec!["-i", "127.0.0.1", "-p", &number];
+    if let Some((user, password)) = login {
+        args.extend(["-u", user, "-P", password]);
+    }
+    Program::start("microsocks", binary, port, &args)
+}
+
+/// `openssl s_server -www` with these arguments.
+pub(crate) fn s_server(args: &[&str]) -> Option<Program> {
+    let binary = installed(&["/usr/bin/openssl"])?;
+    let port = free_port();
+    let at = format!("127.0.0.1:{port}");
+    Program::start("openssl s_server", binary, port, &[&["s_server", "-www", "-accept", &at], args].concat())
 }
 
 fn installed(places: &[&'static str]) -> Option<&'static str> {

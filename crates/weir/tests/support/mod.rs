@@ -14,6 +14,7 @@ mod relay;
 mod runner;
 mod scenario;
 mod server;
+pub(crate) mod socks;
 mod sshd;
 pub(crate) mod strange;
 pub(crate) mod stranger;

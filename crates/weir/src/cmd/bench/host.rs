@@ -74,7 +74,7 @@ fn chosen(only: &[Part]) -> Vec<Part> {
 
 fn trust(bench: &BenchHost) -> Trust {
     let authorities = bench.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
-    Trust { authorities, insecure: bench.insecure }
+    Trust { authorities, insecure: bench.insecure, ..Trust::default() }
 }
 
 /// The host, and what earlier parts found that later ones use.
@@ -181,7 +181,7 @@ impl<'a> Subject<'a> {
         match run(&trust(self.bench)) {
             Ok(found) => Ok((found, None)),
             Err(tls::Error::Untrusted(why)) if self.bench.cacert.is_none() => {
-                let found = run(&Trust { authorities: None, insecure: true });
+                let found = run(&Trust { insecure: true, ..Trust::default() });
                 found.map(|found| (found, Some(why))).map_err(|error| error.to_string())
             }
             Err(error) => Err(error.to_string()),

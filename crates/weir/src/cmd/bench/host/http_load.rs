@@ -9,8 +9,8 @@ use url::Url;
 use weir_probe::load::Load;
 use weir_transfer::Error;
 use weir_transfer::http::connection::Dial;
-use weir_transfer::http::exchange::{Client, Http, Version};
-use weir_transfer::http::proxy::Proxies;
+use weir_transfer::http::exchange::{Client, Http, Version, Who};
+use weir_transfer::http::proxy::{Proxies, Said};
 use weir_transfer::http::trust::Trust;
 use weir_transfer::object;
 use weir_transfer::stage_clock::StageClock;
@@ -37,8 +37,9 @@ impl HttpLoad {
     pub fn new(url: &str, trust: Trust) -> anyhow::Result<HttpLoad> {
         let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let url = url.ok_or_else(|| Usage("invalid --load: expected an http or https URL".to_owned()))?;
-        let proxies = Proxies::new(None, |name| std::env::var(name).ok()).context("cannot use the proxy")?;
-        Ok(HttpLoad { url, http: Http::new(trust, proxies, Version::Http1, Vec::new(), None) })
+        let proxies =
+            Proxies::new(Said::default(), |name| std::env::var(name).ok()).context("cannot use the proxy")?;
+        Ok(HttpLoad { url, http: Http::new(trust, proxies, Version::Http1, Vec::new(), Who::default()) })
     }
 
     fn fetch(&self, stop: &AtomicBool, moved: &AtomicU64) -> Result<(), Error> {

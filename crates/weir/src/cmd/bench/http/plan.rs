@@ -88,7 +88,7 @@ fn of_weir(bench: &BenchHttp) -> anyhow::Result<Plan> {
     let authorities = bench.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
     let format = if bench.voice.json { LoadFormat::Json } else { bench.format };
     let settings = Settings {
-        tls: tls(&target, &Trust { authorities, insecure: bench.insecure }, bench.http2)?,
+        tls: tls(&target, &Trust { authorities, insecure: bench.insecure, ..Trust::default() }, bench.http2)?,
         target,
         address: bench.unix_socket.clone().map(Address::Unix),
         connections: bench.connections,
@@ -114,7 +114,7 @@ fn of_ab(flags: AbFlags) -> anyhow::Result<Plan> {
     let request = flags.request(&target.path, &target.authority(), body.as_deref());
     let settings = Settings {
         // ab looks at no certificate.
-        tls: tls(&target, &Trust { authorities: None, insecure: true }, false)?,
+        tls: tls(&target, &Trust { insecure: true, ..Trust::default() }, false)?,
         target,
         address: None,
         connections: flags.concurrency,

@@ -1,0 +1,230 @@
+//! Who we are to a server that wants to see a certificate: a chain and its key, from PEM, DER or PKCS#12 files.
+//!
+//! Files come in many forms, and a key may be locked with a password. What cannot be read is said with the command of
+//! openssl that makes something of it which can.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use p12_keystore::{KeyStore, Pkcs12ImportPolicy};
+use pkcs8::EncryptedPrivateKeyInfoRef;
+use rustls::client::ResolvesClientCert;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{Error as TlsError, InconsistentKeys, SignatureScheme};
+
+use crate::error::Error;
+
+/// A chain of a few certificates and a key take some KiB.
+const MAX_FILE: weir_units::Bytes = weir_units::Bytes(1 << 20);
+
+/// A certificate chain and its private key.
+pub struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    /// The file that the key came from, for words.
+    key_file: String,
+}
+
+/// Gives the password of the file that it is told of. `None`: there is nobody to ask.
+pub type Password<'a> = dyn FnMut(&str) -> Option<String> + 'a;
+
+impl Identity {
+    /// Reads the chain from `cert`, and the key from `key` or else from `cert` too. A password is asked for where a file is
+    /// locked. Fails where the key is not that of the certificate.
+    pub fn read(cert: &Path, key: Option<&Path>, password: &mut Password<'_>) -> Result<Identity, Error> {
+        let made = Identity::of_files(cert, key, password)?;
+        made.certified(&rustls::crypto::aws_lc_rs::default_provider())?;
+        Ok(made)
+    }
+
+    fn of_files(cert: &Path, key: Option<&Path>, password: &mut Password<'_>) -> Result<Identity, Error> {
+        let bytes = read(cert)?;
+        if is_pem(&bytes) {
+            let chain = chain_of_pem(cert, &bytes)?;
+            return match key {
+                Some(key) => Identity::with_key(chain, key, &read(key)?, password),
+                None => Identity::with_key(chain, cert, &bytes, password),
+            };
+        }
+        match (CertificateDer::from(bytes.as_slice()), key) {
+            (plain, Some(key)) if is_certificate(&plain) => {
+                Identity::with_key(vec![plain.into_owned()], key, &read(key)?, password)
+            }
+            (plain, None) if is_certificate(&plain) => {
+                Err(refused(cert, "it holds a certificate without its private key; --key FILE names that"))
+            }
+            _ => Identity::of_pkcs12(cert, &bytes, password),
+        }
+    }
+
+    fn with_key(
+        chain: Vec<CertificateDer<'static>>,
+        path: &Path,
+        bytes: &[u8],
+        password: &mut Password<'_>,
+    ) -> Result<Identity, Error> {
+        let key = if is_pem(bytes) {
+            key_of_pem(path, bytes, password)?
+        } else {
+            key_of_der(path, bytes, password)?
+        };
+        Ok(Identity { chain, key, key_file: path.display().to_string() })
+    }
+
+    fn of_pkcs12(path: &Path, bytes: &[u8], password: &mut Password<'_>) -> Result<Identity, Error> {
+        let not_one = "it is neither PEM nor PKCS#12 (.p12, .pfx)";
+        // A file that is no sequence of DER is not asked for its password.
+        if bytes.first() != Some(&0x30) {
+            return Err(refused(path, not_one));
+        }
+        let open = |password: &str| KeyStore::from_pkcs12(bytes, password, Pkcs12ImportPolicy::Strict);
+        let store = match open("") {
+            Ok(store) => store,
+            Err(_) => {
+                let given = password(&path.display().to_string())
+                    .ok_or_else(|| refused(path, "it is locked; --pass-file FILE holds its password"))?;
+                open(&given).map_err(|error| {
+                    let way_out = "openssl pkcs12 -legacy -in FILE -out NEW.pem -nodes makes PEM of it";
+                    refused(
+                        path,
+                        &format!("wrong password, or a form that is not known here ({error}); {way_out}"),
+                    )
+                })?
+            }
+        };
+        let Some((_, found)) = store.private_key_chain() else {
+            return Err(refused(path, "it holds no private key with its certificate"));
+        };
+        let chain = found.certs().iter().map(|one| CertificateDer::from(one.as_der().to_vec())).collect();
+        let key = PrivatePkcs8KeyDer::from(found.key().as_der().to_vec()).into();
+        Ok(Identity { chain, key, key_file: path.display().to_string() })
+    }
+
+    /// As rustls wants it; fails where the key is not that of the certificate.
+    pub fn certified(&self, provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, Error> {
+        let made = CertifiedKey::from_der(self.chain.clone(), self.key.clone_key(), provider);
+        made.map(Arc::new).map_err(|error| {
+            let cause = match error {
+                TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                    "it is not the key of that certificate".to_owned()
+                }
+                other => other.to_string(),
+            };
+            Error::Refused(format!("cannot use the private key in {}: {cause}", self.key_file))
+        })
+    }
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity").field("key_file", &self.key_file).finish_non_exhaustive()
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    weir_units::read_file(path, MAX_FILE).map_err(|error| refused(path, &weir_units::plain(&error)))
+}
+
+fn refused(path: &Path, cause: &str) -> Error {
+    Error::Refused(format!("cannot use the client certificate in {}: {cause}", path.display()))
+}
+
+fn is_pem(bytes: &[u8]) -> bool {
+    bytes.windows(11).any(|window| window == b"-----BEGIN ")
+}
+
+fn is_certificate(der: &CertificateDer<'_>) -> bool {
+    rustls::server::ParsedCertificate::try_from(der).is_ok()
+}
+
+fn chain_of_pem(path: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
+    let read = read.map_err(|error| refused(path, &error.to_string()))?;
+    if read.is_empty() { Err(refused(path, "no certificate in it")) } else { Ok(read) }
+}
+
+/// The first private key in a PEM file, in any of its forms.
+fn key_of_pem(
+    path: &Path,
+    bytes: &[u8],
+    password: &mut Password<'_>,
+) -> Result<PrivateKeyDer<'static>, Error> {
+    let text = String::from_utf8_lossy(bytes);
+    if text.contains("Proc-Type: 4,ENCRYPTED") {
+        // OpenSSL's own form, by one round of MD5: no library of ours reads it.
+        return Err(refused(
+            path,
+            "its private key is locked in a form that is no longer safe; openssl pkcs8 -topk8 -in FILE -out NEW.pem \
+             makes one that weir reads",
+        ));
+    }
+    const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
+    if let Some((_, rest)) = text.split_once(BEGIN) {
+        let body: String = rest.split("-----END").next().unwrap_or_default().split_whitespace().collect();
+        let der = STANDARD.decode(body).map_err(|_| refused(path, "its private key is not base64"))?;
+        return unlock(path, &der, password);
+    }
+    PrivateKeyDer::from_pem_slice(bytes)
+        .map_err(|_| refused(path, "no private key in PEM form in it; --key FILE names another file"))
+}
+
+fn key_of_der(
+    path: &Path,
+    bytes: &[u8],
+    password: &mut Password<'_>,
+) -> Result<PrivateKeyDer<'static>, Error> {
+    match PrivateKeyDer::try_from(bytes) {
+        Ok(key) => Ok(key.clone_key()),
+        Err(_) if EncryptedPrivateKeyInfoRef::try_from(bytes).is_ok() => unlock(path, bytes, password),
+        Err(_) => Err(refused(path, "no private key in it")),
+    }
+}
+
+/// An encrypted PKCS#8 key (RFC 5958 section 3).
+fn unlock(path: &Path, der: &[u8], password: &mut Password<'_>) -> Result<PrivateKeyDer<'static>, Error> {
+    let locked = EncryptedPrivateKeyInfoRef::try_from(der)
+        .map_err(|error| refused(path, &format!("its private key cannot be read ({error})")))?;
+    let given = password(&path.display().to_string())
+        .ok_or_else(|| refused(path, "its private key is locked; --pass-file FILE holds its password"))?;
+    let key = locked.decrypt(given).map_err(|error| {
+        let way_out = "openssl pkcs8 -topk8 -in FILE -out NEW.pem makes a form that is";
+        refused(
+            path,
+            &format!(
+                "wrong password for its private key, or a form that is not known here ({error}); {way_out}"
+            ),
+        )
+    })?;
+    Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into())
+}
+
+thread_local! {
+    /// A server has asked this thread for a certificate. Sessions are driven by the thread that owns them.
+    static ASKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Forgets that a server has asked; returns whether one had.
+pub fn take_asked() -> bool {
+    ASKED.take()
+}
+
+/// Shows the user's certificate, if there is one, and notes that a server asked for it.
+#[derive(Debug)]
+pub struct Shown(pub Option<Arc<CertifiedKey>>);
+
+impl ResolvesClientCert for Shown {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        ASKED.set(true);
+        self.0.clone()
+    }
+
+    fn has_certs(&self) -> bool {
+        self.0.is_some()
+    }
+}
