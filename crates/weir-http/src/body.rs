@@ -71,18 +71,38 @@ pub fn response_framing(method: &str, head: &ResponseHead) -> Result<Framing, Er
     if method == "HEAD" || tunnel || matches!(head.status, 100..200 | 204 | 304) {
         return Ok(Framing::None);
     }
-    // 3. and 4. Transfer-Encoding; 5. and 6. Content-Length; 8. the end of the connection.
-    Ok(framed(&head.fields, head.minor)?.unwrap_or(Framing::UntilClose))
+    // 3. and 4. Transfer-Encoding, which overrides a length beside it; two lengths stay a contradiction all the same.
+    let length = content_length(&head.fields)?;
+    if is_chunked(&head.fields)? {
+        return Ok(Framing::Chunked);
+    }
+    // 5. and 6. Content-Length; 8. the end of the connection.
+    Ok(length.map_or(Framing::UntilClose, Framing::Length))
 }
 
 /// The framing of a request: without a length there is no body (RFC 9112 section 6.3, rule 7).
+///
+/// A server may refuse what a client has to make the best of, and does: a request that two readers could read in two
+/// ways is how one is smuggled behind another (section 11.2).
 pub fn request_framing(head: &RequestHead) -> Result<Framing, Error> {
     Ok(framed(&head.fields, head.minor)?.unwrap_or(Framing::None))
 }
 
-/// Whether the framing fields make sense together, whoever sent them.
-pub(crate) fn check(fields: &Fields, minor: u8) -> Result<(), Error> {
-    framed(fields, minor).map(|_| ())
+/// Whether the body comes in chunks. `identity` is no coding, and `chunked` that is named twice was applied once: no
+/// sender packs chunks into chunks (section 6.1).
+fn is_chunked(fields: &Fields) -> Result<bool, Error> {
+    let mut is_chunked = false;
+    // Every line, unlike `Fields::members`: what is skipped here would be smuggled.
+    for value in fields.headers_all("transfer-encoding") {
+        for coding in value.split(',').map(grammar::trim).filter(|coding| !coding.is_empty()) {
+            match coding {
+                _ if coding.eq_ignore_ascii_case("chunked") => is_chunked = true,
+                _ if coding.eq_ignore_ascii_case("identity") => {}
+                _ => return Err(Error::TransferEncoding { value: grammar::quoted(value) }),
+            }
+        }
+    }
+    Ok(is_chunked)
 }
 
 fn framed(fields: &Fields, minor: u8) -> Result<Option<Framing>, Error> {
@@ -134,7 +154,28 @@ mod tests {
             ("GET", 206, length(), Framing::Length(7)),
             ("GET", 200, Fields::from([("Content-Length", "0")]), Framing::Length(0)),
             ("GET", 200, chunked(), Framing::Chunked),
+            ("GET", 200, Fields::from([("Transfer-Encoding", "chunked, chunked")]), Framing::Chunked),
+            (
+                "GET",
+                200,
+                Fields::from([("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "Chunked")]),
+                Framing::Chunked,
+            ),
+            (
+                "GET",
+                200,
+                Fields::from([("Content-Length", "7"), ("Transfer-Encoding", "chunked")]),
+                Framing::Chunked,
+            ),
+            ("GET", 200, Fields::from([("Transfer-Encoding", "identity, chunked")]), Framing::Chunked),
+            (
+                "GET",
+                200,
+                Fields::from([("Transfer-Encoding", "identity"), ("Content-Length", "7")]),
+                Framing::Length(7),
+            ),
             ("GET", 200, Fields::from([("Transfer-Encoding", "identity")]), Framing::UntilClose),
+            ("GET", 200, Fields::from([("Transfer-Encoding", "")]), Framing::UntilClose),
             ("GET", 200, Fields::new(), Framing::UntilClose),
         ] {
             assert_eq!(
@@ -151,17 +192,27 @@ mod tests {
 
     #[test]
     fn unknown_codings_are_refused() {
-        for fields in [
-            Fields::from([("Transfer-Encoding", "gzip, chunked")]),
-            Fields::from([("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "chunked")]),
-            Fields::from([("Transfer-Encoding", "xchunked")]),
-            Fields::from([("Transfer-Encoding", "")]),
-        ] {
-            assert!(matches!(response(200, fields).framing("GET"), Err(Error::TransferEncoding { .. })));
+        for value in ["gzip, chunked", "xchunked", "chunked, gzip", "chunked;q=1"] {
+            let fields = Fields::from([("Transfer-Encoding", value)]);
+            assert!(
+                matches!(response(200, fields).framing("GET"), Err(Error::TransferEncoding { .. })),
+                "{value}"
+            );
         }
         let mut old = response(200, Fields::from([("Transfer-Encoding", "chunked")]));
         old.minor = 0;
-        assert_eq!(old.framing("GET"), Err(Error::CodingInHttp10));
+        assert_eq!((old.framing("GET"), old.keeps_connection()), (Ok(Framing::Chunked), false));
+    }
+
+    #[test]
+    fn requests_are_read_strictly() {
+        let request = |minor, fields| RequestHead { minor, fields, ..RequestHead::new("GET", "/") }.framing();
+        let chunked = ("Transfer-Encoding", "chunked");
+        assert_eq!(request(0, Fields::from([chunked])), Err(Error::CodingInHttp10));
+        assert_eq!(request(1, Fields::from([chunked, ("Content-Length", "7")])), Err(Error::LengthAndCoding));
+        for fields in [Fields::from([chunked, chunked]), Fields::from([("Transfer-Encoding", "")])] {
+            assert!(matches!(request(1, fields), Err(Error::TransferEncoding { .. })));
+        }
     }
 
     proptest! {
@@ -173,7 +224,9 @@ mod tests {
         #[test]
         fn never_panics(value: String) {
             let _ = content_length(&Fields::from([("Content-Length", value.as_str())]));
-            let _ = check(&Fields::from([("Transfer-Encoding", value.as_str())]), 1);
+            let fields = Fields::from([("Transfer-Encoding", value.as_str())]);
+            let _ = response(200, fields.clone()).framing("GET");
+            let _ = RequestHead { fields, ..RequestHead::new("GET", "/") }.framing();
         }
     }
 }

@@ -39,6 +39,7 @@ pub mod content_range;
 pub mod content_type;
 pub mod digest_field;
 pub mod encoding;
+mod field_lines;
 pub mod fields;
 pub mod filename;
 mod grammar;

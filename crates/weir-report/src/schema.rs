@@ -116,6 +116,9 @@ pub struct FileRecord {
     /// Not fetched because the file exists (`--no-clobber`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub skipped: bool,
+    /// What was passed over, left out of the request or overridden to get it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A digest.

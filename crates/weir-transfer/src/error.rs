@@ -47,6 +47,12 @@ pub enum Error {
         /// The server's name.
         host: String,
     },
+    /// The server wants this request over HTTP/1.1.
+    #[error("{host} asks for HTTP/1.1; leave out --http2")]
+    OnlyHttp1 {
+        /// The server's name.
+        host: String,
+    },
     /// The proxy refused.
     #[error("proxy {proxy} refused the connection to {to}: {detail}")]
     Proxy {
@@ -78,6 +84,17 @@ pub enum Error {
         got: Bytes,
         /// What was announced, in words.
         expected: String,
+    },
+    /// A body without a length ended with a TLS session that was not ended in order: it may have been cut.
+    #[error(
+        "{host} ended a body of unknown length after {got} without the TLS end mark, so it may be cut; \
+         --accept-unclean-close takes it"
+    )]
+    Unclean {
+        /// The server's name.
+        host: String,
+        /// Bytes received.
+        got: Bytes,
     },
     /// No byte, or hardly any, for the whole of the time allowed.
     #[error("{host} sent {what} for {} s; {way_out}", .after.as_secs_f64())]
@@ -178,18 +195,8 @@ pub enum Error {
         /// The file's name.
         name: String,
     },
-    /// The body is compressed though identity was asked.
-    #[error(
-        "{host} sent a body coded with {coding} though identity was asked for; it is not the file itself"
-    )]
-    Coded {
-        /// The server's name.
-        host: String,
-        /// `gzip`, `br`.
-        coding: String,
-    },
     /// A digest does not match.
-    #[error("{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); {}", .fate.words())]
+    #[error("{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); {}{way_out}", .fate.words())]
     Digest {
         /// The file.
         name: String,
@@ -203,6 +210,8 @@ pub enum Error {
         origin: String,
         /// What became of them.
         fate: Fate,
+        /// What may be done about it, or nothing.
+        way_out: &'static str,
     },
     /// No expected digest could be had.
     #[error("cannot verify {name}: {detail}")]
@@ -268,6 +277,7 @@ impl Error {
             Error::Resolve { cause, .. } => !matches!(cause, NameError::Passing(_)),
             Error::NamePending(_) | Error::Connect { .. } | Error::Broken { .. } => false,
             Error::Truncated { .. } | Error::Stalled { .. } | Error::Malformed { .. } => false,
+            Error::Unclean { .. } | Error::OnlyHttp1 { .. } => false,
             Error::WrongPart { .. } | Error::Changed { .. } | Error::Unproven { .. } => false,
             Error::EmptyRange { .. } => false,
             Error::Tls { permanent, .. } => *permanent,
@@ -285,13 +295,17 @@ impl Error {
             self,
             Error::Status { .. }
                 | Error::Resolve { .. }
-                | Error::Coded { .. }
                 | Error::WebPage { .. }
                 | Error::Redirect { .. }
                 | Error::Tls { .. }
                 | Error::OnlyHttp2 { .. }
                 | Error::Proxy { .. }
         )
+    }
+
+    /// It came over HTTP/2 and may not over HTTP/1.1.
+    pub fn is_of_http2(&self) -> bool {
+        matches!(self, Error::Broken { .. } | Error::Malformed { .. } | Error::OnlyHttp1 { .. })
     }
 
     /// How long the server wants to be left alone.

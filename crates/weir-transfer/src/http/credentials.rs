@@ -35,14 +35,20 @@ pub fn from_netrc(host: &str) -> Option<String> {
         tracing::warn!("{} is not used: it is no file", path.display());
         return None;
     }
-    let mut text = String::new();
-    std::fs::File::open(&path).ok()?.take(MAX_NETRC + 1).read_to_string(&mut text).ok()?;
+    let mut text = Vec::new();
+    std::fs::File::open(&path).ok()?.take(MAX_NETRC + 1).read_to_end(&mut text).ok()?;
     if text.len() as u64 > MAX_NETRC {
         tracing::warn!("{} is not used: it is longer than {MAX_NETRC} bytes", path.display());
         return None;
     }
-    match weir_http::netrc::parse(&text) {
-        Ok(entries) => entries.lookup(host).map(weir_http::netrc::Login::authorization),
+    // A word in another encoding costs the entry that it is in, not the others.
+    match weir_http::netrc::parse(&String::from_utf8_lossy(&text)) {
+        Ok(entries) => {
+            for odd in entries.odd() {
+                tracing::warn!("an entry of ~/.netrc is passed over: {odd}");
+            }
+            entries.lookup(host).map(weir_http::netrc::Login::authorization)
+        }
         Err(error) => {
             tracing::warn!("~/.netrc is not used: {error}");
             None

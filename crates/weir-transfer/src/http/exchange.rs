@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use url::Url;
+use weir_http::encoding::ACCEPTED;
 use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
@@ -13,9 +14,11 @@ use crate::error::Error;
 use crate::http::address::{self, Way};
 use crate::http::connection::{Connection, Dial, LOOK, explain, is_timeout};
 use crate::http::credentials;
+use crate::http::decoded::Decoded;
 use crate::http::h2_session::{H2Session, H2Stream};
+use crate::http::ladder::{self, Ladder, Reply, Step};
 use crate::http::proxy::{Proxies, Proxy};
-use crate::http::request::{Ask, Origin, safe_elsewhere};
+use crate::http::request::{Ask, IDENTITY, Origin, safe_elsewhere};
 use crate::http::tls::Session;
 use crate::http::trust::{Clients, Trust};
 use crate::http::waiting::Waits;
@@ -53,6 +56,8 @@ pub struct Http {
     sessions: Mutex<HashMap<Origin, Arc<Mutex<Known>>>>,
     names: Names,
     waits: Waits,
+    ladder: Ladder,
+    compressed: bool,
 }
 
 /// What is known of an origin's HTTP/2.
@@ -62,10 +67,16 @@ enum Known {
     Unknown,
     /// So near that HTTP/1.1 is better, whether or not it speaks HTTP/2.
     Near,
-    /// It chose HTTP/1.1.
+    /// It chose HTTP/1.1, or its HTTP/2 failed.
     No,
-    Session(H2Session),
+    /// Beside it: sessions in a row before it that ended without a whole answer.
+    Session(H2Session, u32),
+    /// Such a session has ended.
+    Ended(u32),
 }
+
+/// Sessions in a row without a whole answer after which HTTP/2 is left: one may have met a restart.
+const BARREN: u32 = 2;
 
 /// One answer's body, whichever version carries it.
 pub enum Exchange {
@@ -73,6 +84,10 @@ pub enum Exchange {
     Http1(Box<Connection>),
     /// HTTP/2.
     Http2(Box<H2Stream>),
+    /// Either of them, decoded.
+    Decoded(Box<Decoded>),
+    /// Nothing: the answer's body was let go.
+    None,
 }
 
 /// The head of an answer, where it came from in the end, and its body.
@@ -85,13 +100,23 @@ pub struct Answer {
     pub body: Exchange,
     /// The request named a user.
     pub authorized: bool,
-    /// The request was for a range.
+    /// The request that it answers was for a range. One for a part may have been refused, and asked for without.
     pub ranged: bool,
+    /// What was left out of the request to get it, and why.
+    pub notes: Vec<String>,
+}
+
+/// An answer to one request, before it is known whether it leads elsewhere.
+struct Told {
+    head: ResponseHead,
+    body: Exchange,
+    ranged: bool,
 }
 
 impl Answer {
     /// What it means to a request for the bytes from `start`, `None` if for the whole. See [`object::judge`].
     pub fn judge(&self, start: Option<u64>) -> Result<Part, Error> {
+        let start = start.filter(|_| self.ranged);
         let judged = object::judge(&self.head, &self.url, start, SystemTime::now());
         judged.map_err(|error| if self.authorized { error.in_spite_of_credentials() } else { error })
     }
@@ -103,6 +128,8 @@ impl Exchange {
         match self {
             Exchange::Http1(connection) => connection.fill(enough, clock, dial),
             Exchange::Http2(stream) => stream.fill(enough, clock, dial),
+            Exchange::Decoded(decoded) => decoded.fill(enough, clock, dial),
+            Exchange::None => Ok(0),
         }
     }
 
@@ -111,6 +138,8 @@ impl Exchange {
         match self {
             Exchange::Http1(connection) => Box::new(connection.pieces()),
             Exchange::Http2(stream) => Box::new(stream.pieces()),
+            Exchange::Decoded(decoded) => Box::new(std::iter::once(decoded.piece())),
+            Exchange::None => Box::new(std::iter::empty()),
         }
     }
 
@@ -119,6 +148,8 @@ impl Exchange {
         match self {
             Exchange::Http1(connection) => connection.is_end(),
             Exchange::Http2(stream) => stream.is_end(),
+            Exchange::Decoded(decoded) => decoded.is_end(),
+            Exchange::None => true,
         }
     }
 
@@ -127,6 +158,17 @@ impl Exchange {
         match self {
             Exchange::Http1(connection) => connection.left(),
             Exchange::Http2(stream) => stream.left(),
+            Exchange::Decoded(_) => None,
+            Exchange::None => Some(0),
+        }
+    }
+
+    /// The body ended with a TLS session that was not ended in order, and was taken all the same.
+    pub fn ended_uncleanly(&self) -> bool {
+        match self {
+            Exchange::Http1(connection) => connection.ended_uncleanly(),
+            Exchange::Decoded(decoded) => decoded.coded().ended_uncleanly(),
+            Exchange::Http2(_) | Exchange::None => false,
         }
     }
 }
@@ -150,7 +192,19 @@ impl Http {
             sessions: Mutex::default(),
             names: Names::default(),
             waits: Waits::default(),
+            ladder: Ladder::default(),
+            compressed: false,
         }
+    }
+
+    /// Asks for coded bodies, to be decoded here (`--compressed`).
+    pub fn compressed(self, compressed: bool) -> Http {
+        Http { compressed, ..self }
+    }
+
+    /// See [`Http::compressed`].
+    pub fn is_compressed(&self) -> bool {
+        self.compressed
     }
 
     /// What was said of waits.
@@ -184,6 +238,10 @@ pub struct Client<'a> {
     requests: u32,
     /// The lane has other work while a name is looked up; for how long this job has waited for one already.
     put_aside: Option<Duration>,
+    /// A failed attempt is followed by another one.
+    tries_again: bool,
+    /// What was left out of the request that is under way.
+    notes: Vec<String>,
 }
 
 impl<'a> Client<'a> {
@@ -194,7 +252,25 @@ impl<'a> Client<'a> {
         dial: Dial<'a>,
         on_socket: &'a (dyn Fn(Option<&Arc<TcpStream>>) + Sync),
     ) -> Client<'a> {
-        Client { http, clock, dial, kept: None, on_socket, connects: 0, requests: 0, put_aside: None }
+        let (kept, put_aside, notes) = (None, None, Vec::new());
+        Client {
+            http,
+            clock,
+            dial,
+            kept,
+            on_socket,
+            connects: 0,
+            requests: 0,
+            put_aside,
+            tries_again: true,
+            notes,
+        }
+    }
+
+    /// Whether a failed attempt is followed by another one, or whatever helps has to be tried at once.
+    pub fn tries_again(mut self, tries_again: bool) -> Client<'a> {
+        self.tries_again = tries_again;
+        self
     }
 
     /// From now on a name that is long in coming is an error ([`Error::NamePending`]), with which the job can
@@ -225,6 +301,7 @@ impl<'a> Client<'a> {
     ) -> Result<Answer, Error> {
         let mut url = url.clone();
         let mut waited = Duration::ZERO;
+        self.notes.clear();
         let authorization = self.authorization(home);
         let elsewhere = safe_elsewhere(&self.http.headers);
         for _ in 0..=MAX_REDIRECTS {
@@ -234,11 +311,15 @@ impl<'a> Client<'a> {
                 if_range,
                 headers: if at_home { &self.http.headers } else { &elsewhere },
                 authorization: authorization.as_deref().filter(|_| at_home),
+                codings: Some(if self.http.compressed { ACCEPTED } else { IDENTITY }),
             };
-            let (head, mut body) = self.ask(&url, &ask, many)?;
-            if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
+            let Told { head, mut body, ranged } = self.ask_down(&url, &ask, many)?;
+            // 300 names its choice there, if it has one (RFC 9110 section 15.4.1).
+            let leads_on = head.status == 300 && head.header("location").is_some();
+            if !leads_on && !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
                 let authorized = ask.authorization.is_some();
-                return Ok(Answer { head, url, body, authorized, ranged: range.is_some() });
+                let notes = std::mem::take(&mut self.notes);
+                return Ok(Answer { head, url, body, authorized, ranged, notes });
             }
             let next = redirect(&url, &head)?;
             self.drain(&mut body);
@@ -253,6 +334,7 @@ impl<'a> Client<'a> {
     /// Takes a connection back once its answer has been read; the next request to its origin uses it.
     pub fn keep(&mut self, url: &Url, body: Exchange) {
         match (body, Origin::of(url)) {
+            (Exchange::Decoded(decoded), _) if decoded.is_end() => self.keep(url, decoded.into_coded()),
             (Exchange::Http1(connection), Some(origin)) if connection.is_reusable() => {
                 self.kept = Some((origin, connection));
             }
@@ -302,10 +384,83 @@ impl<'a> Client<'a> {
             .or_else(|| credentials::from_netrc(url.host_str().unwrap_or_default()))
     }
 
+    /// Asks for `url`, and for less of it where that is refused for its form ([`ladder`]).
+    fn ask_down(&mut self, url: &Url, ask: &Ask<'_>, many: bool) -> Result<Told, Error> {
+        let origin = origin_of(url)?;
+        let mut first: Option<Result<ResponseHead, Error>> = None;
+        let http = self.http;
+        let steps = http.ladder.steps(&origin, ask);
+        for (index, (step, lesser)) in steps.iter().enumerate() {
+            let ranged = lesser.range.is_some();
+            let next = steps.get(index + 1).map(|(step, _)| *step);
+            let may_help = |status| http.ladder.may_help(&origin, url, next, status);
+            let (head, mut body) = match self.ask(url, lesser, many) {
+                Ok(answer) => answer,
+                Err(error @ (Error::Interrupted | Error::NamePending(_))) => return Err(error),
+                Err(error) => {
+                    let is_close = matches!(error, Error::Broken { .. }) && ranged;
+                    // A path that breaks does so once; a server that means it, each time.
+                    if is_close && may_help(None) && self.is_meant(url) {
+                        first.get_or_insert(Err(error));
+                        continue;
+                    }
+                    let refused = self.settle(url, first).unwrap_or(Err(error));
+                    return refused.map(|head| Told { head, body: Exchange::None, ranged });
+                }
+            };
+            match ladder::reply(&head, url, lesser.range) {
+                // What comes without a range counts, whatever it is.
+                Reply::Odd if next.is_some_and(|step| step < Step::Bare) => {}
+                Reply::Refused if may_help(Some(head.status)) => {
+                    first.get_or_insert(Ok(head));
+                }
+                Reply::Refused => {
+                    let refused = self.settle(url, first).unwrap_or(Ok(head));
+                    return refused.map(|head| Told { head, body, ranged });
+                }
+                Reply::Odd | Reply::Taken => {
+                    if head.status == 206 && ranged {
+                        self.http.ladder.gives_parts(&origin);
+                    }
+                    if let Some(refused) = first.filter(|_| head.status < 400) {
+                        self.say_step(&origin, url, *step, refused.as_ref().ok());
+                    }
+                    return Ok(Told { head, body, ranged });
+                }
+            }
+            self.drain(&mut body);
+            self.keep(url, body);
+        }
+        // The last step has none after it, so it has been decided on.
+        Err(Error::Interrupted)
+    }
+
+    /// A connection that was closed without an answer means that the request is refused: when it happens again, or
+    /// where there is no second attempt.
+    fn is_meant(&self, url: &Url) -> bool {
+        !self.tries_again || self.http.ladder.closed_again(url)
+    }
+
+    /// All steps were refused: the first one's words count.
+    fn settle(
+        &self,
+        url: &Url,
+        first: Option<Result<ResponseHead, Error>>,
+    ) -> Option<Result<ResponseHead, Error>> {
+        first.inspect(|_| self.http.ladder.settled(url))
+    }
+
+    /// A lesser request was answered.
+    fn say_step(&mut self, origin: &Origin, url: &Url, step: Step, first: Option<&ResponseHead>) {
+        let note = ladder::note(step, &origin.host, first);
+        let lasts = self.http.ladder.helped(origin, step);
+        let all = if lasts { ", and so for its other files" } else { "" };
+        tracing::info!("{}: {note}{all}", object::shown(url));
+        self.notes.push(note);
+    }
+
     fn ask(&mut self, url: &Url, ask: &Ask<'_>, many: bool) -> Result<(ResponseHead, Exchange), Error> {
-        let origin = Origin::of(url).ok_or_else(|| {
-            Error::Refused(format!("cannot fetch {}: weir speaks http and https", object::shown(url)))
-        })?;
+        let origin = origin_of(url)?;
         self.requests += 1;
         let wants_http2 = match self.http.version {
             Version::Auto => many && origin.tls && self.http.proxies.for_url(url).is_none(),
@@ -318,6 +473,11 @@ impl<'a> Client<'a> {
         let answer = match first {
             Ok(Some(answer)) => return Ok(over2(answer)),
             Ok(None) => self.ask_http1(url, &origin, ask),
+            // weir chose it, so weir leaves it.
+            Err(error) if auto && error.is_of_http2() => {
+                self.leave_http2(&origin, &error);
+                self.ask_http1(url, &origin, ask)
+            }
             Err(error) => Err(error),
         };
         match answer {
@@ -360,6 +520,23 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// HTTP/2 failed for a request that goes on over HTTP/1.1, and so do all others of its origin, unless its session
+    /// has carried some.
+    fn leave_http2(&mut self, origin: &Origin, error: &Error) {
+        let known = self.http.known(origin);
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let carries = match &*known {
+            Known::Session(session, _) => session.carries() && !matches!(error, Error::OnlyHttp1 { .. }),
+            _ => false,
+        };
+        let note = format!("HTTP/1.1 in place of HTTP/2: {error:#}");
+        tracing::info!("{}: {note}", origin.host);
+        if !carries {
+            *known = Known::No;
+        }
+        self.notes.push(note);
+    }
+
     /// `None`: the server chose HTTP/1.1, or, where it `may_choose`, it is so near that HTTP/1.1 is better.
     fn ask_http2(
         &mut self,
@@ -387,15 +564,25 @@ impl<'a> Client<'a> {
         self.clock.enter(Stage::Connecting);
         let request = {
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Known::Session(session) = &*known
+            if let Known::Session(session, barren) = &*known
                 && !session.is_open()
             {
-                *known = Known::Unknown;
+                *known = Known::Ended(if session.carries() { 0 } else { barren + 1 });
+            }
+            let may_leave = self.http.version == Version::Auto && may_choose;
+            let is_barren = matches!(*known, Known::Ended(barren) if barren >= BARREN);
+            let fails = matches!(&*known, Known::Session(session, _) if session.only_fails());
+            if may_leave && (is_barren || fails) {
+                *known = Known::No;
+                let note = "HTTP/1.1 in place of HTTP/2: its sessions ended without a whole answer";
+                tracing::info!("{}: {note}", origin.host);
+                self.notes.push(note.to_owned());
             }
             if matches!(*known, Known::Near) && !may_choose {
                 *known = Known::Unknown;
             }
-            if matches!(*known, Known::Unknown) {
+            if matches!(*known, Known::Unknown | Known::Ended(_)) {
+                let barren = if let Known::Ended(barren) = *known { barren } else { 0 };
                 self.clock.enter(Stage::Connecting);
                 self.connects += 1;
                 let began = Instant::now();
@@ -409,12 +596,12 @@ impl<'a> Client<'a> {
                 }
                 let config = if origin.tls { Some(self.http.clients()?.http2) } else { None };
                 *known = match H2Session::start(origin, socket, config, &self.dial, way.deadline)? {
-                    Some(session) => Known::Session(session),
+                    Some(session) => Known::Session(session, barren),
                     None => Known::No,
                 };
             }
             match &*known {
-                Known::Session(session) => session.send(url, origin, ask)?,
+                Known::Session(session, _) => session.send(url, origin, ask)?,
                 _ if self.http.version == Version::Http2 => {
                     return Err(Error::Refused(format!(
                         "{} does not speak HTTP/2; leave out --http2",
@@ -525,6 +712,12 @@ fn tunnel(
     }
     connection.hand_over();
     Ok(kept)
+}
+
+fn origin_of(url: &Url) -> Result<Origin, Error> {
+    Origin::of(url).ok_or_else(|| {
+        Error::Refused(format!("cannot fetch {}: weir speaks http and https", object::shown(url)))
+    })
 }
 
 fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {

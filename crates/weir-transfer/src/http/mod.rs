@@ -5,8 +5,10 @@
 pub mod address;
 pub mod connection;
 pub mod credentials;
+pub mod decoded;
 pub mod exchange;
 pub mod h2_session;
+pub mod ladder;
 pub mod proxy;
 pub mod request;
 pub mod speed;

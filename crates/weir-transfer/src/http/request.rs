@@ -49,17 +49,21 @@ pub struct Ask<'a> {
     pub headers: &'a [(String, String)],
     /// `Basic ...`.
     pub authorization: Option<&'a str>,
+    /// `Accept-Encoding`; `None` leaves it out.
+    pub codings: Option<&'static str>,
 }
+
+/// Ranges count bytes of the coded body, so a coded one could not be split or resumed.
+pub const IDENTITY: &str = "identity";
 
 impl Ask<'_> {
     /// All fields in order, for HTTP/1.1 and HTTP/2 alike, without `Host`.
     pub fn fields(&self) -> Vec<(String, String)> {
-        let mut fields: Vec<(String, String)> = vec![
-            ("user-agent".into(), USER_AGENT.into()),
-            ("accept".into(), "*/*".into()),
-            // Ranges count bytes of the coded body, so a coded one could not be split or resumed.
-            ("accept-encoding".into(), "identity".into()),
-        ];
+        let mut fields: Vec<(String, String)> =
+            vec![("user-agent".into(), USER_AGENT.into()), ("accept".into(), "*/*".into())];
+        if let Some(codings) = self.codings {
+            fields.push(("accept-encoding".into(), codings.to_owned()));
+        }
         if let Some(authorization) = self.authorization {
             fields.push(("authorization".into(), authorization.to_owned()));
         }
@@ -140,7 +144,8 @@ mod tests {
     use super::*;
 
     fn ask(headers: &[(String, String)]) -> Ask<'_> {
-        Ask { range: Some((5, Some(10))), if_range: Some("\"e\""), headers, authorization: Some("Basic x") }
+        let (range, if_range) = (Some((5, Some(10))), Some("\"e\""));
+        Ask { range, if_range, headers, authorization: Some("Basic x"), codings: Some(IDENTITY) }
     }
 
     #[test]

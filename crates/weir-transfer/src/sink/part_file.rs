@@ -434,6 +434,7 @@ pub fn journal_of(
         etag: version.validators().etag().map(str::to_owned),
         last_modified: version.validators().last_modified().map(str::to_owned),
         place: version.place().to_owned(),
+        coding: version.coding().map(str::to_owned),
         size,
         boot: journal::boot_id(),
         written: journal::pairs(written),
