@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_bomb_comes_in_small_pieces() {
-        let zeros = vec![0; 50 << 20];
+        let zeros = vec![0; crate::codec::LONGEST];
         for coding in ALL {
             let bomb = coded(coding, &zeros);
             let (mut decoder, mut room, mut total) = (Decoder::new(&[coding]), vec![0; 64 << 10], 0);
