@@ -63,7 +63,7 @@ pub fn judge(
     match head.status {
         206 | 200 | 203 if asked.is_none() && is_all_of_it(head) => Ok(Part::Whole(whole())),
         206 if asked.is_none() => Err(wrong("a part (206), though the whole was asked for".to_owned())),
-        200 | 203 if !names_a_part(head) => Ok(Part::Whole(whole())),
+        200 | 203 if !names_a_part(head, asked) => Ok(Part::Whole(whole())),
         200 | 203 if asked.is_none() => {
             Err(wrong("a part by its Content-Range, though the whole was asked for".to_owned()))
         }
@@ -128,9 +128,11 @@ fn named_range(head: &ResponseHead) -> Option<(u64, u64, Option<u64>)> {
     }
 }
 
-/// The head names a range that is less than the object, or that may be.
-fn names_a_part(head: &ResponseHead) -> bool {
-    named_range(head).is_some_and(|(first, last, complete)| first > 0 || complete != Some(last + 1))
+/// The head names the range that was asked for, or one that is less than the object, or that may be.
+fn names_a_part(head: &ResponseHead, asked: Option<u64>) -> bool {
+    named_range(head).is_some_and(|(first, last, complete)| {
+        asked == Some(first) || first > 0 || complete != Some(last + 1)
+    })
 }
 
 /// The head of an answer to a plain request names a range that is all of the object, or, with 200, may be.

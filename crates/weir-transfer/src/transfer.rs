@@ -314,7 +314,7 @@ impl Transfer {
             // The error says where the complete download is, and what its target holds.
             return Outcome::Failed(error);
         }
-        if is_perhaps_whole && part.will_be_found() && kept > 0 {
+        if is_perhaps_whole && part.is_there() && kept > 0 {
             return Outcome::Partial(error);
         }
         if !part.will_be_found() || error.is_verification() || !self.is_resumable() || kept == 0 {

@@ -163,14 +163,12 @@ fn a_coded_body_that_is_cut_or_broken_is_no_file() {
         let mut broken = whole.clone();
         let middle = broken.len() / 2;
         broken[middle..middle + 64].fill(0xff);
-        for (body, says) in [(whole[..whole.len() - 9].to_vec(), "127.0.0.1"), (broken, "127.0.0.1")] {
+        let end = whole[..whole.len() - 9].to_vec();
+        // What a broken body unpacks to can be told from the file only where there is a checksum.
+        for body in if matches!(name, "gzip" | "deflate") { vec![end, broken] } else { vec![end] } {
             let server =
                 Server::start(move |_, wire| wire.answer("200 OK", &[("Content-Encoding", name)], &body));
-            // What a broken zstd or deflate without a checksum unpacks to cannot be told from the file; gzip's can.
-            let run =
-                Sandbox::new().get([&server.url("x"), "--compressed", "-o", "out", "--retries", "0"]).run();
-            assert!(run.status.code() == Some(1) || name != "gzip", "{name}: {}", run.stderr);
-            run.says(&[says]);
+            refuses(&server, &["--compressed"], 1, &["127.0.0.1"]);
         }
         let cut = coded(name, &text(400_000));
         let server = Server::start(move |_, wire| {

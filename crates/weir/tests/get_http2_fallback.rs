@@ -1,16 +1,15 @@
 //! HTTP/2 that weir itself chose and that fails gives way to HTTP/1.1.
 //!
-//! weir chooses it for many files of a server that is not near. What makes this one far is its name, which is long in
-//! being looked up.
+//! weir chooses it for many files of a server that is not near. What makes this one far is that its name has two
+//! addresses, the first of which takes no connection.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
 
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -125,7 +124,7 @@ fn serve_one(mut wire: impl Read + Write, counts: &Counts) -> std::io::Result<()
 
 /// Ends with the test's process.
 fn start(fault: Fault) -> (SocketAddr, Arc<Counts>) {
-    let (listener, config) = (TcpListener::bind("127.0.0.1:0").unwrap(), config());
+    let (listener, config) = (TcpListener::bind((SERVER, 0)).unwrap(), config());
     let (address, counts) = (listener.local_addr().unwrap(), Arc::<Counts>::default());
     let theirs = Arc::clone(&counts);
     std::thread::spawn(move || {
@@ -144,9 +143,23 @@ fn start(fault: Fault) -> (SocketAddr, Arc<Counts>) {
     (address, counts)
 }
 
+/// Where the server is.
+const SERVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// An address that takes no connection. It is tried first: its own source is nearer to it (RFC 6724 section 6, rule 9).
+const HOLE: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+/// What keeps it from taking any: a queue for one, which nobody accepts.
+fn hole(port: u16) -> (TcpListener, TcpStream) {
+    let listener = TcpListener::bind((HOLE, port)).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let first = TcpStream::connect((HOLE, port)).unwrap();
+    (listener, first)
+}
+
 #[test]
 fn every_way_in_which_it_fails() {
-    let names = |_: &str| Reply::After(Duration::from_millis(50), Box::new(Reply::at(Ipv4Addr::LOCALHOST)));
+    let names = |_: &str| Reply::Addresses(vec![HOLE.into(), SERVER.into()]);
     where_names(names, |_| {
         for fault in [
             Fault::Reset(HTTP_1_1_REQUIRED),
@@ -157,6 +170,7 @@ fn every_way_in_which_it_fails() {
             Fault::Midway,
         ] {
             let (server, counts) = start(fault);
+            let _full = hole(server.port());
             let urls: Vec<String> =
                 (0..20).map(|number| format!("https://far.test:{}/{number}", server.port())).collect();
             let sandbox = Sandbox::new();

@@ -149,8 +149,7 @@ fn what_two_readers_read_in_two_ways_is_refused() {
             wire.close()
         });
         println!("{}", head.escape_debug());
-        let run = refuses(&server, &["--retries", "0"], 1, &["127.0.0.1 sent a malformed answer: "]);
-        run.says(says);
+        refuses(&server, &[], 1, &["127.0.0.1 sent a malformed answer: "]).says(says);
     }
 }
 
@@ -171,7 +170,7 @@ fn chunks_that_two_readers_read_in_two_ways_are_refused() {
             wire.raw(body)?;
             wire.close()
         });
-        refuses(&server, &["--retries", "0"], 1, &["127.0.0.1 sent a malformed answer: ", says]);
+        refuses(&server, &[], 1, &["127.0.0.1 sent a malformed answer: ", says]);
     }
 }
 
@@ -185,7 +184,7 @@ fn what_is_no_head_is_named_by_its_line() {
         ("<html>\r\n", "not an HTTP/1 message, it starts with '<html>'"),
     ] {
         let server = Server::start(move |_, wire| wire.raw(head.as_bytes()).and_then(|()| wire.close()));
-        refuses(&server, &["--retries", "0"], 1, &["127.0.0.1 sent a malformed answer: ", says]);
+        refuses(&server, &[], 1, &["127.0.0.1 sent a malformed answer: ", says]);
     }
 }
 

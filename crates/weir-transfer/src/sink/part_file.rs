@@ -392,7 +392,12 @@ impl PartFile {
 
     /// A later run will find it: nobody has replaced it, and its journal vouches for some bytes.
     pub fn will_be_found(&self) -> bool {
-        self.home.folder.has(&self.home.part, &self.file).unwrap_or(false) && self.home.kept() > 0
+        self.is_there() && self.home.kept() > 0
+    }
+
+    /// It has its name, under which its user finds it.
+    pub fn is_there(&self) -> bool {
+        self.keeps_journal() && self.home.folder.has(&self.home.part, &self.file).unwrap_or(false)
     }
 
     /// For reading back what was written.
