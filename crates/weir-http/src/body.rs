@@ -1,5 +1,7 @@
 //! Where the body of a message ends (RFC 9112 section 6.3).
 
+use weir_codec::content::Coding;
+
 use crate::fields::Fields;
 use crate::grammar;
 use crate::head::{RequestHead, ResponseHead};
@@ -24,8 +26,10 @@ pub enum Error {
     /// Both ways at once (RFC 9112 section 6.1).
     #[error("both Content-Length and Transfer-Encoding are given: the message cannot be trusted")]
     LengthAndCoding,
-    /// A coding that weir does not ask for (it sends no `TE`) and cannot undo.
-    #[error("unsupported Transfer-Encoding '{value}': expected chunked")]
+    /// A coding that weir cannot undo, or one behind `chunked`, so that no reader can tell where it ends.
+    #[error(
+        "unsupported Transfer-Encoding '{value}': expected chunked, alone or behind gzip, deflate, br or zstd"
+    )]
     TransferEncoding {
         /// What was given.
         value: String,
@@ -73,8 +77,13 @@ pub fn response_framing(method: &str, head: &ResponseHead) -> Result<Framing, Er
     }
     // 3. and 4. Transfer-Encoding, which overrides a length beside it; two lengths stay a contradiction all the same.
     let length = content_length(&head.fields)?;
-    if is_chunked(&head.fields)? {
+    let transfer = transfer(&head.fields)?;
+    if transfer.is_chunked {
         return Ok(Framing::Chunked);
+    }
+    // By section 6.3 it ends with the connection then; a reader that goes by the length reads another end.
+    if !transfer.codings.is_empty() {
+        return if length.is_some() { Err(Error::LengthAndCoding) } else { Ok(Framing::UntilClose) };
     }
     // 5. and 6. Content-Length; 8. the end of the connection.
     Ok(length.map_or(Framing::UntilClose, Framing::Length))
@@ -88,21 +97,42 @@ pub fn request_framing(head: &RequestHead) -> Result<Framing, Error> {
     Ok(framed(&head.fields, head.minor)?.unwrap_or(Framing::None))
 }
 
-/// Whether the body comes in chunks. `identity` is no coding, and `chunked` that is named twice was applied once: no
-/// sender packs chunks into chunks (section 6.1).
-fn is_chunked(fields: &Fields) -> Result<bool, Error> {
-    let mut is_chunked = false;
+/// The codings under which a response's body travels, the last applied first. Few servers use any, and none is asked to
+/// (weir sends no `TE`); what they hold is the body all the same.
+pub(crate) fn transfer_codings(fields: &Fields) -> Vec<Coding> {
+    let mut codings = transfer(fields).map(|transfer| transfer.codings).unwrap_or_default();
+    codings.reverse();
+    codings
+}
+
+/// What `Transfer-Encoding` says of a response.
+#[derive(Debug, Default)]
+struct Transfer {
+    is_chunked: bool,
+    /// Those before `chunked`, in the order in which they were applied.
+    codings: Vec<Coding>,
+}
+
+/// `identity` is no coding, and `chunked` that is named twice was applied once: no sender packs chunks into chunks
+/// (section 6.1).
+fn transfer(fields: &Fields) -> Result<Transfer, Error> {
+    /// As many as of a body's own codings.
+    const MOST: usize = 3;
+    let mut transfer = Transfer::default();
     // Every line, unlike `Fields::members`: what is skipped here would be smuggled.
     for value in fields.headers_all("transfer-encoding") {
-        for coding in value.split(',').map(grammar::trim).filter(|coding| !coding.is_empty()) {
-            match coding {
-                _ if coding.eq_ignore_ascii_case("chunked") => is_chunked = true,
-                _ if coding.eq_ignore_ascii_case("identity") => {}
+        for word in value.split(',').map(grammar::trim).filter(|word| !word.is_empty()) {
+            match Coding::from_http_name(&word.to_ascii_lowercase()) {
+                Some(coding) if !transfer.is_chunked && transfer.codings.len() < MOST => {
+                    transfer.codings.push(coding);
+                }
+                None if word.eq_ignore_ascii_case("chunked") => transfer.is_chunked = true,
+                None if word.eq_ignore_ascii_case("identity") => {}
                 _ => return Err(Error::TransferEncoding { value: grammar::quoted(value) }),
             }
         }
     }
-    Ok(is_chunked)
+    Ok(transfer)
 }
 
 fn framed(fields: &Fields, minor: u8) -> Result<Option<Framing>, Error> {
@@ -192,13 +222,20 @@ mod tests {
 
     #[test]
     fn unknown_codings_are_refused() {
-        for value in ["gzip, chunked", "xchunked", "chunked, gzip", "chunked;q=1"] {
+        for value in ["compress, chunked", "xchunked", "chunked, gzip", "chunked;q=1", "gzip,gzip,gzip,gzip"]
+        {
             let fields = Fields::from([("Transfer-Encoding", value)]);
             assert!(
                 matches!(response(200, fields).framing("GET"), Err(Error::TransferEncoding { .. })),
                 "{value}"
             );
         }
+        let coded = |value| response(200, Fields::from([("Transfer-Encoding", value)]));
+        assert_eq!(coded("gzip, chunked").framing("GET"), Ok(Framing::Chunked));
+        assert_eq!(coded("gzip").framing("GET"), Ok(Framing::UntilClose));
+        assert_eq!(coded("br, GZIP, chunked").transfer_codings(), [Coding::Gzip, Coding::Brotli]);
+        let both = Fields::from([("Transfer-Encoding", "gzip"), ("Content-Length", "7")]);
+        assert_eq!(response(200, both).framing("GET"), Err(Error::LengthAndCoding));
         let mut old = response(200, Fields::from([("Transfer-Encoding", "chunked")]));
         old.minor = 0;
         assert_eq!((old.framing("GET"), old.keeps_connection()), (Ok(Framing::Chunked), false));

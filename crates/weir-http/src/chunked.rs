@@ -1,8 +1,9 @@
 //! Chunked bodies (RFC 9112 section 7.1), taken apart where they lie.
 //!
 //! The decoder says which part of the caller's buffer is payload; it copies none of it. A line may end in LF alone, as
-//! old servers have it, but not within a chunk extension: some readers take that LF for a part of the extension and
-//! read on to the next CRLF, so the two would disagree about what is payload.
+//! old servers have it. Behind a chunk extension it ends one only if every line before did: some readers take such an LF
+//! for a part of the extension and read on to the next CRLF, so the two would disagree about what is payload. Those
+//! readers have given up earlier where no line ends in CRLF.
 //!
 //! ```
 //! use weir_http::ChunkedDecoder;
@@ -74,6 +75,14 @@ pub struct ChunkedDecoder {
     /// Raw trailer lines; stays empty, and unallocated, where there are none.
     trailer: Vec<u8>,
     trailers: Fields,
+    ends: Ends,
+}
+
+/// How the lines before have ended.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ends {
+    lf: bool,
+    crlf: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -143,6 +152,13 @@ impl ChunkedDecoder {
             if matches!(self.state, State::Done) {
                 break;
             }
+            if byte == b'\n' {
+                match self.state {
+                    State::SizeLf { .. } | State::DataLf => self.ends.crlf = true,
+                    State::Extension { .. } => {}
+                    _ => self.ends.lf = true,
+                }
+            }
             self.state = self.next(byte)?;
             at += 1;
         }
@@ -191,6 +207,7 @@ impl ChunkedDecoder {
             },
             State::Extension { size, length } => match byte {
                 b'\r' => Ok(State::SizeLf { size }),
+                b'\n' if self.ends.lf && !self.ends.crlf => Ok(State::after_size(size)),
                 b'\n' => Err(Error::Unexpected { found: byte, expected: "CRLF after a chunk extension" }),
                 _ => Ok(State::Extension { size, length: length + 1 }),
             },
@@ -291,6 +308,7 @@ mod tests {
             b"4 \nweir\r\n0\r\n\n",
             b"4\r\nweir\n0\nA: b\n\n",
             b"4\r\nweir\r\n0\r\nA: b\nno field\r\n\r\n",
+            b"2\nwe\n2;a=b\nir\n0;c\n\n",
         ] {
             for piece in [1, 2, 100] {
                 let (payload, used, decoder) = decode(bytes, piece).unwrap();
@@ -316,6 +334,7 @@ mod tests {
             b"4\r\nweirs\r\n",
             b"4 4\r\n",
             b"4;a\n",
+            b"4\r\nweir\n4;a\n",
             b"4\r\rweir",
             b"4\r\nweir\rx",
             b"0\r\nA: b\rx",

@@ -11,11 +11,14 @@ use crate::grammar;
 /// The largest head in bytes; servers commonly stop at 8 to 16 KiB, signed redirects need a few more.
 pub const MAX_HEAD: usize = 64 * 1024;
 
+/// The largest head of a response in bytes: what curl takes, which is far more than any server has a reason to send.
+pub const MAX_RESPONSE_HEAD: usize = 300 * 1024;
+
 /// The most fields in the head of a request; browsers send about 20.
 pub const MAX_FIELDS: usize = 128;
 
-/// The most fields in the head of a response. Large sites send about 40, odd ones some hundreds; [`MAX_HEAD`] alone
-/// would allow 16,000 of four bytes, each of which costs 50 in memory.
+/// The most fields in the head of a response. Large sites send about 40, odd ones some hundreds; [`MAX_RESPONSE_HEAD`]
+/// alone would allow 76,000 of four bytes, each of which costs 50 in memory.
 pub const MAX_RESPONSE_FIELDS: usize = 2_000;
 
 /// A head that cannot be used. None of these gets better by asking the same server again at once.
@@ -36,9 +39,12 @@ pub enum Error {
         #[source]
         source: httparse::Error,
     },
-    /// No end of the head within [`MAX_HEAD`].
-    #[error("HTTP head is larger than {MAX_HEAD} bytes")]
-    TooLarge,
+    /// No end of the head within [`MAX_HEAD`] or [`MAX_RESPONSE_HEAD`].
+    #[error("HTTP head is larger than {most} bytes")]
+    TooLarge {
+        /// The bound.
+        most: usize,
+    },
     /// More than [`MAX_FIELDS`].
     #[error("HTTP head has more than {MAX_FIELDS} fields")]
     TooManyFields,
@@ -125,14 +131,14 @@ pub fn parse_response(buffer: &[u8]) -> Result<Option<(ResponseHead, usize)>, Er
 
 /// The same for a request with another method, on which it depends whether there is a body.
 pub fn parse_response_to(method: &str, buffer: &[u8]) -> Result<Option<(ResponseHead, usize)>, Error> {
-    let window = window(buffer);
+    let window = buffer.get(..MAX_RESPONSE_HEAD).unwrap_or(buffer);
     // Empty lines in front are forgiven, as they are to clients (RFC 9112 section 2.2).
     let front = window.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let message = &window[front..];
     if !is_http_so_far(message) {
         return Err(Error::NotHttp { start: start(window) });
     }
-    let Some(end) = end_of_head(message) else { return partial(window) };
+    let Some(end) = end_of_head(message) else { return partial(window, MAX_RESPONSE_HEAD) };
     let block = &message[..end];
     let first = field_lines::lines(block).next().unwrap_or_default();
     let (status, minor, reason) = status_line(first, window)?;
@@ -214,7 +220,7 @@ pub fn parse_request(buffer: &[u8]) -> Result<Option<(RequestHead, usize)>, Erro
     let mut parsed = httparse::Request::new(&mut headers);
     let end = match parsed.parse(window) {
         Ok(httparse::Status::Complete(end)) => end,
-        Ok(httparse::Status::Partial) => return partial(window),
+        Ok(httparse::Status::Partial) => return partial(window, MAX_HEAD),
         Err(source) => return Err(malformed(window, source)),
     };
     let (Some(method), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
@@ -254,6 +260,11 @@ impl ResponseHead {
             Ok(Framing::Length(length)) => Some(length),
             _ => None,
         }
+    }
+
+    /// How the body that the framing holds is decoded, the last coding first (`Transfer-Encoding: gzip, chunked`).
+    pub fn transfer_codings(&self) -> Vec<weir_codec::content::Coding> {
+        body::transfer_codings(&self.fields)
     }
 
     /// Whether the connection can carry another request once the body is read (RFC 9112 section 9.3). A body that
@@ -316,8 +327,8 @@ fn window(buffer: &[u8]) -> &[u8] {
     buffer.get(..MAX_HEAD).unwrap_or(buffer)
 }
 
-fn partial<T>(window: &[u8]) -> Result<Option<T>, Error> {
-    if window.len() >= MAX_HEAD { Err(Error::TooLarge) } else { Ok(None) }
+fn partial<T>(window: &[u8], most: usize) -> Result<Option<T>, Error> {
+    if window.len() >= most { Err(Error::TooLarge { most }) } else { Ok(None) }
 }
 
 fn malformed(window: &[u8], source: httparse::Error) -> Error {
@@ -385,10 +396,11 @@ mod tests {
 
     #[test]
     fn caps() {
-        assert_eq!(
-            response(&format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(MAX_HEAD))),
-            Err(Error::TooLarge)
-        );
+        let long = |most: usize| format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(most));
+        assert_eq!(response(&long(MAX_RESPONSE_HEAD)), Err(Error::TooLarge { most: MAX_RESPONSE_HEAD }));
+        assert_eq!(response(&long(MAX_RESPONSE_HEAD - 100)), Ok(None));
+        let request = format!("GET / HTTP/1.1\r\nA: {}", "x".repeat(MAX_HEAD));
+        assert_eq!(parse_request(request.as_bytes()), Err(Error::TooLarge { most: MAX_HEAD }));
         let many = |n: usize| format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(n));
         assert!(response(&many(MAX_RESPONSE_FIELDS)).unwrap().is_some());
         assert_eq!(response(&many(MAX_RESPONSE_FIELDS + 1)), Err(Error::TooManyFields));
@@ -396,7 +408,9 @@ mod tests {
         assert!(parse_request(request(MAX_FIELDS).as_bytes()).unwrap().is_some());
         assert_eq!(parse_request(request(MAX_FIELDS + 1).as_bytes()), Err(Error::TooManyFields));
         // A large buffer with body bytes behind a small head is no large head.
-        assert!(response(&format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MAX_HEAD))).unwrap().is_some());
+        assert!(
+            response(&format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MAX_RESPONSE_HEAD))).unwrap().is_some()
+        );
     }
 
     #[test]
@@ -488,7 +502,7 @@ mod tests {
         #[test]
         fn never_panics_on_near_misses(status in 0u16..1000, fields in "([A-Za-z-]{0,20}:[ -~\u{e9}]{0,40}\r?\n){0,5}") {
             if let Ok(Some((head, end))) = response(&format!("HTTP/1.1 {status:03} X\r\n{fields}\r\n")) {
-                prop_assert!(end <= MAX_HEAD);
+                prop_assert!(end <= MAX_RESPONSE_HEAD);
                 let _ = head.framing("GET");
             }
         }

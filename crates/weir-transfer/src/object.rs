@@ -60,7 +60,7 @@ pub fn judge(
     let wrong = |detail: String| Error::WrongPart { host: host(), detail };
     let start = asked.unwrap_or(0);
     let whole = || Object { size: head.announced(), ranged: false, ..describe(head, url) };
-    match head.status {
+    match as_known(head.status) {
         206 | 200 | 203 if asked.is_none() && is_all_of_it(head) => Ok(Part::Whole(whole())),
         206 if asked.is_none() => Err(wrong("a part (206), though the whole was asked for".to_owned())),
         200 | 203 if !names_a_part(head, asked) => Ok(Part::Whole(whole())),
@@ -118,6 +118,12 @@ pub fn judge(
             hint: error::hint(status, url),
         }),
     }
+}
+
+/// 200 for other answers that carry what was asked for (RFC 9110 section 15: an unknown status counts as the first of its
+/// class). 202 is a word about a wait, 204 and 205 have no content.
+fn as_known(status: u16) -> u16 {
+    if matches!(status, 201 | 207..300) { 200 } else { status }
 }
 
 /// The range that the head names, if it is a well-formed one.

@@ -235,7 +235,7 @@ fn two_lengths_that_differ() {
 #[test]
 fn a_head_over_its_cap() {
     let server =
-        Server::start(|_, wire| wire.answer("200 OK", &[("X-Long", &"x".repeat(100_000))], b"hello"));
+        Server::start(|_, wire| wire.answer("200 OK", &[("X-Long", &"x".repeat(400_000))], b"hello"));
     let sandbox = Sandbox::new();
     get(&sandbox, &server.url("x"))
         .run()

@@ -132,6 +132,34 @@ fn compressed_asks_and_decodes() {
 }
 
 #[test]
+fn a_coding_of_the_way_is_undone() {
+    for size in SIZES {
+        let plain = text(size);
+        for (label, name) in [("gzip, chunked", "gzip"), ("br, chunked", "br"), ("deflate, chunked", "bare")]
+        {
+            let body = coded(name, &plain);
+            let server = Server::start(move |_, wire| {
+                wire.head("200 OK", &[("Transfer-Encoding", label)])?;
+                for chunk in body.chunks(50_000) {
+                    wire.raw(format!("{:x}\r\n", chunk.len()).as_bytes())?;
+                    wire.body(chunk)?;
+                    wire.raw(b"\r\n")?;
+                }
+                wire.raw(b"0\r\n\r\n")
+            });
+            brings(&server, &[], &plain);
+        }
+        let body = coded("gzip", &plain);
+        let server = Server::start(move |_, wire| {
+            wire.head("200 OK", &[("Transfer-Encoding", "gzip")])?;
+            wire.body(&body)?;
+            wire.close()
+        });
+        brings(&server, &[], &plain);
+    }
+}
+
+#[test]
 fn two_codings_and_a_word_that_is_none() {
     let plain = text(100_000);
     let body = coded("br", &coded("gzip", &plain));

@@ -50,6 +50,22 @@ fn what_no_reader_needs_may_be_odd() {
 }
 
 #[test]
+fn a_large_head() {
+    let server =
+        Server::start(|_, wire| wire.answer("200 OK", &[("X-Long", &"x".repeat(200_000))], b"behind it"));
+    brings(&server, &[], b"behind it");
+}
+
+/// Statuses of success that few servers send; their body is what was asked for.
+#[test]
+fn other_answers_of_success() {
+    for status in ["201 Created", "203 Non-Authoritative Information", "226 IM Used", "299 Fine"] {
+        let server = Server::start(move |_, wire| wire.answer(status, &[], b"the file"));
+        brings(&server, &[], b"the file");
+    }
+}
+
+#[test]
 fn four_hundred_fields() {
     for size in SIZES {
         let server = Server::start(move |_, wire| {
@@ -61,6 +77,14 @@ fn four_hundred_fields() {
         });
         brings(&server, &[], &pattern(size, 1));
     }
+}
+
+#[test]
+fn a_line_of_an_old_server_may_have_an_extension() {
+    let server = Server::start(|_, wire| {
+        wire.raw(b"HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n3\nthe\n5;a=b\n file\n0\n\n")
+    });
+    brings(&server, &[], b"the file");
 }
 
 /// A server whose body comes in chunks with these line ends, behind `head`.
@@ -139,7 +163,15 @@ fn what_two_readers_read_in_two_ways_is_refused() {
             "Content-Length: 5\r\nContent-Length: 6\r\nTransfer-Encoding: chunked",
             &["lines 2, 3 and 4: Content-Length is given twice"],
         ),
-        ("Transfer-Encoding: gzip, chunked", &["line 2: unsupported Transfer-Encoding 'gzip, chunked'"]),
+        ("Transfer-Encoding: chunked, gzip", &["line 2: unsupported Transfer-Encoding 'chunked, gzip'"]),
+        (
+            "Transfer-Encoding: compress, chunked",
+            &["line 2: unsupported Transfer-Encoding 'compress, chunked'"],
+        ),
+        (
+            "Transfer-Encoding: gzip\r\nContent-Length: 5",
+            &["lines 2 and 3: both Content-Length and Transfer-Encoding are given"],
+        ),
         ("Transfer-Encoding: chunked\r\n gzip", &["line 2: unsupported Transfer-Encoding 'chunked gzip'"]),
         ("Transfer-Encoding: xchunked", &["line 2: unsupported Transfer-Encoding 'xchunked'"]),
     ] {
@@ -158,6 +190,7 @@ fn chunks_that_two_readers_read_in_two_ways_are_refused() {
     for (body, says) in [
         // One reader ends the line at LF, the other reads on to CRLF.
         (&b"5;a\nhello\r\n0\r\n\r\n"[..], "CRLF after a chunk extension"),
+        (b"5\r\nhello\n5;a\nhello\r\n0\r\n\r\n", "CRLF after a chunk extension"),
         (b"5\rhello\r\n0\r\n\r\n", "LF after a chunk size"),
         (b"5 5\r\nhello\r\n0\r\n\r\n", "the end of a chunk size"),
         (b"+5\r\nhello\r\n0\r\n\r\n", "a chunk size"),

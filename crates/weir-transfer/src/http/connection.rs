@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use weir_http::body::Framing;
 use weir_http::chunked::ChunkedDecoder;
-use weir_http::head::{ResponseHead, parse_response_to};
+use weir_http::head::{MAX_RESPONSE_HEAD, ResponseHead, parse_response_to};
 use weir_observe::thread::thread_cpu_now;
 use weir_units::Bytes;
 
@@ -21,7 +21,7 @@ use crate::http::speed::{SpeedLimit, SpeedWatch};
 use crate::http::tls::{self, Session};
 use crate::stage_clock::{Stage, StageClock};
 
-/// Enough for any head (64 KiB, weir_http) and for a small object with it.
+/// Enough for any usual head (servers stop at 64 KiB) and for a small object with it.
 const SMALL_BUFFER: usize = 68 << 10;
 
 /// What a lane receives before it writes, up to a multiple of it: few turns between socket and file, and the next write
@@ -273,7 +273,9 @@ impl Connection {
 
     fn receive_head(&mut self, clock: &StageClock) -> Result<(), Error> {
         if self.filled == self.buffer.len() {
-            return Err(self.malformed("its head is larger than 64 KiB".to_owned()));
+            // The parser refuses what is larger than it allows.
+            let larger = (2 * self.buffer.len()).min(MAX_RESPONSE_HEAD + SMALL_BUFFER);
+            self.buffer.resize(larger, 0);
         }
         match self.receive(self.buffer.len(), clock) {
             Ok(0) if self.filled == 0 => Err(self.broken(io::ErrorKind::UnexpectedEof.into())),

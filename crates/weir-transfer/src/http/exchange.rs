@@ -84,7 +84,7 @@ pub enum Exchange {
     Http1(Box<Connection>),
     /// HTTP/2.
     Http2(Box<H2Stream>),
-    /// Either of them, decoded.
+    /// Another one, decoded.
     Decoded(Box<Decoded>),
     /// Nothing: the answer's body was let go.
     None,
@@ -509,7 +509,14 @@ impl<'a> Client<'a> {
                 .send(&request, &self.dial)
                 .and_then(|()| connection.read_head("GET", self.clock, &self.dial));
             match head {
-                Ok(head) => return Ok((head, Exchange::Http1(connection))),
+                Ok(head) => {
+                    let (codings, body) = (head.transfer_codings(), Exchange::Http1(connection));
+                    if codings.is_empty() {
+                        return Ok((head, body));
+                    }
+                    let body = Decoded::new(&origin.host, body, &codings);
+                    return Ok((head, Exchange::Decoded(Box::new(body))));
+                }
                 // A kept connection may have been closed by the server while it was idle: once more, afresh.
                 Err(Error::Broken { .. }) if was_used => {}
                 Err(error) => {
@@ -723,6 +730,7 @@ fn origin_of(url: &Url) -> Result<Origin, Error> {
 fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {
     let refused = |detail: String| Error::Redirect { host: host(from), detail };
     let location = head.fields.single("location").map_err(|_| refused("it names two targets".to_owned()))?;
+    let location = location.filter(|location| !location.is_empty());
     let location = location.ok_or_else(|| refused("it names no target".to_owned()))?;
     // The parser drops tabs and line breaks, and what is left is another URL.
     if let Some(found) = weir_units::control(location) {
