@@ -45,9 +45,12 @@ pub enum Error {
         /// The bound.
         most: usize,
     },
-    /// More than [`MAX_FIELDS`].
-    #[error("HTTP head has more than {MAX_FIELDS} fields")]
-    TooManyFields,
+    /// More than [`MAX_FIELDS`] or [`MAX_RESPONSE_FIELDS`].
+    #[error("HTTP head has more than {most} fields")]
+    TooManyFields {
+        /// The bound.
+        most: usize,
+    },
     /// A response that is HTTP, but broken.
     #[error("malformed HTTP head: line {line}: {what}: '{text}'")]
     Line {
@@ -149,7 +152,7 @@ pub fn parse_response_to(method: &str, buffer: &[u8]) -> Result<Option<(Response
         how,
     })?;
     if lines.len() > MAX_RESPONSE_FIELDS {
-        return Err(Error::TooManyFields);
+        return Err(Error::TooManyFields { most: MAX_RESPONSE_FIELDS });
     }
     let fields = Fields::from_checked(lines.iter().map(|line| (line.name, &*line.value)));
     let head = ResponseHead { status, minor, reason, fields };
@@ -333,7 +336,7 @@ fn partial<T>(window: &[u8], most: usize) -> Result<Option<T>, Error> {
 
 fn malformed(window: &[u8], source: httparse::Error) -> Error {
     match source {
-        httparse::Error::TooManyHeaders => Error::TooManyFields,
+        httparse::Error::TooManyHeaders => Error::TooManyFields { most: MAX_FIELDS },
         httparse::Error::Version => Error::NotHttp { start: start(window) },
         source => Error::Malformed { start: start(window), source },
     }
@@ -403,10 +406,16 @@ mod tests {
         assert_eq!(parse_request(request.as_bytes()), Err(Error::TooLarge { most: MAX_HEAD }));
         let many = |n: usize| format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(n));
         assert!(response(&many(MAX_RESPONSE_FIELDS)).unwrap().is_some());
-        assert_eq!(response(&many(MAX_RESPONSE_FIELDS + 1)), Err(Error::TooManyFields));
+        assert_eq!(
+            response(&many(MAX_RESPONSE_FIELDS + 1)),
+            Err(Error::TooManyFields { most: MAX_RESPONSE_FIELDS })
+        );
         let request = |n: usize| format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(n));
         assert!(parse_request(request(MAX_FIELDS).as_bytes()).unwrap().is_some());
-        assert_eq!(parse_request(request(MAX_FIELDS + 1).as_bytes()), Err(Error::TooManyFields));
+        assert_eq!(
+            parse_request(request(MAX_FIELDS + 1).as_bytes()),
+            Err(Error::TooManyFields { most: MAX_FIELDS })
+        );
         // A large buffer with body bytes behind a small head is no large head.
         assert!(
             response(&format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MAX_RESPONSE_HEAD))).unwrap().is_some()

@@ -196,7 +196,11 @@ pub enum Error {
         name: String,
     },
     /// A digest does not match.
-    #[error("{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); {}{way_out}", .fate.words())]
+    #[error(
+        "{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); {}{}",
+        .fate.words(),
+        ignorable(.origin)
+    )]
     Digest {
         /// The file.
         name: String,
@@ -210,8 +214,6 @@ pub enum Error {
         origin: String,
         /// What became of them.
         fate: Fate,
-        /// What may be done about it, or nothing.
-        way_out: &'static str,
     },
     /// No expected digest could be had.
     #[error("cannot verify {name}: {detail}")]
@@ -399,6 +401,14 @@ impl Fate {
             Fate::LeftAlone => "it was here before and is left alone; without --no-clobber it is replaced",
         }
     }
+}
+
+/// How the origin of a digest begins that a server declares.
+pub(crate) const DECLARED: &str = "the server's ";
+
+/// The way past a digest of this origin.
+fn ignorable(origin: &str) -> &'static str {
+    if origin.starts_with(DECLARED) { "; --ignore-digest keeps them all the same" } else { "" }
 }
 
 /// What may help against `status` of `url`.

@@ -70,10 +70,6 @@ pub fn check(
             found,
             origin: one.origin.clone(),
             fate,
-            way_out: match one.whose {
-                Whose::Server => "; --ignore-digest keeps them all the same",
-                _ => "",
-            },
         });
     }
     Ok(ignored)

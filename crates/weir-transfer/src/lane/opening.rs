@@ -14,7 +14,7 @@ use weir_units::Bytes;
 use super::failing::LOOKS;
 use super::{Lane, decode, home_of, host_of, refuse_disagreement, refuse_unfit};
 use crate::engine::Run;
-use crate::error::{Error, Fate};
+use crate::error::{DECLARED, Error, Fate};
 use crate::http::exchange::{Answer, Exchange};
 use crate::job::{FileReport, Job, Outcome, Output};
 use crate::journal::Journal;
@@ -447,7 +447,7 @@ impl Lane<'_> {
     fn add_declared(&self, expectations: &mut Vec<Expectation>, object: Object) {
         if let Some(one) = object.declared {
             let whose = if self.run.options.ignore_digest { Whose::Ignored } else { Whose::Server };
-            let origin = format!("the server's {}", one.field);
+            let origin = format!("{DECLARED}{}", one.field);
             expectations.push(Expectation { expected: one.expected, origin, whose });
         }
     }
