@@ -9,9 +9,10 @@ use weir_http::{digest_field, encoding, filename, head, retry_after};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(Some((response, end))) = head::parse_response(bytes) {
-        assert!(end <= bytes.len() && end <= head::MAX_HEAD);
+        assert!(end <= bytes.len() && end <= head::MAX_RESPONSE_HEAD);
         let _ = response.framing("GET");
         let _ = response.keeps_connection();
+        let _ = response.transfer_codings();
         let _ = digest_field::declarations(response.status, &response.fields);
         let _ = encoding::content_coding(&response.fields);
         let _ = filename::from_header(&response.fields);

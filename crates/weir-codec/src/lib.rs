@@ -3,6 +3,7 @@
 //! Pure: bytes and text in, bytes and text out; no file, no socket, no clock.
 //!
 //! * [`codec`]: the table of codecs, blocks in and out of them.
+//! * [`content`]: HTTP's content codings, decoded as they come.
 //! * [`cipher`]: the table of ciphers, records sealed and opened in place.
 //! * [`digest`]: the table of digests, their names, and `ALGORITHM:HEX` as people write it.
 //! * [`hex`]: hexadecimal text.
@@ -19,6 +20,7 @@
 
 pub mod cipher;
 pub mod codec;
+pub mod content;
 pub mod digest;
 pub mod hex;
 

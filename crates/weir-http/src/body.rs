@@ -1,5 +1,7 @@
 //! Where the body of a message ends (RFC 9112 section 6.3).
 
+use weir_codec::content::Coding;
+
 use crate::fields::Fields;
 use crate::grammar;
 use crate::head::{RequestHead, ResponseHead};
@@ -24,8 +26,10 @@ pub enum Error {
     /// Both ways at once (RFC 9112 section 6.1).
     #[error("both Content-Length and Transfer-Encoding are given: the message cannot be trusted")]
     LengthAndCoding,
-    /// A coding that weir does not ask for (it sends no `TE`) and cannot undo.
-    #[error("unsupported Transfer-Encoding '{value}': expected chunked")]
+    /// A coding that weir cannot undo, or one behind `chunked`, so that no reader can tell where it ends.
+    #[error(
+        "unsupported Transfer-Encoding '{value}': expected chunked, alone or behind gzip, deflate, br or zstd"
+    )]
     TransferEncoding {
         /// What was given.
         value: String,
@@ -71,18 +75,64 @@ pub fn response_framing(method: &str, head: &ResponseHead) -> Result<Framing, Er
     if method == "HEAD" || tunnel || matches!(head.status, 100..200 | 204 | 304) {
         return Ok(Framing::None);
     }
-    // 3. and 4. Transfer-Encoding; 5. and 6. Content-Length; 8. the end of the connection.
-    Ok(framed(&head.fields, head.minor)?.unwrap_or(Framing::UntilClose))
+    // 3. and 4. Transfer-Encoding, which overrides a length beside it; two lengths stay a contradiction all the same.
+    let length = content_length(&head.fields)?;
+    let transfer = transfer(&head.fields)?;
+    if transfer.is_chunked {
+        return Ok(Framing::Chunked);
+    }
+    // By section 6.3 it ends with the connection then; a reader that goes by the length reads another end.
+    if !transfer.codings.is_empty() {
+        return if length.is_some() { Err(Error::LengthAndCoding) } else { Ok(Framing::UntilClose) };
+    }
+    // 5. and 6. Content-Length; 8. the end of the connection.
+    Ok(length.map_or(Framing::UntilClose, Framing::Length))
 }
 
 /// The framing of a request: without a length there is no body (RFC 9112 section 6.3, rule 7).
+///
+/// A server may refuse what a client has to make the best of, and does: a request that two readers could read in two
+/// ways is how one is smuggled behind another (section 11.2).
 pub fn request_framing(head: &RequestHead) -> Result<Framing, Error> {
     Ok(framed(&head.fields, head.minor)?.unwrap_or(Framing::None))
 }
 
-/// Whether the framing fields make sense together, whoever sent them.
-pub(crate) fn check(fields: &Fields, minor: u8) -> Result<(), Error> {
-    framed(fields, minor).map(|_| ())
+/// The codings under which a response's body travels, the last applied first. Few servers use any, and none is asked to
+/// (weir sends no `TE`); what they hold is the body all the same.
+pub(crate) fn transfer_codings(fields: &Fields) -> Vec<Coding> {
+    let mut codings = transfer(fields).map(|transfer| transfer.codings).unwrap_or_default();
+    codings.reverse();
+    codings
+}
+
+/// What `Transfer-Encoding` says of a response.
+#[derive(Debug, Default)]
+struct Transfer {
+    is_chunked: bool,
+    /// Those before `chunked`, in the order in which they were applied.
+    codings: Vec<Coding>,
+}
+
+/// `identity` is no coding, and `chunked` that is named twice was applied once: no sender packs chunks into chunks
+/// (section 6.1).
+fn transfer(fields: &Fields) -> Result<Transfer, Error> {
+    /// As many as of a body's own codings.
+    const MOST: usize = 3;
+    let mut transfer = Transfer::default();
+    // Every line, unlike `Fields::members`: what is skipped here would be smuggled.
+    for value in fields.headers_all("transfer-encoding") {
+        for word in value.split(',').map(grammar::trim).filter(|word| !word.is_empty()) {
+            match Coding::from_http_name(&word.to_ascii_lowercase()) {
+                Some(coding) if !transfer.is_chunked && transfer.codings.len() < MOST => {
+                    transfer.codings.push(coding);
+                }
+                None if word.eq_ignore_ascii_case("chunked") => transfer.is_chunked = true,
+                None if word.eq_ignore_ascii_case("identity") => {}
+                _ => return Err(Error::TransferEncoding { value: grammar::quoted(value) }),
+            }
+        }
+    }
+    Ok(transfer)
 }
 
 fn framed(fields: &Fields, minor: u8) -> Result<Option<Framing>, Error> {
@@ -134,7 +184,28 @@ mod tests {
             ("GET", 206, length(), Framing::Length(7)),
             ("GET", 200, Fields::from([("Content-Length", "0")]), Framing::Length(0)),
             ("GET", 200, chunked(), Framing::Chunked),
+            ("GET", 200, Fields::from([("Transfer-Encoding", "chunked, chunked")]), Framing::Chunked),
+            (
+                "GET",
+                200,
+                Fields::from([("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "Chunked")]),
+                Framing::Chunked,
+            ),
+            (
+                "GET",
+                200,
+                Fields::from([("Content-Length", "7"), ("Transfer-Encoding", "chunked")]),
+                Framing::Chunked,
+            ),
+            ("GET", 200, Fields::from([("Transfer-Encoding", "identity, chunked")]), Framing::Chunked),
+            (
+                "GET",
+                200,
+                Fields::from([("Transfer-Encoding", "identity"), ("Content-Length", "7")]),
+                Framing::Length(7),
+            ),
             ("GET", 200, Fields::from([("Transfer-Encoding", "identity")]), Framing::UntilClose),
+            ("GET", 200, Fields::from([("Transfer-Encoding", "")]), Framing::UntilClose),
             ("GET", 200, Fields::new(), Framing::UntilClose),
         ] {
             assert_eq!(
@@ -151,17 +222,34 @@ mod tests {
 
     #[test]
     fn unknown_codings_are_refused() {
-        for fields in [
-            Fields::from([("Transfer-Encoding", "gzip, chunked")]),
-            Fields::from([("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "chunked")]),
-            Fields::from([("Transfer-Encoding", "xchunked")]),
-            Fields::from([("Transfer-Encoding", "")]),
-        ] {
-            assert!(matches!(response(200, fields).framing("GET"), Err(Error::TransferEncoding { .. })));
+        for value in ["compress, chunked", "xchunked", "chunked, gzip", "chunked;q=1", "gzip,gzip,gzip,gzip"]
+        {
+            let fields = Fields::from([("Transfer-Encoding", value)]);
+            assert!(
+                matches!(response(200, fields).framing("GET"), Err(Error::TransferEncoding { .. })),
+                "{value}"
+            );
         }
+        let coded = |value| response(200, Fields::from([("Transfer-Encoding", value)]));
+        assert_eq!(coded("gzip, chunked").framing("GET"), Ok(Framing::Chunked));
+        assert_eq!(coded("gzip").framing("GET"), Ok(Framing::UntilClose));
+        assert_eq!(coded("br, GZIP, chunked").transfer_codings(), [Coding::Gzip, Coding::Brotli]);
+        let both = Fields::from([("Transfer-Encoding", "gzip"), ("Content-Length", "7")]);
+        assert_eq!(response(200, both).framing("GET"), Err(Error::LengthAndCoding));
         let mut old = response(200, Fields::from([("Transfer-Encoding", "chunked")]));
         old.minor = 0;
-        assert_eq!(old.framing("GET"), Err(Error::CodingInHttp10));
+        assert_eq!((old.framing("GET"), old.keeps_connection()), (Ok(Framing::Chunked), false));
+    }
+
+    #[test]
+    fn requests_are_read_strictly() {
+        let request = |minor, fields| RequestHead { minor, fields, ..RequestHead::new("GET", "/") }.framing();
+        let chunked = ("Transfer-Encoding", "chunked");
+        assert_eq!(request(0, Fields::from([chunked])), Err(Error::CodingInHttp10));
+        assert_eq!(request(1, Fields::from([chunked, ("Content-Length", "7")])), Err(Error::LengthAndCoding));
+        for fields in [Fields::from([chunked, chunked]), Fields::from([("Transfer-Encoding", "")])] {
+            assert!(matches!(request(1, fields), Err(Error::TransferEncoding { .. })));
+        }
     }
 
     proptest! {
@@ -173,7 +261,9 @@ mod tests {
         #[test]
         fn never_panics(value: String) {
             let _ = content_length(&Fields::from([("Content-Length", value.as_str())]));
-            let _ = check(&Fields::from([("Transfer-Encoding", value.as_str())]), 1);
+            let fields = Fields::from([("Transfer-Encoding", value.as_str())]);
+            let _ = response(200, fields.clone()).framing("GET");
+            let _ = RequestHead { fields, ..RequestHead::new("GET", "/") }.framing();
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Chunked bodies (RFC 9112 section 7.1), taken apart where they lie.
 //!
-//! The decoder says which part of the caller's buffer is payload; it copies none of it. Line ends are CRLF only:
-//! readers that forgave a bare LF have been used to smuggle (RFC 9112 section 7.1.1 allows no other).
+//! The decoder says which part of the caller's buffer is payload; it copies none of it. A line may end in LF alone, as
+//! old servers have it. Behind a chunk extension it ends one only if every line before did: some readers take such an LF
+//! for a part of the extension and read on to the next CRLF, so the two would disagree about what is payload. Those
+//! readers have given up earlier where no line ends in CRLF.
 //!
 //! ```
 //! use weir_http::ChunkedDecoder;
@@ -17,6 +19,7 @@
 
 use std::ops::Range;
 
+use crate::field_lines;
 use crate::fields::Fields;
 use crate::grammar::MAX_OFFSET;
 
@@ -52,9 +55,6 @@ pub enum Error {
     /// More than [`MAX_TRAILERS`], or more than 64 fields.
     #[error("malformed chunked body: more than {MAX_TRAILERS} bytes or 64 fields of trailers")]
     TrailersTooLong,
-    /// Trailers that are no fields.
-    #[error("malformed trailers of a chunked body")]
-    Trailers(#[source] httparse::Error),
 }
 
 /// What one call found at the front of its input.
@@ -75,6 +75,14 @@ pub struct ChunkedDecoder {
     /// Raw trailer lines; stays empty, and unallocated, where there are none.
     trailer: Vec<u8>,
     trailers: Fields,
+    ends: Ends,
+}
+
+/// How the lines before have ended.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ends {
+    lf: bool,
+    crlf: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -144,6 +152,13 @@ impl ChunkedDecoder {
             if matches!(self.state, State::Done) {
                 break;
             }
+            if byte == b'\n' {
+                match self.state {
+                    State::SizeLf { .. } | State::DataLf => self.ends.crlf = true,
+                    State::Extension { .. } => {}
+                    _ => self.ends.lf = true,
+                }
+            }
             self.state = self.next(byte)?;
             at += 1;
         }
@@ -177,6 +192,7 @@ impl ChunkedDecoder {
                 (None, b' ' | b'\t') if digits > 0 => Ok(State::Padding { size: value, length: 1 }),
                 (None, b';') if digits > 0 => Ok(State::Extension { size: value, length: 1 }),
                 (None, b'\r') if digits > 0 => Ok(State::SizeLf { size: value }),
+                (None, b'\n') if digits > 0 => Ok(State::after_size(value)),
                 _ => Err(Error::Unexpected { found: byte, expected: "a chunk size" }),
             },
             State::Padding { length, .. } | State::Extension { length, .. } if length >= MAX_EXTENSION => {
@@ -186,33 +202,36 @@ impl ChunkedDecoder {
                 b' ' | b'\t' => Ok(State::Padding { size, length: length + 1 }),
                 b';' => Ok(State::Extension { size, length: length + 1 }),
                 b'\r' => Ok(State::SizeLf { size }),
+                b'\n' => Ok(State::after_size(size)),
                 _ => Err(Error::Unexpected { found: byte, expected: "the end of a chunk size" }),
             },
             State::Extension { size, length } => match byte {
                 b'\r' => Ok(State::SizeLf { size }),
-                b'\n' => Err(Error::Unexpected { found: byte, expected: "CRLF" }),
+                b'\n' if self.ends.lf && !self.ends.crlf => Ok(State::after_size(size)),
+                b'\n' => Err(Error::Unexpected { found: byte, expected: "CRLF after a chunk extension" }),
                 _ => Ok(State::Extension { size, length: length + 1 }),
             },
-            State::SizeLf { size: 0 } => expect(b'\n', "LF after the last chunk size", State::LineStart),
-            State::SizeLf { size } => expect(b'\n', "LF after a chunk size", State::Data { left: size }),
+            State::SizeLf { size } => expect(b'\n', "LF after a chunk size", State::after_size(size)),
+            State::DataCr if byte == b'\n' => Ok(State::default()),
             State::DataCr => expect(b'\r', "CRLF after a chunk", State::DataLf),
             State::DataLf => expect(b'\n', "CRLF after a chunk", State::default()),
             State::LineStart if byte == b'\r' => Ok(State::LastLf),
+            State::LineStart if byte == b'\n' => self.last(),
             State::LineStart | State::Line => {
-                if byte == b'\n' {
-                    return Err(Error::Unexpected { found: byte, expected: "CRLF" });
-                }
                 self.keep(byte)?;
-                Ok(if byte == b'\r' { State::LineLf } else { State::Line })
+                Ok(match byte {
+                    b'\r' => State::LineLf,
+                    b'\n' => State::LineStart,
+                    _ => State::Line,
+                })
             }
             State::LineLf => {
                 self.keep(byte)?;
                 expect(b'\n', "LF after a trailer", State::LineStart)
             }
             State::LastLf => {
-                let done = expect(b'\n', "LF at the end", State::Done)?;
-                self.trailers = self.parse_trailers()?;
-                Ok(done)
+                expect(b'\n', "LF at the end", State::Done)?;
+                self.last()
             }
             // `decode` deals with both before it comes here.
             State::Data { .. } | State::Done => Ok(self.state),
@@ -227,19 +246,25 @@ impl ChunkedDecoder {
         Ok(())
     }
 
-    fn parse_trailers(&mut self) -> Result<Fields, Error> {
-        if self.trailer.is_empty() {
-            return Ok(Fields::new());
+    /// The body is over. Trailers say nothing of where it ends, so an odd line of them costs that line.
+    fn last(&mut self) -> Result<State, Error> {
+        let raw = std::mem::take(&mut self.trailer);
+        let mut fields = Vec::new();
+        for line in field_lines::lines(&raw) {
+            fields.extend(field_lines::read(line, 1).unwrap_or_default());
         }
-        let mut raw = std::mem::take(&mut self.trailer);
-        raw.extend(b"\r\n");
-        let mut headers = [httparse::EMPTY_HEADER; MAX_TRAILER_FIELDS];
-        match httparse::parse_headers(&raw, &mut headers) {
-            Ok(httparse::Status::Complete((_, headers))) => Ok(Fields::from_parsed(headers)),
-            Ok(httparse::Status::Partial) => Ok(Fields::new()),
-            Err(httparse::Error::TooManyHeaders) => Err(Error::TrailersTooLong),
-            Err(source) => Err(Error::Trailers(source)),
+        if fields.len() > MAX_TRAILER_FIELDS {
+            return Err(Error::TrailersTooLong);
         }
+        self.trailers = Fields::from_checked(fields.iter().map(|line| (line.name, &*line.value)));
+        Ok(State::Done)
+    }
+}
+
+impl State {
+    /// Behind the line of a chunk's size.
+    fn after_size(size: u64) -> State {
+        if size == 0 { State::LineStart } else { State::Data { left: size } }
     }
 }
 
@@ -277,6 +302,23 @@ mod tests {
     }
 
     #[test]
+    fn lf_alone_ends_a_line() {
+        for bytes in [
+            &b"4\nweir\n0\n\n"[..],
+            b"4 \nweir\r\n0\r\n\n",
+            b"4\r\nweir\n0\nA: b\n\n",
+            b"4\r\nweir\r\n0\r\nA: b\nno field\r\n\r\n",
+            b"2\nwe\n2;a=b\nir\n0;c\n\n",
+        ] {
+            for piece in [1, 2, 100] {
+                let (payload, used, decoder) = decode(bytes, piece).unwrap();
+                assert_eq!((payload.as_slice(), used), (&b"weir"[..], bytes.len()));
+                assert!(decoder.is_done() && decoder.trailers().len() < 2);
+            }
+        }
+    }
+
+    #[test]
     fn stays_done() {
         let (_, _, mut decoder) = decode(b"0\r\n\r\n", 100).unwrap();
         assert_eq!(decoder.decode(b"more"), Ok(Step { consumed: 0, data: 0..0, done: true }));
@@ -289,15 +331,13 @@ mod tests {
             b";x\r\n",
             b"-1\r\n",
             b"0x4\r\n",
-            b"4\nweir\r\n",
             b"4\r\nweirs\r\n",
-            b"4\r\nweir\n0\r\n\r\n",
             b"4 4\r\n",
             b"4;a\n",
-            b"0\r\n\n",
-            b"0\r\nA: b\n\r\n",
-            b"0\r\nno field\r\n\r\n",
+            b"4\r\nweir\n4;a\n",
             b"4\r\rweir",
+            b"4\r\nweir\rx",
+            b"0\r\nA: b\rx",
         ] {
             assert!(decode(bytes, 100).is_err(), "{}", bytes.escape_ascii());
         }

@@ -31,6 +31,12 @@ pub fn filename(value: &str) -> Option<String> {
     extended.or(plain).filter(|name| !name.is_empty())
 }
 
+/// Whether the server offers the body as a file to be saved, whatever its media type (RFC 6266 section 4.2).
+pub fn is_attachment(value: &str) -> bool {
+    let kind = value.split(';').next().unwrap_or_default();
+    grammar::trim(kind).eq_ignore_ascii_case("attachment")
+}
+
 /// `charset'language'percent-encoded` (RFC 8187 section 3.2).
 fn parse_extended(text: &str) -> Option<String> {
     // Some servers put quotes around it all the same.
@@ -78,6 +84,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn an_attachment_is_a_file() {
+        assert!(is_attachment("attachment") && is_attachment("Attachment ; filename=a.html"));
+        assert!(!is_attachment("inline; filename=\"attachment\"") && !is_attachment("filename=attachment"));
+    }
 
     #[test]
     fn names_that_servers_send() {

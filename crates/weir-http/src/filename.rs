@@ -69,6 +69,13 @@ pub fn from_url(url: &str) -> Option<String> {
     }
 }
 
+/// `path` with `.NUMBER` behind its name, as wget has it for a second file of one name.
+pub fn numbered(path: &std::path::Path, number: usize) -> std::path::PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    name.into()
+}
+
 /// The explicit controls of Unicode bidirectional text, the marks beside them, and the invisible byte order mark.
 fn turns_text(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

@@ -4,14 +4,22 @@
 //! (RFC 9112 section 11.2), and for a downloader how one file's bytes end up in another.
 
 use crate::body::{self, Framing};
+use crate::field_lines::{self, Line, Odd};
 use crate::fields::{self, Fields};
 use crate::grammar;
 
 /// The largest head in bytes; servers commonly stop at 8 to 16 KiB, signed redirects need a few more.
 pub const MAX_HEAD: usize = 64 * 1024;
 
-/// The most fields in one head; large sites send about 40.
+/// The largest head of a response in bytes: what curl takes, which is far more than any server has a reason to send.
+pub const MAX_RESPONSE_HEAD: usize = 300 * 1024;
+
+/// The most fields in the head of a request; browsers send about 20.
 pub const MAX_FIELDS: usize = 128;
+
+/// The most fields in the head of a response. Large sites send about 40, odd ones some hundreds; [`MAX_RESPONSE_HEAD`]
+/// alone would allow 76,000 of four bytes, each of which costs 50 in memory.
+pub const MAX_RESPONSE_FIELDS: usize = 2_000;
 
 /// A head that cannot be used. None of these gets better by asking the same server again at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,13 +39,49 @@ pub enum Error {
         #[source]
         source: httparse::Error,
     },
-    /// No end of the head within [`MAX_HEAD`].
-    #[error("HTTP head is larger than {MAX_HEAD} bytes")]
-    TooLarge,
-    /// More than [`MAX_FIELDS`].
-    #[error("HTTP head has more than {MAX_FIELDS} fields")]
-    TooManyFields,
-    /// The length of the body cannot be told with certainty.
+    /// No end of the head within [`MAX_HEAD`] or [`MAX_RESPONSE_HEAD`].
+    #[error("HTTP head is larger than {most} bytes")]
+    TooLarge {
+        /// The bound.
+        most: usize,
+    },
+    /// More than [`MAX_FIELDS`] or [`MAX_RESPONSE_FIELDS`].
+    #[error("HTTP head has more than {most} fields")]
+    TooManyFields {
+        /// The bound.
+        most: usize,
+    },
+    /// A response that is HTTP, but broken.
+    #[error("malformed HTTP head: line {line}: {what}: '{text}'")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: &'static str,
+        /// Its beginning, made printable.
+        text: String,
+    },
+    /// A line that some readers take for a framing field and others do not.
+    #[error(
+        "malformed HTTP head: line {line} may or may not be {field}: {how}; readers disagree about where the body ends"
+    )]
+    Odd {
+        /// Counted from 1.
+        line: usize,
+        /// The field.
+        field: &'static str,
+        /// How it is odd.
+        how: &'static str,
+    },
+    /// The length of a response's body cannot be told with certainty.
+    #[error("{lines}: {source}")]
+    ResponseFraming {
+        /// The lines that speak of it: `lines 2 and 3`.
+        lines: String,
+        /// What is wrong.
+        source: body::Error,
+    },
+    /// The length of a request's body cannot be told with certainty.
     #[error(transparent)]
     Framing(#[from] body::Error),
     /// A request to be sent that could not be read back.
@@ -79,29 +123,97 @@ pub struct RequestHead {
     pub fields: Fields,
 }
 
-/// Reads a response head from the front of `buffer`: the head and its length in bytes, or `None` if more is needed.
+/// Reads the head of a response to a GET from the front of `buffer`: the head and its length in bytes, or `None` if
+/// more is needed.
 ///
 /// Each call starts again at the front, so call it once a read, not once a byte. A 1xx head comes out like any other
 /// ([`ResponseHead::is_interim`]): drop its bytes and call again.
 pub fn parse_response(buffer: &[u8]) -> Result<Option<(ResponseHead, usize)>, Error> {
-    let window = window(buffer);
-    let mut headers = [httparse::EMPTY_HEADER; MAX_FIELDS];
-    let mut parsed = httparse::Response::new(&mut headers);
-    let end = match parsed.parse(window) {
-        Ok(httparse::Status::Complete(end)) => end,
-        Ok(httparse::Status::Partial) => return partial(window),
-        Err(source) => return Err(malformed(window, source)),
-    };
-    let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
+    parse_response_to("GET", buffer)
+}
+
+/// The same for a request with another method, on which it depends whether there is a body.
+pub fn parse_response_to(method: &str, buffer: &[u8]) -> Result<Option<(ResponseHead, usize)>, Error> {
+    let window = buffer.get(..MAX_RESPONSE_HEAD).unwrap_or(buffer);
+    // Empty lines in front are forgiven, as they are to clients (RFC 9112 section 2.2).
+    let front = window.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    let message = &window[front..];
+    if !is_http_so_far(message) {
         return Err(Error::NotHttp { start: start(window) });
-    };
-    let reason = parsed.reason.unwrap_or_default().to_owned();
-    let head = ResponseHead { status, minor, reason, fields: Fields::from_parsed(parsed.headers) };
-    if status < 100 {
-        return Err(malformed(window, httparse::Error::Status));
     }
-    body::check(&head.fields, minor)?;
-    Ok(Some((head, end)))
+    let Some(end) = end_of_head(message) else { return partial(window, MAX_RESPONSE_HEAD) };
+    let block = &message[..end];
+    let first = field_lines::lines(block).next().unwrap_or_default();
+    let (status, minor, reason) = status_line(first, window)?;
+    let rest = block.iter().position(|byte| *byte == b'\n').map_or(&[][..], |at| &block[at + 1..]);
+    let lines = field_lines::read(rest, 2).map_err(|Odd { number, field, how }| Error::Odd {
+        line: number,
+        field: title(field),
+        how,
+    })?;
+    if lines.len() > MAX_RESPONSE_FIELDS {
+        return Err(Error::TooManyFields { most: MAX_RESPONSE_FIELDS });
+    }
+    let fields = Fields::from_checked(lines.iter().map(|line| (line.name, &*line.value)));
+    let head = ResponseHead { status, minor, reason, fields };
+    head.framing(method).map_err(|source| Error::ResponseFraming { lines: named(&lines), source })?;
+    Ok(Some((head, front + end)))
+}
+
+/// Whether `message` is, or may become, one of HTTP/1.
+fn is_http_so_far(message: &[u8]) -> bool {
+    let wanted = b"HTTP/1.";
+    let length = message.len().min(wanted.len());
+    message[..length] == wanted[..length]
+}
+
+/// Behind the empty line that ends the head.
+fn end_of_head(message: &[u8]) -> Option<usize> {
+    let mut line = 0;
+    for (at, _) in message.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
+        if matches!(&message[line..at], [] | [b'\r']) {
+            return Some(at + 1);
+        }
+        line = at + 1;
+    }
+    None
+}
+
+/// `HTTP/1.1 200 OK`: status, minor version, reason (RFC 9112 section 4).
+fn status_line(line: &[u8], window: &[u8]) -> Result<(u16, u8, String), Error> {
+    let odd = |what| Error::Line { line: 1, what, text: start(window) };
+    let (version, rest) = line.split_at_checked(b"HTTP/1.1".len()).ok_or(odd("no status"))?;
+    let minor = match version.last() {
+        Some(b'0') => 0,
+        Some(b'1') => 1,
+        _ => return Err(Error::NotHttp { start: start(window) }),
+    };
+    // More than one blank is forgiven.
+    let blanks = rest.iter().take_while(|byte| **byte == b' ').count();
+    let (digits, reason) = rest[blanks..].split_at_checked(3).ok_or(odd("no status"))?;
+    let status =
+        digits.iter().all(u8::is_ascii_digit).then(|| std::str::from_utf8(digits).ok()?.parse().ok());
+    let status: u16 = status.flatten().filter(|status| *status >= 100).ok_or(odd("no status"))?;
+    if blanks == 0 || !matches!(reason.first(), None | Some(b' ' | b'\t')) {
+        return Err(odd("no status"));
+    }
+    Ok((status, minor, String::from_utf8_lossy(reason).trim().to_owned()))
+}
+
+/// `lines 2 and 5`: those that say where the body ends.
+fn named(lines: &[Line<'_>]) -> String {
+    let numbers: Vec<String> =
+        lines.iter().filter(|line| line.is_framing()).map(|line| line.number.to_string()).collect();
+    match &numbers[..] {
+        [one] => format!("line {one}"),
+        [others @ .., last] => format!("lines {} and {last}", others.join(", ")),
+        [] => "its head".to_owned(),
+    }
+}
+
+/// The field's name as it is usually written.
+fn title(field: &'static str) -> &'static str {
+    if field == "content-length" { "Content-Length" } else { "Transfer-Encoding" }
 }
 
 /// Reads a request head from the front of `buffer`, as a server does; like [`parse_response`].
@@ -111,7 +223,7 @@ pub fn parse_request(buffer: &[u8]) -> Result<Option<(RequestHead, usize)>, Erro
     let mut parsed = httparse::Request::new(&mut headers);
     let end = match parsed.parse(window) {
         Ok(httparse::Status::Complete(end)) => end,
-        Ok(httparse::Status::Partial) => return partial(window),
+        Ok(httparse::Status::Partial) => return partial(window, MAX_HEAD),
         Err(source) => return Err(malformed(window, source)),
     };
     let (Some(method), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
@@ -119,7 +231,7 @@ pub fn parse_request(buffer: &[u8]) -> Result<Option<(RequestHead, usize)>, Erro
     };
     let fields = Fields::from_parsed(parsed.headers);
     let head = RequestHead { method: method.to_owned(), target: target.to_owned(), minor, fields };
-    body::check(&head.fields, minor)?;
+    body::request_framing(&head)?;
     Ok(Some((head, end)))
 }
 
@@ -145,10 +257,26 @@ impl ResponseHead {
         body::response_framing(method, self)
     }
 
+    /// The length of the body of an answer to a GET, where its head announces one.
+    pub fn announced(&self) -> Option<u64> {
+        match self.framing("GET") {
+            Ok(Framing::Length(length)) => Some(length),
+            _ => None,
+        }
+    }
+
+    /// How the body that the framing holds is decoded, the last coding first (`Transfer-Encoding: gzip, chunked`).
+    pub fn transfer_codings(&self) -> Vec<weir_codec::content::Coding> {
+        body::transfer_codings(&self.fields)
+    }
+
     /// Whether the connection can carry another request once the body is read (RFC 9112 section 9.3). A body that
-    /// ends with the connection ([`Framing::UntilClose`]) rules it out all the same.
+    /// ends with the connection ([`Framing::UntilClose`]) rules it out all the same, and so does a framing that
+    /// another reader may have read otherwise (section 6.3).
     pub fn keeps_connection(&self) -> bool {
-        keeps_connection(&self.fields, self.minor)
+        let is_coded = self.header("transfer-encoding").is_some();
+        let is_doubtful = is_coded && (self.minor == 0 || self.header("content-length").is_some());
+        !is_doubtful && keeps_connection(&self.fields, self.minor)
     }
 }
 
@@ -202,13 +330,13 @@ fn window(buffer: &[u8]) -> &[u8] {
     buffer.get(..MAX_HEAD).unwrap_or(buffer)
 }
 
-fn partial<T>(window: &[u8]) -> Result<Option<T>, Error> {
-    if window.len() >= MAX_HEAD { Err(Error::TooLarge) } else { Ok(None) }
+fn partial<T>(window: &[u8], most: usize) -> Result<Option<T>, Error> {
+    if window.len() >= most { Err(Error::TooLarge { most }) } else { Ok(None) }
 }
 
 fn malformed(window: &[u8], source: httparse::Error) -> Error {
     match source {
-        httparse::Error::TooManyHeaders => Error::TooManyFields,
+        httparse::Error::TooManyHeaders => Error::TooManyFields { most: MAX_FIELDS },
         httparse::Error::Version => Error::NotHttp { start: start(window) },
         source => Error::Malformed { start: start(window), source },
     }
@@ -271,15 +399,27 @@ mod tests {
 
     #[test]
     fn caps() {
-        assert_eq!(
-            response(&format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(MAX_HEAD))),
-            Err(Error::TooLarge)
-        );
+        let long = |most: usize| format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(most));
+        assert_eq!(response(&long(MAX_RESPONSE_HEAD)), Err(Error::TooLarge { most: MAX_RESPONSE_HEAD }));
+        assert_eq!(response(&long(MAX_RESPONSE_HEAD - 100)), Ok(None));
+        let request = format!("GET / HTTP/1.1\r\nA: {}", "x".repeat(MAX_HEAD));
+        assert_eq!(parse_request(request.as_bytes()), Err(Error::TooLarge { most: MAX_HEAD }));
         let many = |n: usize| format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(n));
-        assert!(response(&many(MAX_FIELDS)).unwrap().is_some());
-        assert_eq!(response(&many(MAX_FIELDS + 1)), Err(Error::TooManyFields));
+        assert!(response(&many(MAX_RESPONSE_FIELDS)).unwrap().is_some());
+        assert_eq!(
+            response(&many(MAX_RESPONSE_FIELDS + 1)),
+            Err(Error::TooManyFields { most: MAX_RESPONSE_FIELDS })
+        );
+        let request = |n: usize| format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(n));
+        assert!(parse_request(request(MAX_FIELDS).as_bytes()).unwrap().is_some());
+        assert_eq!(
+            parse_request(request(MAX_FIELDS + 1).as_bytes()),
+            Err(Error::TooManyFields { most: MAX_FIELDS })
+        );
         // A large buffer with body bytes behind a small head is no large head.
-        assert!(response(&format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MAX_HEAD))).unwrap().is_some());
+        assert!(
+            response(&format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(MAX_RESPONSE_HEAD))).unwrap().is_some()
+        );
     }
 
     #[test]
@@ -289,7 +429,15 @@ mod tests {
             "not an HTTP/1 message, it starts with 'SSH-2.0-OpenSSH_9.6': check the scheme and the port"
         );
         assert!(matches!(parse_response(b"\x15\x03\x01\0\x02"), Err(Error::NotHttp { .. })));
-        assert!(matches!(response("HTTP/1.1 099 X\r\n\r\n"), Err(Error::Malformed { .. })));
+        for odd in
+            ["HTTP/1.1 099 X", "HTTP/1.1 abc", "HTTP/1.1 200OK", "HTTP/1.1200 OK", "HTTP/1.1", "HTTP/1.1 20"]
+        {
+            assert!(matches!(response(&format!("{odd}\r\n\r\n")), Err(Error::Line { line: 1, .. })), "{odd}");
+        }
+        for other in ["HTTP/1.2 200 OK\r\n\r\n", "HTTP/2 200\r\n\r\n", "ICY 200 OK\r\n\r\n"] {
+            assert!(matches!(response(other), Err(Error::NotHttp { .. })), "{other}");
+        }
+        assert_eq!(response("\r\n\nHTTP/1.1  200\n\n").unwrap().unwrap().1, 18);
     }
 
     #[test]
@@ -298,19 +446,46 @@ mod tests {
         for fields in [
             "Content-Length: 5\r\nContent-Length: 6\r\n",
             "Content-Length: 5, 6\r\n",
-            "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            "Content-Length: 5\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n",
+            "Content-Length: 5\r\n 6\r\n",
+            "Transfer-Encoding: chunked\r\n gzip\r\n",
             "Content-Length: +5\r\n",
             "Content-Length: 5 6\r\n",
             "Content-Length: \r\n",
             "Content-Length: 99999999999999999999\r\n",
         ] {
-            assert!(matches!(head(fields), Err(Error::Framing(_))), "{fields}");
+            assert!(matches!(head(fields), Err(Error::ResponseFraming { .. })), "{fields}");
         }
+        for fields in ["Content-Length : 5\r\n", "A: b\rContent-Length: 5\r\n", "Content-Length: 5\0\r\n"] {
+            assert!(matches!(head(fields), Err(Error::Odd { line: 2, .. })), "{fields}");
+        }
+        assert_eq!(
+            head("A: b\r\nContent-Length: 5\r\nB: c\r\nContent-Length: 6\r\n").unwrap_err().to_string(),
+            "lines 3 and 5: Content-Length is given twice, as 5 and as 6: the message cannot be trusted"
+        );
         assert!(head("Content-Length: 5\r\nContent-Length: 5\r\n").is_ok());
         assert!(matches!(
             parse_request(b"GET / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"),
             Err(Error::Framing(_))
         ));
+    }
+
+    #[test]
+    fn what_no_reader_disagrees_about_is_taken() {
+        let head = |fields: &str| response(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n")).unwrap().unwrap().0;
+        let both = head("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n");
+        assert_eq!((both.framing("GET"), both.keeps_connection()), (Ok(Framing::Chunked), false));
+        assert_eq!(both.announced(), None);
+        let identity = head("Transfer-Encoding: identity\r\nContent-Length: 5\r\n");
+        assert_eq!(identity.framing("GET"), Ok(Framing::Length(5)));
+        assert_eq!(head("Content-Length:\r\n 5\r\n").announced(), Some(5));
+        assert_eq!(head("X: a\r\n b\r\nY: c\r\n").header("x"), Some("a b"));
+        assert_eq!(head("X-A : b\r\nodd\r\nY: \x01\r\n").fields.len(), 1);
+        // A tunnel has no body, whatever it says of one.
+        let tunnel = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n";
+        assert!(parse_response(tunnel).is_err());
+        let (head, _) = parse_response_to("CONNECT", tunnel).unwrap().unwrap();
+        assert_eq!(head.framing("CONNECT"), Ok(Framing::None));
     }
 
     #[test]
@@ -336,7 +511,7 @@ mod tests {
         #[test]
         fn never_panics_on_near_misses(status in 0u16..1000, fields in "([A-Za-z-]{0,20}:[ -~\u{e9}]{0,40}\r?\n){0,5}") {
             if let Ok(Some((head, end))) = response(&format!("HTTP/1.1 {status:03} X\r\n{fields}\r\n")) {
-                prop_assert!(end <= MAX_HEAD);
+                prop_assert!(end <= MAX_RESPONSE_HEAD);
                 let _ = head.framing("GET");
             }
         }

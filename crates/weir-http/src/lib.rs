@@ -42,6 +42,7 @@ pub mod content_type;
 pub mod digest_field;
 pub mod digest_login;
 pub mod encoding;
+mod field_lines;
 pub mod fields;
 pub mod filename;
 mod grammar;

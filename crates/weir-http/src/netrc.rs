@@ -1,5 +1,7 @@
 //! `~/.netrc`: who to log in as, by host. The format is that of ftp(1), with curl's quotes and comments.
 //!
+//! An odd entry costs that entry ([`Netrc::odd`]), not the logins of other hosts.
+//!
 //! ```
 //! let netrc = weir_http::netrc::parse("machine a.example login me password \"my secret\"").unwrap();
 //! assert_eq!(netrc.lookup("a.example").unwrap().password, "my secret");
@@ -80,14 +82,23 @@ impl fmt::Debug for Login {
     }
 }
 
+/// The most odd entries that are told of.
+const MAX_ODD: usize = 16;
+
 /// The entries of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Netrc {
     /// Host in lower case, or `None` for `default`.
     entries: Vec<(Option<String>, Login)>,
+    odd: Vec<Error>,
 }
 
 impl Netrc {
+    /// What is wrong with the entries that were passed over, the first 16 of them.
+    pub fn odd(&self) -> &[Error] {
+        &self.odd
+    }
+
     /// The first entry for `host`, else the `default` one. Host names have no case.
     pub fn lookup(&self, host: &str) -> Option<&Login> {
         self.lookup_user(host, "")
@@ -124,28 +135,52 @@ pub fn parse(text: &str) -> Result<Netrc, Error> {
         return Err(Error::TooLarge { size: text.len() });
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut words = Words { chars: text.chars().peekable(), line: 1 };
+    let mut words = Words { chars: text.chars().peekable(), line: 1, ahead: None, of_machine: false };
     let mut netrc = Netrc::default();
-    while let Some(word) = words.next()? {
+    loop {
+        let begun = netrc.entries.len();
+        match netrc.take(&mut words) {
+            Ok(true) => {}
+            Ok(false) => return Ok(netrc),
+            Err(error) => {
+                // The entry whose word it is: the last one, unless it is the word by which another would begin.
+                if !std::mem::take(&mut words.of_machine) {
+                    netrc.entries.truncate(begun.saturating_sub(1));
+                }
+                if netrc.odd.len() < MAX_ODD {
+                    netrc.odd.push(error);
+                }
+                words.skip_entry();
+            }
+        }
+    }
+}
+
+impl Netrc {
+    /// The next keyword and its value; false at the end.
+    fn take(&mut self, words: &mut Words<'_>) -> Result<bool, Error> {
+        let Some(word) = words.next()? else { return Ok(false) };
         let line = words.line;
         let keyword =
             KEYWORDS.into_iter().find(|keyword| *keyword == word).ok_or(Error::NotAKeyword { line })?;
         if keyword == "default" {
-            netrc.entries.push((None, Login::default()));
-            continue;
+            self.entries.push((None, Login::default()));
+            return Ok(true);
         }
+        words.of_machine = keyword == "machine";
         let value = words.next()?.ok_or(Error::MissingValue { line, keyword })?;
-        let current = netrc.entries.last_mut().map(|(_, login)| login);
+        words.of_machine = false;
+        let current = self.entries.last_mut().map(|(_, login)| login);
         match (keyword, current) {
-            ("machine", _) => netrc.entries.push((Some(value), Login::default())),
+            ("machine", _) => self.entries.push((Some(value), Login::default())),
             ("macdef", _) => words.skip_macro(),
             ("login", Some(current)) => current.login = value,
             ("password", Some(current)) => current.password = value,
             ("account", Some(_)) => {}
             (keyword, _) => return Err(Error::NoMachine { line, keyword }),
         }
+        Ok(true)
     }
-    Ok(netrc)
 }
 
 const KEYWORDS: [&str; 6] = ["machine", "default", "login", "password", "account", "macdef"];
@@ -154,10 +189,17 @@ const KEYWORDS: [&str; 6] = ["machine", "default", "login", "password", "account
 struct Words<'a> {
     chars: Peekable<Chars<'a>>,
     line: usize,
+    /// A word that was looked at and not taken.
+    ahead: Option<String>,
+    /// The word that comes is a machine's name: what is odd about it costs no entry before.
+    of_machine: bool,
 }
 
 impl Words<'_> {
     fn next(&mut self) -> Result<Option<String>, Error> {
+        if let Some(word) = self.ahead.take() {
+            return Ok(Some(word));
+        }
         loop {
             match self.chars.peek() {
                 None => return Ok(None),
@@ -180,14 +222,33 @@ impl Words<'_> {
         word
     }
 
-    /// `"a \"b\" \n"`, with curl's escapes.
+    /// Goes on to the next entry. Words within a macro begin none.
+    fn skip_entry(&mut self) {
+        loop {
+            match self.next() {
+                Ok(None) => return,
+                Ok(Some(word)) if word == "machine" || word == "default" => {
+                    self.ahead = Some(word);
+                    return;
+                }
+                Ok(Some(word)) if word == "macdef" => self.skip_macro(),
+                Ok(Some(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    /// `"a \"b\" \n"`, with curl's escapes; it ends on its line.
     fn quoted(&mut self) -> Result<String, Error> {
         let line = self.line;
         self.bump();
         let mut word = String::new();
         loop {
+            if matches!(self.chars.peek(), None | Some('\n')) {
+                return Err(Error::OpenQuote { line });
+            }
             match self.bump() {
                 Some('"') => return Ok(word),
+                Some('\\') if self.chars.peek() == Some(&'\n') => return Err(Error::OpenQuote { line }),
                 Some('\\') => word.push(match self.bump() {
                     Some('n') => '\n',
                     Some('r') => '\r',
@@ -252,16 +313,38 @@ mod tests {
         let netrc = parse("machine a login me password hunter2").unwrap();
         assert!(!format!("{netrc:?}").contains("hunter2"));
         assert_eq!(netrc.lookup("a").unwrap().authorization(), "Basic bWU6aHVudGVyMg==");
-        let error = parse("machine a\nlogin me password hunter2 hunter3").unwrap_err();
-        assert_eq!(error, Error::NotAKeyword { line: 2 });
-        assert!(!error.to_string().contains("hunter"));
+        let netrc = parse("machine a\nlogin me password hunter2 hunter3").unwrap();
+        assert_eq!(netrc.odd(), [Error::NotAKeyword { line: 2 }]);
+        assert!(!format!("{} {netrc:?}", netrc.odd()[0]).contains("hunter"));
+    }
+
+    #[test]
+    fn an_odd_entry_costs_that_entry() {
+        let good = "machine b login me password secret\n";
+        for (odd, error) in [
+            ("machine a login x password y z\n", Error::NotAKeyword { line: 2 }),
+            ("machine a login x password \"y\n", Error::OpenQuote { line: 2 }),
+            ("machine a login x password \"y\\\n", Error::OpenQuote { line: 2 }),
+            ("machine \"a\n login x password y\n", Error::OpenQuote { line: 2 }),
+            ("machine a nonsense macdef init\nmachine c login evil\n\n", Error::NotAKeyword { line: 2 }),
+        ] {
+            let netrc = parse(&format!("machine c login me\n{odd}{good}")).unwrap();
+            assert_eq!(netrc.odd(), [error], "{odd}");
+            assert_eq!(netrc.lookup("a"), None, "{odd}");
+            assert_eq!(netrc.lookup("b").unwrap().password, "secret", "{odd}");
+            assert_eq!(netrc.lookup("c").unwrap().login, "me", "{odd}");
+        }
+        let early = parse(&format!("login x password y\n{good}")).unwrap();
+        assert_eq!(early.odd(), [Error::NoMachine { line: 1, keyword: "login" }]);
+        assert!(early.lookup("b").is_some());
     }
 
     #[test]
     fn says_what_is_wrong() {
-        assert_eq!(parse("machine"), Err(Error::MissingValue { line: 1, keyword: "machine" }));
-        assert_eq!(parse("\nlogin x"), Err(Error::NoMachine { line: 2, keyword: "login" }));
-        assert_eq!(parse("machine a password \"x\n"), Err(Error::OpenQuote { line: 1 }));
+        let odd = |text| parse(text).unwrap().odd().to_vec();
+        assert_eq!(odd("machine"), [Error::MissingValue { line: 1, keyword: "machine" }]);
+        assert_eq!(odd("\nlogin x"), [Error::NoMachine { line: 2, keyword: "login" }]);
+        assert_eq!(odd("machine a password \"x\n"), [Error::OpenQuote { line: 1 }]);
         assert!(matches!(parse(&" ".repeat(MAX_SIZE + 1)), Err(Error::TooLarge { .. })));
         assert_eq!(parse("").unwrap().lookup("a"), None);
     }

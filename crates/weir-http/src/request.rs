@@ -26,8 +26,8 @@ const fn bad(why: &'static str) -> Refusal {
 impl From<&head::Error> for Refusal {
     fn from(error: &head::Error) -> Refusal {
         match error {
-            head::Error::TooLarge => Refusal { status: 431, why: "the head is too large" },
-            head::Error::TooManyFields => Refusal { status: 431, why: "too many fields" },
+            head::Error::TooLarge { .. } => Refusal { status: 431, why: "the head is too large" },
+            head::Error::TooManyFields { .. } => Refusal { status: 431, why: "too many fields" },
             // RFC 9112, 6.1: a coding that is not understood is not implemented.
             head::Error::Framing(body::Error::TransferEncoding { .. }) => {
                 Refusal { status: 501, why: "unknown transfer coding" }

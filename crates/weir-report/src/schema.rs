@@ -119,6 +119,9 @@ pub struct FileRecord {
     /// Not fetched because it is here already, the same as on the server (`-N`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unchanged: bool,
+    /// What was passed over, left out of the request or overridden to get it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A digest.

@@ -24,6 +24,9 @@ const LINES: usize = 12;
 /// Failed files that are named.
 const FAILURES: usize = 3;
 
+/// Notes that are shown one by one; a list of a thousand odd files has one cause.
+const NOTES: usize = 5;
+
 /// Shares of the run below this are not listed.
 const SMALL: f64 = 0.005;
 
@@ -79,6 +82,7 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
         None => Vec::new(),
     };
     lines.extend(unproven(record));
+    lines.extend(notes(&record.files));
     if let Some(error) = &record.error {
         lines.push(format!("{} {}", paint.error("error:"), escape(error)));
     }
@@ -97,6 +101,23 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
             _ => "incomplete: the same command goes on where this one stopped",
         };
         lines.push(words.to_owned());
+    }
+    lines
+}
+
+/// What was passed over, left out or overridden: one line a note, those of many files counted.
+fn notes(files: &[FileRecord]) -> Vec<String> {
+    let all = || files.iter().flat_map(|file| file.notes.iter().map(move |note| (file, note)));
+    let mut lines: Vec<String> = all()
+        .take(NOTES)
+        .map(|(file, note)| match files {
+            [_] => format!("note: {}", escape(note)),
+            _ if file.path.is_empty() => format!("note: {}: {}", escape(&file.url), escape(note)),
+            _ => format!("note: {}: {}", escape(&file.path), escape(note)),
+        })
+        .collect();
+    if all().count() > NOTES {
+        lines.push(format!("note: {} more", all().count() - NOTES));
     }
     lines
 }

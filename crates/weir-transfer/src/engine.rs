@@ -54,6 +54,8 @@ pub struct Run<'a> {
     pub many: bool,
     lanes: Mutex<Vec<Arc<LaneState>>>,
     restarts: Mutex<HashMap<usize, u32>>,
+    /// How many bytes each job's body had that ended with a TLS session that was not ended in order.
+    unclean: Mutex<HashMap<usize, u64>>,
     /// How long each job has waited because a server asked for it, since it last brought something.
     waited: Mutex<HashMap<usize, Duration>>,
     names: Mutex<HashMap<PathBuf, usize>>,
@@ -125,12 +127,33 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// `target` for `job`, or with a number behind its name where another job of the run has that name.
+    pub fn free_name(&self, target: PathBuf, job: usize) -> PathBuf {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut numbered = target.clone();
+        for number in 1..=self.jobs.len() {
+            if names.get(&numbered).is_none_or(|owner| *owner == job) {
+                break;
+            }
+            numbered = weir_http::filename::numbered(&target, number);
+        }
+        names.insert(numbered.clone(), job);
+        numbered
+    }
+
     /// Counts that `job` begins again; returns how often it has.
     pub fn restarts(&self, job: usize) -> u32 {
         let mut restarts = self.restarts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = restarts.entry(job).or_default();
         *count += 1;
         *count
+    }
+
+    /// The body of `job` ended uncleanly after `got` bytes; whether it did so there before. A path that was cut is cut
+    /// elsewhere the next time, a server that never ends its sessions in order ends them at the same byte.
+    pub fn is_unclean_again(&self, job: usize, got: u64) -> bool {
+        let mut unclean = self.unclean.lock().unwrap_or_else(PoisonError::into_inner);
+        unclean.insert(job, got) == Some(got)
     }
 
     /// How long `job` has waited because a server asked for it, in a row.
@@ -197,6 +220,7 @@ pub fn run(
         many,
         lanes: Mutex::default(),
         restarts: Mutex::default(),
+        unclean: Mutex::default(),
         waited: Mutex::default(),
         names: Mutex::default(),
         on_trust: Mutex::default(),

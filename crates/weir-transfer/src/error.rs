@@ -47,6 +47,12 @@ pub enum Error {
         /// The server's name.
         host: String,
     },
+    /// The server wants this request over HTTP/1.1.
+    #[error("{host} asks for HTTP/1.1; leave out --http2")]
+    OnlyHttp1 {
+        /// The server's name.
+        host: String,
+    },
     /// The proxy refused.
     #[error("proxy {proxy} refused the connection to {to}: {detail}")]
     Proxy {
@@ -92,6 +98,17 @@ pub enum Error {
         got: Bytes,
         /// What was announced, in words.
         expected: String,
+    },
+    /// A body without a length ended with a TLS session that was not ended in order: it may have been cut.
+    #[error(
+        "{host} ended a body of unknown length after {got} without the TLS end mark, so it may be cut; \
+         --accept-unclean-close takes it"
+    )]
+    Unclean {
+        /// The server's name.
+        host: String,
+        /// Bytes received.
+        got: Bytes,
     },
     /// No byte, or hardly any, for the whole of the time allowed.
     #[error("{host} sent {what} for {} s; {way_out}", .after.as_secs_f64())]
@@ -192,18 +209,12 @@ pub enum Error {
         /// The file's name.
         name: String,
     },
-    /// The body is compressed though identity was asked.
-    #[error(
-        "{host} sent a body coded with {coding} though identity was asked for; it is not the file itself"
-    )]
-    Coded {
-        /// The server's name.
-        host: String,
-        /// `gzip`, `br`.
-        coding: String,
-    },
     /// A digest does not match.
-    #[error("{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); {}", .fate.words())]
+    #[error(
+        "{algorithm} of {name} does not match: expected {expected}, got {found} ({origin}); {}{}",
+        .fate.words(),
+        ignorable(.origin)
+    )]
     Digest {
         /// The file.
         name: String,
@@ -282,6 +293,7 @@ impl Error {
             Error::Resolve { cause, .. } => !matches!(cause, NameError::Passing(_)),
             Error::NamePending(_) | Error::Connect { .. } | Error::Broken { .. } => false,
             Error::Truncated { .. } | Error::Stalled { .. } | Error::Malformed { .. } => false,
+            Error::Unclean { .. } | Error::OnlyHttp1 { .. } => false,
             Error::WrongPart { .. } | Error::Changed { .. } | Error::Unproven { .. } => false,
             Error::EmptyRange { .. } => false,
             Error::Tls { permanent, .. } | Error::Socks { permanent, .. } => *permanent,
@@ -301,7 +313,6 @@ impl Error {
             self,
             Error::Status { .. }
                 | Error::Resolve { .. }
-                | Error::Coded { .. }
                 | Error::WebPage { .. }
                 | Error::Redirect { .. }
                 | Error::Tls { .. }
@@ -309,6 +320,11 @@ impl Error {
                 | Error::Proxy { .. }
                 | Error::Socks { .. }
         )
+    }
+
+    /// It came over HTTP/2 and may not over HTTP/1.1.
+    pub fn is_of_http2(&self) -> bool {
+        matches!(self, Error::Broken { .. } | Error::Malformed { .. } | Error::OnlyHttp1 { .. })
     }
 
     /// How long the server wants to be left alone.
@@ -426,6 +442,14 @@ impl Fate {
             Fate::LeftAlone => "it was here before and is left alone; without --no-clobber it is replaced",
         }
     }
+}
+
+/// How the origin of a digest begins that a server declares.
+pub(crate) const DECLARED: &str = "the server's ";
+
+/// The way past a digest of this origin.
+fn ignorable(origin: &str) -> &'static str {
+    if origin.starts_with(DECLARED) { "; --ignore-digest keeps them all the same" } else { "" }
 }
 
 /// What may help against `status` of `url`.

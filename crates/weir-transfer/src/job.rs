@@ -55,6 +55,8 @@ pub struct Job {
     pub home: Option<Url>,
     /// Where to.
     pub output: Output,
+    /// What it is called in a folder unless the server says; `None`: by the last part of `url`.
+    pub name: Option<String>,
     /// Digests it must have.
     pub expectations: Vec<Expectation>,
 }
@@ -82,6 +84,10 @@ pub struct Options {
     pub receive_buffer: Option<usize>,
     /// Save web pages under any name.
     pub any_type: bool,
+    /// Keep what does not have the digest that the server declares.
+    pub ignore_digest: bool,
+    /// Take a body without a length for whole although its TLS session was not ended in order.
+    pub accept_unclean: bool,
     /// Leave files that exist alone.
     pub no_clobber: bool,
     /// Begin at byte 0 whatever an earlier run left.
@@ -114,6 +120,8 @@ impl Default for Options {
             retries: 5,
             receive_buffer: None,
             any_type: false,
+            ignore_digest: false,
+            accept_unclean: false,
             no_clobber: false,
             fresh: false,
             newer: false,
@@ -178,6 +186,8 @@ pub struct FileReport {
     pub verified: bool,
     /// How it ended.
     pub outcome: Outcome,
+    /// What was passed over, left out or overridden to get it.
+    pub notes: Vec<String>,
     /// The body, for [`Output::Memory`].
     pub body: Option<Vec<u8>>,
 }

@@ -46,6 +46,9 @@ pub struct Journal {
     pub last_modified: Option<String>,
     /// Where the object was after redirects: scheme, host, port and path.
     pub place: String,
+    /// How its bytes are coded, where that is not the file itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coding: Option<String>,
     /// The object's size, bytes.
     pub size: u64,
     /// The boot in which `written` holds (`/proc/sys/kernel/random/boot_id`).
@@ -170,7 +173,8 @@ impl Journal {
 
     /// The version that every part is of.
     pub fn version(&self) -> Version {
-        Version::from_journal(self.etag.as_deref(), self.last_modified.as_deref(), &self.place)
+        let (etag, last_modified) = (self.etag.as_deref(), self.last_modified.as_deref());
+        Version::from_journal(etag, last_modified, &self.place, self.coding.as_deref())
     }
 
     /// What may be trusted now.
@@ -236,6 +240,7 @@ mod tests {
             etag: Some("\"e\"".into()),
             last_modified: None,
             place: "http://h/x".into(),
+            coding: None,
             size: 100,
             boot: boot_id(),
             written: vec![(0, 10), (20, 100)],

@@ -19,7 +19,8 @@ pub use self::opening::failed_before_opening;
 use crate::engine::Run;
 use crate::error::Error;
 use crate::http::connection::Dial;
-use crate::http::exchange::{Answer, Client};
+use crate::http::decoded::Decoded;
+use crate::http::exchange::{Answer, Client, Exchange, Http};
 use crate::job::Job;
 use crate::ledger::LaneId;
 use crate::object::{self, Object};
@@ -141,9 +142,10 @@ pub fn run(run: &Run<'_>, state: &LaneState) {
         speed: run.options.speed,
         max_wait: run.options.max_wait,
         receive_buffer: run.options.receive_buffer,
+        accept_unclean: run.options.accept_unclean,
         stops: [&**run.stop, &state.kick],
     };
-    let client = Client::new(run.http, &state.clock, dial, &on_socket);
+    let client = Client::new(run.http, &state.clock, dial, &on_socket).tries_again(run.options.retries > 0);
     let mut lane = Lane { run, state, client, scratch: Vec::new(), began: Instant::now(), avoids: None };
     loop {
         let avoids = lane.avoids.filter(|avoids| Instant::now() < avoids.until);
@@ -228,27 +230,55 @@ impl Lane<'_> {
     }
 }
 
-/// A body that is not the file called `name`, whatever its status says: coded, or a web page in its place.
+/// A body that is not the file called `name`, whatever its status says: a web page in its place, unless the server
+/// offers it as a file.
 fn refuse_unfit(name: &str, answer: &Answer, any_type: bool) -> Result<(), Error> {
-    let host = || host_of(&answer.url);
-    if let Some(coding) = object::foreign_coding(&answer.head, name) {
-        return Err(Error::Coded { host: host(), coding });
-    }
+    let disposition = answer.head.header("content-disposition");
+    let is_offered = disposition.is_some_and(weir_http::content_disposition::is_attachment);
     let kind = answer.head.header("content-type");
-    if !any_type && weir_http::content_type::html_instead_of(name, kind) {
-        return Err(Error::WebPage { host: host(), name: name.to_owned() });
+    if !any_type && !is_offered && weir_http::content_type::html_instead_of(name, kind) {
+        return Err(Error::WebPage { host: host_of(&answer.url), name: name.to_owned() });
     }
     Ok(())
 }
 
-/// A part in a coding of its own cannot be put beside the others.
-fn refuse_foreign_coding(transfer: &Transfer, answer: &Answer) -> Result<(), Error> {
-    refuse_unfit(&transfer.file_name(), answer, true)
+/// What is to be said of how the body called `name` is coded, and the answer and its object decoded where that was
+/// asked for. A decoded body has no size, and nothing can be put beside it.
+fn decode(http: &Http, name: &str, answer: Answer, object: Object) -> (Answer, Object, Vec<String>) {
+    let over: Vec<String> = weir_http::encoding::passed_over(&answer.head.fields);
+    let mut notes: Vec<String> = over
+        .iter()
+        .map(|word| {
+            format!("Content-Encoding '{}' is no coding and was passed over", object::printable(word))
+        })
+        .collect();
+    let Some(coding) = object::foreign_coding(&answer.head.fields, name) else {
+        return (answer, object, notes);
+    };
+    let decodable = weir_http::encoding::decodable(&coding).filter(|_| http.is_compressed());
+    let Some(codings) = decodable.filter(|_| answer.head.status != 206) else {
+        notes.push(match http.is_compressed() {
+            true => format!("saved as it came, coded with {coding}, which weir does not decode"),
+            false => format!("saved as it came, coded with {coding}; --compressed decodes it"),
+        });
+        return (answer, object, notes);
+    };
+    notes.push(format!("decoded from {coding}"));
+    let body = Decoded::new(&host_of(&answer.url), answer.body, &codings);
+    let answer = Answer { body: Exchange::Decoded(Box::new(body)), ..answer };
+    let object = Object {
+        size: None,
+        version: Version::default(),
+        holds_to: None,
+        ranged: false,
+        // Of the coded bytes, which are not kept.
+        declared: None,
+    };
+    (answer, object, notes)
 }
 
 /// An answer whose bytes may not be put beside those that are here: it is not certainly of the same version.
 fn refuse_another(transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
-    refuse_foreign_coding(transfer, answer)?;
     refuse_another_size(transfer, answer, object)?;
     refuse_disagreement(&transfer.version, &object.version, host_of(&answer.url))
 }
@@ -256,7 +286,7 @@ fn refuse_another(transfer: &Transfer, answer: &Answer, object: &Object) -> Resu
 /// An object that is not of the size for which room was made.
 fn refuse_another_size(transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
     match transfer.size {
-        Some(size) if object.size != Some(size) => {
+        Some(size) if !object.fits(size) => {
             Err(Error::Changed { host: host_of(&answer.url), detail: "its size is another".to_owned() })
         }
         _ => Ok(()),
@@ -267,6 +297,9 @@ fn refuse_another_size(transfer: &Transfer, answer: &Answer, object: &Object) ->
 fn refuse_disagreement(kept: &Version, found: &Version, host: String) -> Result<(), Error> {
     match kept.agree(found) {
         Agreement::Same => Ok(()),
+        Agreement::Changed if kept.coding() != found.coding() => {
+            Err(Error::Changed { host, detail: "its Content-Encoding is another".to_owned() })
+        }
         Agreement::Changed => {
             Err(Error::Changed { host, detail: "its ETag or Last-Modified is another".to_owned() })
         }

@@ -3,6 +3,7 @@
 use url::Url;
 use weir_codec::digest::Algorithm;
 use weir_codec::hex;
+use weir_http::Fields;
 use weir_http::content_range::ContentRange;
 use weir_http::digest_field::{Declared, Linked};
 use weir_http::head::ResponseHead;
@@ -25,6 +26,17 @@ pub struct Object {
     pub ranged: bool,
     /// The strongest digest the server declares of the whole object.
     pub declared: Option<Declared>,
+}
+
+impl Object {
+    /// Whether it may be one of `size` bytes: it says so, or is a part that lies within and says nothing of the whole
+    /// (`Content-Range: bytes 5-9/*`).
+    pub fn fits(&self, size: u64) -> bool {
+        match self.size {
+            Some(own) => own == size,
+            None => self.holds_to.is_some_and(|end| end <= size),
+        }
+    }
 }
 
 /// What an answer to `Range: bytes=START-` holds.
@@ -68,9 +80,16 @@ pub fn judge(
     let host = || url.host_str().unwrap_or_default().to_owned();
     let wrong = |detail: String| Error::WrongPart { host: host(), detail };
     let start = asked.unwrap_or(0);
-    match head.status {
+    let whole = || Object { size: head.announced(), ranged: false, ..describe(head, url) };
+    match as_known(head.status) {
+        206 | 200 | 203 if asked.is_none() && is_all_of_it(head) => Ok(Part::Whole(whole())),
         206 if asked.is_none() => Err(wrong("a part (206), though the whole was asked for".to_owned())),
-        206 => {
+        200 | 203 if !names_a_part(head, asked) => Ok(Part::Whole(whole())),
+        200 | 203 if asked.is_none() => {
+            Err(wrong("a part by its Content-Range, though the whole was asked for".to_owned()))
+        }
+        // With 200 too, where all else agrees: some servers know no 206.
+        206 | 200 | 203 => {
             let kind = head.header("content-type").unwrap_or_default();
             if kind.to_ascii_lowercase().starts_with("multipart/byteranges") {
                 return Err(wrong(
@@ -81,11 +100,12 @@ pub fn judge(
             let field = field.ok_or_else(|| wrong("206 without Content-Range".to_owned()))?;
             let range: ContentRange = field.parse().map_err(|error| wrong(format!("{error}")))?;
             match range {
-                ContentRange::Bytes { complete: None, .. } => {
+                // The rest could be asked for, and nothing would tell when there is none.
+                ContentRange::Bytes { complete: None, .. } if start == 0 => {
                     Err(wrong(format!("a part without the size of the whole (Content-Range: {field})")))
                 }
                 ContentRange::Bytes { first, last, complete } if first == start => {
-                    let length = weir_http::body::content_length(&head.fields).ok().flatten();
+                    let length = head.announced();
                     if length.is_some_and(|length| length != last - first + 1) {
                         let length = length.unwrap_or_default();
                         return Err(wrong(format!(
@@ -102,11 +122,6 @@ pub fn judge(
                 }
                 ContentRange::Unsatisfied { .. } => Err(wrong(format!("206 with Content-Range '{field}'"))),
             }
-        }
-        200 | 203 => {
-            let size = weir_http::body::content_length(&head.fields).ok().flatten();
-            let object = Object { size, ranged: false, ..describe(head, url) };
-            Ok(Part::Whole(object))
         }
         416 => {
             let field = head.fields.single("content-range").ok().flatten();
@@ -126,6 +141,34 @@ pub fn judge(
     }
 }
 
+/// 200 for other answers that carry what was asked for (RFC 9110 section 15: an unknown status counts as the first of its
+/// class). 202 is a word about a wait, 204 and 205 have no content.
+fn as_known(status: u16) -> u16 {
+    if matches!(status, 201 | 207..300) { 200 } else { status }
+}
+
+/// The range that the head names, if it is a well-formed one.
+fn named_range(head: &ResponseHead) -> Option<(u64, u64, Option<u64>)> {
+    match head.fields.single("content-range").ok()??.parse() {
+        Ok(ContentRange::Bytes { first, last, complete }) => Some((first, last, complete)),
+        _ => None,
+    }
+}
+
+/// The head names the range that was asked for, or one that is less than the object, or that may be.
+fn names_a_part(head: &ResponseHead, asked: Option<u64>) -> bool {
+    named_range(head).is_some_and(|(first, last, complete)| {
+        asked == Some(first) || first > 0 || complete != Some(last + 1)
+    })
+}
+
+/// The head of an answer to a plain request names a range that is all of the object, or, with 200, may be.
+fn is_all_of_it(head: &ResponseHead) -> bool {
+    let Some((0, last, complete)) = named_range(head) else { return false };
+    let is_whole = complete.map_or(head.status != 206, |size| size == last + 1);
+    is_whole && head.announced().is_none_or(|length| length == last + 1)
+}
+
 fn describe(head: &ResponseHead, url: &Url) -> Object {
     let declarations = weir_http::digest_field::declarations(head.status, &head.fields);
     for ignored in &declarations.ignored {
@@ -141,14 +184,9 @@ fn describe(head: &ResponseHead, url: &Url) -> Object {
 }
 
 /// The coding of a body that is not the file itself.
-pub fn foreign_coding(head: &ResponseHead, name: &str) -> Option<String> {
-    let coding = weir_http::encoding::content_coding(&head.fields)?;
+pub fn foreign_coding(fields: &Fields, name: &str) -> Option<String> {
+    let coding = weir_http::encoding::content_coding(fields)?;
     (!weir_http::encoding::coded_body_is_the_file(name, &coding)).then_some(coding)
-}
-
-/// The file name for an object saved into a folder: Content-Disposition, then the URL's last segment.
-pub fn file_name(head: &ResponseHead, url: &Url) -> String {
-    weir_http::filename::from_header(&head.fields).unwrap_or_else(|| name_from_url(url))
 }
 
 /// The URL's last path segment as a plain file name; `index.html` where there is none.
@@ -244,6 +282,53 @@ mod tests {
         ] {
             assert_eq!(name_from_url(&Url::parse(url).unwrap()), name, "{url}");
         }
+    }
+
+    /// What an answer with these lines is to a request for the bytes from `asked`.
+    fn judged(status: u16, lines: &[&str], asked: Option<u64>) -> Result<Part, Error> {
+        let mut fields = Fields::new();
+        lines.iter().for_each(|line| fields.push_line(line).unwrap());
+        let head = ResponseHead { status, minor: 1, reason: String::new(), fields };
+        judge(&head, &Url::parse("http://h/x").unwrap(), asked, std::time::SystemTime::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn a_200_with_a_range_is_a_part_if_all_else_agrees() {
+        for status in [200, 203, 206] {
+            let part =
+                judged(status, &["ETag: \"e\"", "Content-Range: bytes 5-9/20", "Content-Length: 5"], Some(5));
+            assert!(matches!(
+                part,
+                Ok(Part::Asked(Object { size: Some(20), holds_to: Some(10), ranged: true, .. }))
+            ));
+            for lines in [
+                &["Content-Range: bytes 5-9/20", "Content-Length: 6"][..],
+                &["Content-Range: bytes 6-9/20", "Content-Length: 4"],
+            ] {
+                assert!(matches!(judged(status, lines, Some(5)), Err(Error::WrongPart { .. })), "{lines:?}");
+            }
+            assert!(matches!(
+                judged(status, &["Content-Range: bytes 0-4/20"], None),
+                Err(Error::WrongPart { .. })
+            ));
+            let all = judged(status, &["Content-Range: bytes 0-4/5", "Content-Length: 5"], None);
+            assert!(matches!(all, Ok(Part::Whole(Object { size: Some(5), .. }))));
+        }
+        for lines in [&["Content-Range: nonsense", "Content-Length: 5"][..], &["Content-Range: bytes 0-4/5"]]
+        {
+            assert!(matches!(judged(200, lines, Some(7)), Ok(Part::Whole(_))), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_without_the_size_of_the_whole_goes_on_and_does_not_begin() {
+        let lines = ["ETag: \"e\"", "Content-Range: bytes 5-9/*"];
+        let Ok(Part::Asked(part)) = judged(206, &lines, Some(5)) else { panic!("no part") };
+        assert!(part.fits(10) && part.fits(11) && !part.fits(9));
+        assert!(matches!(
+            judged(206, &["Content-Range: bytes 0-9/*"], Some(0)),
+            Err(Error::WrongPart { .. })
+        ));
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub struct Transfer {
     pub follower: Option<Follower>,
     /// Digests it must have.
     pub expectations: Vec<Expectation>,
+    /// What was passed over, left out or overridden to get it.
+    pub notes: Mutex<Vec<String>>,
     /// Lanes that brought bytes.
     pub carriers: Mutex<BTreeSet<LaneId>>,
     /// Failures in a row that brought nothing new.
@@ -61,6 +63,8 @@ pub struct Transfer {
     pub doubted: AtomicBool,
     /// It ended, well or not; lanes let go of it.
     pub over: AtomicBool,
+    /// It has all the digests that it was to have.
+    is_as_expected: AtomicBool,
     /// What the last durable journal covers.
     durable: Mutex<RangeSet>,
 }
@@ -87,6 +91,8 @@ pub struct Opening {
     pub sink: Sink,
     /// Digests it must have.
     pub expectations: Vec<Expectation>,
+    /// What was passed over or left out to open it.
+    pub notes: Vec<String>,
 }
 
 impl Transfer {
@@ -121,12 +127,14 @@ impl Transfer {
             sink: opening.sink,
             follower,
             expectations: opening.expectations,
+            notes: Mutex::new(opening.notes),
             carriers: Mutex::default(),
             failures: AtomicU32::new(0),
             paused_to: Mutex::default(),
             at_failure: AtomicU64::new(resumed_from),
             doubted: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            is_as_expected: AtomicBool::new(true),
             durable: Mutex::new(opening.durable),
         })
     }
@@ -139,6 +147,14 @@ impl Transfer {
             None => object::name_from_url(&self.url),
         };
         UnderWay { name, done: self.ledger().done().len(), size: self.size }
+    }
+
+    /// Keeps a note once.
+    pub fn note(&self, note: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
     }
 
     /// The ledger, locked.
@@ -267,7 +283,9 @@ impl Transfer {
             _ => Vec::new(),
         };
         let fate = if self.sink.part().is_some() { Fate::Discarded } else { Fate::PassedOn };
-        verify::check(&name, &self.expectations, &found, fate)?;
+        let ignored = verify::check(&name, &self.expectations, &found, fate)?;
+        self.is_as_expected.store(ignored.is_empty(), Relaxed);
+        ignored.into_iter().for_each(|note| self.note(note));
         // Renaming and syncing are the disk's work.
         clock.enter(Stage::Write);
         if let Some(part) = self.sink.part() {
@@ -289,10 +307,16 @@ impl Transfer {
     pub fn give_up(&self, error: Error) -> Outcome {
         let kept = self.ledger().done().len();
         let _held = self.journalling();
-        let Some(part) = self.sink.part() else { return Outcome::Failed(error) };
+        let is_perhaps_whole = matches!(error, Error::Unclean { .. });
+        let Some(part) = self.sink.part() else {
+            return if is_perhaps_whole { Outcome::Partial(error) } else { Outcome::Failed(error) };
+        };
         if part.is_precious() {
             // The error says where the complete download is, and what its target holds.
             return Outcome::Failed(error);
+        }
+        if is_perhaps_whole && part.is_there() && kept > 0 {
+            return Outcome::Partial(error);
         }
         if !part.will_be_found() || error.is_verification() || !self.is_resumable() || kept == 0 {
             part.discard();
@@ -315,8 +339,11 @@ impl Transfer {
             resumed_from: self.resumed_from,
             connections: self.carriers.lock().unwrap_or_else(PoisonError::into_inner).len() as u32,
             digest: found.first().cloned(),
-            verified: !self.expectations.is_empty() && matches!(outcome, Outcome::Complete),
+            verified: !self.expectations.is_empty()
+                && self.is_as_expected.load(Relaxed)
+                && matches!(outcome, Outcome::Complete),
             outcome,
+            notes: self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             body: None,
         }
     }

@@ -25,25 +25,54 @@ pub struct Expectation {
     pub expected: Expected,
     /// `--checksum`, `Repr-Digest`.
     pub origin: String,
+    /// Who means it to hold.
+    pub whose: Whose,
 }
 
-/// Checks `found` against every expectation; all must hold. `fate` is what becomes of the bytes otherwise.
-pub fn check(name: &str, expectations: &[Expectation], found: &[Expected], fate: Fate) -> Result<(), Error> {
+/// Whose word an expected digest is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The user's: it must hold.
+    User,
+    /// The server's: it must hold.
+    Server,
+    /// The server's, and the user said not to mind it.
+    Ignored,
+}
+
+/// Checks `found` against every expectation; all must hold but for those that are ignored. `fate` is what becomes of
+/// the bytes otherwise. Returns what was ignored, in words.
+pub fn check(
+    name: &str,
+    expectations: &[Expectation],
+    found: &[Expected],
+    fate: Fate,
+) -> Result<Vec<String>, Error> {
+    let mut ignored = Vec::new();
     for one in expectations {
         let algorithm = one.expected.algorithm();
         let same = found.iter().find(|digest| digest.algorithm() == algorithm);
-        if let Some(digest) = same.filter(|digest| **digest != one.expected) {
-            return Err(Error::Digest {
-                name: name.to_owned(),
-                algorithm: algorithm.name(),
-                expected: one.expected.hex(),
-                found: digest.hex(),
-                origin: one.origin.clone(),
-                fate,
-            });
+        let Some(digest) = same.filter(|digest| **digest != one.expected) else { continue };
+        let (expected, found) = (one.expected.hex(), digest.hex());
+        if one.whose == Whose::Ignored {
+            let algorithm = algorithm.name();
+            let note = format!(
+                "{algorithm} does not match: expected {expected}, got {found} ({}); --ignore-digest kept it",
+                one.origin
+            );
+            ignored.push(note);
+            continue;
         }
+        return Err(Error::Digest {
+            name: name.to_owned(),
+            algorithm: algorithm.name(),
+            expected,
+            found,
+            origin: one.origin.clone(),
+            fate,
+        });
     }
-    Ok(())
+    Ok(ignored)
 }
 
 /// The digests of a file that is here; `None` once it `is_stopped`.

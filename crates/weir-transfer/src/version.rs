@@ -2,29 +2,39 @@
 //!
 //! An entity tag is unique among the versions of one resource only (RFC 9110 section 8.8.3): `"1"` of another host, or
 //! of another path, says nothing. So a version is its validators and the place from which it came after all redirects.
+//! Its coding belongs to it too: a tag ought to differ between codings (section 8.8.3.3), and often does not.
 
 use url::{Position, Url};
 use weir_http::Fields;
 use weir_http::validator::{Agreement, Validators};
 
 use crate::http::credentials;
+use crate::object;
 
 /// One version of one object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Version {
     validators: Validators,
     place: String,
+    coding: Option<String>,
 }
 
 impl Version {
     /// The version that an answer from `url`, after redirects, is of.
     pub fn of(fields: &Fields, url: &Url) -> Version {
-        Version { validators: Validators::from_fields(fields), place: place(url) }
+        let coding = object::foreign_coding(fields, &object::name_from_url(url));
+        Version { validators: Validators::from_fields(fields), place: place(url), coding }
     }
 
     /// A version out of a journal.
-    pub fn from_journal(etag: Option<&str>, last_modified: Option<&str>, place: &str) -> Version {
-        Version { validators: Validators::from_journal(etag, last_modified), place: place.to_owned() }
+    pub fn from_journal(
+        etag: Option<&str>,
+        last_modified: Option<&str>,
+        place: &str,
+        coding: Option<&str>,
+    ) -> Version {
+        let validators = Validators::from_journal(etag, last_modified);
+        Version { validators, place: place.to_owned(), coding: coding.map(str::to_owned) }
     }
 
     /// What `If-Range` takes; `None` where parts of this version cannot be told from those of another.
@@ -35,6 +45,7 @@ impl Version {
     /// Whether `other` is certainly this version: the only ground on which parts are put together.
     pub fn agree(&self, other: &Version) -> Agreement {
         match self.validators.agree(&other.validators) {
+            Agreement::Same if self.coding != other.coding => Agreement::Changed,
             Agreement::Same if self.place != other.place => Agreement::Unproven,
             agreement => agreement,
         }
@@ -49,6 +60,11 @@ impl Version {
         } else {
             "its answer does not carry the ETag or Last-Modified of the first one"
         }
+    }
+
+    /// How it is coded, where that is not the file itself.
+    pub fn coding(&self) -> Option<&str> {
+        self.coding.as_deref()
     }
 
     /// The validators, for the journal.
@@ -85,5 +101,13 @@ mod tests {
             assert_eq!(kept.agree(&version(other)), Agreement::Unproven, "{other}");
         }
         assert_eq!(kept.place(), "http://a/x");
+        let coded = |url: &str| {
+            let mut fields = Fields::new();
+            fields.push("ETag", "\"1\"").unwrap();
+            fields.push("Content-Encoding", "gzip").unwrap();
+            Version::of(&fields, &Url::parse(url).unwrap())
+        };
+        assert_eq!(kept.agree(&coded("http://a/x")), Agreement::Changed);
+        assert_eq!(version("http://a/x.gz").agree(&coded("http://a/x.gz")), Agreement::Same);
     }
 }

@@ -174,9 +174,12 @@ pub struct Get {
     /// Where to: a file, a folder with a '/' at its end, or '-' for stdout [default: ./ with the server's name].
     #[arg(short, long, value_name = "FILE|DIR/|-")]
     pub output: Option<String>,
-    /// Also fetch what LIST names, one URL or URL<TAB>NAME a line; '-' for stdin.
+    /// Also fetch what LIST names, one URL or URL<TAB>NAME a line, '#' begins a remark; '-' for stdin.
     #[arg(short = 'i', long = "input", value_name = "LIST")]
     pub list: Option<String>,
+    /// Save each file into folders named after its URL's host and path (wget's --force-directories).
+    #[arg(short = 'x', long)]
+    pub force_directories: bool,
 
     /// Use exactly LANES connections for a file; by default weir adds them where they help.
     #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = parse_lanes)]
@@ -229,9 +232,18 @@ pub struct Get {
     /// Require the digests that the list at URL, or in a file, names (such as SHA256SUMS).
     #[arg(long, value_name = "URL")]
     pub checksum_from: Option<String>,
+    /// Keep a file that does not have the digest its server declares; the record says so.
+    #[arg(long)]
+    pub ignore_digest: bool,
     /// Save a web page even where the name promises an archive, image or binary.
     #[arg(long)]
     pub any_type: bool,
+    /// Ask for coded bodies (gzip, deflate, br, zstd) and decode them: over one connection, not to be resumed.
+    #[arg(long)]
+    pub compressed: bool,
+    /// Take a body of unknown length for whole although its TLS session ended without the end mark.
+    #[arg(long)]
+    pub accept_unclean_close: bool,
 
     /// Leave files that exist alone.
     #[arg(long, conflicts_with = "force")]
@@ -582,6 +594,10 @@ mod tests {
         assert_eq!(get(&["-P", "a/b/"]).unwrap().output.as_deref(), Some("a/b/"));
         assert_eq!(get(&["-A", "me"]).unwrap().headers, ["User-Agent: me"]);
         assert!(get(&["-O"]).unwrap_err().contains("-o FILE"));
+        assert!(get(&["-x"]).unwrap().force_directories);
+        for other in [&["-x", "16"][..], &["-x", "http://proxy:3128"], &["-x", "proxy:3128"]] {
+            assert!(get(other).unwrap_err().contains("--proxy URL"), "{other:?}");
+        }
     }
 
     #[test]

@@ -52,7 +52,8 @@ fn a_reset_before_the_answer() {
     let server = Server::start(|_, wire| wire.reset());
     let sandbox = Sandbox::new();
     get(&sandbox, &server.url("x")).run().fails(1, &["connection to 127.0.0.1 broke: connection reset"]);
-    assert_eq!(server.requests().len(), 2, "one more attempt was asked for");
+    let ranged: Vec<bool> = server.requests_from(0).iter().map(|request| request.range().is_some()).collect();
+    assert_eq!(ranged, [true, true, false], "one more attempt was asked for, and once without a range");
     assert_eq!(sandbox.names(), [""; 0]);
 }
 
@@ -202,8 +203,8 @@ fn a_tls_connection_that_is_cut_is_no_end_of_a_body() {
     sandbox.get([&server.url("whole"), "-o", "whole", "-k"]).run().succeeds();
     assert!(sandbox.read("whole") == bytes);
     let run = sandbox.get([&server.url("cut"), "-o", "out", "-k", "--retries", "0"]).run();
-    run.fails(1, &["127.0.0.1 closed the connection"]);
-    sandbox.has_nothing_of("out");
+    run.fails(4, &["without the TLS end mark", "--accept-unclean-close takes it", "are kept"]);
+    assert_eq!(sandbox.names(), ["out.part", "whole"]);
 }
 
 #[test]
@@ -234,7 +235,7 @@ fn two_lengths_that_differ() {
 #[test]
 fn a_head_over_its_cap() {
     let server =
-        Server::start(|_, wire| wire.answer("200 OK", &[("X-Long", &"x".repeat(100_000))], b"hello"));
+        Server::start(|_, wire| wire.answer("200 OK", &[("X-Long", &"x".repeat(400_000))], b"hello"));
     let sandbox = Sandbox::new();
     get(&sandbox, &server.url("x"))
         .run()
@@ -448,7 +449,12 @@ fn bodies_of_errors_are_never_saved() {
         let sandbox = Sandbox::new();
         let cause = format!("127.0.0.1 answered {status}");
         get(&sandbox, &server.url("x.iso")).run().fails(1, &[&cause]);
-        let attempts = if status.starts_with('5') { 2 } else { 1 };
+        // Once without a range too, but where the status speaks of a login; of a passing failure once more.
+        let attempts = match &status[..3] {
+            "401" => 1,
+            "500" => 3,
+            _ => 2,
+        };
         assert_eq!(server.requests().len(), attempts, "{status}");
         assert_eq!(sandbox.names(), [""; 0], "{status}");
     }

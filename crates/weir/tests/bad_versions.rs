@@ -185,18 +185,6 @@ fn an_object_that_shrank_between_two_runs_begins_again() {
 }
 
 #[test]
-fn a_coded_body_though_identity_was_asked() {
-    for length in [1000, 2 * MIB] {
-        let object = Object::new(length).field("Content-Encoding", "gzip");
-        let server = Server::start(move |request, wire| {
-            assert_eq!(request.field("accept-encoding"), Some("identity"));
-            object.serve(request, wire)
-        });
-        refuses(&server, &[], 1, &["127.0.0.1 sent a body coded with gzip though identity was asked for"]);
-    }
-}
-
-#[test]
 fn a_later_part_that_is_coded() {
     let object = Object::new(6 * MIB).rate(8 << 20);
     let coded = object.clone().field("Content-Encoding", "gzip");

@@ -37,10 +37,7 @@ fn flags_of_other_programs_are_answered() {
     let sandbox = Sandbox::new();
     for (words, way) in [
         (&["get", "-O-", "http://h/x"][..], "weir get has no -: wget's -O - is -o -"),
-        (
-            &["http://h/x", "-x", "4"],
-            "weir get has no -x: curl's -x URL is --proxy URL, aria2c's -x N is -c N",
-        ),
+        (&["http://h/x", "-x", "4"], "curl's -x URL is --proxy URL, aria2c's -x N is -c N"),
         (&["get", "--retry=3", "http://h/x"], "it is --retries N"),
         (&["cp", "a"], "weir cp SRC... DST"),
         (&["why", "curl", "http://h/x"], "weir why -- curl ... starts a command"),

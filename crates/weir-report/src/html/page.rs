@@ -224,6 +224,9 @@ fn one_file(page: &mut Markup, file: &FileRecord) {
         if let Some(error) = &file.error {
             page.leaf("small", &[], &format!("failed: {error}"));
         }
+        for note in &file.notes {
+            page.leaf("small", &[], &format!("note: {note}"));
+        }
         if file.skipped {
             page.leaf("small", &[], "left alone: it exists");
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use weir_http::body::Framing;
 use weir_http::chunked::ChunkedDecoder;
-use weir_http::head::{ResponseHead, parse_response};
+use weir_http::head::{MAX_RESPONSE_HEAD, ResponseHead, parse_response_to};
 use weir_observe::thread::thread_cpu_now;
 use weir_units::Bytes;
 
@@ -22,7 +22,7 @@ use crate::http::tls::{Session, Under};
 use crate::http::tls_words;
 use crate::stage_clock::{Stage, StageClock};
 
-/// Enough for any head (64 KiB, weir_http) and for a small object with it.
+/// Enough for any usual head (servers stop at 64 KiB) and for a small object with it.
 const SMALL_BUFFER: usize = 68 << 10;
 
 /// What a lane receives before it writes, up to a multiple of it: few turns between socket and file, and the next write
@@ -54,6 +54,8 @@ pub struct Dial<'a> {
     pub max_wait: Duration,
     /// SO_RCVBUF, bytes; `None` leaves autotuning on.
     pub receive_buffer: Option<usize>,
+    /// A body that ends with the connection is whole although its TLS session was not ended in order.
+    pub accept_unclean: bool,
     /// Any of these set: give up at once.
     pub stops: [&'a AtomicBool; 2],
 }
@@ -62,7 +64,15 @@ impl<'a> Dial<'a> {
     /// The usual limits that follow from one `timeout`.
     pub fn new(timeout: Duration, stops: [&'a AtomicBool; 2]) -> Dial<'a> {
         let speed = SpeedLimit::usual(timeout);
-        Dial { timeout, connect_timeout: timeout, speed, max_wait: MAX_WAIT, receive_buffer: None, stops }
+        Dial {
+            timeout,
+            connect_timeout: timeout,
+            speed,
+            max_wait: MAX_WAIT,
+            receive_buffer: None,
+            accept_unclean: false,
+            stops,
+        }
     }
 
     /// The run, or this lane, is to stop.
@@ -107,6 +117,7 @@ pub struct Connection {
     reusable: bool,
     fresh: bool,
     handed_over: bool,
+    ended_uncleanly: bool,
 }
 
 enum Body {
@@ -136,6 +147,7 @@ impl Connection {
             reusable: true,
             fresh: true,
             handed_over: false,
+            ended_uncleanly: false,
         })
     }
 
@@ -152,6 +164,11 @@ impl Connection {
     /// The last answer was read to its end and the server keeps the connection open.
     pub fn is_reusable(&self) -> bool {
         self.reusable && self.is_end()
+    }
+
+    /// The body ended with a TLS session that was not ended in order, and was taken all the same.
+    pub fn ended_uncleanly(&self) -> bool {
+        self.ended_uncleanly
     }
 
     /// Sends a request's head.
@@ -188,7 +205,7 @@ impl Connection {
             if dial.is_stopped() {
                 return Err(Error::Interrupted);
             }
-            let parsed = parse_response(&self.buffer[self.decoded..self.filled]);
+            let parsed = parse_response_to(method, &self.buffer[self.decoded..self.filled]);
             match parsed.map_err(|error| self.malformed(error.to_string()))? {
                 Some((head, length)) => {
                     self.decoded += length;
@@ -280,7 +297,9 @@ impl Connection {
 
     fn receive_head(&mut self, clock: &StageClock) -> Result<(), Error> {
         if self.filled == self.buffer.len() {
-            return Err(self.malformed("its head is larger than 64 KiB".to_owned()));
+            // The parser refuses what is larger than it allows.
+            let larger = (2 * self.buffer.len()).min(MAX_RESPONSE_HEAD + SMALL_BUFFER);
+            self.buffer.resize(larger, 0);
         }
         match self.receive(self.buffer.len(), clock) {
             Ok(0) if self.filled == 0 => Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
@@ -329,7 +348,9 @@ impl Connection {
                 Ok(_) => heard = start.elapsed(),
                 Err(error) if is_timeout(&error) => {}
                 // TLS without its close_notify: anybody on the path may have cut it (RFC 8446 section 6.1).
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return self.at_cut(got),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return self.at_cut(got, dial);
+                }
                 Err(error) => return Err(self.broken(error)),
             }
         }
@@ -423,12 +444,15 @@ impl Connection {
         Err(Error::Truncated { host: self.host.clone(), got: Bytes(got), expected })
     }
 
-    fn at_cut(&mut self, got: usize) -> Result<usize, Error> {
+    fn at_cut(&mut self, got: usize, dial: &Dial<'_>) -> Result<usize, Error> {
         match self.body {
-            Body::UntilClose { got } => {
-                let expected = "unknown length (the tls session was cut without its end mark)".to_owned();
-                Err(Error::Truncated { host: self.host.clone(), got: Bytes(got), expected })
+            Body::UntilClose { .. } if dial.accept_unclean => {
+                self.ended_uncleanly = true;
+                self.at_close(got)
             }
+            // What came before is handed on first: it is kept.
+            Body::UntilClose { .. } if got > 0 => Ok(got),
+            Body::UntilClose { got } => Err(Error::Unclean { host: self.host.clone(), got: Bytes(got) }),
             _ => self.at_close(got),
         }
     }

@@ -110,16 +110,22 @@ fn read_netrc(path: &Path, is_asked_for: bool) -> Option<Netrc> {
         Ok(there) if !there.is_file() => return unused("it is no file".to_owned()),
         Ok(_) => {}
     }
-    let mut text = String::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(MAX_NETRC + 1).read_to_string(&mut text));
+    let mut text = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(MAX_NETRC + 1).read_to_end(&mut text));
     if let Err(error) = read {
         return if is_asked_for { unused(weir_units::plain(&error)) } else { None };
     }
     if text.len() as u64 > MAX_NETRC {
         return unused(format!("it is longer than {MAX_NETRC} bytes"));
     }
-    match weir_http::netrc::parse(&text) {
-        Ok(entries) => Some(entries),
+    // A word in another encoding costs the entry that it is in, not the others.
+    match weir_http::netrc::parse(&String::from_utf8_lossy(&text)) {
+        Ok(entries) => {
+            for odd in entries.odd() {
+                tracing::warn!("an entry of {} is passed over: {odd}", path.display());
+            }
+            Some(entries)
+        }
         Err(error) => unused(error.to_string()),
     }
 }

@@ -1,5 +1,7 @@
 //! From a URL to an answer whose body can be read: proxies, redirects, kept-open connections, HTTP/1.1 or HTTP/2.
 
+mod steps;
+
 use std::collections::HashMap;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use url::{Position, Url};
 use weir_http::digest_field::{self, Linked};
+use weir_http::encoding::ACCEPTED;
 use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
@@ -14,12 +17,14 @@ use crate::error::Error;
 use crate::http::address::Way;
 use crate::http::connection::{Connection, Dial};
 use crate::http::credentials::Credentials;
+use crate::http::decoded::Decoded;
 use crate::http::h2_session::{H2Session, H2Stream};
 use crate::http::jar::Jar;
+use crate::http::ladder::Ladder;
 use crate::http::logins::{self, Asker, Logins, MAX_ANSWERS, Schemes, Sent, Space};
 use crate::http::proxy::{Proxies, Proxy};
 use crate::http::reach::Reach;
-use crate::http::request::{Ask, Origin, Unless, is_harmless, safe_elsewhere};
+use crate::http::request::{Ask, IDENTITY, Origin, Unless, is_harmless, safe_elsewhere};
 use crate::http::said;
 use crate::http::trust::{Clients, Trust};
 use crate::http::waiting::Waits;
@@ -60,6 +65,8 @@ pub struct Http {
     sessions: Mutex<HashMap<Origin, Arc<Mutex<Known>>>>,
     names: Names,
     waits: Waits,
+    ladder: Ladder,
+    compressed: bool,
     manner: Manner,
 }
 
@@ -107,10 +114,16 @@ enum Known {
     Unknown,
     /// So near that HTTP/1.1 is better, whether or not it speaks HTTP/2.
     Near,
-    /// It chose HTTP/1.1.
+    /// It chose HTTP/1.1, or its HTTP/2 failed.
     No,
-    Session(H2Session),
+    /// Beside it: sessions in a row before it that ended without a whole answer.
+    Session(H2Session, u32),
+    /// Such a session has ended.
+    Ended(u32),
 }
+
+/// Sessions in a row without a whole answer after which HTTP/2 is left: one may have met a restart.
+const BARREN: u32 = 2;
 
 /// One answer's body, whichever version carries it.
 pub enum Exchange {
@@ -118,6 +131,10 @@ pub enum Exchange {
     Http1(Box<Connection>),
     /// HTTP/2.
     Http2(Box<H2Stream>),
+    /// Another one, decoded.
+    Decoded(Box<Decoded>),
+    /// Nothing: the answer's body was let go.
+    None,
 }
 
 /// The head of an answer, where it came from in the end, and its body.
@@ -136,17 +153,34 @@ pub struct Answer {
     pub at_home: bool,
     /// The server asked for a client certificate, and none was shown.
     pub lacks_certificate: bool,
-    /// The request was for a range.
-    pub ranged: bool,
     /// What an error says of itself.
     pub said: Option<String>,
     /// What the redirects on the way said of the object.
     pub linked: Linked,
+    /// The request that it answers was for a range. One for a part may have been refused, and asked for without.
+    pub ranged: bool,
+    /// What was left out of the request to get it, and why.
+    pub notes: Vec<String>,
+}
+
+/// An answer to a request as the user, and whom that named.
+struct UserAnswer {
+    told: Told,
+    shown: Shown,
+    said: Option<String>,
+}
+
+/// An answer to one request, before it is known whether it leads elsewhere.
+struct Told {
+    head: ResponseHead,
+    body: Exchange,
+    ranged: bool,
 }
 
 impl Answer {
     /// What it means to a request for the bytes from `start`, `None` if for the whole. See [`object::judge`].
     pub fn judge(&self, start: Option<u64>) -> Result<Part, Error> {
+        let start = start.filter(|_| self.ranged);
         let judged = object::judge(&self.head, &self.url, start, SystemTime::now());
         let judged = judged.map(|part| part.linked_by(&self.linked));
         judged.map_err(|error| {
@@ -185,6 +219,8 @@ impl Exchange {
         match self {
             Exchange::Http1(connection) => connection.fill(enough, clock, dial),
             Exchange::Http2(stream) => stream.fill(enough, clock, dial),
+            Exchange::Decoded(decoded) => decoded.fill(enough, clock, dial),
+            Exchange::None => Ok(0),
         }
     }
 
@@ -193,6 +229,8 @@ impl Exchange {
         match self {
             Exchange::Http1(connection) => Box::new(connection.pieces()),
             Exchange::Http2(stream) => Box::new(stream.pieces()),
+            Exchange::Decoded(decoded) => Box::new(std::iter::once(decoded.piece())),
+            Exchange::None => Box::new(std::iter::empty()),
         }
     }
 
@@ -201,6 +239,8 @@ impl Exchange {
         match self {
             Exchange::Http1(connection) => connection.is_end(),
             Exchange::Http2(stream) => stream.is_end(),
+            Exchange::Decoded(decoded) => decoded.is_end(),
+            Exchange::None => true,
         }
     }
 
@@ -209,6 +249,17 @@ impl Exchange {
         match self {
             Exchange::Http1(connection) => connection.left(),
             Exchange::Http2(stream) => stream.left(),
+            Exchange::Decoded(_) => None,
+            Exchange::None => Some(0),
+        }
+    }
+
+    /// The body ended with a TLS session that was not ended in order, and was taken all the same.
+    pub fn ended_uncleanly(&self) -> bool {
+        match self {
+            Exchange::Http1(connection) => connection.ended_uncleanly(),
+            Exchange::Decoded(decoded) => decoded.coded().ended_uncleanly(),
+            Exchange::Http2(_) | Exchange::None => false,
         }
     }
 }
@@ -236,6 +287,8 @@ impl Http {
             names: Names::default(),
             waits: Waits::default(),
             manner: Manner::default(),
+            ladder: Ladder::default(),
+            compressed: false,
         }
     }
 
@@ -253,6 +306,16 @@ impl Http {
     /// Parts are asked for, unless the user has taken the field for it away.
     pub fn asks_for_parts(&self) -> bool {
         !self.manner.removed.iter().any(|name| name == "range")
+    }
+
+    /// Asks for coded bodies, to be decoded here (`--compressed`).
+    pub fn compressed(self, compressed: bool) -> Http {
+        Http { compressed, ..self }
+    }
+
+    /// See [`Http::compressed`].
+    pub fn is_compressed(&self) -> bool {
+        self.compressed
     }
 
     /// What was said of waits.
@@ -306,6 +369,10 @@ pub struct Client<'a> {
     put_aside: Option<Duration>,
     /// What the next requests are to bring another of.
     unless: Option<Unless>,
+    /// A failed attempt is followed by another one.
+    tries_again: bool,
+    /// What was left out of the request that is under way.
+    notes: Vec<String>,
 }
 
 impl<'a> Client<'a> {
@@ -316,17 +383,26 @@ impl<'a> Client<'a> {
         dial: Dial<'a>,
         on_socket: &'a (dyn Fn(Option<&Arc<TcpStream>>) + Sync),
     ) -> Client<'a> {
+        let (kept, put_aside, notes) = (None, None, Vec::new());
         Client {
             http,
             clock,
             dial,
-            kept: None,
+            kept,
             on_socket,
             connects: 0,
             requests: 0,
-            put_aside: None,
+            put_aside,
+            tries_again: true,
+            notes,
             unless: None,
         }
+    }
+
+    /// Whether a failed attempt is followed by another one, or whatever helps has to be tried at once.
+    pub fn tries_again(mut self, tries_again: bool) -> Client<'a> {
+        self.tries_again = tries_again;
+        self
     }
 
     /// From now on a name that is long in coming is an error ([`Error::NamePending`]), with which the job can
@@ -363,14 +439,16 @@ impl<'a> Client<'a> {
         let mut url = url.clone();
         let mut waited = Duration::ZERO;
         let mut linked = Linked::default();
+        self.notes.clear();
         for _ in 0..=self.http.manner.max_redirects {
-            let (head, mut body, shown, said) = self.ask_as_user(home, &url, (range, if_range), many)?;
-            if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
-                let (at_home, ranged) = (Origin::of(&url) == Origin::of(home), range.is_some());
-                let lacks_certificate = match &body {
-                    Exchange::Http1(connection) => connection.has_asked_for_certificate(),
-                    Exchange::Http2(_) => false,
-                } && self.http.trust.identity.is_none();
+            let UserAnswer { told, shown, said } = self.ask_as_user(home, &url, (range, if_range), many)?;
+            let Told { head, mut body, ranged } = told;
+            // 300 names its choice there, if it has one (RFC 9110 section 15.4.1).
+            let leads_on = head.status == 300 && head.header("location").is_some();
+            if !leads_on && !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
+                let at_home = Origin::of(&url) == Origin::of(home);
+                let lacks_certificate = matches!(&body, Exchange::Http1(connection) if connection.has_asked_for_certificate())
+                    && self.http.trust.identity.is_none();
                 let (authorized, withheld) = (shown == Shown::User, shown == Shown::Withheld);
                 return Ok(Answer {
                     head,
@@ -383,6 +461,7 @@ impl<'a> Client<'a> {
                     ranged,
                     said,
                     linked,
+                    notes: std::mem::take(&mut self.notes),
                 });
             }
             let found = digest_field::linked(&head.fields);
@@ -417,6 +496,7 @@ impl<'a> Client<'a> {
     /// Takes a connection back once its answer has been read; the next request to its origin uses it.
     pub fn keep(&mut self, url: &Url, body: Exchange) {
         match (body, Origin::of(url)) {
+            (Exchange::Decoded(decoded), _) if decoded.is_end() => self.keep(url, decoded.into_coded()),
             (Exchange::Http1(connection), Some(origin)) if connection.is_reusable() => {
                 self.kept = Some((origin, connection));
             }
@@ -469,7 +549,7 @@ impl<'a> Client<'a> {
         url: &Url,
         (range, if_range): (Option<(u64, Option<u64>)>, Option<&str>),
         many: bool,
-    ) -> Result<(ResponseHead, Exchange, Shown, Option<String>), Error> {
+    ) -> Result<UserAnswer, Error> {
         let http = self.http;
         let unless = self.unless.clone();
         let at_home = http.credentials.everywhere || Origin::of(url) == Origin::of(home);
@@ -497,8 +577,9 @@ impl<'a> Client<'a> {
                 cookies: cookies.as_deref(),
                 removed: &http.manner.removed,
                 unless: unless.as_ref(),
+                codings: Some(if http.compressed { ACCEPTED } else { IDENTITY }),
             };
-            let (head, mut body) = self.ask(url, &ask, many)?;
+            let Told { head, mut body, ranged } = self.ask_down(url, &ask, many)?;
             http.jar.take(url, &head.fields);
             let asks_again = known.as_ref().is_some_and(|(space, _)| {
                 http.logins.hears_answer(space, &head.fields);
@@ -513,7 +594,7 @@ impl<'a> Client<'a> {
                     (None, None) => Shown::Nobody,
                 };
                 let said = self.words(url, &ask, &head, &mut body);
-                return Ok((head, body, shown, said));
+                return Ok(UserAnswer { told: Told { head, body, ranged }, shown, said });
             }
             answers += 1;
             self.drain(&mut body);
@@ -522,9 +603,7 @@ impl<'a> Client<'a> {
     }
 
     fn ask(&mut self, url: &Url, ask: &Ask<'_>, many: bool) -> Result<(ResponseHead, Exchange), Error> {
-        let origin = Origin::of(url).ok_or_else(|| {
-            Error::Refused(format!("cannot fetch {}: weir speaks http and https", object::shown(url)))
-        })?;
+        let origin = origin_of(url)?;
         self.requests += 1;
         let wants_http2 = match self.http.version {
             Version::Auto => many && origin.tls && self.http.proxies.for_url(url)?.is_none(),
@@ -537,6 +616,11 @@ impl<'a> Client<'a> {
         let answer = match first {
             Ok(Some(answer)) => return Ok(over2(answer)),
             Ok(None) => self.ask_http1(url, &origin, ask),
+            // weir chose it, so weir leaves it.
+            Err(error) if auto && error.is_of_http2() => {
+                self.leave_http2(&origin, &error);
+                self.ask_http1(url, &origin, ask)
+            }
             Err(error) => Err(error),
         };
         match answer {
@@ -583,7 +667,14 @@ impl<'a> Client<'a> {
                     self.drain(&mut body);
                     self.keep(url, body);
                 }
-                Ok(head) => return Ok((head, Exchange::Http1(connection))),
+                Ok(head) => {
+                    let (codings, body) = (head.transfer_codings(), Exchange::Http1(connection));
+                    if codings.is_empty() {
+                        return Ok((head, body));
+                    }
+                    let body = Decoded::new(&origin.host, body, &codings);
+                    return Ok((head, Exchange::Decoded(Box::new(body))));
+                }
                 // A kept connection may have been closed by the server while it was idle: once more, afresh.
                 Err(Error::Broken { .. }) if was_used => {}
                 Err(error) => {
@@ -621,15 +712,25 @@ impl<'a> Client<'a> {
         self.clock.enter(Stage::Connecting);
         let request = {
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Known::Session(session) = &*known
+            if let Known::Session(session, barren) = &*known
                 && !session.is_open()
             {
-                *known = Known::Unknown;
+                *known = Known::Ended(if session.carries() { 0 } else { barren + 1 });
+            }
+            let may_leave = self.http.version == Version::Auto && may_choose;
+            let is_barren = matches!(*known, Known::Ended(barren) if barren >= BARREN);
+            let fails = matches!(&*known, Known::Session(session, _) if session.only_fails());
+            if may_leave && (is_barren || fails) {
+                *known = Known::No;
+                let note = "HTTP/1.1 in place of HTTP/2: its sessions ended without a whole answer";
+                tracing::info!("{}: {note}", origin.host);
+                self.notes.push(note.to_owned());
             }
             if matches!(*known, Known::Near) && !may_choose {
                 *known = Known::Unknown;
             }
-            if matches!(*known, Known::Unknown) {
+            if matches!(*known, Known::Unknown | Known::Ended(_)) {
+                let barren = if let Known::Ended(barren) = *known { barren } else { 0 };
                 self.clock.enter(Stage::Connecting);
                 self.connects += 1;
                 let began = Instant::now();
@@ -649,12 +750,12 @@ impl<'a> Client<'a> {
                 }
                 let config = if origin.tls { Some(self.http.clients()?.http2) } else { None };
                 *known = match H2Session::start(origin, line.socket, config, &self.dial, way.deadline)? {
-                    Some(session) => Known::Session(session),
+                    Some(session) => Known::Session(session, barren),
                     None => Known::No,
                 };
             }
             match &*known {
-                Known::Session(session) => session.send(url, origin, ask)?,
+                Known::Session(session, _) => session.send(url, origin, ask)?,
                 _ if self.http.version == Version::Http2 => {
                     return Err(Error::Refused(format!(
                         "{} does not speak HTTP/2; leave out --http2",
@@ -697,9 +798,16 @@ fn space_of(proxy: &Proxy) -> Option<Space> {
     Some(Space { asker: Asker::Proxy, at: proxy.address(), user })
 }
 
+fn origin_of(url: &Url) -> Result<Origin, Error> {
+    Origin::of(url).ok_or_else(|| {
+        Error::Refused(format!("cannot fetch {}: weir speaks http and https", object::shown(url)))
+    })
+}
+
 fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {
     let refused = |detail: String| Error::Redirect { host: host(from), detail };
     let location = head.fields.single("location").map_err(|_| refused("it names two targets".to_owned()))?;
+    let location = location.filter(|location| !location.is_empty());
     let location = location.ok_or_else(|| refused("it names no target".to_owned()))?;
     // The parser drops tabs and line breaks, and what is left is another URL.
     if let Some(found) = weir_units::control(location) {

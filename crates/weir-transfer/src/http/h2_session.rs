@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -106,12 +106,29 @@ enum Event {
     Data(Bytes),
     End,
     Failed(String),
+    /// The server wants the request over HTTP/1.1 (RFC 9113 section 7, HTTP_1_1_REQUIRED).
+    WantsHttp1,
+}
+
+/// Streams in a row that fail on an open session before it is left: more than the lanes that one reset can catch would
+/// be half of them.
+const FAILING: u32 = 8;
+
+/// What became of the streams of a session.
+#[derive(Debug, Default)]
+struct Health {
+    /// One has brought a whole answer.
+    carries: AtomicBool,
+    /// Failures since.
+    failed: AtomicU32,
+    wants_http1: AtomicBool,
 }
 
 struct Call {
     request: http::Request<()>,
     events: Sender<(Event, Option<FlowControl>)>,
     retired: Arc<AtomicBool>,
+    health: Arc<Health>,
     /// Of this stream and of its connection.
     heard: [Heard; 2],
 }
@@ -123,6 +140,7 @@ pub struct H2Session {
     calls: UnboundedSender<Call>,
     /// The server takes no more requests on it.
     retired: Arc<AtomicBool>,
+    health: Arc<Health>,
     heard: Heard,
     speed: SpeedLimit,
 }
@@ -164,8 +182,9 @@ impl H2Session {
         let failed = loop {
             match started.recv_timeout(LOOK) {
                 Ok(Ok(true)) => {
-                    let (retired, heard, speed) = (Arc::default(), Heard::new(dial.speed), dial.speed);
-                    return Ok(Some(H2Session { host, calls, retired, heard, speed }));
+                    let (retired, health) = (Arc::default(), Arc::default());
+                    let (heard, speed) = (Heard::new(dial.speed), dial.speed);
+                    return Ok(Some(H2Session { host, calls, retired, health, heard, speed }));
                 }
                 Ok(Ok(false)) => return Ok(None),
                 Ok(Err(error)) => break explain(&host, error),
@@ -184,6 +203,16 @@ impl H2Session {
     /// The connection is still there and takes requests (a server ends it after some thousands with GOAWAY).
     pub fn is_open(&self) -> bool {
         !self.calls.is_closed() && !self.retired.load(Relaxed)
+    }
+
+    /// It has brought a whole answer.
+    pub fn carries(&self) -> bool {
+        self.health.carries.load(Relaxed)
+    }
+
+    /// It is open, and nothing comes over it.
+    pub fn only_fails(&self) -> bool {
+        self.health.wants_http1.load(Relaxed) || self.health.failed.load(Relaxed) >= FAILING
     }
 
     /// Sends a request; its answer is the stream's.
@@ -205,8 +234,15 @@ impl H2Session {
         let (sender, events) = mpsc::channel();
         let retired = Arc::clone(&self.retired);
         let heard = [Heard::new(self.speed), self.heard.clone()];
+        let health = Arc::clone(&self.health);
         self.calls
-            .send(Call { request, events: sender, retired: Arc::clone(&retired), heard: heard.clone() })
+            .send(Call {
+                request,
+                events: sender,
+                retired: Arc::clone(&retired),
+                health,
+                heard: heard.clone(),
+            })
             .map_err(|_| ended(&self.host))?;
         Ok(H2Stream {
             host: self.host.clone(),
@@ -350,6 +386,7 @@ impl H2Stream {
             (Event::Failed(detail), _) => {
                 Err(Error::Broken { host: self.host.clone(), source: io::Error::other(detail.clone()) })
             }
+            (Event::WantsHttp1, _) => Err(Error::OnlyHttp1 { host: self.host.clone() }),
             (Event::Data(bytes), Some(flow)) => {
                 self.pending.push((flow, bytes.len()));
                 Ok(event)
@@ -454,12 +491,20 @@ where
 
 /// Carries one call: its request out, its answer as events to the lane.
 async fn answer(client: SendRequest<Bytes>, call: Call) {
-    let Call { request, events, retired, heard } = call;
+    let Call { request, events, retired, health, heard } = call;
     match exchange(client, request, &events, &heard).await {
-        Ok(()) => drop(events.send((Event::End, None))),
+        Ok(()) => {
+            health.carries.store(true, Relaxed);
+            health.failed.store(0, Relaxed);
+            drop(events.send((Event::End, None)));
+        }
         Err(error) => {
             retired.fetch_or(error.is_go_away() || error.is_io(), Relaxed);
-            let _ = events.send((Event::Failed(error.to_string()), None));
+            health.failed.fetch_add(1, Relaxed);
+            let wants_http1 = error.reason() == Some(h2::Reason::HTTP_1_1_REQUIRED);
+            health.wants_http1.fetch_or(wants_http1, Relaxed);
+            let event = if wants_http1 { Event::WantsHttp1 } else { Event::Failed(error.to_string()) };
+            let _ = events.send((event, None));
         }
     }
 }

@@ -55,6 +55,8 @@ pub struct Ask<'a> {
     pub removed: &'a [String],
     /// What of the object is here already: it is sent only if it is another one now.
     pub unless: Option<&'a Unless>,
+    /// `Accept-Encoding`; `None` leaves it out.
+    pub codings: Option<&'static str>,
 }
 
 /// What is known of a complete file that is here, in the form in which a server is asked whether it is still the same.
@@ -66,15 +68,17 @@ pub struct Unless {
     pub modified: Option<String>,
 }
 
+/// Ranges count bytes of the coded body, so a coded one could not be split or resumed.
+pub const IDENTITY: &str = "identity";
+
 impl Ask<'_> {
     /// All fields in order, for HTTP/1.1 and HTTP/2 alike, without `Host`.
     pub fn fields(&self) -> Vec<(String, String)> {
-        let mut fields: Vec<(String, String)> = vec![
-            ("user-agent".into(), USER_AGENT.into()),
-            ("accept".into(), "*/*".into()),
-            // Ranges count bytes of the coded body, so a coded one could not be split or resumed.
-            ("accept-encoding".into(), "identity".into()),
-        ];
+        let mut fields: Vec<(String, String)> =
+            vec![("user-agent".into(), USER_AGENT.into()), ("accept".into(), "*/*".into())];
+        if let Some(codings) = self.codings {
+            fields.push(("accept-encoding".into(), codings.to_owned()));
+        }
         if let Some(authorization) = self.authorization {
             fields.push(("authorization".into(), authorization.to_owned()));
         }
@@ -187,6 +191,7 @@ mod tests {
             cookies: Some("a=1; b=2"),
             removed: &[],
             unless: None,
+            codings: Some(IDENTITY),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_observe::thread::thread_cpu_now;
 use weir_units::Bytes;
 
-use super::{Lane, home_of, host_of, refuse_another, refuse_another_size, refuse_unfit};
+use super::{Lane, decode, home_of, host_of, refuse_another, refuse_another_size, refuse_unfit};
 use crate::error::Error;
 use crate::http::connection::BLOCK;
 use crate::http::exchange::Answer;
@@ -15,6 +15,9 @@ use crate::object::{self, Object, Part};
 use crate::sink::{Sink, stream};
 use crate::stage_clock::Stage;
 use crate::transfer::Transfer;
+
+/// What is said of a body that was taken all the same.
+const UNCLEAN: &str = "its TLS session ended without the end mark; --accept-unclean-close took it for whole";
 
 impl Lane<'_> {
     pub(super) fn part(&mut self, transfer: &Arc<Transfer>) {
@@ -54,7 +57,10 @@ impl Lane<'_> {
                 if transfer.is_pinned() {
                     refuse_another(transfer, &answer, &object)?;
                 }
-                refuse_unfit(&transfer.file_name(), &answer, self.run.options.any_type)?;
+                let name = transfer.file_name();
+                refuse_unfit(&name, &answer, self.run.options.any_type)?;
+                let (answer, object, notes) = decode(self.run.http, &name, answer, object);
+                notes.into_iter().for_each(|note| transfer.note(note));
                 refuse_another_size(transfer, &answer, &object)?;
                 self.follow(transfer, answer, None)
             }
@@ -150,6 +156,9 @@ impl Lane<'_> {
         host: &str,
     ) -> Result<(), Error> {
         let Answer { url, body, ranged, .. } = answer;
+        if body.ended_uncleanly() {
+            transfer.note(UNCLEAN.to_owned());
+        }
         self.client.keep(&url, body);
         let mut ledger = transfer.ledger();
         let at = ledger.claim(self.state.id).filter(|claim| !claim.is_empty()).map(|claim| claim.start);

@@ -67,6 +67,16 @@ impl Lane<'_> {
                 Some(left) => left,
                 None => return,
             },
+            Error::Unclean { got, .. } => {
+                let is_meant = self.run.is_unclean_again(transfer.job, got.0);
+                return match is_meant || self.run.options.retries == 0 {
+                    true => self.end(transfer, error),
+                    false => self.begin_again(transfer, error, false),
+                };
+            }
+            error if error.is_permanent() && self.is_refusal_of_parts(transfer, &error) => {
+                return self.begin_again(transfer, error, true);
+            }
             error => {
                 let is_permanent = error.is_permanent();
                 (error, is_permanent)
@@ -111,7 +121,10 @@ impl Lane<'_> {
                 Error::Unproven { .. } | Error::WrongPart { .. } if transfer.sink.part().is_some() => {
                     self.begin_again(transfer, error, true);
                 }
-                _ => self.end(transfer, error),
+                error if self.is_refusal_of_parts(transfer, &error) => {
+                    self.begin_again(transfer, error, true);
+                }
+                error => self.end(transfer, error),
             };
         }
         if !transfer.ranged.load(Relaxed) && done > 0 {
@@ -127,6 +140,24 @@ impl Lane<'_> {
         if is_overload {
             self.avoid(transfer.job, pause);
         }
+    }
+
+    /// A part is refused of an object whose first ones came, by a server that still sends all of it to a plain request.
+    /// A link that has expired, or a file that is gone, is no such refusal: what is here is kept for a later run.
+    fn is_refusal_of_parts(&mut self, transfer: &Transfer, error: &Error) -> bool {
+        let Error::Status { status, .. } = error else { return false };
+        let is_alone = transfer.ledger().started() == 0;
+        if !is_alone || !transfer.ranged.load(Relaxed) || transfer.sink.part().is_none() {
+            return false;
+        }
+        if error.is_overload() || matches!(status, 401 | 407) {
+            return false;
+        }
+        self.client.close();
+        let home = home_of(&self.run.jobs[transfer.job]);
+        let answer = self.client.get(home, &transfer.url, None, None, false);
+        self.client.close();
+        answer.is_ok_and(|answer| matches!(answer.judge(None), Ok(Part::Whole(_))))
     }
 
     /// An answer is of another version, or may be: asks what the URL gives now. Returns the failure that is left, and whether it is

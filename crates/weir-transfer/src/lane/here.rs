@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 use weir_http::validator::{equal_weak, http_date};
 use weir_units::Bytes;
 
-use super::opening::{Opened, add_declared, blank};
+use super::opening::{Opened, blank};
 use super::{Lane, home_of, host_of, refuse_disagreement, refuse_unfit};
 use crate::error::Error;
 use crate::http::exchange::Answer;
@@ -283,7 +283,7 @@ impl Lane<'_> {
         trust: &str,
     ) -> Result<Result<Adopted, String>, Error> {
         let mut expected = job.clone();
-        add_declared(&mut expected.expectations, object.clone());
+        self.add_declared(&mut expected.expectations, object.clone());
         let found = match self.check_here(&expected, target) {
             Err(error) if error.is_verification() => {
                 return Ok(Err("it has the object's size and not its digest".to_owned()));

@@ -12,9 +12,9 @@ use weir_codec::digest::{Algorithm, Expected};
 use weir_units::Bytes;
 
 use super::failing::LOOKS;
-use super::{Lane, home_of, host_of, refuse_disagreement, refuse_foreign_coding, refuse_unfit};
+use super::{Lane, decode, home_of, host_of, refuse_disagreement, refuse_unfit};
 use crate::engine::Run;
-use crate::error::{Error, Fate};
+use crate::error::{DECLARED, Error, Fate};
 use crate::http::exchange::{Answer, Exchange};
 use crate::job::{FileReport, Job, Outcome, Output};
 use crate::journal::Journal;
@@ -25,7 +25,7 @@ use crate::sink::stamp::Stamp;
 use crate::sink::{self, PartFile, Sink, Stream, stream};
 use crate::stage_clock::Stage;
 use crate::transfer::{Opening, Transfer};
-use crate::verify::{self, Expectation};
+use crate::verify::{self, Expectation, Whose};
 use crate::version::Version;
 
 /// Objects up to this size are read whole and written in one piece.
@@ -91,14 +91,16 @@ impl Lane<'_> {
     fn try_open(&mut self, waiting: &Waiting, job: &Job) -> Result<Opened, Error> {
         let mut target = target_before(job);
         let mut checked = false;
-        let may_use_what_is_here = !self.run.options.fresh && waiting.restarts == 0;
-        let asks_for_parts = self.run.http.asks_for_parts();
+        // What is decoded on the way cannot be gone on with or compared, and neither can parts of it be asked for.
+        let is_compressed = self.run.http.is_compressed();
+        let may_use_what_is_here = !self.run.options.fresh && waiting.restarts == 0 && !is_compressed;
+        let asks_for_parts = self.run.http.asks_for_parts() && !is_compressed;
         let mut use_saved = may_use_what_is_here && asks_for_parts;
         // What is here is worth a question (`-N`), and a look whether it can be gone on with (`-C -`).
         let mut compares = may_use_what_is_here && self.run.options.newer;
         let mut adopts = self.run.options.go_on;
         // A list that comes in parts would be taken for whole.
-        let mut ranged = !matches!(job.output, Output::Memory(_)) && asks_for_parts && !waiting.plain;
+        let ranged = !matches!(job.output, Output::Memory(_)) && asks_for_parts && !waiting.plain;
         loop {
             if let Some(target) = &target
                 && !checked
@@ -138,13 +140,7 @@ impl Lane<'_> {
                 }
                 continue;
             }
-            let judged = answer.judge(range.map(|_| 0));
-            if ranged && needs_a_plain_request(&judged) {
-                self.client.close();
-                ranged = false;
-                continue;
-            }
-            let object = match judged {
+            let object = match answer.judge(range.map(|_| 0)) {
                 Ok(Part::Asked(object) | Part::Whole(object)) => object,
                 // An empty object shown by a 416: believed where that brings no word of an error with it.
                 Ok(Part::Empty) if answer.body.left() == Some(0) => empty(),
@@ -155,7 +151,10 @@ impl Lane<'_> {
                     return Err(error);
                 }
             };
-            let named = target_after(job, &answer);
+            let named = match (target_after(job, &answer), &job.output) {
+                (Some(named), Output::Folder(_)) => Some(self.run.free_name(named, waiting.job)),
+                (named, _) => named,
+            };
             if compares && let Some(report) = self.unchanged(job, named.as_deref(), &object)? {
                 self.client.close();
                 return Ok(Opened::Done(report));
@@ -229,7 +228,7 @@ impl Lane<'_> {
         Err(Error::Refused(format!(
             "{} calls {} by another name, {here}, which is here; -o {here} or --force replaces it",
             host_of(&answer.url),
-            object::name_from_url(&job.url),
+            name_of(job),
         )))
     }
 
@@ -287,6 +286,7 @@ impl Lane<'_> {
             durable: durable.clone(),
             sink: Sink::Part(part),
             expectations,
+            notes: Vec::new(),
         };
         let version = journal.version();
         let Some(gap) = done.gap_after(0, journal.size) else {
@@ -304,7 +304,7 @@ impl Lane<'_> {
         for _ in 0..LOOKS {
             let answer = self.client.get(home_of(job), &job.url, range, version.if_range(), self.run.many)?;
             why = match answer.judge(Some(gap.start)) {
-                Ok(Part::Asked(object)) if object.size != Some(journal.size) => {
+                Ok(Part::Asked(object)) if !object.fits(journal.size) => {
                     "the object's size changed".to_owned()
                 }
                 Ok(Part::Asked(object)) => {
@@ -313,9 +313,9 @@ impl Lane<'_> {
                         Ok(()) => {
                             let mut opening = opening(answer.url.clone(), version, done, part);
                             let holds_to = object.holds_to;
-                            add_declared(&mut opening.expectations, object);
+                            self.add_declared(&mut opening.expectations, object);
+                            opening.notes.clone_from(&answer.notes);
                             let transfer = Arc::new(Transfer::new(opening)?);
-                            refuse_foreign_coding(&transfer, &answer)?;
                             return Ok(Some(self.begin(transfer, answer, holds_to)));
                         }
                     }
@@ -342,15 +342,18 @@ impl Lane<'_> {
     ) -> Result<Opened, Error> {
         let name =
             target.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        let name = name.unwrap_or_else(|| object::name_from_url(&job.url));
+        let name = name.unwrap_or_else(|| name_of(job));
         let large = object.size.is_none_or(|size| size > HTTP2_MAX);
         let to_disk = !matches!(job.output, Output::Memory(_));
         if matches!(answer.body, Exchange::Http2(_)) && large && object.ranged && self.run.many && to_disk {
             (answer, object) = self.over_http1(home_of(job), answer)?;
         }
         refuse_unfit(&name, &answer, self.run.options.any_type)?;
+        let mut notes = std::mem::take(&mut answer.notes);
+        let (mut answer, object, of_coding) = decode(self.run.http, &name, answer, object);
+        notes.extend(of_coding);
         let mut expectations = job.expectations.clone();
-        add_declared(&mut expectations, object.clone());
+        self.add_declared(&mut expectations, object.clone());
         if let Some(target) = &target {
             self.run.take_name(target, waiting.job)?;
         }
@@ -363,7 +366,12 @@ impl Lane<'_> {
                 let bytes = body.len() as u64;
                 Ok(Opened::Done(Box::new(FileReport { bytes, body: Some(body), ..blank(job) })))
             }
-            (_, Some(target)) if small => self.store_small(job, &target, answer, object, &expectations),
+            (_, Some(target)) if small => {
+                let (stored, ignored) = self.store_small(job, &target, answer, object, &expectations)?;
+                let verified = stored.verified && ignored.is_empty();
+                notes.extend(ignored);
+                Ok(Opened::Done(Box::new(FileReport { notes, verified, ..stored })))
+            }
             (_, target) => {
                 let sink = match target {
                     Some(target) => {
@@ -388,6 +396,7 @@ impl Lane<'_> {
                     durable: RangeSet::default(),
                     sink,
                     expectations,
+                    notes,
                 })?;
                 Ok(self.begin(Arc::new(transfer), answer, object.holds_to))
             }
@@ -426,7 +435,7 @@ impl Lane<'_> {
         mut answer: Answer,
         object: Object,
         expectations: &[Expectation],
-    ) -> Result<Opened, Error> {
+    ) -> Result<(FileReport, Vec<String>), Error> {
         let size = object.size.unwrap_or_default();
         let mut body = std::mem::take(&mut self.scratch);
         body.clear();
@@ -446,7 +455,7 @@ impl Lane<'_> {
         self.client.keep(&answer.url, answer.body);
         self.state.clock.enter(Stage::Other);
         let found = verify::digests_of(&verify::algorithms(expectations), &body);
-        verify::check(&target.display().to_string(), expectations, &found, Fate::Discarded)?;
+        let ignored = verify::check(&target.display().to_string(), expectations, &found, Fate::Discarded)?;
         self.state.clock.enter(Stage::Write);
         let home = || self.run.home_of(&place);
         let stored = sink::store_whole(&place, home, &body, self.run.options.sync);
@@ -461,14 +470,24 @@ impl Lane<'_> {
         self.state.written.fetch_add(body.len() as u64, Relaxed);
         let bytes = body.len() as u64;
         self.scratch = body;
-        Ok(Opened::Done(Box::new(FileReport {
+        let report = FileReport {
             path: Some(target.to_owned()),
             bytes,
             connections: 1,
             digest: found.first().cloned(),
             verified: !expectations.is_empty(),
             ..blank(job)
-        })))
+        };
+        Ok((report, ignored))
+    }
+
+    /// The user's word counts; the strongest of the server's is checked beside it.
+    pub(super) fn add_declared(&self, expectations: &mut Vec<Expectation>, object: Object) {
+        if let Some(one) = object.declared {
+            let whose = if self.run.options.ignore_digest { Whose::Ignored } else { Whose::Server };
+            let origin = format!("{DECLARED}{}", one.field);
+            expectations.push(Expectation { expected: one.expected, origin, whose });
+        }
     }
 
     /// An earlier run may have left a part of `target`.
@@ -537,45 +556,33 @@ impl Lane<'_> {
     }
 }
 
-/// What some servers answer to a range of an object that they serve: asked for without a range, it may come. Empty and
-/// cut answers are among them, since nothing tells an empty object from a range that was misread.
-fn needs_a_plain_request(judged: &Result<Part, Error>) -> bool {
-    match judged {
-        Ok(Part::Whole(object)) => object.size == Some(0),
-        // The rest could not be asked for: nothing would tell whether it is of the same version.
-        Ok(Part::Asked(object)) => !object.ranged && object.holds_to != object.size,
-        Ok(Part::Empty | Part::Beyond(_)) | Err(Error::WrongPart { .. }) => true,
-        Err(_) => false,
-    }
-}
-
 /// An object without bytes, as a 416 shows it.
 fn empty() -> Object {
     Object { size: Some(0), holds_to: None, version: Version::default(), ranged: false, declared: None }
-}
-
-pub(super) fn add_declared(expectations: &mut Vec<Expectation>, object: Object) {
-    // The user's word counts; the strongest of the server's is checked beside it.
-    if let Some(one) = object.declared {
-        expectations
-            .push(Expectation { expected: one.expected, origin: format!("the server's {}", one.field) });
-    }
 }
 
 /// The file of a job where it is known before the server is asked.
 fn target_before(job: &Job) -> Option<PathBuf> {
     match &job.output {
         Output::File(path) => Some(path.clone()),
-        Output::Folder(folder) => Some(folder.join(object::name_from_url(&job.url))),
+        Output::Folder(folder) => Some(folder.join(name_of(job))),
         Output::Pipe(_) | Output::Stdout | Output::Memory(_) => None,
     }
 }
 
 fn target_after(job: &Job, answer: &Answer) -> Option<PathBuf> {
     match &job.output {
-        Output::Folder(folder) => Some(folder.join(object::file_name(&answer.head, &job.url))),
+        Output::Folder(folder) => {
+            let named = weir_http::filename::from_header(&answer.head.fields);
+            Some(folder.join(named.unwrap_or_else(|| name_of(job))))
+        }
         _ => target_before(job),
     }
+}
+
+/// What a job's file is called unless the server says otherwise.
+fn name_of(job: &Job) -> String {
+    job.name.clone().unwrap_or_else(|| object::name_from_url(&job.url))
 }
 
 /// A report with nothing in it yet.
@@ -589,6 +596,7 @@ pub(super) fn blank(job: &Job) -> FileReport {
         digest: None,
         verified: false,
         outcome: Outcome::Complete,
+        notes: Vec::new(),
         body: None,
     }
 }

@@ -394,7 +394,12 @@ impl PartFile {
 
     /// A later run will find it: nobody has replaced it, and its journal vouches for some bytes.
     pub fn will_be_found(&self) -> bool {
-        self.home.folder.has(&self.home.part, &self.file).unwrap_or(false) && self.home.kept() > 0
+        self.is_there() && self.home.kept() > 0
+    }
+
+    /// It has its name, under which its user finds it.
+    pub fn is_there(&self) -> bool {
+        self.keeps_journal() && self.home.folder.has(&self.home.part, &self.file).unwrap_or(false)
     }
 
     /// For reading back what was written.
@@ -441,6 +446,7 @@ pub fn journal_of(
         etag: version.validators().etag().map(str::to_owned),
         last_modified: version.validators().last_modified().map(str::to_owned),
         place: version.place().to_owned(),
+        coding: version.coding().map(str::to_owned),
         size,
         boot: journal::boot_id(),
         written: journal::pairs(written),

@@ -9,7 +9,6 @@ type Row = (&'static str, &'static [&'static str], &'static str);
 const TABLE: &[Row] = &[
     // curl, wget, aria2c
     ("get", &["--"], "wget's -O - is -o -, which is standard output"),
-    ("get", &["-x"], "curl's -x URL is --proxy URL, aria2c's -x N is -c N"),
     ("get", &["--split", "--max-connection-per-server"], "-c N sets how many connections a file gets"),
     (
         "get",
@@ -102,7 +101,6 @@ const TABLE: &[Row] = &[
     ),
     ("get", &["--capath", "--ca-directory"], "--cacert FILE takes one file of authorities"),
     ("get", &["-e", "--referer"], "-H 'Referer: URL' sends it"),
-    ("get", &["--compressed"], "files come as they are, none is unpacked on the way; leave it out"),
     (
         "get",
         &["-#", "--progress-bar", "--show-progress", "--progress"],

@@ -51,12 +51,24 @@ pub struct Habits {
     pub user_agent: Option<String>,
 }
 
+/// Whether a word behind `-x`, of so many URLs, is rather curl's proxy or aria2c's number of connections.
+fn is_of_another_x(url: &str, of: usize) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    url.parse::<u32>().is_ok() || of > 1 && has_port
+}
+
 impl Get {
     /// The same with the flags of other programs turned into weir's own; says which one must be told apart.
     pub fn with_habits(mut self) -> Result<Get, String> {
         if self.habits.ambiguous_output {
             return Err("-O has two meanings: for curl's, leave it out (the server's name is the default); \
                         for wget's -O FILE say -o FILE"
+                .to_owned());
+        }
+        if self.force_directories && self.urls.iter().any(|url| is_of_another_x(url, self.urls.len())) {
+            return Err("-x has three meanings: here it is wget's, --force-directories; curl's -x URL is --proxy URL, \
+                        aria2c's -x N is -c N"
                 .to_owned());
         }
         self.voice.quiet |= self.habits.silent;

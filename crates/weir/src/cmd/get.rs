@@ -19,7 +19,8 @@ use weir_transfer::sink::folder::Folder;
 
 use crate::args::{Get, GivenFields, Jobs};
 use crate::calibration;
-use crate::cmd::{get_jobs, get_who};
+use crate::cmd::get_jobs::{self, Bad};
+use crate::cmd::get_who;
 use crate::evidence;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
@@ -38,7 +39,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     }
     let options = options(get);
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
-    let wanted = get_jobs::wanted(get)?;
+    let (wanted, bad) = get_jobs::wanted(get)?;
     let http = http(get, &wanted)?.in_zones(get_jobs::zones(get, &wanted)?);
     let stop = interrupt::stop_beside(view)?;
     let jobs = get_jobs::resolve(get, &wanted, &http, &options, &stop)?;
@@ -50,12 +51,13 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     live.clear();
     let saved = get_who::save_cookies(get, &http);
     calibration::set_disk_alone(&mut report.evidence.facts);
-    let record = record(&jobs, &report);
+    let code = exit_code(&report, !bad.is_empty());
+    let record = record(&jobs, &report, bad, code);
     say(get, &record)?;
     page::keep(&get.voice, &record)?;
     evidence::keep(get.evidence.as_deref(), &report.evidence)?;
     saved?;
-    Ok(exit_code(&report))
+    Ok(code)
 }
 
 /// What keys do in the live view.
@@ -89,7 +91,7 @@ fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
     };
     let manner = Manner { reach, removed: fields.removed, max_redirects: get.max_redirs };
     let who = get_who::who(get, wanted.first().map(get_jobs::Wanted::url))?;
-    Ok(Http::new(trust, proxies, version, fields.sent, who).in_manner(manner))
+    Ok(Http::new(trust, proxies, version, fields.sent, who).in_manner(manner).compressed(get.compressed))
 }
 
 fn options(get: &Get) -> Options {
@@ -107,6 +109,8 @@ fn options(get: &Get) -> Options {
         retries: get.retries,
         receive_buffer: get.recv_buffer.map(|bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX)),
         any_type: get.any_type,
+        ignore_digest: get.ignore_digest,
+        accept_unclean: get.accept_unclean_close,
         no_clobber: get.no_clobber,
         fresh: get.force,
         newer: get.timestamping,
@@ -129,9 +133,9 @@ fn speed(get: &Get) -> SpeedLimit {
     }
 }
 
-/// The record of the run, as `--json` prints it.
-fn record(jobs: &[Job], report: &RunReport) -> Record {
-    let outcome = match exit_code(report) {
+/// The record of the run, as `--json` prints it. Lines of a list that name nothing come behind the files.
+fn record(jobs: &[Job], report: &RunReport, bad: Vec<Bad>, code: u8) -> Record {
+    let outcome = match code {
         0 => RecordOutcome::Complete,
         _ if report.files.iter().any(|file| matches!(file.outcome, Outcome::Partial(_))) => {
             RecordOutcome::Partial
@@ -144,6 +148,12 @@ fn record(jobs: &[Job], report: &RunReport) -> Record {
         record = record.with_verdict(&report.evidence, &verdict::explain(&report.evidence));
     }
     record.files = jobs.iter().zip(&report.files).map(|(job, file)| file_record(job, file)).collect();
+    let lines = bad.into_iter();
+    record.files.extend(lines.map(|Bad { place, error }| FileRecord {
+        url: place,
+        error: Some(error),
+        ..FileRecord::default()
+    }));
     let resumed: u64 = report.files.iter().map(|file| file.resumed_from).sum();
     record.resumed = (resumed > 0).then_some(resumed);
     record.peak_memory = weir_observe::memory::peak_rss().ok();
@@ -166,11 +176,16 @@ fn file_record(job: &Job, file: &FileReport) -> FileRecord {
             .map(|digest| DigestRecord { alg: digest.algorithm().name().to_owned(), hex: digest.hex() }),
         skipped: matches!(file.outcome, Outcome::Skipped),
         unchanged: matches!(file.outcome, Outcome::Unchanged),
+        notes: file.notes.clone(),
         error: match &file.outcome {
             Outcome::Complete | Outcome::Skipped | Outcome::Unchanged => None,
             Outcome::Failed(error) => Some(error.to_string()),
             // A disk's error says itself what is kept.
             Outcome::Partial(error @ Error::Local { .. }) => Some(error.to_string()),
+            Outcome::Partial(error @ Error::Unclean { .. }) => Some(format!(
+                "{error}; {} are kept, the same command begins anew",
+                weir_units::Bytes(file.bytes)
+            )),
             Outcome::Partial(error) if file.bytes == 0 => Some(error.to_string()),
             Outcome::Partial(error) => {
                 let kept = weir_units::Bytes(file.bytes);
@@ -209,9 +224,10 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// 130 interrupted, 3 a digest did not match, 1 something failed, 4 something can be resumed, 0 all is here.
-fn exit_code(report: &RunReport) -> u8 {
-    let mut code = 0;
+/// 130 interrupted, 3 a digest did not match, 1 something failed or a line of the list was bad, 4 something can be
+/// resumed, 0 all is here.
+fn exit_code(report: &RunReport, has_bad_lines: bool) -> u8 {
+    let mut code = u8::from(has_bad_lines);
     for file in &report.files {
         let own = match &file.outcome {
             Outcome::Complete | Outcome::Skipped | Outcome::Unchanged => 0,

@@ -1,6 +1,6 @@
 //! What `weir get` is asked to fetch: URLs, lists and `-o` become jobs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,8 +14,8 @@ use weir_transfer::http::exchange::Http;
 use weir_transfer::job::{Job, Options, Outcome, Output};
 use weir_transfer::object;
 use weir_transfer::sink::links;
-use weir_transfer::verify::Expectation;
-use weir_units::Bytes;
+use weir_transfer::verify::{Expectation, Whose};
+use weir_units::{Bytes, CodingError};
 
 use crate::args::Get;
 use crate::schemes;
@@ -44,6 +44,14 @@ impl Wanted {
     }
 }
 
+/// A line of a list that names nothing to fetch. It costs that line, and the exit code tells.
+pub struct Bad {
+    /// `LIST, line 3`.
+    pub place: String,
+    /// What is wrong with it.
+    pub error: String,
+}
+
 /// The jobs that `get` names, checked as far as that is possible before anything is fetched.
 pub fn resolve(
     get: &Get,
@@ -55,28 +63,48 @@ pub fn resolve(
     let place = Place::of(get, wanted.len())?;
     let mut jobs = Vec::with_capacity(wanted.len());
     for one in wanted {
-        let output = place.output(one)?;
-        jobs.push(Job { url: one.url.clone(), home: None, output, expectations: Vec::new() });
+        let output = place.output(one, get.force_directories)?;
+        jobs.push(Job { url: one.url.clone(), home: None, output, name: None, expectations: Vec::new() });
     }
-    no_two_in_one_place(&jobs)?;
+    number_equal_names(&mut jobs)?;
     expect_digests(get, &mut jobs, http, options, stop)?;
     Ok(jobs)
 }
 
-/// What the command line and its list name.
-pub fn wanted(get: &Get) -> anyhow::Result<Vec<Wanted>> {
+/// What the command line and its list name, each once, and the lines that name nothing.
+pub fn wanted(get: &Get) -> anyhow::Result<(Vec<Wanted>, Vec<Bad>)> {
     let mut wanted = Vec::new();
     for text in &get.urls {
         let (url, zone) = parse_link(text)?;
         wanted.push(Wanted { url, zone, name: None });
     }
+    let mut bad = Vec::new();
     if let Some(list) = &get.list {
-        wanted.extend(read_list(list)?);
+        bad = read_list(list, &mut wanted)?;
+        if let (true, Some(Bad { place, error })) = (wanted.is_empty(), bad.first()) {
+            return Err(Usage(format!("{place}: {error}")).into());
+        }
         if wanted.is_empty() {
             return Err(Usage(format!("the list {list} names no url; it takes one a line")).into());
         }
     }
-    Ok(wanted)
+    Ok((each_once(wanted), bad))
+}
+
+/// What is named twice, by the same URL and for the same name, is fetched once.
+fn each_once(wanted: Vec<Wanted>) -> Vec<Wanted> {
+    let mut seen = HashSet::new();
+    let mut once = Vec::with_capacity(wanted.len());
+    for one in wanted {
+        let mut url = one.url.clone();
+        url.set_fragment(None);
+        if seen.insert((url, one.name.clone())) {
+            once.push(one);
+        } else {
+            tracing::warn!("{} is named twice; it is fetched once", object::shown(&one.url));
+        }
+    }
+    once
 }
 
 /// The zones that the URLs name. One address of two interfaces cannot be told apart by what a URL says of it
@@ -155,36 +183,62 @@ fn parse_without_zone(text: &str) -> Result<Url, Usage> {
     }
 }
 
-fn read_list(list: &str) -> anyhow::Result<Vec<Wanted>> {
+/// Adds what the lines name to `wanted`. Returns those that name nothing.
+fn read_list(list: &str, wanted: &mut Vec<Wanted>) -> anyhow::Result<Vec<Bad>> {
     let read = match list {
         "-" => weir_units::read_up_to(std::io::stdin().lock(), MAX_LIST),
         path => weir_units::read_file(Path::new(path), MAX_LIST),
     };
     let bytes = read.with_context(|| format!("cannot read the list {list}"))?;
-    let text = weir_units::list_text(&bytes).with_context(|| format!("cannot read the list {list}"))?;
-    let lines = weir_units::lines(text).map(|(number, line)| (number, line.trim_end()));
-    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|(number, line)| parse_line(line).with_context(|| format!("{list}, line {number}"))).collect()
+    let text = match weir_units::list_text(&bytes) {
+        Ok(text) => text.into(),
+        // Some line is in another coding, which costs that line.
+        Err(CodingError::NotUtf8(_)) => String::from_utf8_lossy(&bytes),
+        Err(error) => return Err(error).with_context(|| format!("cannot read the list {list}")),
+    };
+    let mut bad = Vec::new();
+    for (number, line) in weir_units::lines(&text) {
+        let line = without_remark(line);
+        if line.is_empty() {
+            continue;
+        }
+        match parse_line(line) {
+            Ok(one) => wanted.push(one),
+            Err(Usage(error)) => bad.push(Bad { place: format!("{list}, line {number}"), error }),
+        }
+    }
+    Ok(bad)
 }
 
-fn parse_line(line: &str) -> anyhow::Result<Wanted> {
+/// A line up to a `#` at its start or behind the blanks after its URL; within a URL it begins a fragment, and a name
+/// may hold one.
+fn without_remark(line: &str) -> &str {
+    let url = line.trim_start();
+    let end = if url.starts_with('#') { 0 } else { url.find([' ', '\t']).unwrap_or(url.len()) };
+    let rest = &url[end..];
+    let start = line.len() - url.len();
+    if end == 0 || rest.trim_start().starts_with('#') { line[..start + end].trim() } else { line.trim_end() }
+}
+
+fn parse_line(line: &str) -> Result<Wanted, Usage> {
+    if line.contains(char::REPLACEMENT_CHARACTER) {
+        return Err(Usage("it is not UTF-8 text".to_owned()));
+    }
     if line.starts_with(char::is_whitespace) {
-        return Err(Usage(
-            "a line begins with a url; options of other programs' lists mean nothing here".to_owned(),
-        )
-        .into());
+        let why = "a line begins with a url; options of other programs' lists mean nothing here";
+        return Err(Usage(why.to_owned()));
     }
     let (url, name) = match line.split_once('\t') {
         Some((url, name)) => (url.trim(), Some(name.trim().to_owned())),
         None if line.contains(' ') => {
-            return Err(Usage("a name is parted from its url by a TAB, not by a space".to_owned()).into());
+            return Err(Usage("a name is parted from its url by a TAB, not by a space".to_owned()));
         }
         None => (line, None),
     };
     if let Some(name) = &name {
         let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
         if !inside || name.is_empty() || name.contains(char::is_control) {
-            return Err(Usage(format!("name '{}' would not stay in the folder", name.escape_debug())).into());
+            return Err(Usage(format!("name '{}' would not stay in the folder", name.escape_debug())));
         }
     }
     let (url, zone) = parse_link(url)?;
@@ -246,22 +300,52 @@ impl Place {
         Ok(Place::File(behind))
     }
 
-    fn output(&self, wanted: &Wanted) -> anyhow::Result<Output> {
+    fn output(&self, wanted: &Wanted, in_folders: bool) -> anyhow::Result<Output> {
         Ok(match (self, &wanted.name) {
+            (Place::File(_) | Place::Stdout, _) if in_folders => {
+                return Err(Usage(
+                    "-x makes folders; leave -o out, or name a folder by a '/' at its end".to_owned(),
+                )
+                .into());
+            }
             (Place::File(path), _) => Output::to(path.clone()),
             (Place::Stdout, _) => Output::Stdout,
+            (Place::Folder(folder), None) if in_folders => {
+                let own = folder.join(folders_of(&wanted.url));
+                make_below(folder, &own)?;
+                Output::Folder(own)
+            }
             (Place::Folder(folder), None) => Output::Folder(folder.clone()),
             (Place::Folder(folder), Some(name)) => {
                 let path = folder.join(name);
                 if let Some(parent) = path.parent() {
-                    no_bait_on_the_way(folder, parent)?;
-                    let made = std::fs::create_dir_all(parent);
-                    made.with_context(|| format!("cannot create the folder {}", parent.display()))?;
+                    make_below(folder, parent)?;
                 }
                 Output::to(path)
             }
         })
     }
+}
+
+/// `HOST/PATH/OF/URL`, as wget has it: with the port where it is not the scheme's own, and without the last part, which is
+/// the file's.
+fn folders_of(url: &Url) -> PathBuf {
+    let host = url.host_str().unwrap_or_default();
+    let mut folders = PathBuf::from(match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    });
+    let mut parts: Vec<&str> = url.path_segments().into_iter().flatten().collect();
+    parts.pop();
+    // A part is a name like any other: no `..`, nothing that moves the cursor.
+    folders.extend(parts.into_iter().filter_map(weir_http::filename::from_url));
+    folders
+}
+
+/// Makes the folder `own` below `folder`.
+fn make_below(folder: &Path, own: &Path) -> anyhow::Result<()> {
+    no_bait_on_the_way(folder, own)?;
+    std::fs::create_dir_all(own).with_context(|| format!("cannot create the folder {}", own.display()))
 }
 
 /// Between `folder` and `parent` there is no link of another user, who would choose where files go.
@@ -273,23 +357,35 @@ fn no_bait_on_the_way(folder: &Path, parent: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Two URLs that would be saved under one name would overwrite each other.
-fn no_two_in_one_place(jobs: &[Job]) -> Result<(), Usage> {
-    let mut taken: HashMap<PathBuf, &Url> = HashMap::new();
-    for job in jobs {
-        let path = match &job.output {
-            Output::File(path) | Output::Pipe(path) => path.clone(),
-            Output::Folder(folder) => folder.join(object::name_from_url(&job.url)),
-            _ => continue,
+/// Two URLs that would be saved under one name would overwrite each other: the later one gets a number behind its name,
+/// the same in each run of the same command.
+fn number_equal_names(jobs: &mut [Job]) -> Result<(), Usage> {
+    let of = |job: &Job| match &job.output {
+        Output::File(path) | Output::Pipe(path) => Some(path.clone()),
+        Output::Folder(folder) => Some(folder.join(object::name_from_url(&job.url))),
+        Output::Stdout | Output::Memory(_) => None,
+    };
+    let mut taken: HashMap<PathBuf, usize> = HashMap::new();
+    for index in 0..jobs.len() {
+        let Some(path) = of(&jobs[index]) else { continue };
+        let Some(owner) = taken.get(&path).copied() else {
+            taken.insert(path, index);
+            continue;
         };
-        if let Some(other) = taken.insert(path.clone(), &job.url) {
-            return Err(Usage(format!(
-                "{} and {} would both be saved as {}; name them in a list, URL<TAB>NAME a line",
-                object::shown(other),
-                object::shown(&job.url),
-                path.display()
-            )));
+        let (first, second) = (object::shown(&jobs[owner].url), object::shown(&jobs[index].url));
+        let free = (1..=jobs.len()).map(|number| weir_http::filename::numbered(&path, number));
+        let free =
+            free.into_iter().find(|numbered| !taken.contains_key(numbered)).unwrap_or_else(|| path.clone());
+        match &mut jobs[index].output {
+            Output::Folder(_) => {
+                let name = free.file_name().map(|name| name.to_string_lossy().into_owned());
+                jobs[index].name = name;
+            }
+            Output::File(own) => own.clone_from(&free),
+            _ => return Err(Usage(format!("{first} and {second} would both go to {}", path.display()))),
         }
+        tracing::info!("{second} is saved as {}, since {first} has its name", free.display());
+        taken.insert(free, index);
     }
     Ok(())
 }
@@ -306,7 +402,11 @@ fn expect_digests(
     }
     for text in &get.checksum {
         let expected: Expected = text.parse().map_err(|error| Usage(format!("{error}")))?;
-        jobs[0].expectations.push(Expectation { expected, origin: "--checksum".to_owned() });
+        jobs[0].expectations.push(Expectation {
+            expected,
+            origin: "--checksum".to_owned(),
+            whose: Whose::User,
+        });
     }
     if let Some(list) = &get.checksum_from {
         let checksums = fetch_checksums(list, jobs.first().map(|job| &job.url), http, options, stop)?;
@@ -318,7 +418,8 @@ fn expect_digests(
             let name = name_in_list(job);
             let expected =
                 checksums.find(&name).with_context(|| format!("cannot verify {name} by {list}"))?;
-            let expectation = Expectation { expected: expected.clone(), origin: list.clone() };
+            let (expected, origin) = (expected.clone(), list.clone());
+            let expectation = Expectation { expected, origin, whose: Whose::User };
             job.expectations.push(expectation);
         }
     }
@@ -356,7 +457,8 @@ fn fetch_checksums(
     // -u and -H were given for the files; a list that lies elsewhere gets them only if it has a user of its own.
     let own_user = !url.username().is_empty() || url.password().is_some();
     let home = of.filter(|_| !own_user).cloned();
-    let job = Job { url, home, output: Output::Memory(MAX_CHECKSUMS.0 as usize), expectations: Vec::new() };
+    let output = Output::Memory(MAX_CHECKSUMS.0 as usize);
+    let job = Job { url, home, output, name: None, expectations: Vec::new() };
     let options = Options { rate_cap: None, ..options.clone() };
     let mut report = engine::run(std::slice::from_ref(&job), &options, http, stop, &mut ());
     let file = report.files.swap_remove(0);
@@ -418,5 +520,33 @@ mod tests {
             assert!(parse_line(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_line("http://h/x\ta/b").unwrap().name.as_deref(), Some("a/b"));
+    }
+
+    #[test]
+    fn a_remark_stands_behind_blanks() {
+        for (line, left) in [
+            ("# all", ""),
+            ("  # all", ""),
+            ("http://h/x # why", "http://h/x"),
+            ("http://h/x\t#why", "http://h/x"),
+            ("http://h/x#part", "http://h/x#part"),
+            ("http://h/x\tTrack #1", "http://h/x\tTrack #1"),
+            (" out=x", " out=x"),
+            ("http://h/x  ", "http://h/x"),
+        ] {
+            assert_eq!(without_remark(line), left, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn folders_are_the_host_s_and_the_path_s() {
+        for (url, folders) in [
+            ("http://h/a/b/c.bin?q", "h/a/b"),
+            ("http://h:81/c.bin", "h:81"),
+            ("https://[::1]/a%20b/..%2f..%2fetc/x", "[::1]/a b/etc"),
+            ("http://h/a//b/%2e%2e/%00/x", "h/a"),
+        ] {
+            assert_eq!(folders_of(&Url::parse(url).unwrap()), Path::new(folders), "{url}");
+        }
     }
 }
