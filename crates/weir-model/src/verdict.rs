@@ -235,7 +235,8 @@ impl<'a> Run<'a> {
         }
         let short = self.total < SHORT;
         let (limit, most) = self.held.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-        // Each transfer begins with a handshake, a question and slow start: they are what holds it only where they hold the most.
+        // Each transfer begins with a handshake, a question and slow start: they are what holds it only where
+        // they hold the most.
         let second = |limit: Limit, held: f64| match limit {
             Limit::Latency if held < *most => held - self.begun,
             _ => held,

@@ -2,23 +2,26 @@
 //!
 //! Convicts when one of these holds:
 //! 1. handshakes and first-byte waits take half of the lanes' time or more, and one wait for a first byte is about a
-//!    round trip (not above `application`'s threshold), or handshakes alone take that half. Of another program's
-//!    connections only what round trips explain counts: no handshake of TCP lasts longer than three and 50 ms;
+//!    round trip (not above `application`'s threshold), or handshakes alone take that half. Of another
+//!    program's connections only what round trips explain counts: no handshake of TCP lasts longer than three
+//!    and 50 ms;
 //! 2. small objects: an object takes a lane no more than six round trips in all (its request, and the few of slow start
 //!    that a body of a few bandwidth-delay products needs), requests and waits fill 80 % of the time; over the seconds around,
-//!    first bytes and handshakes take at least 15 % of it: one round trip of six. Of another program's connections, where a
-//!    wait between two objects may be anybody's, these round trips take half of an object's time or more;
+//!    first bytes and handshakes take at least 15 % of it: one round trip of six. Of another program's
+//!    connections, where a wait between two objects may be anybody's, these round trips take half of an
+//!    object's time or more;
 //! 3. one request after another: several small objects a lane, each of which fits the first flight of a connection, no
 //!    lane's thread full, and a fifth of the time or more in waits for answers: what is left is the work on each object
-//!    between two waits, which other requests could overlap. Not of another program's connections that were looked at: their
-//!    turns are [`super::request_response`]'s;
+//!    between two waits, which other requests could overlap. Not of another program's connections that were
+//!    looked at: their turns are [`super::request_response`]'s;
 //! 4. slow start: lanes wait for data in the first round trips of the transfer, while the rate still doubles.
 //!
-//! Acquits: the time goes into bodies; or attempts to connect are hard ones ([`super::connect`]); or a rest below a segment is held back
-//! in each turn ([`super::nagle`]).
+//! Acquits: the time goes into bodies; or attempts to connect are hard ones ([`super::connect`]); or a rest
+//! below a segment is held back in each turn ([`super::nagle`]).
 //!
-//! Can be wrong: of our own lanes, connecting to a server that accepts late, or whose SYN was lost, counts as handshake; many
-//! objects over a full link wait in its queue and look like (1) as long as that queue is short.
+//! Can be wrong: of our own lanes, connecting to a server that accepts late, or whose SYN was lost, counts as
+//! handshake; many objects over a full link wait in its queue and look like (1) as long as that queue is
+//! short.
 
 use super::application::{request_wait, slow_answer};
 use super::spent::{Spent, active, min_rtt, spent, working};
@@ -141,8 +144,8 @@ fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option
     })
 }
 
-/// An attempt to connect of another program lasts longer than round trips explain, with what is known of it before and after.
-/// Of our own lanes the time holds the name and TLS as well.
+/// An attempt to connect of another program lasts longer than round trips explain, with what is known of it
+/// before and after. Of our own lanes the time holds the name and TLS as well.
 fn long_handshake(window: &Window, context: &Context<'_>) -> bool {
     const WORK: f64 = 0.05;
     if context.facts.clocks == Clocks::Own {
@@ -160,8 +163,8 @@ fn long_handshake(window: &Window, context: &Context<'_>) -> bool {
     window.lanes.iter().filter(|lane| !lane.connecting.is_zero()).any(|lane| lasts(lane) > most)
 }
 
-/// The connections at work here are in their first exchange: a handshake, a question, and the growth of the congestion window. A
-/// handshake of TLS and a question have four segments.
+/// The connections at work here are in their first exchange: a handshake, a question, and the growth of the
+/// congestion window. A handshake of TLS and a question have four segments.
 pub(crate) fn begins(window: &Window, context: &Context<'_>) -> bool {
     const QUESTIONS: u64 = 4;
     let mut at_work = working(window).peekable();

@@ -4,10 +4,10 @@
 //! 1. in 25 % of the looks over a second each way less than a segment lay unsent behind something in flight, for 8 ms or more,
 //!    with room in the congestion window and the peer's window, and not in recovery;
 //! 2. what lies unsent for longest has lain for less than 200 ms: that is where TCP_CORK ends;
-//! 3. somebody waits for it: the peer speaks twice at least over a second each way, and later for it. What is held and the
-//!    round trips of the turns (a turn takes one) fit into the time one after another, with a quarter to spare for what looks
-//!    miss. Where they do not, the rest was held while the peer's next word was on its way in any case, as it is where a
-//!    credit of a protocol above is awaited.
+//! 3. somebody waits for it: the peer speaks twice at least over a second each way, and later for it. What is
+//!    held and the round trips of the turns (a turn takes one) fit into the time one after another, with a
+//!    quarter to spare for what looks miss. Where they do not, the rest was held while the peer's next word
+//!    was on its way in any case, as it is where a credit of a protocol above is awaited.
 //!
 //! Acquits: no such looks, or nobody who waits for it.
 //!
@@ -88,7 +88,8 @@ mod tests {
             sent_segments,
             ..Waits::default()
         };
-        // Two turns in 100 ms over 2 ms, held for 40 ms each; and two over 50 ms, the next word at each end of one.
+        // Two turns in 100 ms over 2 ms, held for 40 ms each; and two over 50 ms, the next word at each end
+        // of one.
         assert!(delays(&waits(2, 4), 0.1, 0.002));
         assert!(!delays(&waits(2, 46), 0.1, 0.05));
         assert!(!delays(&waits(0, 40), 0.1, 0.002), "nobody waits for it");

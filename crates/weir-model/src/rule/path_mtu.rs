@@ -8,8 +8,9 @@
 //!
 //! Acquits: no hole, or one that is filled.
 //!
-//! Cannot tell where an answer began with small segments and nothing came after them, a second or more, to the connection's
-//! end: without a small segment behind the large ones no hole shows, which looks like a server that is silent.
+//! Cannot tell where an answer began with small segments and nothing came after them, a second or more, to
+//! the connection's end: without a small segment behind the large ones no hole shows, which looks like a
+//! server that is silent.
 //!
 //! Can be wrong: a path that lost the same segment four times.
 

@@ -1,10 +1,12 @@
-//! Is a window of the protocol above TCP smaller than the bandwidth-delay product, as the end that gives its credits sees it?
+//! Is a window of the protocol above TCP smaller than the bandwidth-delay product, as the end that gives its
+//! credits sees it?
 //!
 //! Convicts when all of these hold for connections that carry half of the bytes or more:
-//! 1. the segments that this end sends have the few sizes of credits (HTTP/2's WINDOW_UPDATE, SSH's window adjust; see
-//!    [`super::turns`]), and each brings a part of some segments;
-//! 2. they go out once a round trip, no more: the next part waits for the credit that the one before it released. Where they
-//!    overlap, several parts are on their way, and only the sender can tell whether it waits for them;
+//! 1. the segments that this end sends have the few sizes of credits (HTTP/2's WINDOW_UPDATE, SSH's window
+//!    adjust; see [`super::turns`]), and each brings a part of some segments;
+//! 2. they go out once a round trip, no more: the next part waits for the credit that the one before it
+//!    released. Where they overlap, several parts are on their way, and only the sender can tell whether it
+//!    waits for them;
 //! 3. nothing lies unread (below a sixteenth of the receive buffer): a slow reader gives its credits late;
 //! 4. the round trip is 2 ms or more: below it, scheduling decides when a credit goes out.
 //!
@@ -58,8 +60,8 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
 }
 
-/// More credits than this a round trip are for parts that overlap; a fifth is left to stream and connection, whose credits
-/// may come apart, and to the round trip's measurement.
+/// More credits than this a round trip are for parts that overlap; a fifth is left to stream and connection,
+/// whose credits may come apart, and to the round trip's measurement.
 const ONCE: f64 = 1.2;
 
 fn unread(lane: &LaneWindow) -> bool {

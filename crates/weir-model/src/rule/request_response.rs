@@ -2,12 +2,14 @@
 //!
 //! Convicts when all of these hold for connections that carry half of the bytes or more:
 //! 1. another program's connection is asked at least twice (six times where it was made just now: handshakes look like questions);
-//! 2. the round trips between question and answer fill two fifths of its time or more (see [`super::turns::Turns`]), and no more
-//!    of them come than fit into the time;
-//! 3. where a round trip is long enough for looks (30 ms) the connection is found silent as long as a third of (2) says;
+//! 2. the round trips between question and answer fill two fifths of its time or more (see
+//!    [`super::turns::Turns`]), and no more of them come than fit into the time;
+//! 3. where a round trip is long enough for looks (30 ms) the connection is found silent as long as a third
+//!    of (2) says;
 //! 4. what is asked are no credits of a protocol above, by their size: see [`super::protocol_window`].
 //!
-//! Acquits: one long answer, questions that overlap, credits, or answers that take far longer than round trips.
+//! Acquits: one long answer, questions that overlap, credits, or answers that take far longer than round
+//! trips.
 //!
 //! Can be wrong: a program that thinks for about a round trip between an answer and the next question.
 
@@ -67,8 +69,8 @@ fn in_turn(lane: &LaneWindow, window: &Window, context: &Context<'_>, rtt: f64) 
     Ok(turns.in_words())
 }
 
-/// Questions overlap, or are none: their sizes are those of credits, or more segments went against the data than round trips fit in. What counts objects by
-/// questions is then wrong.
+/// Questions overlap, or are none: their sizes are those of credits, or more segments went against the data
+/// than round trips fit in. What counts objects by questions is then wrong.
 pub(crate) fn overlaps(window: &Window, context: &Context<'_>) -> bool {
     let Some(rtt) = min_rtt(window, context) else { return false };
     spent(window).lanes > 0

@@ -1,9 +1,10 @@
 //! Request and answer in turn on one connection: what the counters of its socket tell of them, whichever end is watched.
 //!
 //! A turn costs a round trip at least, in which nothing can be sent: N turns of a round trip R in a time T take N x R / T of it.
-//! N is the number of segments with payload that go against the data. Where questions overlap (pipelining, streams) more of them
-//! come than round trips fit in, so that the share is above one. Where these segments are no questions but credits of a protocol
-//! above (HTTP/2's WINDOW_UPDATE, SSH's window adjust), they have just the few sizes of [`are_credits`].
+//! N is the number of segments with payload that go against the data. Where questions overlap (pipelining,
+//! streams) more of them come than round trips fit in, so that the share is above one. Where these segments
+//! are no questions but credits of a protocol above (HTTP/2's WINDOW_UPDATE, SSH's window adjust), they have
+//! just the few sizes of [`are_credits`].
 
 use super::Context;
 use super::spent::active;
@@ -23,8 +24,8 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// The end that this lane's own socket is. Where both views are there, the one that sent more than came; where the sender's
-    /// is not, more than questions went out all the same.
+    /// The end that this lane's own socket is. Where both views are there, the one that sent more than came;
+    /// where the sender's is not, more than questions went out all the same.
     pub(crate) fn of(lane: &LaneWindow) -> End {
         let more = |least| lane.waits.value().is_some_and(|waits| waits.sent > waits.came.max(least));
         let sends = match (lane.sender.value(), lane.tcp.value()) {
@@ -56,7 +57,8 @@ pub(crate) struct Turns {
     pub(crate) waits: Waits,
 }
 
-/// Credits for parts that wait for them come once a round trip, or nearly: a fifth is left to a receiver that is slow to read.
+/// Credits for parts that wait for them come once a round trip, or nearly: a fifth is left to a receiver that
+/// is slow to read.
 const CREDIT_PACE: f64 = 0.8;
 
 /// Seconds looked at on each side of a window, so that a few turns of the longest paths are seen whole.
@@ -71,13 +73,15 @@ const HANDSHAKE: f64 = 4.0;
 /// Below this scheduling decides how long a turn takes, as for windows (see [`super::receive_window`]).
 const SHORTEST: f64 = 2e-4;
 
-/// Fewer bytes than this in a segment may be a credit as well as a question: WINDOW_UPDATE has 13, in a TLS record 35; SSH's
-/// window adjust 36 to 64. HTTP requests of programs that people use have 70 and more, those of a script or a query 30.
+/// Fewer bytes than this in a segment may be a credit as well as a question: WINDOW_UPDATE has 13, in a TLS
+/// record 35; SSH's window adjust 36 to 64. HTTP requests of programs that people use have 70 and more, those
+/// of a script or a query 30.
 pub(crate) const CREDIT: u64 = 66;
 
-/// The bytes of one credit, and how many of them a segment holds at most. HTTP/2's WINDOW_UPDATE (RFC 9113, section 6.9) has 13, of
-/// the stream and of the connection mostly together; TLS 1.3 adds 22 to a record (RFC 8446, section 5.2), which holds one
-/// or two of them. SSH's window adjust (RFC 4254, section 5.2) has 36 under either cipher that OpenSSH prefers.
+/// The bytes of one credit, and how many of them a segment holds at most. HTTP/2's WINDOW_UPDATE (RFC 9113,
+/// section 6.9) has 13, of the stream and of the connection mostly together; TLS 1.3 adds 22 to a record (RFC
+/// 8446, section 5.2), which holds one or two of them. SSH's window adjust (RFC 4254, section 5.2) has 36
+/// under either cipher that OpenSSH prefers.
 const CREDITS: [(u64, u64); 4] = [(13, 5), (35, 2), (48, 2), (36, 2)];
 
 /// Whether all of these segments have the size of credits.
@@ -85,7 +89,7 @@ pub(crate) fn are_credits(bytes: u64, segments: u64) -> bool {
     segments > 0
         && CREDITS.iter().any(|(size, most)| {
             let count = bytes / size;
-            bytes % size == 0 && count >= segments && count <= segments.saturating_mul(*most)
+            bytes.is_multiple_of(*size) && count >= segments && count <= segments.saturating_mul(*most)
         })
 }
 
@@ -165,21 +169,22 @@ impl Turns {
         self.asked / self.count.max(1) >= CREDIT
     }
 
-    /// They are no questions: four fifths have the sizes of credits (a connection begins with others), and a part of the data that
-    /// goes with each has a few segments.
+    /// They are no questions: four fifths have the sizes of credits (a connection begins with others), and a
+    /// part of the data that goes with each has a few segments.
     pub(crate) fn are_credits(&self) -> bool {
         const PART: u64 = 3 * crate::path::SEGMENT;
         self.credits.saturating_mul(5) >= self.count.saturating_mul(4) && self.size() >= PART
     }
 
-    /// Each releases the next part of an answer that is under way, which waits for it: four at least, that come at least about once a
-    /// round trip, since a credit is given in the middle of a part and not after it.
+    /// Each releases the next part of an answer that is under way, which waits for it: four at least, that
+    /// come at least about once a round trip, since a credit is given in the middle of a part and not after
+    /// it.
     pub(crate) fn are_waited_for(&self) -> bool {
         self.are_credits() && self.count >= 4 && self.share() >= CREDIT_PACE
     }
 
-    /// One turn after another takes the time: round trips fill `least` of it or more, and no more of them came than fit. A tenth
-    /// is left to a round trip that is shorter now than when it was measured.
+    /// One turn after another takes the time: round trips fill `least` of it or more, and no more of them
+    /// came than fit. A tenth is left to a round trip that is shorter now than when it was measured.
     pub(crate) fn alternate(&self, least: f64) -> bool {
         (least..=1.1).contains(&self.share())
     }

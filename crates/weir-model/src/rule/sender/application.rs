@@ -9,9 +9,10 @@
 //!    (`tcp_rate_check_app_limited` asks sk_wmem_alloc), so a slow driver hides it. A connection over a long path is busy all
 //!    the time with whatever little it is given: an application of 10 Mbit/s over 40 ms showed 100 % busy.
 //!
-//! Acquits: it never sends but when it was asked, and owes nothing (of (2) only: a rest is somebody's pause); another limit that has a rule of its own explains the rest (turns, timers, credits, a relay's other flow); data wait
-//! unsent; all was sent and the connection's end is all that followed, so that it was the peer's time; or the sender is one of
-//! weir's own and its threads were at work: [`stage`] knows at what.
+//! Acquits: it never sends but when it was asked, and owes nothing (of (2) only: a rest is somebody's pause);
+//! another limit that has a rule of its own explains the rest (turns, timers, credits, a relay's other flow);
+//! data wait unsent; all was sent and the connection's end is all that followed, so that it was the peer's
+//! time; or the sender is one of weir's own and its threads were at work: [`stage`] knows at what.
 //!
 //! Can be wrong: an application that keeps to a limit of its own (so many bytes a second for each connection) looks just
 //! so; if it sleeps for it, that is said.
@@ -88,9 +89,9 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     Judgement::acquit(format!("{numbers}, application-limited in {} of them", percent(limited)))
 }
 
-/// Over a second and a half each way the peer asked, and nothing was sent anew without: each window in which something went out has
-/// a question, or follows one that has, or goes on with what was unsent. Questions are what comes at the pace of turns, a fifth
-/// of the time in round trips, and not in the sizes of credits.
+/// Over a second and a half each way the peer asked, and nothing was sent anew without: each window in which
+/// something went out has a question, or follows one that has, or goes on with what was unsent. Questions are
+/// what comes at the pace of turns, a fifth of the time in round trips, and not in the sizes of credits.
 fn answers_only(flow: &Flow<'_>) -> bool {
     let mut order: Vec<&SenderWindow> = flow.past(1.5).map(|(seen, _)| seen).collect();
     order.reverse();
@@ -106,7 +107,8 @@ fn answers_only(flow: &Flow<'_>) -> bool {
     asked > 0 && in_turn && !by_itself && flow.share(flow.seen.owing) < 0.3
 }
 
-/// Nothing moved here nor later, with hindsight, and the last word was this end's: it had sent all that there was.
+/// Nothing moved here nor later, with hindsight, and the last word was this end's: it had sent all that there
+/// was.
 fn is_last_rest(flow: &Flow<'_>) -> bool {
     let Some(now) = flow.lane.sender.value() else { return false };
     let quiet = |seen: &SenderWindow| {

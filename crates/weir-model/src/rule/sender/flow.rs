@@ -69,7 +69,8 @@ impl<'a> Flow<'a> {
         self.seen.segment.clamp(1, 65_535)
     }
 
-    /// A segment as windows are measured by: loopback has segments of tens of kilobytes, and windows of one or two of them.
+    /// A segment as windows are measured by: loopback has segments of tens of kilobytes, and windows of one
+    /// or two of them.
     pub(crate) fn window_unit(&self) -> u64 {
         self.segment().min(SEGMENT)
     }

@@ -1,14 +1,14 @@
 //! Do round trips, rather than bytes, take a sender's time?
 //!
 //! Convicts when one of these holds:
-//! 1. small exchanges: the peer asks, gets a few initial windows of bytes or less, and asks again; the round trips of an exchange
-//!    (question and answer, and those of slow start) take half of its time or more, the application was not found owing the
-//!    answer, and no more of them come than round trips fit in: credits of a protocol above are no questions
-//!    ([`super::protocol_window`]);
+//! 1. small exchanges: the peer asks, gets a few initial windows of bytes or less, and asks again; the round
+//!    trips of an exchange (question and answer, and those of slow start) take half of its time or more, the
+//!    application was not found owing the answer, and no more of them come than round trips fit in: credits
+//!    of a protocol above are no questions ([`super::protocol_window`]);
 //! 2. slow start: data wait, nothing was lost yet, and the rate still doubles in the first round trips of the connection.
 //!
-//! Acquits: the connection is kept busy by large bodies, or rests for longer than round trips explain; or a rest below a segment is
-//! held back in each turn ([`super::nagle`]).
+//! Acquits: the connection is kept busy by large bodies, or rests for longer than round trips explain; or a
+//! rest below a segment is held back in each turn ([`super::nagle`]).
 //!
 //! Can be wrong: a client that thinks for a round trip between questions looks the same.
 

@@ -1,16 +1,19 @@
 //! Is a window of the protocol above TCP (HTTP/2, SSH, credits of an application) smaller than the bandwidth-delay product?
 //!
 //! Convicts when all of these hold:
-//! 1. the peer answers in small segments, four at least over a second and a half each way, which release the next part each. By
-//!    their sizes they are WINDOW_UPDATE or window adjust (see [`crate::rule::turns`]); or they come more often than once a
-//!    round trip, as the credits of an application do, or its questions that overlap: those have a number on their way that
-//!    is a window as well;
-//! 2. the socket takes more, over two round trips each way: nothing unsent in 70 % of looks or no more than a tenth of what is
-//!    in flight (Nagle's or pacing's rest; of a sender that paces, half of it, with application-limited samples), in flight well below the congestion window and the peer's window, and the
+//! 1. the peer answers in small segments, four at least over a second and a half each way, which release the
+//!    next part each. By their sizes they are WINDOW_UPDATE or window adjust (see [`crate::rule::turns`]); or
+//!    they come more often than once a round trip, as the credits of an application do, or its questions that
+//!    overlap: those have a number on their way that is a window as well;
+//! 2. the socket takes more, over two round trips each way: nothing unsent in 70 % of looks or no more than a
+//!    tenth of what is in flight (Nagle's or pacing's rest; of a sender that paces, half of it, with
+//!    application-limited samples), in flight well below the congestion window and the peer's window, and the
 //!    send buffer holds nobody;
-//! 3. in flight stands at a constant: in two thirds of the windows of that time it is within a quarter of its median;
-//! 4. the round trip is 2 ms or more, and less than a thousandth was lost of late: else in flight is whatever scheduling or
-//!    recovery leaves; and no queue stands on the path: a window that fills one is large enough;
+//! 3. in flight stands at a constant: in two thirds of the windows of that time it is within a quarter of its
+//!    median;
+//! 4. the round trip is 2 ms or more, and less than a thousandth was lost of late: else in flight is whatever
+//!    scheduling or recovery leaves; and no queue stands on the path: a window that fills one is large
+//!    enough;
 //! 5. the sender's thread is not found asleep by its own will, reading a file or waiting for a pipe: it waits for credit, or
 //!    spins, however full its core then is.
 //!
@@ -63,7 +66,8 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<String, String> {
         && share(seen.cwnd_filled) < 0.3
         && share(seen.window_filled) < 0.3
         && share(seen.buffer_filled) < 0.5;
-    // Of what BBR was given a part waits for the next tick of its pacing; the kernel's mark then says that it was all.
+    // Of what BBR was given a part waits for the next tick of its pacing; the kernel's mark then says that it
+    // was all.
     let paced = flow.ignores_loss()
         && share(seen.app_limited) >= 0.7
         && seen.unsent.saturating_mul(2) <= seen.in_flight;

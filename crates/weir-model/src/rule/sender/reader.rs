@@ -1,7 +1,7 @@
 //! Does the peer's application read too slowly, as its sender sees it?
 //!
-//! Convicts when the peer's window shows unread bytes (1) and they hold the connection (2), or all was sent and acknowledged and the
-//! peer still has to read it (3):
+//! Convicts when the peer's window shows unread bytes (1) and they hold the connection (2), or all was sent
+//! and acknowledged and the peer still has to read it (3):
 //! 1. the window was taken away: it reached (nearly) nothing, less than two segments; or it stands a fifth below the
 //!    largest that this connection saw; or it shrank by a fifth within a second. A buffer's cap stands still and autotuning
 //!    only grows, so only a queue of unread bytes takes window away. Unless segments were lost just then: what
@@ -14,9 +14,9 @@
 //!    acknowledges at once only if its window may advance, else within 40 ms (`__tcp_ack_snd_check`), so a full receive
 //!    buffer stretches the round trip; a queue on the path would go with the full rate.
 //!
-//! 3. nothing is in flight or unsent, and the window stands below half of the largest that this connection saw, or grows later in
-//!    the same rest: a kernel tells its sender when what was read doubles the window (tcp_cleanup_rbuf), so less than half is not
-//!    read yet.
+//! 3. nothing is in flight or unsent, and the window stands below half of the largest that this connection
+//!    saw, or grows later in the same rest: a kernel tells its sender when what was read doubles the window
+//!    (tcp_cleanup_rbuf), so less than half is not read yet.
 //!
 //! Acquits: a window with room, or one that stands still.
 //!

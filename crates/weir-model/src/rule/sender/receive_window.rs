@@ -6,7 +6,8 @@
 //! 2. the window is steady, and as large as it ever was on this connection: see [`super::reader`] for one that is not;
 //! 3. no queue stands on the path (1.25 times the minimum round trip): else the window only fills a queue. A window of
 //!    four segments or less is exempt, since there delayed acknowledgements (40 ms) make up the round trip;
-//! 4. the round trip is at least 0.2 ms: below it the window turns over so fast that the reader's wake-ups decide.
+//! 4. the round trip is at least 0.2 ms: below it the window turns over so fast that the reader's wake-ups
+//!    decide.
 //!
 //! Acquits: room in the window, a window that moves, a standing queue.
 //!
