@@ -15,7 +15,7 @@ use crate::evidence::{Clocks, Evidence, Reading, Window};
 use crate::knee::Knee;
 use crate::limit::Limit;
 use crate::merge::merged;
-use crate::rule::{Context, Judge, Judgement, RULES, View, rate_limit, sender_or_path};
+use crate::rule::{Context, Judge, Judgement, RULES, View, latency, rate_limit, sender_or_path};
 use crate::sight::Sight;
 use crate::words::{bytes, percent, rate, seconds};
 use crate::worth::{self, Grounds};
@@ -171,6 +171,8 @@ struct Run<'a> {
     counted: Range<usize>,
     /// Seconds that each limit held.
     held: BTreeMap<Limit, f64>,
+    /// Of those of latency, seconds in which connections began: see [`latency::begins`].
+    begun: f64,
     /// Seconds observed; 1 in place of none, so that it divides.
     total: f64,
     observed: bool,
@@ -182,6 +184,7 @@ impl<'a> Run<'a> {
     fn judge(evidence: &'a Evidence) -> Run<'a> {
         let mut verdicts = Vec::with_capacity(evidence.windows.len());
         let mut held = BTreeMap::new();
+        let mut begun = 0.0;
         let mut tallies = vec![[0.0; 3]; RULES.len()];
         let mut total = 0.0;
         let counted = counted(evidence);
@@ -193,6 +196,9 @@ impl<'a> Run<'a> {
             total += span;
             if span > 0.0 {
                 *held.entry(verdict.limit).or_insert(0.0) += span;
+                if verdict.limit == Limit::Latency && latency::begins(window, &context) {
+                    begun += span;
+                }
             }
             for (tally, judgement) in tallies.iter_mut().zip(&judgements) {
                 match judgement {
@@ -210,6 +216,7 @@ impl<'a> Run<'a> {
             verdicts,
             counted,
             held,
+            begun,
             total: if observed { total } else { 1.0 },
             observed,
             tallies,
@@ -225,13 +232,19 @@ impl<'a> Run<'a> {
         if !self.observed {
             return None;
         }
-        let main = |held: &f64| *held > QUARTER * self.total;
         let short = self.total < SHORT;
-        if self.held.values().filter(|held| main(held)).count() > 1 {
-            let timed = self.held.iter().all(|(limit, held)| !main(held) || self.timed(*limit));
+        let (limit, most) = self.held.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+        // Each transfer begins with a handshake, a question and slow start: they are what holds it only where
+        // they hold the most.
+        let second = |limit: Limit, held: f64| match limit {
+            Limit::Latency if held < *most => held - self.begun,
+            _ => held,
+        };
+        let main = |(limit, held): &(&Limit, &f64)| second(**limit, **held) > QUARTER * self.total;
+        if self.held.iter().filter(main).count() > 1 {
+            let timed = self.held.iter().filter(main).all(|(limit, _)| self.timed(*limit));
             return (!short || timed).then_some(MainLimit::Mixed);
         }
-        let (limit, _) = self.held.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
         // With nothing to go by but that nobody here was in the way.
         let blind = self.received() == 0 || self.evidence.facts.unseen.is_some();
         let guessed = *limit == Limit::SenderOrPath && blind;

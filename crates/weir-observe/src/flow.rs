@@ -303,8 +303,10 @@ impl Sums {
         self.nothing_unsent += u32::from(nothing_unsent);
         let rests = nothing_unsent && sending.outstanding == 0;
         self.nothing_in_flight += u32::from(rests);
-        self.owing += u32::from(rests && !asked_last(info));
-        self.awaiting += u32::from(rests && asked_last(info));
+        // Before the peer's first word it is its turn.
+        let owes = !asked_last(info) && info.bytes_received != Some(0);
+        self.owing += u32::from(rests && owes);
+        self.awaiting += u32::from(rests && !owes);
         self.recovering += u32::from(matches!(info.ca_state, Some(2..=4)));
         if let Some(window) = info.snd_wnd.map(u64::from) {
             self.window.add(window);

@@ -2,35 +2,51 @@
 //!
 //! Convicts when one of these holds:
 //! 1. handshakes and first-byte waits take half of the lanes' time or more, and one wait for a first byte is about a
-//!    round trip (not above `application`'s threshold), or handshakes alone take that half;
+//!    round trip (not above `application`'s threshold), or handshakes alone take that half. Of another
+//!    program's connections only what round trips explain counts: no handshake of TCP lasts longer than three
+//!    and 50 ms;
 //! 2. small objects: an object takes a lane no more than six round trips in all (its request, and the few of slow start
 //!    that a body of a few bandwidth-delay products needs), requests and waits fill 80 % of the time; over the seconds around,
-//!    first bytes and handshakes take at least 15 % of it: one round trip of six;
+//!    first bytes and handshakes take at least 15 % of it: one round trip of six. Of another program's
+//!    connections, where a wait between two objects may be anybody's, these round trips take half of an
+//!    object's time or more;
 //! 3. one request after another: several small objects a lane, each of which fits the first flight of a connection, no
 //!    lane's thread full, and a fifth of the time or more in waits for answers: what is left is the work on each object
-//!    between two waits, which other requests could overlap;
+//!    between two waits, which other requests could overlap. Not of another program's connections that were
+//!    looked at: their turns are [`super::request_response`]'s;
 //! 4. slow start: lanes wait for data in the first round trips of the transfer, while the rate still doubles.
 //!
-//! Acquits: the time goes into bodies.
+//! Acquits: the time goes into bodies; or attempts to connect are hard ones ([`super::connect`]); or a rest
+//! below a segment is held back in each turn ([`super::nagle`]).
 //!
-//! Can be wrong: connecting to a server that accepts late, or whose SYN was lost, counts as handshake; many objects
-//! over a full link wait in its queue and look like (1) as long as that queue is short.
+//! Can be wrong: of our own lanes, connecting to a server that accepts late, or whose SYN was lost, counts as
+//! handshake; many objects over a full link wait in its queue and look like (1) as long as that queue is
+//! short.
 
 use super::application::{request_wait, slow_answer};
 use super::spent::{Spent, active, min_rtt, spent, working};
-use super::{Context, Judgement, cpu_core, request_response};
-use crate::evidence::{Clocks, Window};
+use super::{Context, Judgement, connect, cpu_core, nagle, request_response};
+use crate::evidence::{Clocks, LaneWindow, Window};
 use crate::path;
+use crate::waits;
 use crate::words::{bytes, count, percent, rate, seconds};
 use std::time::Duration;
-use weir_units::Rate;
+use weir_units::{Bytes, Rate};
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     let spent = spent(window);
+    if let Some(why) = nagle::holds(window, context) {
+        return Judgement::acquit(why);
+    }
+    if window.around.samples > 0
+        && let Judgement::Convict { evidence, .. } = connect::judge(window, context)
+    {
+        return Judgement::acquit(evidence);
+    }
     round_trips(window, context, spent)
         .or_else(|| small_objects(window, context, spent))
-        .or_else(|| one_after_another(window, spent))
+        .or_else(|| one_after_another(window, context, spent))
         .or_else(|| slow_start(window, context, spent))
         .unwrap_or_else(|| {
             Judgement::acquit(format!(
@@ -64,6 +80,11 @@ fn round_trips(window: &Window, context: &Context<'_>, spent: Spent) -> Option<J
         return (slow_answer(window, context).is_none()).then(|| {
             Judgement::unknown("the round trip: a wait for first bytes may be the server's or the path's")
         });
+    }
+    if spent.connecting >= 0.5 && long_handshake(window, context) {
+        return Some(Judgement::unknown(
+            "why a handshake lasts longer than three round trips: a lost SYN, or a listener that is full",
+        ));
     }
     let requests: u64 = window.lanes.iter().map(|lane| u64::from(lane.requests)).sum();
     let rtt = min_rtt(window, context);
@@ -105,7 +126,13 @@ fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option
         return None;
     }
     let each = around.time / around.objects;
-    (each <= 6.0 * rtt).then(|| {
+    // What the round trips of an object take of its time: question and answer, slow start, and a handshake.
+    let rounds = f64::from(path::slow_start_rounds(Bytes((around.received / around.objects) as u64)))
+        + 1.0
+        + around.connects / around.objects;
+    let explained =
+        if context.facts.clocks == Clocks::Sampled { (rounds * rtt / each).min(1.0) } else { 1.0 };
+    (each <= 6.0 * rtt && explained >= 0.5).then(|| {
         let evidence = format!(
             "objects of {} took a lane {} each, {:.1} round trips of {}",
             bytes(around.received / around.objects),
@@ -113,8 +140,47 @@ fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option
             each / rtt,
             seconds(rtt)
         );
-        Judgement::convict(0.9 * waits, evidence)
+        Judgement::convict(0.9 * waits * explained.sqrt(), evidence)
     })
+}
+
+/// An attempt to connect of another program lasts longer than round trips explain, with what is known of it
+/// before and after. Of our own lanes the time holds the name and TLS as well.
+fn long_handshake(window: &Window, context: &Context<'_>) -> bool {
+    const WORK: f64 = 0.05;
+    if context.facts.clocks == Clocks::Own {
+        return false;
+    }
+    let most = 3.0 * min_rtt(window, context).unwrap_or(1.0) + WORK;
+    let lasts = |lane: &LaneWindow| {
+        let in_window =
+            |other: &Window| waits::of(lane.lane, other).map(|lane| lane.connecting.as_secs_f64());
+        let sum = |windows: &mut dyn Iterator<Item = &Window>| -> f64 {
+            windows.map_while(in_window).take_while(|time| *time > 0.0).sum()
+        };
+        lane.connecting.as_secs_f64() + sum(&mut context.before.iter().rev()) + sum(&mut context.after.iter())
+    };
+    window.lanes.iter().filter(|lane| !lane.connecting.is_zero()).any(|lane| lasts(lane) > most)
+}
+
+/// The connections at work here are in their first exchange: a handshake, a question, and the growth of the
+/// congestion window. A handshake of TLS and a question have four segments.
+pub(crate) fn begins(window: &Window, context: &Context<'_>) -> bool {
+    const QUESTIONS: u64 = 4;
+    let mut at_work = working(window).peekable();
+    at_work.peek().is_some()
+        && at_work.all(|lane| {
+            let seen = || {
+                std::iter::once(window)
+                    .chain(context.before.iter().rev())
+                    .filter_map(|window| waits::of(lane.lane, window))
+            };
+            let asked = |lane: &LaneWindow| {
+                u64::from(lane.requests).max(lane.sender.value().map_or(0, |sender| sender.asked))
+            };
+            seen().any(|lane| lane.connects > 0)
+                && seen().map(asked).fold(0, u64::saturating_add) <= QUESTIONS
+        })
 }
 
 /// What lanes did over the second before a window and the one after: an object may take several windows, begin in one and
@@ -122,6 +188,7 @@ fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option
 #[derive(Debug, Default)]
 struct Around {
     objects: f64,
+    connects: f64,
     received: f64,
     /// Seconds of lanes at work.
     time: f64,
@@ -136,6 +203,7 @@ impl Around {
             let time = working(window).map(|lane| active(lane, window)).sum::<f64>();
             let spent = self::spent(window);
             around.objects += f64::from(window.objects);
+            around.connects += window.lanes.iter().map(|lane| f64::from(lane.connects)).sum::<f64>();
             around.received += window.received as f64;
             around.time += time;
             around.starts += (spent.connecting + spent.first_byte) * time;
@@ -144,7 +212,11 @@ impl Around {
     }
 }
 
-fn one_after_another(window: &Window, spent: Spent) -> Option<Judgement> {
+fn one_after_another(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
+    let looked_at = || working(window).all(|lane| lane.waits.value().is_some());
+    if context.facts.clocks == Clocks::Sampled && looked_at() {
+        return None;
+    }
     let waits = spent.connecting + spent.first_byte;
     let size = window.received as f64 / f64::from(window.objects.max(1));
     let several = f64::from(window.objects) >= 3.0 * f64::from(spent.lanes);

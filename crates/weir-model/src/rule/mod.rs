@@ -24,6 +24,7 @@ pub mod nagle;
 pub mod path_bandwidth;
 pub mod path_loss;
 pub mod path_mtu;
+pub mod protocol_window;
 pub mod rate_limit;
 pub mod reader;
 pub mod receive_window;
@@ -122,6 +123,7 @@ pub const RULES: &[Rule] = &[
     Rule::receiver(Limit::Timeouts, timeouts::judge).of_waits(),
     Rule::receiver(Limit::Nagle, nagle::judge).of_waits(),
     Rule::receiver(Limit::RequestResponse, request_response::judge).of_waits(),
+    Rule::receiver(Limit::ProtocolWindow, protocol_window::judge).of_waits().inferring(),
     Rule::around(Limit::ThinkTime, think_time::judge),
     Rule::receiver(Limit::Application, application::judge),
     Rule::receiver(Limit::Latency, latency::judge),

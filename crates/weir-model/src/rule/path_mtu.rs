@@ -6,17 +6,20 @@
 //! 2. nothing came in order in that time, over a second at least: a loss is mended within two timers of 0.2 s, mostly;
 //! 3. no segment that came before was a full one: 60 % of 1,448 bytes on average, or nothing came.
 //!
-//! Acquits: no hole, or one that is filled. Without a small segment at the end of an answer nothing arrives at all, which
-//! looks like a server that is silent: see [`super::application`].
+//! Acquits: no hole, or one that is filled.
+//!
+//! Cannot tell where an answer began with small segments and nothing came after them, a second or more, to
+//! the connection's end: without a small segment behind the large ones no hole shows, which looks like a
+//! server that is silent.
 //!
 //! Can be wrong: a path that lost the same segment four times.
 
 use super::turns::{End, at_end};
 use super::{Context, Judgement};
-use crate::evidence::Window;
+use crate::evidence::{Clocks, Window};
 use crate::path::SEGMENT;
 use crate::waits::{self, Waits};
-use crate::words::{bytes, percent, seconds};
+use crate::words::{bytes, count, percent, seconds};
 
 /// Seconds looked at on each side.
 const AROUND: f64 = 5.0;
@@ -46,7 +49,51 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
             );
         }
     }
-    Judgement::acquit(innocent)
+    match broke_off(window, context) {
+        Some(why) => Judgement::unknown(why),
+        None => Judgement::acquit(innocent),
+    }
+}
+
+/// An answer began with small segments, and then nothing came to the end of what is known.
+fn broke_off(window: &Window, context: &Context<'_>) -> Option<String> {
+    if context.facts.clocks == Clocks::Own {
+        return None;
+    }
+    at_end(window, End::Receives).find_map(|(lane, waits, _)| {
+        let mut silent = window.span.as_secs_f64();
+        if waits.came > 0 || window.received > 0 {
+            return None;
+        }
+        for later in context.after {
+            match known(lane.lane, later) {
+                Some(waits) if waits.came > 1 => return None,
+                Some(_) => silent += later.span.as_secs_f64(),
+                None => {}
+            }
+        }
+        let (mut came, mut segments) = (0_u64, 0_u64);
+        for earlier in context.before.iter().rev() {
+            let Some(waits) = known(lane.lane, earlier) else { continue };
+            silent += if came == 0 && waits.came == 0 { earlier.span.as_secs_f64() } else { 0.0 };
+            came = came.saturating_add(waits.came);
+            segments = segments.saturating_add(waits.came_segments);
+        }
+        let small = segments > 0 && came / segments < SEGMENT * 3 / 5;
+        (silent >= 1.0 && small).then(|| {
+            format!(
+                "whether the rest of an answer is lost on the way or its server is silent: after {} in {} nothing came for {} \
+                 (full segments that never pass look so from here; the sender's end would show retransmissions)",
+                bytes(came as f64),
+                count(segments, "small segment"),
+                seconds(silent)
+            )
+        })
+    })
+}
+
+fn known(lane: u32, window: &Window) -> Option<&Waits> {
+    waits::of(lane, window)?.waits.value()
 }
 
 /// Seconds around the window in which a hole stood open and nothing came; `None` where it does not in this window.

@@ -2,12 +2,14 @@
 //!
 //! Convicts when all of these hold for connections that carry half of the bytes or more:
 //! 1. another program's connection is asked at least twice (six times where it was made just now: handshakes look like questions);
-//! 2. the round trips between question and answer fill half of its time or more, or two fifths of it where slow start explains
-//!    the rest (see [`super::turns::Turns`]), and no more of them come than fit into the time;
-//! 3. where a round trip is long enough for looks (30 ms) the connection is found silent as long as a third of (2) says; below
-//!    that, what is asked is a question by its size, or the answers fit the first flight of a connection.
+//! 2. the round trips between question and answer fill two fifths of its time or more (see
+//!    [`super::turns::Turns`]), and no more of them come than fit into the time;
+//! 3. where a round trip is long enough for looks (30 ms) the connection is found silent as long as a third
+//!    of (2) says;
+//! 4. what is asked are no credits of a protocol above, by their size: see [`super::protocol_window`].
 //!
-//! Acquits: one long answer, questions that overlap, or answers that take far longer than round trips.
+//! Acquits: one long answer, questions that overlap, credits, or answers that take far longer than round
+//! trips.
 //!
 //! Can be wrong: a program that thinks for about a round trip between an answer and the next question.
 
@@ -15,7 +17,6 @@ use super::spent::{min_rtt, spent};
 use super::turns::{End, Turns, at_end};
 use super::{Context, Judgement};
 use crate::evidence::{Clocks, LaneWindow, Window};
-use crate::path::INITIAL_WINDOW;
 use crate::words::percent;
 
 /// A silence of a round trip below this is over between two looks of 20 ms more often than it is seen.
@@ -53,33 +54,31 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
 fn in_turn(lane: &LaneWindow, window: &Window, context: &Context<'_>, rtt: f64) -> Result<String, String> {
     let few = || "too few questions on one connection to be turns".to_owned();
     let turns = Turns::of(lane, window, context, rtt).ok_or_else(few)?;
-    let ramp = turns.ramp() && turns.share() >= 0.4;
-    if !(turns.alternate() || turns.alternate_in_two() || ramp) {
+    // So that nothing else of a turn takes much more than its round trip.
+    if !(turns.alternate(0.4) || turns.alternate_in_two()) {
         return Err(turns.in_words());
     }
+    if turns.are_credits() {
+        return Err(format!("{}, but so small segments are credits of a protocol above", turns.in_words()));
+    }
     let silent = turns.waits.share(turns.waits.silent);
-    if rtt >= SEEN_BY_LOOKS {
-        if silent < turns.share().min(1.0) / 3.0 {
-            let share = percent(silent);
-            return Err(format!(
-                "{}, but the connection was silent in {share} of looks only",
-                turns.in_words()
-            ));
-        }
-    } else if !turns.are_questions() && turns.size() > INITIAL_WINDOW {
-        return Err(format!("{}, but so small a segment is no question", turns.in_words()));
+    if rtt >= SEEN_BY_LOOKS && silent < turns.share().min(1.0) / 3.0 {
+        let share = percent(silent);
+        return Err(format!("{}, but the connection was silent in {share} of looks only", turns.in_words()));
     }
     Ok(turns.in_words())
 }
 
-/// Questions overlap, or are none: more segments went against the data than round trips fit in. What counts objects by
-/// questions is then wrong.
+/// Questions overlap, or are none: their sizes are those of credits, or more segments went against the data
+/// than round trips fit in. What counts objects by questions is then wrong.
 pub(crate) fn overlaps(window: &Window, context: &Context<'_>) -> bool {
     let Some(rtt) = min_rtt(window, context) else { return false };
     spent(window).lanes > 0
         && at_end(window, End::Receives).next().is_some()
         && at_end(window, End::Receives).all(|(lane, _, _)| {
-            Turns::of(lane, window, context, rtt)
-                .is_some_and(|turns| turns.share() > 2.2 || (turns.share() > 1.1 && !turns.are_questions()))
+            Turns::of(lane, window, context, rtt).is_some_and(|turns| {
+                let small = turns.share() > 1.1 && !turns.are_questions();
+                turns.are_credits() || turns.share() > 2.2 || small
+            })
         })
 }

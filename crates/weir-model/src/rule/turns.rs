@@ -1,9 +1,10 @@
 //! Request and answer in turn on one connection: what the counters of its socket tell of them, whichever end is watched.
 //!
 //! A turn costs a round trip at least, in which nothing can be sent: N turns of a round trip R in a time T take N x R / T of it.
-//! N is the number of segments with payload that go against the data. Where questions overlap (pipelining, streams), or where
-//! these segments are no questions (HTTP/2's WINDOW_UPDATE, SSH's window adjust), more of them come than round trips fit in,
-//! so that the share is above one.
+//! N is the number of segments with payload that go against the data. Where questions overlap (pipelining,
+//! streams) more of them come than round trips fit in, so that the share is above one. Where these segments
+//! are no questions but credits of a protocol above (HTTP/2's WINDOW_UPDATE, SSH's window adjust), they have
+//! just the few sizes of [`are_credits`].
 
 use super::Context;
 use super::spent::active;
@@ -23,10 +24,15 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// The end that this lane's own socket is. Where both views are there, the one that sent more than came.
+    /// The end that this lane's own socket is. Where both views are there, the one that sent more than came;
+    /// where the sender's is not, more than questions went out all the same.
     pub(crate) fn of(lane: &LaneWindow) -> End {
-        let more = || lane.waits.value().is_some_and(|waits| waits.sent > waits.came);
-        let sends = lane.sender.value().is_some() && (lane.tcp.value().is_none() || more());
+        let more = |least| lane.waits.value().is_some_and(|waits| waits.sent > waits.came.max(least));
+        let sends = match (lane.sender.value(), lane.tcp.value()) {
+            (Some(_), None) => true,
+            (Some(_), Some(_)) => more(0),
+            (None, _) => more(INITIAL_WINDOW),
+        };
         if sends { End::Sends } else { End::Receives }
     }
 }
@@ -44,10 +50,16 @@ pub(crate) struct Turns {
     pub(crate) seconds: f64,
     /// The path's round trip, seconds.
     pub(crate) rtt: f64,
-    /// The connection was made within that time.
-    fresh: bool,
+    /// Questions that came later than the handshakes of a connection that was made within that time.
+    late: u64,
+    /// Questions of windows in which all had the sizes of credits.
+    credits: u64,
     pub(crate) waits: Waits,
 }
+
+/// Credits for parts that wait for them come once a round trip, or nearly: a fifth is left to a receiver that
+/// is slow to read.
+const CREDIT_PACE: f64 = 0.8;
 
 /// Seconds looked at on each side of a window, so that a few turns of the longest paths are seen whole.
 const AROUND: f64 = 1.5;
@@ -55,12 +67,31 @@ const AROUND: f64 = 1.5;
 /// The same where that shows fewer than four turns.
 const FAR_AROUND: f64 = 5.0;
 
+/// Round trips that handshakes take at most: one of TCP, two of TLS, and that of a question behind them.
+const HANDSHAKE: f64 = 4.0;
+
 /// Below this scheduling decides how long a turn takes, as for windows (see [`super::receive_window`]).
 const SHORTEST: f64 = 2e-4;
 
-/// Fewer bytes than this in a segment are no question: WINDOW_UPDATE has 13, in a TLS record 35; SSH's window adjust 36 to 64.
-/// The shortest HTTP request with its host has about 40, those of programs that people use 70 and more.
+/// Fewer bytes than this in a segment may be a credit as well as a question: WINDOW_UPDATE has 13, in a TLS
+/// record 35; SSH's window adjust 36 to 64. HTTP requests of programs that people use have 70 and more, those
+/// of a script or a query 30.
 pub(crate) const CREDIT: u64 = 66;
+
+/// The bytes of one credit, and how many of them a segment holds at most. HTTP/2's WINDOW_UPDATE (RFC 9113,
+/// section 6.9) has 13, of the stream and of the connection mostly together; TLS 1.3 adds 22 to a record (RFC
+/// 8446, section 5.2), which holds one or two of them. SSH's window adjust (RFC 4254, section 5.2) has 36
+/// under either cipher that OpenSSH prefers.
+const CREDITS: [(u64, u64); 4] = [(13, 5), (35, 2), (48, 2), (36, 2)];
+
+/// Whether all of these segments have the size of credits.
+pub(crate) fn are_credits(bytes: u64, segments: u64) -> bool {
+    segments > 0
+        && CREDITS.iter().any(|(size, most)| {
+            let count = bytes / size;
+            bytes.is_multiple_of(*size) && count >= segments && count <= segments.saturating_mul(*most)
+        })
+}
 
 impl Turns {
     pub(crate) fn of(lane: &LaneWindow, window: &Window, context: &Context<'_>, rtt: f64) -> Option<Turns> {
@@ -75,9 +106,7 @@ impl Turns {
         } else {
             near
         };
-        // A handshake of TLS takes two or three segments, which are no questions for data.
-        let least = if turns.fresh { 6 } else { 2 };
-        (turns.count >= least && turns.seconds > 0.0).then_some(turns)
+        (turns.count >= 2 && turns.late >= 2 && turns.seconds > 0.0).then_some(turns)
     }
 
     fn within(
@@ -89,13 +118,35 @@ impl Turns {
         end: End,
     ) -> Option<Turns> {
         let (waits, seconds) = waits::around(lane, window, context, reach)?;
-        let fresh = std::iter::once(window).chain(context.recent(reach)).chain(context.following(reach));
-        let fresh = fresh.filter_map(|window| waits::of(lane.lane, window)).any(|lane| lane.connects > 0);
-        let (count, asked, carried) = match end {
-            End::Sends => (waits.came_segments, waits.came, waits.sent.saturating_sub(waits.retransmitted)),
-            End::Receives => (waits.sent_segments, waits.sent, waits.came),
+        let against = |waits: &Waits| match end {
+            End::Sends => (waits.came_segments, waits.came),
+            End::Receives => (waits.sent_segments, waits.sent),
         };
-        Some(Turns { count, asked, carried, seconds, rtt, fresh, waits })
+        let (count, asked) = against(&waits);
+        let carried = match end {
+            End::Sends => waits.sent.saturating_sub(waits.retransmitted),
+            End::Receives => waits.came,
+        };
+        // Between two answers an end may look like the other one.
+        if asked > carried {
+            return None;
+        }
+        let around = || std::iter::once(window).chain(context.recent(reach)).chain(context.following(reach));
+        let same = || around().filter_map(|window| Some((window, waits::of(lane.lane, window)?)));
+        // A handshake of TLS takes two or three segments, which are no questions for data.
+        let began = same().find(|(_, lane)| lane.connects > 0).map(|(window, _)| window);
+        let handshakes = began.map(|window| window.at + window.span.as_secs_f64() + HANDSHAKE * rtt);
+        let (mut late, mut credits) = (0_u64, 0_u64);
+        for (window, lane) in same() {
+            let Some((segments, bytes)) = lane.waits.value().map(against) else { continue };
+            if handshakes.is_none_or(|over| window.at > over) {
+                late = late.saturating_add(segments);
+            }
+            if are_credits(bytes, segments) {
+                credits = credits.saturating_add(segments);
+            }
+        }
+        Some(Turns { count, asked, carried, seconds, rtt, late, credits, waits })
     }
 
     /// Seconds that one turn takes.
@@ -113,15 +164,29 @@ impl Turns {
         self.carried / self.count.max(1)
     }
 
-    /// The segments against the data are questions, and not credits of a window above TCP.
+    /// The segments against the data are so large that they are questions, whatever came.
     pub(crate) fn are_questions(&self) -> bool {
         self.asked / self.count.max(1) >= CREDIT
     }
 
-    /// One turn after another takes the time: round trips fill half of it or more, and no more of them came than fit. A tenth is
-    /// left to a round trip that is shorter now than when it was measured.
-    pub(crate) fn alternate(&self) -> bool {
-        (0.5..=1.1).contains(&self.share())
+    /// They are no questions: four fifths have the sizes of credits (a connection begins with others), and a
+    /// part of the data that goes with each has a few segments.
+    pub(crate) fn are_credits(&self) -> bool {
+        const PART: u64 = 3 * crate::path::SEGMENT;
+        self.credits.saturating_mul(5) >= self.count.saturating_mul(4) && self.size() >= PART
+    }
+
+    /// Each releases the next part of an answer that is under way, which waits for it: four at least, that
+    /// come at least about once a round trip, since a credit is given in the middle of a part and not after
+    /// it.
+    pub(crate) fn are_waited_for(&self) -> bool {
+        self.are_credits() && self.count >= 4 && self.share() >= CREDIT_PACE
+    }
+
+    /// One turn after another takes the time: round trips fill `least` of it or more, and no more of them
+    /// came than fit. A tenth is left to a round trip that is shorter now than when it was measured.
+    pub(crate) fn alternate(&self, least: f64) -> bool {
+        (least..=1.1).contains(&self.share())
     }
 
     /// The questions have two segments each, as a head and a body that are written apart.
@@ -164,4 +229,19 @@ pub(crate) fn at_end(window: &Window, end: End) -> impl Iterator<Item = (&LaneWi
             Reading::Missing(_) => None,
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credits_are_known_by_their_sizes() {
+        for (bytes, segments) in [(52, 2), (13, 1), (35 + 70, 2), (48, 1), (36 * 9, 9)] {
+            assert!(are_credits(bytes, segments), "{bytes} B in {segments}");
+        }
+        for (bytes, segments) in [(31, 1), (124, 4), (83, 1), (41, 1), (105, 1), (0, 0), (13 * 60, 2)] {
+            assert!(!are_credits(bytes, segments), "{bytes} B in {segments}");
+        }
+    }
 }

@@ -63,18 +63,56 @@ impl View {
     }
 }
 
+/// Below this a second's bytes do not tell which way the data flow: 64 KiB are more than requests and answers
+/// to them.
+const WORTH_SPEAKING: u64 = 64 << 10;
+
 /// Whether what a lane's sending view shows are the data, and not the requests of a socket that receives them: of two ends
 /// of one connection the sender's acknowledged bytes are those that its receiver got; of one socket seen both ways they are
-/// a small part. Over a second each way, since between two answers there are only requests.
+/// a small part. Over a second each way, since between two answers there are only requests. Where so little
+/// went that it was mere requests and answers, the larger of what the own socket sent and what came are the
+/// data.
 fn sends(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> bool {
     if lane.tcp.value().is_none() {
         return true;
     }
-    let around = std::iter::once(window).chain(context.recent(1.0)).chain(context.following(1.0));
-    let same = around.flat_map(|window| &window.lanes).filter(|other| other.lane == lane.lane);
-    let (acked, received) = same.fold((0u64, 0u64), |(acked, received), lane| {
-        let sent = lane.sender.value().map_or(0, |seen| seen.acked.max(seen.sent));
-        (acked.saturating_add(sent), received.saturating_add(lane.received))
-    });
+    let near = std::iter::once(window).chain(context.recent(1.0)).chain(context.following(1.0));
+    let mut moved = Moved::of(lane.lane, near);
+    // In a long silence what it was before, or will be, tells.
+    if moved == Moved::default() {
+        moved = Moved::of(lane.lane, context.before.iter().chain(context.after));
+    }
+    let Moved { acked, received, own, came } = moved;
+    // What is acknowledged may have been sent a little before; the SYN counts as a byte.
+    let of_own_socket = own > 0 && acked <= own.saturating_mul(2).saturating_add(1);
+    if of_own_socket && own.saturating_add(came) < WORTH_SPEAKING && own < came {
+        return false;
+    }
     acked.saturating_mul(4) >= received
+}
+
+/// Bytes of a lane over some windows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Moved {
+    acked: u64,
+    received: u64,
+    /// Of its own socket: sent, and came.
+    own: u64,
+    came: u64,
+}
+
+impl Moved {
+    fn of<'a>(number: u32, windows: impl Iterator<Item = &'a Window>) -> Moved {
+        let same = windows.flat_map(|window| &window.lanes).filter(|lane| lane.lane == number);
+        same.fold(Moved::default(), |sum, lane| {
+            let sent = lane.sender.value().map_or(0, |seen| seen.acked.max(seen.sent));
+            let (own, came) = lane.waits.value().map_or((0, 0), |waits| (waits.sent, waits.came));
+            Moved {
+                acked: sum.acked.saturating_add(sent),
+                received: sum.received.saturating_add(lane.received),
+                own: sum.own.saturating_add(own),
+                came: sum.came.saturating_add(came),
+            }
+        })
+    }
 }

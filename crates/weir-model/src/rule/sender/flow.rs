@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::congestion::is_bbr;
 use crate::evidence::{LaneWindow, ThreadWindow, Window};
 use crate::merge::join_thread;
-use crate::path::INITIAL_WINDOW;
+use crate::path::{INITIAL_WINDOW, SEGMENT};
 use crate::rule::spent::{active, working};
 use crate::rule::{Context, Judgement};
 use crate::sender::SenderWindow;
@@ -67,6 +67,12 @@ impl<'a> Flow<'a> {
     /// A segment's payload, bytes; no more than an IP packet holds, and one at least, so that it multiplies and divides.
     pub(crate) fn segment(&self) -> u64 {
         self.seen.segment.clamp(1, 65_535)
+    }
+
+    /// A segment as windows are measured by: loopback has segments of tens of kilobytes, and windows of one
+    /// or two of them.
+    pub(crate) fn window_unit(&self) -> u64 {
+        self.segment().min(SEGMENT)
     }
 
     /// Acknowledged bytes per second.

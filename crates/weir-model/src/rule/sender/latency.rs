@@ -1,15 +1,16 @@
 //! Do round trips, rather than bytes, take a sender's time?
 //!
 //! Convicts when one of these holds:
-//! 1. small exchanges: the peer asks, gets a few initial windows of bytes or less, and asks again; one exchange takes no
-//!    more than six round trips (question, answer, slow start, perhaps a handshake) and 5 ms for the server's work, and the
-//!    application was not found owing the answer, and no more of them come than round trips fit in: credits of a protocol above
-//!    are no questions ([`super::protocol_window`]);
+//! 1. small exchanges: the peer asks, gets a few initial windows of bytes or less, and asks again; the round
+//!    trips of an exchange (question and answer, and those of slow start) take half of its time or more, the
+//!    application was not found owing the answer, and no more of them come than round trips fit in: credits
+//!    of a protocol above are no questions ([`super::protocol_window`]);
 //! 2. slow start: data wait, nothing was lost yet, and the rate still doubles in the first round trips of the connection.
 //!
-//! Acquits: the connection is kept busy by large bodies, or rests for longer than round trips explain.
+//! Acquits: the connection is kept busy by large bodies, or rests for longer than round trips explain; or a
+//! rest below a segment is held back in each turn ([`super::nagle`]).
 //!
-//! Can be wrong: a client that thinks for a few round trips between questions looks the same.
+//! Can be wrong: a client that thinks for a round trip between questions looks the same.
 
 use std::time::Duration;
 
@@ -17,14 +18,17 @@ use super::flow::{Flow, SMALL, by_flow, delivered};
 use crate::evidence::Window;
 use crate::path;
 use crate::rule::spent::active;
-use crate::rule::turns::CREDIT;
-use crate::rule::{Context, Judgement};
+use crate::rule::turns::{CREDIT, are_credits};
+use crate::rule::{Context, Judgement, nagle};
 use crate::sender::SenderWindow;
 use crate::words::{bytes, count, rate, seconds};
-use weir_units::Rate;
+use weir_units::{Bytes, Rate};
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    if let Some(why) = nagle::holds(window, context) {
+        return Judgement::acquit(why);
+    }
     match exchanges(window, context) {
         Some((strength, evidence)) => Judgement::convict(strength, evidence),
         None => by_flow(window, context, |flow| match slow_start(flow) {
@@ -38,7 +42,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
 pub(crate) fn exchanges(window: &Window, context: &Context<'_>) -> Option<(f64, String)> {
     let mut sum = SenderWindow::default();
     let mut lived = 0.0;
-    let (mut asked_bytes, mut told) = (0.0, 0.0);
+    let (mut asked_bytes, mut told, mut credits) = (0.0, 0.0, 0.0);
     for window in std::iter::once(window).chain(context.recent(1.0)) {
         for lane in &window.lanes {
             if let Some(seen) = lane.sender.value() {
@@ -47,6 +51,9 @@ pub(crate) fn exchanges(window: &Window, context: &Context<'_>) -> Option<(f64, 
                 if let Some(waits) = lane.waits.value() {
                     asked_bytes += waits.came as f64;
                     told += waits.came_segments as f64;
+                    if are_credits(waits.came, waits.came_segments) {
+                        credits += waits.came_segments as f64;
+                    }
                 }
             }
         }
@@ -57,18 +64,22 @@ pub(crate) fn exchanges(window: &Window, context: &Context<'_>) -> Option<(f64, 
         return None;
     }
     let (size, each) = (sum.acked as f64 / asked, lived / asked);
-    // Of credits more come than one a round trip; a question may have two segments.
-    let credits = told > 0.0 && each < 0.8 * rtt && asked_bytes < CREDIT as f64 * told;
-    (rtt > 0.0 && !credits && size <= SMALL && each <= 6.0 * rtt + 0.005).then(|| {
-        let evidence = format!(
-            "{} of {}, {} each over a round trip of {}",
-            count(sum.asked, "exchange"),
-            bytes(size),
-            seconds(each),
-            seconds(rtt)
-        );
-        (0.9, evidence)
-    })
+    // Of credits one comes a round trip, or more; a question may have two segments.
+    let small = each < 0.8 * rtt && asked_bytes < CREDIT as f64 * told;
+    let parts = credits >= 0.8 * told && size >= 3.0 * path::SEGMENT as f64;
+    let rounds = 1.0 + f64::from(path::slow_start_rounds(Bytes(size as u64)));
+    (rtt > 0.0 && !(told > 0.0 && (small || parts)) && size <= SMALL && each <= 2.0 * rounds * rtt).then(
+        || {
+            let evidence = format!(
+                "{} of {}, {} each over a round trip of {}",
+                count(sum.asked, "exchange"),
+                bytes(size),
+                seconds(each),
+                seconds(rtt)
+            );
+            (0.9, evidence)
+        },
+    )
 }
 
 /// The numbers of a slow start, while it lasts. The best rate of the two seconds (ten round trips) that follow says how many

@@ -1,12 +1,19 @@
 //! Is a window of the protocol above TCP (HTTP/2, SSH, credits of an application) smaller than the bandwidth-delay product?
 //!
-//! Convicts when all of these hold over a second and a half each way:
-//! 1. the peer answers in small segments (below 66 bytes of payload each), four at least, and more often than once a round
-//!    trip: WINDOW_UPDATE, window adjust, which release the next part each;
-//! 2. the socket takes more: nothing unsent in 70 % of looks, in flight well below the congestion window and the peer's
-//!    window, and the send buffer holds nobody;
-//! 3. in flight stands at a constant: on average it is three quarters of the most that was seen or more;
-//! 4. the round trip is 2 ms or more, and nothing of late was lost: else in flight is whatever scheduling or recovery leaves;
+//! Convicts when all of these hold:
+//! 1. the peer answers in small segments, four at least over a second and a half each way, which release the
+//!    next part each. By their sizes they are WINDOW_UPDATE or window adjust (see [`crate::rule::turns`]); or
+//!    they come more often than once a round trip, as the credits of an application do, or its questions that
+//!    overlap: those have a number on their way that is a window as well;
+//! 2. the socket takes more, over two round trips each way: nothing unsent in 70 % of looks or no more than a
+//!    tenth of what is in flight (Nagle's or pacing's rest; of a sender that paces, half of it, with
+//!    application-limited samples), in flight well below the congestion window and the peer's window, and the
+//!    send buffer holds nobody;
+//! 3. in flight stands at a constant: in two thirds of the windows of that time it is within a quarter of its
+//!    median;
+//! 4. the round trip is 2 ms or more, and less than a thousandth was lost of late: else in flight is whatever
+//!    scheduling or recovery leaves; and no queue stands on the path: a window that fills one is large
+//!    enough;
 //! 5. the sender's thread is not found asleep by its own will, reading a file or waiting for a pipe: it waits for credit, or
 //!    spins, however full its core then is.
 //!
@@ -39,26 +46,35 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<String, String> {
     }
     let rtt = flow.min_rtt().filter(|rtt| *rtt >= 2e-3).ok_or_else(none)?;
     let credits = Turns::of(flow.lane, flow.window, flow.context, rtt).ok_or_else(none)?;
-    if credits.are_questions() || credits.count < 4 || credits.share() <= 1.1 {
+    // Of what are questions by their size two may belong to one turn.
+    let overlap = credits.share() > if credits.are_questions() { 2.2 } else { 1.1 };
+    if credits.count < 4 || !(credits.are_waited_for() || overlap) {
         return Err(none());
     }
+    let near = (2.0 * rtt).max(0.3);
     let mut seen = SenderWindow::default();
-    flow.around(1.5).for_each(|(next, _)| seen.join(next));
+    flow.around(near).for_each(|(next, _)| seen.join(next));
     let share = |looks: u32| f64::from(looks) / f64::from(seen.looks.max(1));
-    let most = credits.waits.in_flight_most;
+    let (stands_at, stands) = level(flow.around(near).map(|(seen, _)| seen.in_flight).collect());
     let numbers = format!(
-        "in flight stands at {} of at most {}, {} small answers of the peer release it, nothing unsent in {} of looks",
-        bytes(seen.in_flight as f64),
-        bytes(most as f64),
+        "in flight stands at {}, {} small answers of the peer release it, nothing unsent in {} of looks",
+        bytes(stands_at as f64),
         credits.count,
         percent(share(seen.nothing_unsent))
     );
-    let room = seen.cwnd.saturating_sub(most) >= 2 * flow.segment()
+    let room = seen.cwnd.saturating_sub(stands_at) >= 2 * flow.segment()
         && share(seen.cwnd_filled) < 0.3
         && share(seen.window_filled) < 0.3
         && share(seen.buffer_filled) < 0.5;
-    let steady = most > 0 && seen.in_flight as f64 >= 0.75 * most as f64;
-    if share(seen.nothing_unsent) < 0.7 || !room || !steady || loss(flow).seen {
+    // Of what BBR was given a part waits for the next tick of its pacing; the kernel's mark then says that it
+    // was all.
+    let paced = flow.ignores_loss()
+        && share(seen.app_limited) >= 0.7
+        && seen.unsent.saturating_mul(2) <= seen.in_flight;
+    let takes_more =
+        share(seen.nothing_unsent) >= 0.7 || seen.unsent.saturating_mul(10) <= seen.in_flight || paced;
+    let (lost, queued) = (loss(flow), flow.queue_stands() == Some(true));
+    if !takes_more || !room || !stands || lost.share > 1e-3 || lost.timeouts > 0.0 || queued {
         return Err(numbers);
     }
     if flow.thread.as_ref().is_ok_and(elsewhere) {
@@ -69,6 +85,14 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<String, String> {
         bytes(seen.cwnd.saturating_sub(seen.in_flight) as f64),
         seconds(rtt)
     ))
+}
+
+/// The median of these, and whether two thirds are within a quarter of it.
+fn level(mut values: Vec<u64>) -> (u64, bool) {
+    values.sort_unstable();
+    let Some(&median) = values.get(values.len() / 2) else { return (0, false) };
+    let near = values.iter().filter(|value| value.abs_diff(median).saturating_mul(4) <= median).count();
+    (median, median > 0 && 3 * near >= 2 * values.len())
 }
 
 /// Its thread sleeps, reads a file or waits for a pipe in 30 % of looks or more.

@@ -1,6 +1,7 @@
 //! Does the peer's application read too slowly, as its sender sees it?
 //!
-//! Convicts when the peer's window shows unread bytes (1) and they hold the connection (2):
+//! Convicts when the peer's window shows unread bytes (1) and they hold the connection (2), or all was sent
+//! and acknowledged and the peer still has to read it (3):
 //! 1. the window was taken away: it reached (nearly) nothing, less than two segments; or it stands a fifth below the
 //!    largest that this connection saw; or it shrank by a fifth within a second. A buffer's cap stands still and autotuning
 //!    only grows, so only a queue of unread bytes takes window away. Unless segments were lost just then: what
@@ -12,6 +13,10 @@
 //!    and, within a second, the window fell below what is in flight, so that it stopped the sender. A kernel
 //!    acknowledges at once only if its window may advance, else within 40 ms (`__tcp_ack_snd_check`), so a full receive
 //!    buffer stretches the round trip; a queue on the path would go with the full rate.
+//!
+//! 3. nothing is in flight or unsent, and the window stands below half of the largest that this connection
+//!    saw, or grows later in the same rest: a kernel tells its sender when what was read doubles the window
+//!    (tcp_cleanup_rbuf), so less than half is not read yet.
 //!
 //! Acquits: a window with room, or one that stands still.
 //!
@@ -34,6 +39,9 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let Some((least, mean, most)) = ends(flow) else {
         return Judgement::unknown("the peer's window: this kernel does not report it (Linux 5.4 does)");
     };
+    if let Some(evidence) = rests_on_unread(flow) {
+        return Judgement::convict(0.8, evidence);
+    }
     let held = filled(flow);
     let size =
         format!("the peer's window of {} (mean) was filled {} of the time", bytes(mean), percent(held));
@@ -53,6 +61,26 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
             flow.round_trip_in_words()
         ),
     )
+}
+
+/// The numbers of a rest in which the peer still reads: see (3) above.
+fn rests_on_unread(flow: &Flow<'_>) -> Option<String> {
+    let rests = |seen: &SenderWindow| seen.acked == 0 && seen.in_flight == 0 && seen.unsent == 0;
+    let now = flow.lane.sender.value().filter(|seen| rests(seen) && seen.looks > 0)?;
+    let (_, _, here) = now.peer_window?;
+    let largest = |seen: &SenderWindow| seen.peer_window.map_or(0, |(_, _, most)| most);
+    let ever = flow.before().map(|(seen, _)| largest(seen)).max().unwrap_or(0);
+    let grows = || {
+        let rest = flow.after(f64::INFINITY).take_while(|(seen, _)| rests(seen));
+        rest.map(|(seen, _)| largest(seen)).any(|later| later > here.saturating_add(here / 4))
+    };
+    (here < ever && (here.saturating_mul(2) < ever || grows())).then(|| {
+        format!(
+            "all was sent and acknowledged while {} of the peer's window of {} was taken by unread bytes",
+            bytes((ever - here) as f64),
+            bytes(ever as f64)
+        )
+    })
 }
 
 /// Share of the time that the window was filled, by the looks or by the kernel's clock.
@@ -85,7 +113,7 @@ pub(crate) fn taken(flow: &Flow<'_>) -> bool {
     }
     let around = around(flow);
     let windows = || around.iter().filter_map(|seen| seen.peer_window);
-    let segment = flow.segment();
+    let segment = flow.window_unit();
     // A window of a few segments at most is a small cap, of which less than two are nothing unusual.
     let large = windows().any(|(_, _, most)| most >= 8 * segment);
     if large && flow.seen.peer_window.is_some_and(|(least, ..)| least < 2 * segment) {
@@ -140,7 +168,7 @@ pub(crate) fn holes(flow: &Flow<'_>) -> bool {
 /// The window stands a fifth below the largest that this connection saw.
 fn stands_below(flow: &Flow<'_>) -> bool {
     let ever = flow.before().filter_map(|(seen, _)| Some(seen.peer_window?.2)).max().unwrap_or(0);
-    flow.seen.peer_window.is_some_and(|(_, mean, _)| shrank(ever, mean, flow.segment()))
+    flow.seen.peer_window.is_some_and(|(_, mean, _)| shrank(ever, mean, flow.window_unit()))
 }
 
 /// The window did not move at all, in flight filled it, and no queue stood: whatever the reader did before or after, here it read

@@ -5,7 +5,9 @@
 //!    (`tcpi_rwnd_limited`) would not do: the same cap showed 100 % under CUBIC and 42 % under BBR, whose pacing hides it;
 //! 2. the window is steady, and as large as it ever was on this connection: see [`super::reader`] for one that is not;
 //! 3. no queue stands on the path (1.25 times the minimum round trip): else the window only fills a queue. A window of
-//!    four segments or less is exempt, since there delayed acknowledgements (40 ms) make up the round trip.
+//!    four segments or less is exempt, since there delayed acknowledgements (40 ms) make up the round trip;
+//! 4. the round trip is at least 0.2 ms: below it the window turns over so fast that the reader's wake-ups
+//!    decide.
 //!
 //! Acquits: room in the window, a window that moves, a standing queue.
 //!
@@ -15,7 +17,10 @@ use super::flow::{Flow, by_flow};
 use super::reader;
 use crate::evidence::Window;
 use crate::rule::{Context, Judgement};
-use crate::words::{bytes, percent};
+use crate::words::{bytes, percent, seconds};
+
+/// See (4) above.
+const SHORTEST: f64 = 2e-4;
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
@@ -32,10 +37,16 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     if !flow.window_pinned() {
         return Judgement::acquit(numbers);
     }
+    if let Some(rtt) = flow.min_rtt().filter(|rtt| *rtt < SHORTEST) {
+        return Judgement::acquit(format!(
+            "{numbers}, but a round trip of {} needs no larger one",
+            seconds(rtt)
+        ));
+    }
     if reader::taken(flow) {
         return Judgement::acquit(format!("{numbers}, but unread bytes took some of it"));
     }
-    let tiny = mean <= 4 * flow.segment();
+    let tiny = mean <= 4 * flow.window_unit();
     match flow.queue_stands() {
         Some(true) if !tiny => {
             Judgement::acquit(format!("{numbers}, but only fills a queue: {}", flow.round_trip_in_words()))

@@ -3,9 +3,12 @@
 //! Convicts when all of these hold:
 //! 1. another program's connection was asked at least twice (six times where it was made just now), and hardly owed an answer
 //!    while it rested (below 30 % of looks: else it is [`super::application`]);
-//! 2. the round trips between the last byte of an answer and the next question fill half of the time or more, and no more
-//!    questions come than round trips fit in; or they fill a quarter, and slow start explains the rest: no queue stands on the
-//!    path and nothing was lost;
+//! 2. the round trips between the last byte of an answer and the next question fill two fifths of the time or
+//!    more, and no more questions come than round trips fit in, and by their size they are no credits of a
+//!    protocol above ([`super::protocol_window`]). A quarter will do where each answer goes out whole, with
+//!    nothing unsent in 70 % of looks and room in the congestion window: the rest is then its own way over
+//!    the link, which cannot be more than three quarters used; or where slow start explains the rest: no
+//!    queue stands on the path and nothing was lost;
 //! 3. nothing lay unsent for at least half of what (2) takes: between two turns there is nothing to send.
 //!
 //! Acquits: a long answer, overlapping questions, data that wait unsent all the time.
@@ -38,10 +41,14 @@ pub(crate) fn explains(flow: &Flow<'_>) -> Result<String, String> {
     let turns = Turns::of(flow.lane, flow.window, flow.context, rtt).ok_or_else(few)?;
     let words = turns.in_words();
     let ramp = turns.ramp() && flow.queue_stands() != Some(true) && !loss(flow).seen;
-    if !(turns.alternate() || turns.alternate_in_two() || ramp) {
+    let around = Around::of(flow);
+    let whole = around.nothing_unsent >= 0.7 && around.cwnd_filled < 0.3;
+    if !(turns.alternate(if whole { 0.25 } else { 0.4 }) || turns.alternate_in_two() || ramp) {
         return Err(words);
     }
-    let around = Around::of(flow);
+    if turns.are_credits() {
+        return Err(format!("{words}, but so small segments are credits of a protocol above"));
+    }
     if around.owing >= 0.3 {
         return Err(format!("{words}, but it owed an answer in {} of looks", percent(around.owing)));
     }
@@ -57,18 +64,20 @@ pub(crate) fn explains(flow: &Flow<'_>) -> Result<String, String> {
 /// Shares of the looks over a second and a half each way.
 struct Around {
     nothing_unsent: f64,
+    cwnd_filled: f64,
     owing: f64,
 }
 
 impl Around {
     fn of(flow: &Flow<'_>) -> Around {
-        let (mut looks, mut nothing_unsent, mut owing) = (0.0, 0.0, 0.0);
+        let (mut looks, mut nothing_unsent, mut cwnd_filled, mut owing) = (0.0, 0.0, 0.0, 0.0);
         for (seen, _) in flow.around(1.5) {
             looks += f64::from(seen.looks);
             nothing_unsent += f64::from(seen.nothing_unsent);
+            cwnd_filled += f64::from(seen.cwnd_filled);
             owing += f64::from(seen.owing);
         }
         let share = |count: f64| if looks > 0.0 { count / looks } else { 0.0 };
-        Around { nothing_unsent: share(nothing_unsent), owing: share(owing) }
+        Around { nothing_unsent: share(nothing_unsent), cwnd_filled: share(cwnd_filled), owing: share(owing) }
     }
 }
