@@ -81,7 +81,7 @@ pub struct Phase {
 const CLOSE: f64 = 0.1;
 
 /// A limit with more than this share is a main one (design: `mixed` where two hold more than a quarter each).
-const QUARTER: f64 = 0.25;
+pub(crate) const QUARTER: f64 = 0.25;
 
 /// A limit below this share of the run is not put into words.
 const WORTH_WORDS: f64 = 0.1;
@@ -104,8 +104,7 @@ pub fn judge_window(window: &Window, context: &Context<'_>) -> WindowVerdict {
 pub fn explain(evidence: &Evidence) -> Verdict {
     let run = Run::judge(evidence);
     let main = run.main();
-    let shares: BTreeMap<Limit, f64> =
-        run.held.iter().map(|(limit, held)| (*limit, held / run.total)).collect();
+    let shares = run.shares();
     let mut worded = worded(&shares);
     // That nothing was seen says nothing where nothing could be.
     worded.retain(|limit| evidence.facts.unseen.is_none() || *limit != Limit::SenderOrPath);
@@ -217,6 +216,10 @@ impl<'a> Run<'a> {
         }
     }
 
+    fn shares(&self) -> BTreeMap<Limit, f64> {
+        self.held.iter().map(|(limit, held)| (*limit, held / self.total)).collect()
+    }
+
     fn knee(&self) -> Option<Knee> {
         let first = self.verdicts.iter().position(|verdict| verdict.limit == Limit::DirtyThrottle)?;
         Knee::find(&self.evidence.windows, first)
@@ -300,7 +303,10 @@ impl<'a> Run<'a> {
     fn known(&self, main: MainLimit) -> f64 {
         let sight = Sight::of(self.evidence, &self.whole());
         let seen = match main {
-            MainLimit::Mixed => INFERRED,
+            // Each of several has to be right.
+            MainLimit::Mixed => {
+                INFERRED.powi(i32::try_from(self.convicted_main()).unwrap_or(i32::MAX).max(1))
+            }
             MainLimit::One(limit) if sight.hidden(limit).is_some() => INFERRED,
             MainLimit::One(_) if sight.both_ends() => BOTH_ENDS,
             MainLimit::One(_) => ONE_END,
@@ -314,6 +320,13 @@ impl<'a> Run<'a> {
         };
         let intervals = self.judged().count() as f64;
         seen * named.clamp(0.0, 1.0).sqrt() * (intervals + 1.0) / (intervals + 2.0)
+    }
+
+    /// How many limits a mixture names; that the sender and the path were not told apart names none.
+    fn convicted_main(&self) -> usize {
+        let main =
+            |(limit, held): &(&Limit, &f64)| **held > QUARTER * self.total && **limit != Limit::SenderOrPath;
+        self.held.iter().filter(main).count()
     }
 
     fn phases(&self) -> Vec<Phase> {
@@ -441,6 +454,7 @@ impl<'a> Run<'a> {
         let context = Context::alone(self.evidence);
         let view = View::of(&whole, &context);
         let sight = Sight::of(self.evidence, &whole);
+        let shares = self.shares();
         let mut innocent: Vec<(Limit, String)> = Vec::new();
         for (rule, [_, acquitted, _]) in RULES.iter().zip(&self.tallies) {
             let known = innocent.iter().any(|(limit, _)| *limit == rule.limit);
@@ -454,7 +468,7 @@ impl<'a> Run<'a> {
                 || self.convicted(rule.limit)
                 || *acquitted < 0.9 * self.total
                 || !rule.speaks(view)
-                || sight.hidden(rule.limit).is_some()
+                || sight.unshown(rule.limit, &shares).is_some()
             {
                 continue;
             }
@@ -467,7 +481,7 @@ impl<'a> Run<'a> {
 
     /// What this view could not have seen, so that it is not ruled out either.
     fn not_visible(&self) -> Vec<String> {
-        Sight::of(self.evidence, &self.whole()).not_visible(|limit| {
+        Sight::of(self.evidence, &self.whole()).not_visible(&self.shares(), |limit| {
             limit == Limit::SenderOrPath || self.held.contains_key(&limit) || self.convicted(limit)
         })
     }

@@ -87,6 +87,7 @@ impl FlowProbe {
     /// Takes in the counters that the socket had at its end, which stand for no look: it was no connection any more.
     pub fn end(&mut self, socket: &TcpSocket) {
         self.before.get_or_insert_with(|| Counters::of(&socket.info));
+        self.pauses.end(socket);
         self.last = Some(socket.clone());
         self.sums.ended = true;
     }
@@ -416,10 +417,25 @@ fn offered(info: &TcpInfo, window: u32) -> u64 {
     window.min(most).into()
 }
 
-/// Data went out later than the last came in, to the millisecond in which the kernel tells both; or none came in at all,
-/// when the clock of what came in stands at the handshake's end and may show the request's own millisecond.
-fn asked_last(info: &TcpInfo) -> bool {
+/// Data went out later than the last came in, by the clocks of both (see [`came_before`]); or none came in at all, when the
+/// clock of what came in stands at the handshake's end and may show the request's own millisecond.
+pub(crate) fn asked_last(info: &TcpInfo) -> bool {
     let unanswered = info.bytes_received == Some(0) && info.bytes_sent.is_some_and(|sent| sent > 0);
-    unanswered
-        || matches!((info.last_data_sent, info.last_data_recv), (Some(sent), Some(came)) if sent < came)
+    unanswered || came_before(info)
 }
+
+/// What came last came before the last that was sent. Both clocks stand still within a tick of the kernel (10 ms at most), and
+/// where they show the same, what came was answered within it: an answer to what was sent would have taken a round trip. Only
+/// once nothing has moved for a while: of data that flow the next moment tells.
+fn came_before(info: &TcpInfo) -> bool {
+    let (Some(sent), Some(came)) = (info.last_data_sent, info.last_data_recv) else { return false };
+    let talks = info.bytes_sent.is_some_and(|sent| sent > 0);
+    let long_path = info.min_rtt.is_some_and(|rtt| rtt > LONGEST_TICK);
+    sent < came || (sent == came && talks && long_path && sent >= QUIET)
+}
+
+/// A tick of the kernel's clock at HZ=100, and a little for a round trip that was measured short.
+const LONGEST_TICK: Duration = Duration::from_millis(12);
+
+/// Two ticks at HZ=250: data that flow leave no such gap.
+const QUIET: Duration = Duration::from_millis(8);

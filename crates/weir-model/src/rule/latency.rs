@@ -11,14 +11,14 @@
 //!    between two waits, which other requests could overlap;
 //! 4. slow start: lanes wait for data in the first round trips of the transfer, while the rate still doubles.
 //!
-//! Acquits: the time goes into bodies.
+//! Acquits: the time goes into bodies; or into an attempt to connect that no round trip explains ([`super::connect`]), or the
+//! watched program owes the answer itself ([`super::application`]).
 //!
-//! Can be wrong: connecting to a server that accepts late, or whose SYN was lost, counts as handshake; many objects
-//! over a full link wait in its queue and look like (1) as long as that queue is short.
+//! Can be wrong: many objects over a full link wait in its queue and look like (1) as long as that queue is short.
 
-use super::application::{request_wait, slow_answer};
+use super::application::{self, request_wait, slow_answer};
 use super::spent::{Spent, active, min_rtt, spent, working};
-use super::{Context, Judgement, cpu_core, request_response};
+use super::{Context, Judgement, connect, cpu_core, request_response};
 use crate::evidence::{Clocks, Window};
 use crate::path;
 use crate::words::{bytes, count, percent, rate, seconds};
@@ -27,6 +27,14 @@ use weir_units::Rate;
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    if window.around.samples > 0
+        && let Judgement::Convict { evidence, .. } = connect::judge(window, context)
+    {
+        return Judgement::acquit(evidence);
+    }
+    if let Some((_, evidence)) = application::owes(window, context) {
+        return Judgement::acquit(evidence);
+    }
     let spent = spent(window);
     round_trips(window, context, spent)
         .or_else(|| small_objects(window, context, spent))
