@@ -47,8 +47,8 @@ pub fn vantage(limit: Limit) -> Vantage {
 fn beside(limit: Limit) -> &'static [Limit] {
     use Limit::*;
     match limit {
-        // A program that has nothing to send thinks, or waits for what feeds it.
-        Application => &[ThinkTime, Upstream],
+        // A program that has nothing to send thinks.
+        Application => &[ThinkTime],
         ThinkTime => &[Application, RateLimit, Reader],
         RateLimit => &[Application, ThinkTime],
         Reader => &[ThinkTime, Downstream],
@@ -71,12 +71,11 @@ fn beside(limit: Limit) -> &'static [Limit] {
         Nagle => &[RequestResponse, Latency],
         Connect => &[Latency, Timeouts],
         Timeouts => &[PathLoss, ThinkTime],
-        PathLoss | PathMtu => &[Timeouts],
+        PathMtu => &[Timeouts],
         // A shaper or a policer on the way is a rate that someone set.
         PathBandwidth => &[RateLimit],
-        ReceiveWindow => &[Reader],
         SourceDisk => &[Application, Upstream],
-        SendBuffer | Dns | Memory | SenderOrPath => &[],
+        PathLoss | SendBuffer | ReceiveWindow | Dns | Memory | SenderOrPath => &[],
     }
 }
 
@@ -165,7 +164,10 @@ impl Sight {
         };
         let mut held: Vec<(&Limit, &f64)> = shares.iter().filter(|(_, share)| **share >= WORTH).collect();
         held.sort_by(|a, b| b.1.total_cmp(a.1));
-        let same = held.into_iter().map(|(held, _)| *held).find(|held| beside(*held).contains(&limit));
+        // A client knows its own time from that of the server that answers it.
+        let clients = |held: Limit| held == Limit::Application && receiver && !sender && !self.served;
+        let mut names = held.into_iter().map(|(held, _)| *held).filter(|held| !clients(*held));
+        let same = names.find(|held| beside(*held).contains(&limit));
         here.map(str::to_owned).or_else(|| same.map(|held| format!("not told apart from {held}")))
     }
 
@@ -204,7 +206,8 @@ fn sends(whole: &Window) -> bool {
 }
 
 /// A peer's reader that is late fills its buffer first. It is known to have kept up where more than twice the largest window
-/// that it offered was acknowledged, the window never stood a fifth below its largest, and it was filled in few looks.
+/// that it offered was acknowledged, the window never stood a fifth below its largest, and it was filled in few looks but those
+/// in which each round trip brought all of it anew: a reader that is late holds back acknowledgements too.
 fn buffered(evidence: &Evidence) -> bool {
     let mut flows: BTreeMap<u32, Offered> = BTreeMap::new();
     for lane in evidence.windows.iter().flat_map(|window| &window.lanes) {
@@ -230,7 +233,11 @@ impl Offered {
         let Some(seen) = lane.sender.value() else { return };
         self.acked = self.acked.saturating_add(seen.acked);
         self.looks += u64::from(seen.looks);
-        self.filled += u64::from(seen.window_filled);
+        let late = match (seen.rtt, seen.min_rtt) {
+            (Some(now), Some(least)) => now > least.saturating_mul(5) / 4,
+            _ => true,
+        };
+        self.filled += if late { u64::from(seen.window_filled) } else { 0 };
         if let Some((least, _, most)) = seen.peer_window {
             // What is in flight takes window as well until it is read.
             let under_way = seen.in_flight.saturating_add(seen.segment.saturating_mul(2));

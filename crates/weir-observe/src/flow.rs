@@ -46,7 +46,8 @@ pub struct FlowWindow {
     /// Share of the looks at which data had gone out after the last that came in, and none lay unread: on the receiving
     /// end, an answer is awaited.
     pub awaiting_answer: f64,
-    /// Segments with data that went out: on the receiving end its requests, one segment or more each.
+    /// On the receiving end its requests: segments with data that went out, but no more than one for each segment that came
+    /// and one before the first, since a request may be written in parts.
     pub requests: u64,
     /// Nothing came in so far, and no more than a request went out: which way the data will flow is not to be seen yet, but
     /// most often they are the answer.
@@ -109,11 +110,13 @@ impl FlowProbe {
         };
         let Some(last) = self.last.as_ref().filter(|_| sums.looks > 0 || sums.ended) else { return unseen };
         let now = Counters::of(&last.info);
-        let passed = now.since(&self.before.replace(now).unwrap_or(now));
+        let before = self.before.replace(now).unwrap_or(now);
+        let passed = now.since(&before);
+        let requests = now.requests().wrapping_sub(before.requests()).into();
         if sums.looks == 0 {
             // It ended between two looks: its bytes count, its levels are not known.
             let (received, acked, sent) = (passed.received, passed.acked, passed.sent);
-            return FlowWindow { received, acked, sent, requests: passed.segments_out.into(), ..unseen };
+            return FlowWindow { received, acked, sent, requests, ..unseen };
         }
         // What the window shows if it is enough, else what the connection has shown so far.
         let told = if passed.sent.saturating_add(passed.received) >= WORTH_SPEAKING { passed } else { now };
@@ -138,7 +141,7 @@ impl FlowProbe {
             waits: Reading::Value(self.pauses.window(&passed, &now, &last.info)),
             waiting: share(sums.empty),
             awaiting_answer: share(sums.asked_last),
-            requests: passed.segments_out.into(),
+            requests,
             asking,
             looks: sums.looks,
         }
@@ -188,6 +191,11 @@ impl Counters {
             timeouts: info.total_rto.unwrap_or_default(),
             retransmitted_segments: info.total_retrans.unwrap_or_default(),
         }
+    }
+
+    /// Since the connection began: see [`FlowWindow::requests`].
+    fn requests(&self) -> u32 {
+        self.segments_out.min(self.segments_in.saturating_add(1))
     }
 
     /// Counters of 16 and 32 bits wrap.

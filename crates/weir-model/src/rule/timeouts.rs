@@ -10,7 +10,7 @@
 //!    a question, nothing came, and it went on all the same, without having been asleep, at work or at a pipe meanwhile. So does a
 //!    client that waits a second for "100 Continue". One that had sent more, or that answers, sends in bursts of its own.
 //!
-//! Acquits: stalls that an answer ended, or none.
+//! Acquits: stalls that an answer ended, or none, where no timer fired in the whole run.
 //!
 //! Can be wrong: a program that asks, and then waits for something that no connection shows before it says more, looks like (2).
 
@@ -47,8 +47,20 @@ pub(crate) fn judge_end(window: &Window, context: &Context<'_>, end: End) -> Jud
         Some(text) if 2 * held >= lanes && context.facts.clocks == Clocks::Sampled => {
             Judgement::convict(0.9, text)
         }
+        _ if context.before.is_empty() && context.after.is_empty() && timers(window, end) > 0 => {
+            Judgement::unknown(format!(
+                "what {} cost: none of them ended a rest by itself",
+                count(timers(window, end), "retransmission timer")
+            ))
+        }
         _ => Judgement::acquit("no stall that a timer ended"),
     }
+}
+
+/// Timers that fired at this end, those of SYNs left out.
+fn timers(window: &Window, end: End) -> u64 {
+    let fired = at_end(window, end).filter(|(_, waits, _)| waits.retransmitted > 0);
+    fired.map(|(_, waits, _)| waits.timeouts).fold(0, u64::saturating_add)
 }
 
 fn held_by_timer(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Option<String> {

@@ -330,7 +330,8 @@ mod tests {
         assert_eq!(over(&[unanswered(), body.clone()]).stalls, [itself], "acknowledgements are for the body");
         // The answer to it has come before the next look.
         let info = &mut body.info;
-        (info.bytes_received, info.data_segs_in, info.last_data_recv) = (Some(40), Some(1), Some(0 * MS));
+        (info.bytes_received, info.data_segs_in, info.last_data_recv) =
+            (Some(40), Some(1), Some(Duration::ZERO));
         assert_eq!(over(&[unanswered(), body.clone()]).stalls, [itself]);
         // A word that let it go on, and an answer.
         (body.info.bytes_received, body.info.data_segs_in) = (Some(65), Some(2));
