@@ -85,6 +85,8 @@ pub(crate) struct Sight {
     view: View,
     /// Three quarters of the bytes went by connections that are seen from their sender.
     sends: bool,
+    /// The watched program's own sockets send most of it: of a peer on this machine the other end is seen as well.
+    own_sends: bool,
     /// Connections came to a listener of this machine.
     served: bool,
     /// The peers' buffers may have taken in what their programs did not read.
@@ -118,6 +120,7 @@ impl Sight {
         Sight {
             view: View::of(whole, &Context::alone(evidence)),
             sends: sends(whole),
+            own_sends: own_sends(whole),
             served: whole.around.served,
             buffered: buffered(evidence),
             foreign: evidence.facts.clocks == Clocks::Sampled,
@@ -157,7 +160,7 @@ impl Sight {
             _ if self.hidden(limit).is_some() => self.hidden(limit),
             _ if vantage(limit) == Vantage::Sender && !self.sends && !stages => Some(SENDER),
             Limit::ThinkTime | Limit::Downstream if !receiver => Some(PROGRAM),
-            Limit::Upstream if !sender => Some(PROGRAM),
+            Limit::Upstream if !sender || !self.own_sends => Some(PROGRAM),
             Limit::Connect if self.served => Some(CLIENT),
             Limit::Reader if self.view.sender_only() && self.buffered => Some(BUFFERED),
             _ => None,
@@ -203,6 +206,12 @@ fn sends(whole: &Window) -> bool {
         seen += if lane.sender.value().is_some() { bytes } else { 0.0 };
     }
     seen >= 0.75 * all
+}
+
+/// Some connection's own socket sent more than came, or it is not known which did.
+fn own_sends(whole: &Window) -> bool {
+    let mut waits = whole.lanes.iter().filter_map(|lane| lane.waits.value()).peekable();
+    waits.peek().is_none() || waits.any(|waits| waits.sent > waits.came)
 }
 
 /// A peer's reader that is late fills its buffer first. It is known to have kept up where more than twice the largest window
@@ -260,7 +269,7 @@ mod tests {
 
     fn sight(receiver: bool, sender: bool) -> Sight {
         let view = View { receiver, sender, stages: false, programs: false, waits: true, around: true };
-        Sight { view, sends: sender, served: false, buffered: false, foreign: true, piped: false }
+        Sight { view, sends: sender, own_sends: sender, served: false, buffered: false, foreign: true, piped: false }
     }
 
     #[test]
@@ -319,6 +328,9 @@ mod tests {
         );
         let server = Sight { served: true, ..sight(false, true) };
         assert!(unshown(server, Limit::Connect) && !unshown(sight(true, false), Limit::Connect));
+        // The server is on this machine, so that its socket is seen, and its program is another.
+        let client = Sight { own_sends: false, ..sight(true, true) };
+        assert!(unshown(client, Limit::Upstream) && !unshown(sight(true, true), Limit::Upstream));
         // Of a relay's two connections one is seen from its receiver.
         let relay = Sight { sends: false, ..sight(true, true) };
         assert!(unshown(relay, Limit::PathBandwidth) && !unshown(sight(true, true), Limit::PathBandwidth));

@@ -112,7 +112,9 @@ impl FlowProbe {
         let now = Counters::of(&last.info);
         let before = self.before.replace(now).unwrap_or(now);
         let passed = now.since(&before);
-        let requests = now.requests().wrapping_sub(before.requests()).into();
+        // Who is asked waits for the next question, which is no answer, and asks for nothing.
+        let answers = self.pauses.answers();
+        let requests = if answers { 0 } else { now.requests().saturating_sub(before.requests()).into() };
         if sums.looks == 0 {
             // It ended between two looks: its bytes count, its levels are not known.
             let (received, acked, sent) = (passed.received, passed.acked, passed.sent);
@@ -140,7 +142,7 @@ impl FlowProbe {
             },
             waits: Reading::Value(self.pauses.window(&passed, &now, &last.info)),
             waiting: share(sums.empty),
-            awaiting_answer: share(sums.asked_last),
+            awaiting_answer: if answers { 0.0 } else { share(sums.asked_last) },
             requests,
             asking,
             looks: sums.looks,

@@ -154,6 +154,11 @@ impl Pauses {
         self.compare(&now);
     }
 
+    /// The peer spoke first: it asks, and this end answers.
+    pub(super) fn answers(&self) -> bool {
+        self.asks == Some(false)
+    }
+
     /// The last counters of a connection that is over: they end a stall, and are no look.
     pub(super) fn end(&mut self, socket: &TcpSocket) {
         if self.last.is_some() {
