@@ -269,7 +269,15 @@ mod tests {
 
     fn sight(receiver: bool, sender: bool) -> Sight {
         let view = View { receiver, sender, stages: false, programs: false, waits: true, around: true };
-        Sight { view, sends: sender, own_sends: sender, served: false, buffered: false, foreign: true, piped: false }
+        Sight {
+            view,
+            sends: sender,
+            own_sends: sender,
+            served: false,
+            buffered: false,
+            foreign: true,
+            piped: false,
+        }
     }
 
     #[test]
