@@ -298,12 +298,15 @@ impl<'a> Teller<'a> {
         let mss = u64::from(self.flow.mss(own));
         let mut stalled = 0.0;
         let mut stalls = Vec::new();
+        // Of a connection's first question: what was sent before this slice.
+        let asks = self.flow.client == Some(own);
+        let asked = if asks { self.so_far[own].saturating_sub(half.sent) } else { 0 };
         for stall in self.flow.stalls.kept() {
             let Some(ended) = ended(stall, own) else { continue };
             stalled += (stall.to.min(to) - stall.from.max(from)).max(0.0);
             if stall.to >= from && stall.to < to {
                 let lasted = Duration::try_from_secs_f64(stall.to - stall.from).unwrap_or_default();
-                stalls.push(Stall { lasted, ended });
+                stalls.push(Stall { lasted, ended, asked });
             }
         }
         let out = self.so_far[own].saturating_sub(self.acked[own]).div_ceil(mss.max(1));

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Reading, ThreadWindow, seconds};
+use crate::evidence::{Reading, ThreadWindow, Window, seconds};
 use crate::merge::join_thread;
+use crate::rule::Context;
+use crate::words::percent;
 
 /// The surroundings of one window. `samples` of zero: nobody watched them, and nothing below means anything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -38,6 +40,13 @@ pub struct Around {
     pub resolving: u32,
     /// Samples at which no socket owed or was owed anything, by what the program did.
     pub rest: Rest,
+    /// Samples at which the queue of one of the program's own listeners was full, within the time in which clients that were
+    /// dropped try again.
+    pub refusing: u32,
+    /// That listener.
+    pub crowded: Option<Crowded>,
+    /// A connection came to a listener of this machine: whether its client had to wait for it does not show here.
+    pub served: bool,
     /// Attempts to connect that were not answered at some sample.
     pub attempts: Vec<Attempt>,
     /// Resolvers whose answer was awaited at some sample.
@@ -151,6 +160,16 @@ impl Listener {
     }
 }
 
+/// A listener of the program whose queue was full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Crowded {
+    /// The port at which it listens.
+    pub port: u16,
+    /// Its queue.
+    pub listener: Listener,
+}
+
 /// A name server, or the service of this machine that asks one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -214,9 +233,21 @@ impl Around {
         if self.samples == 0 { 0.0 } else { (f64::from(samples) / f64::from(self.samples)).min(1.0) }
     }
 
+    /// Samples of one kind as a share of all in this window and those beside it, 0 to 1: turns of about a window's length fall
+    /// into one of five samples here and into four of them there.
+    pub(crate) fn share_near(window: &Window, context: &Context<'_>, of: impl Fn(&Around) -> u32) -> f64 {
+        let near = std::iter::once(window).chain(context.recent(BESIDE)).chain(context.following(BESIDE));
+        let (mut found, mut all) = (0.0, 0.0);
+        for window in near {
+            found += f64::from(of(&window.around).min(window.around.samples));
+            all += f64::from(window.around.samples);
+        }
+        if all > 0.0 { found / all } else { 0.0 }
+    }
+
     /// Whether it tells of time that counts though no byte moved.
     pub(crate) fn counts(&self) -> bool {
-        self.command || self.connecting > 0 || self.resolving > 0
+        self.command || self.connecting > 0 || self.resolving > 0 || self.refusing > 0
     }
 
     /// Takes the window that follows into this one. `spans`: the length of each.
@@ -231,9 +262,12 @@ impl Around {
             (&mut self.owing, next.owing),
             (&mut self.connecting, next.connecting),
             (&mut self.resolving, next.resolving),
+            (&mut self.refusing, next.refusing),
         ] {
             add(sum, next);
         }
+        self.crowded = self.crowded.or(next.crowded);
+        self.served |= next.served;
         self.chained_to = next.chained_to.or(self.chained_to);
         self.failed_attempts = self.failed_attempts.saturating_add(next.failed_attempts);
         self.listen_overflows = self.listen_overflows.saturating_add(next.listen_overflows);
@@ -253,6 +287,9 @@ impl Around {
         }
     }
 }
+
+/// Seconds on each side of a window that are looked at with it: two windows.
+const BESIDE: f64 = 0.2;
 
 /// More of a kind would not be read, and joined windows must not grow without end.
 const MOST: usize = 64;
@@ -339,6 +376,19 @@ impl Neighbour {
 }
 
 impl Sync {
+    /// `postgres (pid 4711) waited for the sync of /var/lib/x on sda, which was busy 90 % of the time, in 95 % of samples`.
+    pub(crate) fn in_words(&self, share: f64) -> String {
+        let path = self.path.as_deref().map(|path| format!(" of {path}")).unwrap_or_default();
+        let device = match (&self.device, self.busy) {
+            (Some(device), Some(busy)) => {
+                format!(" on {device}, which was busy {} of the time,", percent(busy))
+            }
+            (Some(device), None) => format!(" on {device}"),
+            (None, _) => String::new(),
+        };
+        format!("{} waited for the sync{path}{device} in {} of samples", self.who, percent(share))
+    }
+
     fn join(&mut self, next: &Sync, (before, after): (Duration, Duration)) {
         if next.samples > self.samples {
             self.who.clone_from(&next.who);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::evidence::{Evidence, Window};
 use crate::limit::Limit;
-use crate::verdict::{MainLimit, Verdict};
+use crate::verdict::{MainLimit, QUARTER, Verdict};
 use crate::words::{bytes, seconds};
 
 /// Fewer payload bytes than this in a whole run are no transfer: the least answers that anybody waits for have a hundred bytes of
@@ -27,7 +27,14 @@ pub fn without_connection(verdict: &mut Verdict) {
 }
 
 fn is_of(verdict: &Verdict, limits: &[Limit]) -> bool {
-    matches!(verdict.limit, Some(MainLimit::One(limit)) if limits.contains(&limit))
+    match verdict.limit {
+        Some(MainLimit::One(limit)) => limits.contains(&limit),
+        Some(MainLimit::Mixed) => {
+            let main = verdict.shares.iter().filter(|(_, share)| **share > QUARTER);
+            main.map(|(limit, _)| limit).all(|limit| limits.contains(limit))
+        }
+        None => false,
+    }
 }
 
 /// Takes the limit from a verdict on a run that had connections and moved nothing, and says so; `true` where it did.

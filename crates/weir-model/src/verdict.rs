@@ -85,7 +85,7 @@ pub struct Phase {
 const CLOSE: f64 = 0.1;
 
 /// A limit with more than this share is a main one (design: `mixed` where two hold more than a quarter each).
-const QUARTER: f64 = 0.25;
+pub(crate) const QUARTER: f64 = 0.25;
 
 /// A limit below this share of the run is not put into words.
 const WORTH_WORDS: f64 = 0.1;
@@ -102,8 +102,7 @@ pub fn judge_window(window: &Window, context: &Context<'_>) -> WindowVerdict {
 pub fn explain(evidence: &Evidence) -> Verdict {
     let run = Run::judge(evidence);
     let main = run.main();
-    let shares: BTreeMap<Limit, f64> =
-        run.held.iter().map(|(limit, held)| (*limit, held / run.total)).collect();
+    let shares = run.shares();
     let mut worded = worded(&shares);
     // That nothing was seen says nothing where nothing could be.
     worded.retain(|limit| evidence.facts.unseen.is_none() || *limit != Limit::SenderOrPath);
@@ -221,6 +220,10 @@ impl<'a> Run<'a> {
             observed,
             tallies,
         }
+    }
+
+    fn shares(&self) -> BTreeMap<Limit, f64> {
+        self.held.iter().map(|(limit, held)| (*limit, held / self.total)).collect()
     }
 
     fn knee(&self) -> Option<Knee> {
@@ -458,6 +461,7 @@ impl<'a> Run<'a> {
         let context = Context::alone(self.evidence);
         let view = View::of(&whole, &context);
         let sight = Sight::of(self.evidence, &whole);
+        let shares = self.shares();
         let mut innocent: Vec<(Limit, String)> = Vec::new();
         for (rule, [_, acquitted, _]) in RULES.iter().zip(&self.tallies) {
             let known = innocent.iter().any(|(limit, _)| *limit == rule.limit);
@@ -471,7 +475,7 @@ impl<'a> Run<'a> {
                 || self.convicted(rule.limit)
                 || *acquitted < 0.9 * self.total
                 || !rule.speaks(view)
-                || sight.hidden(rule.limit).is_some()
+                || sight.unshown(rule.limit, &shares).is_some()
             {
                 continue;
             }
@@ -484,7 +488,7 @@ impl<'a> Run<'a> {
 
     /// What this view could not have seen, so that it is not ruled out either.
     fn not_visible(&self) -> Vec<String> {
-        Sight::of(self.evidence, &self.whole()).not_visible(|limit| {
+        Sight::of(self.evidence, &self.whole()).not_visible(&self.shares(), |limit| {
             limit == Limit::SenderOrPath || self.held.contains_key(&limit) || self.convicted(limit)
         })
     }

@@ -77,6 +77,9 @@ pub struct Stall {
     pub lasted: Duration,
     /// What ended it.
     pub ended: Ended,
+    /// Where this end is the one that asks: bytes that it had sent since the peer last spoke. Else 0.
+    #[serde(default)]
+    pub asked: u64,
 }
 
 /// What ends a stall.
@@ -200,7 +203,7 @@ mod tests {
 
     #[test]
     fn joined_waits_add_up_and_keep_their_extremes() {
-        let stall = |lasted, ended| Stall { lasted: ms(lasted), ended };
+        let stall = |lasted, ended| Stall { lasted: ms(lasted), ended, asked: 0 };
         let mut sum = Waits {
             looks: 5,
             segment: (1024, 1024),
@@ -225,7 +228,7 @@ mod tests {
             |waits: Waits| LaneWindow { lane: 1, waits: Reading::Value(waits), ..LaneWindow::default() };
         let quiet = || lane(Waits { looks: 5, stalled: 5, ..Waits::default() });
         let ended = || {
-            let stalls = vec![Stall { lasted: ms(200), ended: Ended::Timeout }];
+            let stalls = vec![Stall { lasted: ms(200), ended: Ended::Timeout, asked: 0 }];
             lane(Waits { looks: 5, stalls, ..Waits::default() })
         };
         let window = |lane| Window { span: ms(100), lanes: vec![lane], ..Window::default() };

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use weir_model::around::{Around, Attempt, FlowName, Listener, Neighbour, Resolver, Rest, Step, Sync};
+use weir_model::around::{
+    Around, Attempt, Crowded, FlowName, Listener, Neighbour, Resolver, Rest, Step, Sync,
+};
 use weir_model::evidence::*;
 use weir_model::limit::Limit;
 use weir_model::rule::Context;
@@ -151,7 +153,7 @@ fn waits() -> impl Strategy<Value = Waits> {
         Just(Ended::Acknowledged),
         Just(Ended::Itself)
     ];
-    let stall = (span(), ended).prop_map(|(lasted, ended)| Stall { lasted, ended });
+    let stall = (span(), ended, number()).prop_map(|(lasted, ended, asked)| Stall { lasted, ended, asked });
     let counts = proptest::collection::vec(any::<u32>(), 7);
     let stalls = proptest::collection::vec(stall, 0..3);
     (counts, proptest::collection::vec(number(), 12), span(), span(), stalls, maybe(any::<bool>())).prop_map(
@@ -284,7 +286,7 @@ fn around() -> impl Strategy<Value = Around> {
         proptest::collection::vec(pipe, 0..3),
         maybe(sync),
     );
-    let counts = (proptest::collection::vec(count(), 20), any::<bool>(), number(), number());
+    let counts = (proptest::collection::vec(count(), 23), any::<bool>(), number(), number());
     (counts, lists).prop_map(|((of, command, failed_attempts, listen_overflows), lists)| Around {
         samples: of[0],
         command,
@@ -294,6 +296,10 @@ fn around() -> impl Strategy<Value = Around> {
         owing: of[4],
         connecting: of[5],
         resolving: of[6],
+        refusing: of[20],
+        crowded: (of[20] > 0)
+            .then_some(Crowded { port: 80, listener: Listener { queued: of[21], backlog: of[22] } }),
+        served: command,
         rest: Rest {
             open: of[7],
             other_sockets: of[8],

@@ -46,7 +46,8 @@ pub struct FlowWindow {
     /// Share of the looks at which data had gone out after the last that came in, and none lay unread: on the receiving
     /// end, an answer is awaited.
     pub awaiting_answer: f64,
-    /// Segments with data that went out: on the receiving end its requests, one segment or more each.
+    /// On the receiving end its requests: segments with data that went out, but no more than one for each segment that came
+    /// and one before the first, since a request may be written in parts.
     pub requests: u64,
     /// Nothing came in so far, and no more than a request went out: which way the data will flow is not to be seen yet, but
     /// most often they are the answer.
@@ -87,6 +88,7 @@ impl FlowProbe {
     /// Takes in the counters that the socket had at its end, which stand for no look: it was no connection any more.
     pub fn end(&mut self, socket: &TcpSocket) {
         self.before.get_or_insert_with(|| Counters::of(&socket.info));
+        self.pauses.end(socket);
         self.last = Some(socket.clone());
         self.sums.ended = true;
     }
@@ -108,11 +110,15 @@ impl FlowProbe {
         };
         let Some(last) = self.last.as_ref().filter(|_| sums.looks > 0 || sums.ended) else { return unseen };
         let now = Counters::of(&last.info);
-        let passed = now.since(&self.before.replace(now).unwrap_or(now));
+        let before = self.before.replace(now).unwrap_or(now);
+        let passed = now.since(&before);
+        // Who is asked waits for the next question, which is no answer, and asks for nothing.
+        let answers = self.pauses.answers();
+        let requests = if answers { 0 } else { now.requests().saturating_sub(before.requests()).into() };
         if sums.looks == 0 {
             // It ended between two looks: its bytes count, its levels are not known.
             let (received, acked, sent) = (passed.received, passed.acked, passed.sent);
-            return FlowWindow { received, acked, sent, requests: passed.segments_out.into(), ..unseen };
+            return FlowWindow { received, acked, sent, requests, ..unseen };
         }
         // What the window shows if it is enough, else what the connection has shown so far.
         let told = if passed.sent.saturating_add(passed.received) >= WORTH_SPEAKING { passed } else { now };
@@ -136,8 +142,8 @@ impl FlowProbe {
             },
             waits: Reading::Value(self.pauses.window(&passed, &now, &last.info)),
             waiting: share(sums.empty),
-            awaiting_answer: share(sums.asked_last),
-            requests: passed.segments_out.into(),
+            awaiting_answer: if answers { 0.0 } else { share(sums.asked_last) },
+            requests,
             asking,
             looks: sums.looks,
         }
@@ -187,6 +193,11 @@ impl Counters {
             timeouts: info.total_rto.unwrap_or_default(),
             retransmitted_segments: info.total_retrans.unwrap_or_default(),
         }
+    }
+
+    /// Since the connection began: see [`FlowWindow::requests`].
+    fn requests(&self) -> u32 {
+        self.segments_out.min(self.segments_in.saturating_add(1))
     }
 
     /// Counters of 16 and 32 bits wrap.
@@ -418,10 +429,25 @@ fn offered(info: &TcpInfo, window: u32) -> u64 {
     window.min(most).into()
 }
 
-/// Data went out later than the last came in, to the millisecond in which the kernel tells both; or none came in at all,
-/// when the clock of what came in stands at the handshake's end and may show the request's own millisecond.
-fn asked_last(info: &TcpInfo) -> bool {
+/// Data went out later than the last came in, by the clocks of both (see [`came_before`]); or none came in at all, when the
+/// clock of what came in stands at the handshake's end and may show the request's own millisecond.
+pub(crate) fn asked_last(info: &TcpInfo) -> bool {
     let unanswered = info.bytes_received == Some(0) && info.bytes_sent.is_some_and(|sent| sent > 0);
-    unanswered
-        || matches!((info.last_data_sent, info.last_data_recv), (Some(sent), Some(came)) if sent < came)
+    unanswered || came_before(info)
 }
+
+/// What came last came before the last that was sent. Both clocks stand still within a tick of the kernel (10 ms at most), and
+/// where they show the same, what came was answered within it: an answer to what was sent would have taken a round trip. Only
+/// once nothing has moved for a while: of data that flow the next moment tells.
+fn came_before(info: &TcpInfo) -> bool {
+    let (Some(sent), Some(came)) = (info.last_data_sent, info.last_data_recv) else { return false };
+    let talks = info.bytes_sent.is_some_and(|sent| sent > 0);
+    let long_path = info.min_rtt.is_some_and(|rtt| rtt > LONGEST_TICK);
+    sent < came || (sent == came && talks && long_path && sent >= QUIET)
+}
+
+/// A tick of the kernel's clock at HZ=100, and a little for a round trip that was measured short.
+const LONGEST_TICK: Duration = Duration::from_millis(12);
+
+/// Two ticks at HZ=250: data that flow leave no such gap.
+const QUIET: Duration = Duration::from_millis(8);

@@ -4,7 +4,7 @@
 //! None of it has a rate: what the transfer would carry without the wait is not shown by the wait.
 
 use super::{Advice, Held};
-use crate::around::{Around, Attempt, Listener, Neighbour, Step};
+use crate::around::{Around, Attempt, Crowded, Listener, Neighbour, Step};
 use crate::limit::Limit;
 use crate::rule::{dns, think_time};
 use crate::words::count;
@@ -23,6 +23,8 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
     vec![Advice::new(action, None)]
 }
 
+const RAISE_BACKLOG: &str = "or let more wait: raise the backlog that the server gives to listen(), and net.core.somaxconn, which cuts it";
+
 fn for_connect(around: &Around) -> Vec<Advice> {
     let full = |attempt: &&Attempt| attempt.listener.is_some_and(Listener::is_full);
     if let Some(attempt) = around.attempts.iter().find(full) {
@@ -36,10 +38,20 @@ fn for_connect(around: &Around) -> Vec<Advice> {
                 ),
                 None,
             ),
+            Advice::new(RAISE_BACKLOG, None),
+        ];
+    }
+    if let Some(Crowded { port, listener }) = around.crowded {
+        let backlog = u64::from(listener.backlog) + 1;
+        return vec![
             Advice::new(
-                "or let more wait: raise the backlog that the server gives to listen(), and net.core.somaxconn, which cuts it",
+                format!(
+                    "accept sooner (more workers): {} may wait at port {port}, and more are dropped",
+                    count(backlog, "connection")
+                ),
                 None,
             ),
+            Advice::new(RAISE_BACKLOG, None),
         ];
     }
     let Some(worst) = around.attempts.iter().max_by_key(|attempt| (attempt.retransmits, attempt.age)) else {
@@ -103,19 +115,28 @@ fn for_upstream(around: &Around) -> String {
 }
 
 fn for_downstream(around: &Around) -> String {
+    if let Some(advice) = for_sync(around) {
+        return advice.action;
+    }
     let reader = around.pipes.iter().find(|pipe| pipe.reads);
-    match (&around.syncs, reader, around.flows.iter().find(|flow| flow.sends)) {
-        (Some(sync), ..) if sync.samples >= around.samples.div_ceil(2) => format!(
-            "sync less often (several writes for one fsync), or put {} on a faster device: {} waits for it",
-            sync.path.as_deref().unwrap_or("the file"),
-            sync.who
-        ),
-        (_, _, Some(flow)) if around.flows.iter().any(|other| !other.sends) => {
+    match (reader, around.flows.iter().find(|flow| flow.sends)) {
+        (_, Some(flow)) if around.flows.iter().any(|other| !other.sends) => {
             format!("look at the connection to {}: this program waits until that takes its data", flow.peer)
         }
-        (_, Some(reader), _) => look_at(reader, "takes its output"),
+        (Some(reader), _) => look_at(reader, "takes its output"),
         _ => "look at what this program feeds: it waits for its data to be taken".to_owned(),
     }
+}
+
+/// Where a file was waited for to be on its disk in half of the samples or more.
+pub(super) fn for_sync(around: &Around) -> Option<Advice> {
+    let sync = around.syncs.as_ref().filter(|sync| sync.samples >= around.samples.div_ceil(2))?;
+    let file = sync.path.as_deref().unwrap_or("the file");
+    let action = format!(
+        "sync less often (several writes for one fsync), or put {file} on a faster device: {} waits for it",
+        sync.who
+    );
+    Some(Advice::new(action, None))
 }
 
 /// `look at gzip (pid 7), which takes its output: weir why --pid 7`.

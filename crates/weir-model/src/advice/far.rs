@@ -1,6 +1,6 @@
 //! Advice for another program's transfer, and for its sender: sysctls and calls instead of our own flags.
 
-use super::{Advice, Held, buffers, waits};
+use super::{Advice, Held, around, buffers, waits};
 use crate::congestion::is_bbr;
 use crate::limit::Limit;
 use crate::path::{MOST_WINDOW, buffer_for};
@@ -30,6 +30,7 @@ pub(super) fn advise(limit: Limit, held: &Held<'_>) -> Option<Vec<Advice>> {
              and a faster processor does not help",
             None,
         )],
+        Limit::Disk => vec![around::for_sync(&held.together.around)?],
         Limit::PathBandwidth => vec![for_path_bandwidth(held)?],
         Limit::CpuCore => vec![Advice::new(
             "give the thread a processor of its own, split its work over several, or make it cheaper per byte",

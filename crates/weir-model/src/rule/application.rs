@@ -1,6 +1,9 @@
 //! Is the server slow to answer?
 //!
-//! Convicts when all of these hold:
+//! As the server itself sees it: convicts when a watched program owed an answer in half of the samples or more (of this window
+//! and those beside it), while it waited for no other peer, no sync of a file and filled no core ([`owes`]).
+//!
+//! As its client sees it: convicts when all of these hold:
 //! 1. the lanes spend half of their time or more between a request and the first byte of its answer;
 //! 2. one such wait is longer than three round trips and 5 ms. One round trip is the path's; a second may be a lost
 //!    segment's fast retransmit or a cold window; 5 ms cover a server's ordinary work and a scheduler's tick.
@@ -14,13 +17,17 @@
 //! A server that answers at once and then sends slowly is not seen here: from the receiver it is `sender-or-path`.
 
 use super::spent::{min_rtt, spent};
-use super::{Context, Judgement, unanswered};
-use crate::evidence::Window;
+use super::{Context, Judgement, cpu_core, found, unanswered};
+use crate::around::Around;
+use crate::evidence::{ThreadWindow, Window};
 use crate::waits::{self, Ended, Stall};
 use crate::words::{count, percent, seconds};
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
+    if let Some((share, evidence)) = owes(window, context) {
+        return Judgement::convict(0.6 + 0.37 * share, evidence);
+    }
     let spent = spent(window);
     if spent.first_byte < 0.5 {
         return Judgement::acquit(format!(
@@ -31,7 +38,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     let wait = request_wait(window, context);
     let requests: u32 = window.lanes.iter().map(|lane| lane.requests).fold(0, u32::saturating_add);
     if let Some(lane) = window.lanes.iter().find(|lane| !lane.first_byte.is_zero())
-        && let Some(Stall { lasted, ended: Ended::Itself }) = waits::ending(lane, window, context)
+        && let Some(Stall { lasted, ended: Ended::Itself, .. }) = waits::ending(lane, window, context)
     {
         let lasted = seconds(lasted.as_secs_f64());
         return Judgement::acquit(format!("the program went on by itself after {lasted}, without an answer"));
@@ -60,6 +67,51 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
 }
 
+/// The watched program is a server that owes an answer: the share of the time, and in words.
+pub(crate) fn owes(window: &Window, context: &Context<'_>) -> Option<(f64, String)> {
+    let around = &window.around;
+    // What waits for another peer or for a disk is `upstream` or `downstream`.
+    let synced = around.syncs.as_ref().map_or(0, |sync| sync.samples);
+    let by_itself =
+        |around: &Around| around.owing.saturating_sub(around.syncs.as_ref().map_or(0, |sync| sync.samples));
+    let here = around.share(by_itself(around));
+    let share = here.max(Around::share_near(window, context, by_itself));
+    if here < 0.3 || share < 0.5 || around.share(around.chained.max(synced)) >= 0.5 {
+        return None;
+    }
+    if may_read_on(window, context) || cpu_core::judge(window, context).convicts() {
+        return None;
+    }
+    let thread = window.lanes.iter().filter_map(|lane| lane.thread.value()).max_by_key(|thread| thread.looks);
+    let doing = thread.and_then(|thread| {
+        let name = thread.name.as_deref().unwrap_or(context.who());
+        Some(format!("; {name} was {}", found::doing(thread)?))
+    });
+    let evidence = format!(
+        "{} owed an answer in {} of samples, and waited for no other peer{}",
+        context.who(),
+        percent(share),
+        doing.unwrap_or_default()
+    );
+    Some((share, evidence))
+}
+
+/// The program may be in the middle of what its client sends: its threads wait for any of several descriptors, and what came is
+/// more than heads of questions. Between two flights of an upload over a long path nothing moves, and nothing is owed either.
+fn may_read_on(window: &Window, context: &Context<'_>) -> bool {
+    const HEAD: u64 = 4 << 10;
+    window.lanes.iter().any(|lane| {
+        let waits = |thread: &ThreadWindow| {
+            let waits = thread.found.polling.saturating_add(thread.found.receiving);
+            waits >= thread.looks.div_ceil(2)
+        };
+        let near = waits::around(lane, window, context, 1.0);
+        let large = near
+            .is_none_or(|(waits, _)| waits.came > HEAD.saturating_mul(waits.sent_segments.saturating_add(1)));
+        large && lane.thread.value().is_none_or(waits)
+    })
+}
+
 /// The wait above which an answer is the server's doing, seconds; `None` when the round trip is not known and the wait
 /// could be the path's.
 pub(crate) fn slow_answer(window: &Window, context: &Context<'_>) -> Option<f64> {
@@ -84,4 +136,58 @@ pub(crate) fn request_wait(window: &Window, context: &Context<'_>) -> f64 {
         (wait + wait_of(window), requests + requests_of(window))
     });
     wait / requests.max(waiting).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{Evidence, Facts, Found, LaneWindow, Reading};
+    use crate::waits::Waits;
+    use std::time::Duration;
+
+    /// A server with a request of a client, of whose samples so many found it owing.
+    fn server(owing: u32) -> Window {
+        found(owing, Found { sleeping: 5, ..Found::default() }, 200)
+    }
+
+    /// The same, whose thread was found so, with so much to be answered.
+    fn found(owing: u32, found: Found, came: u64) -> Window {
+        let thread = Reading::Value(ThreadWindow { looks: 5, found, ..ThreadWindow::default() });
+        let waits = Reading::Value(Waits { looks: 5, came, ..Waits::default() });
+        let lane = LaneWindow { thread, waits, ..LaneWindow::default() };
+        let around = Around { samples: 5, owing, busy: 5 - owing, ..Around::default() };
+        Window { span: Duration::from_millis(100), around, lanes: vec![lane], ..Window::default() }
+    }
+
+    fn judged(windows: Vec<Window>, at: usize) -> Judgement {
+        let facts = Facts { scope: Some("python3 (pid 7)".to_owned()), ..Facts::default() };
+        let evidence = Evidence { windows, facts, ..Evidence::default() };
+        judge(&evidence.windows[at], &Context::at(&evidence, at))
+    }
+
+    #[test]
+    fn a_server_that_sleeps_before_it_answers_is_named_by_its_own_view() {
+        let Judgement::Convict { strength, evidence } = judged(vec![server(5)], 0) else { panic!("it owes") };
+        assert!(strength > 0.9 && evidence.contains("asleep by its own will"), "{strength} {evidence}");
+        // Turns of about a window's length.
+        assert!(judged(vec![server(4), server(2), server(4)], 1).convicts());
+    }
+
+    #[test]
+    fn between_two_flights_of_an_upload_nothing_is_owed() {
+        let polling = Found { polling: 5, ..Found::default() };
+        assert!(judged(vec![found(5, polling, 50_000)], 0).acquits());
+        assert!(judged(vec![found(5, polling, 200)], 0).convicts(), "a question");
+    }
+
+    #[test]
+    fn one_that_answers_soon_or_waits_for_another_is_not() {
+        assert!(judged(vec![server(1)], 0).acquits());
+        let mut relay = server(5);
+        relay.around.chained = 5;
+        assert!(judged(vec![relay], 0).acquits());
+        let mut syncs = server(5);
+        syncs.around.syncs = Some(crate::around::Sync { samples: 5, ..Default::default() });
+        assert!(judged(vec![syncs], 0).acquits());
+    }
 }

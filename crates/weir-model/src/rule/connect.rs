@@ -2,15 +2,18 @@
 //!
 //! Convicts when one of these holds:
 //! 1. in half of the samples or more an attempt to connect was unanswered while no connection was busy, and
-//!    the attempt turns out to be a hard one: a step of it was sent again; or it lasts a second or more, the
-//!    time after which a SYN is sent again (RFC 6298, section 2), so that no round trip explains it; or the
+//!    the attempt turns out to be a hard one: a step of it was sent again; or it lasts about a second or more,
+//!    the time after which a SYN is sent again (RFC 6298, section 2), so that no round trip explains it; or the
 //!    listener, on this machine, was seen with a full queue; or the first message of TLS waits for more than
 //!    three round trips and 50 ms (one round trip is the path's, a second may be a lost segment's, and 50 ms
 //!    are ten times what a public-key operation takes);
 //! 2. attempts failed at once (refused, no route) and the program, without any connection, rests until the
-//!    next one.
+//!    next one;
+//! 3. in half of the samples or more the queue of one of the program's own listeners was full, and the kernel
+//!    has just dropped clients because of it: they wait, and try again after a second or more.
 //!
-//! Acquits: no attempt was unanswered for long; what an ordinary handshake takes is `latency`.
+//! Acquits: no attempt was unanswered for long, and handshakes took less than a tenth of the time; what an
+//! ordinary handshake takes is `latency`.
 //!
 //! Can be wrong: on (2), the kernel counts failed attempts for a whole network namespace, and another
 //! program's may be among them; on TLS, which is told by the port, a server that speaks first on such a port
@@ -19,12 +22,13 @@
 use std::time::Duration;
 
 use super::{Context, Judgement};
-use crate::around::{Around, Attempt, Listener, Step};
+use crate::around::{Around, Attempt, Crowded, Listener, Step};
 use crate::evidence::Window;
 use crate::words::{count, percent, seconds};
 
-/// The first retransmission of a SYN (RFC 6298, section 2.1).
-const SYN_TIMEOUT: Duration = Duration::from_secs(1);
+/// The first retransmission of a SYN comes after a second (RFC 6298, section 2.1). The last sample of an attempt
+/// that it ended may lie up to a window before; no round trip comes near that, those of satellites take 0.6 s.
+const SYN_TIMEOUT: Duration = Duration::from_millis(900);
 
 /// What a TLS server's own work may take beside the round trips.
 const TLS_WORK: Duration = Duration::from_millis(50);
@@ -44,8 +48,19 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
             return Judgement::convict(0.6 + 0.37 * share, in_words(worst, ends.len(), around));
         }
     }
+    if let Some(judged) = crowded(around) {
+        return judged;
+    }
     if let Some(evidence) = refused(window, context) {
         return Judgement::convict(0.75, evidence);
+    }
+    // Of one window it is no matter: the others may have none.
+    let whole = context.before.is_empty() && context.after.is_empty();
+    if whole && share >= 0.1 {
+        return Judgement::unknown(format!(
+            "whether handshakes took longer than round trips explain: {} of the time was spent on them",
+            percent(share)
+        ));
     }
     if around.attempts.is_empty() {
         return Judgement::acquit("no attempt to connect went unanswered");
@@ -54,6 +69,20 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         "attempts to connect were answered, {} of the time was spent on them",
         percent(share)
     ))
+}
+
+/// Clients find the program's own listener full.
+fn crowded(around: &Around) -> Option<Judgement> {
+    let share = around.share(around.refusing);
+    let Crowded { port, listener } = around.crowded.filter(|_| share >= 0.5)?;
+    let evidence = format!(
+        "the program's own listener at port {port} was full in {} of samples: {} waited to be accepted, where {} may, and \
+         the kernel dropped others, who try again after a second or more",
+        percent(share),
+        count(listener.queued.into(), "connection"),
+        listener.backlog.saturating_add(1)
+    );
+    Some(Judgement::convict(0.6 + 0.37 * share, evidence))
 }
 
 /// The attempt as it was when it was last seen: in the moments before its first retransmission it looks like
@@ -124,12 +153,13 @@ fn in_words(worst: &Attempt, attempts: usize, around: &Around) -> String {
 /// The words for attempts that fail at once, and for the rest before the next one.
 pub(crate) fn refused(window: &Window, context: &Context<'_>) -> Option<String> {
     let around = &window.around;
+    // An attempt that fails may be seen for the round trip that it takes, and its name may be asked for.
     let idle = |window: &&Window| {
         let around = &window.around;
-        let others = [around.busy, around.owing, around.connecting, around.resolving];
-        around.samples > 0 && others == [0; 4]
+        around.samples > 0 && around.busy == 0 && around.owing == 0 && around.rest.open == 0
     };
-    if !idle(&window) || around.rest.open > 0 || around.rest.other_sockets > 0 {
+    let at_rest = around.share(around.rest.samples()) >= 0.5;
+    if !idle(&window) || !at_rest || 2 * around.rest.other_sockets > around.samples {
         return None;
     }
     let past = std::iter::once(window).chain(context.recent(RETRY));
@@ -204,7 +234,7 @@ mod tests {
             panic!("a full queue")
         };
         assert!(words.contains("was full: 2 connections waited to be accepted, where 2 may"), "{words}");
-        assert!(judge(&with(1), &Context::alone(&evidence)).acquits());
+        assert!(!judge(&with(1), &Context::alone(&evidence)).convicts());
     }
 
     #[test]
@@ -215,7 +245,31 @@ mod tests {
             window(0.0, Attempt { step: Step::Tls, rtt, ..syn(age, 0) })
         };
         assert!(judge(&tls(0.5), &Context::alone(&evidence)).convicts());
-        assert!(judge(&tls(0.16), &Context::alone(&evidence)).acquits());
+        assert!(!judge(&tls(0.16), &Context::alone(&evidence)).convicts());
+    }
+
+    #[test]
+    fn a_listener_that_drops_clients_is_named_by_its_own_program() {
+        let evidence = Evidence::default();
+        let queue = |refusing| {
+            let crowded = Crowded { port: 80, listener: Listener { queued: 2, backlog: 1 } };
+            let around = Around { samples: 5, refusing, crowded: Some(crowded), ..Around::default() };
+            Window { span: Duration::from_millis(100), around, ..Window::default() }
+        };
+        let Judgement::Convict { evidence: words, .. } = judge(&queue(5), &Context::alone(&evidence)) else {
+            panic!("a full queue")
+        };
+        assert!(words.contains("port 80") && words.contains("2 connections waited"), "{words}");
+        assert!(judge(&queue(1), &Context::alone(&evidence)).acquits());
+    }
+
+    #[test]
+    fn handshakes_that_took_a_part_of_the_time_are_not_ruled_out() {
+        let mut evidence = Evidence { windows: vec![window(0.0, syn(0.05, 0)); 2], ..Evidence::default() };
+        evidence.windows[0].around.connecting = 1;
+        let some = evidence.windows[0].clone();
+        assert!(judge(&some, &Context::at(&evidence, 0)).acquits());
+        assert!(matches!(judge(&some, &Context::alone(&evidence)), Judgement::Unknown { .. }));
     }
 
     #[test]
@@ -229,6 +283,13 @@ mod tests {
         assert!(judge(&evidence.windows[1], &Context::at(&evidence, 1)).convicts());
         evidence.windows = vec![at_rest(0, 0), at_rest(0, 0)];
         assert!(judge(&evidence.windows[1], &Context::at(&evidence, 1)).acquits());
+        // The second attempt is seen for the moment until it fails.
+        let mut tried = at_rest(1, 0);
+        (tried.around.connecting, tried.around.rest.sleeping) = (1, 4);
+        evidence.windows = vec![at_rest(1, 0), at_rest(0, 0), tried, at_rest(0, 0)];
+        for at in 0..4 {
+            assert!(judge(&evidence.windows[at], &Context::at(&evidence, at)).convicts(), "{at}");
+        }
         // With a connection open the failure may be anybody's.
         evidence.windows = vec![at_rest(1, 5), at_rest(0, 5)];
         assert!(judge(&evidence.windows[1], &Context::at(&evidence, 1)).acquits());

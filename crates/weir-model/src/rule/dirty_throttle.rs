@@ -7,12 +7,13 @@
 //!    threshold (`domain_dirty_limits` and `dirty_freerun_ceiling` in Linux mm/page-writeback.c), or the same middle of
 //!    the device's own limit. 90 % because the counters are read at another instant than the writes.
 //!
-//! Acquits: writes that hardly block, or dirty pages far from there.
+//! Acquits: writes that hardly block, or dirty pages far from there; on (2), a wait for a file to be on its disk (fsync), which
+//! is [`super::disk`]'s: what is synced waits for the device however few pages are dirty.
 //!
 //! Can be wrong: another process on another disk may own the dirty pages of (2), while our writes block for a lock.
 
 use super::spent::{Spent, spent};
-use super::{Context, Judgement, stall};
+use super::{Context, Judgement, disk, stall};
 use crate::evidence::{DirtyWindow, Window};
 use crate::words::{bytes, percent};
 
@@ -41,6 +42,9 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
             dirty.unwrap_or_default()
         );
         return Judgement::convict(share, evidence);
+    }
+    if let Some(why) = disk::syncs(window) {
+        return Judgement::acquit(why);
     }
     match level {
         Some((dirty_now, start)) if start > 0.0 && dirty_now.dirty as f64 >= 0.9 * start => {

@@ -4,7 +4,9 @@
 //! 1. the lanes are held by blocked writes (see `Spent::held_by`) and the device is busy 80 % of the time or more;
 //! 2. the same, but the device's use is not known or low (network and user-space file systems, a group's I/O limit):
 //!    blocked half of the time or more, at 0.6 of the strength;
-//! 3. nothing is left to receive and the device writes, busy 80 % or more: the final sync.
+//! 3. the lanes are held by blocked writes, and in half of the samples or more a thread of the program waited for a file to be on
+//!    its disk (fsync);
+//! 4. nothing is left to receive and the device writes, busy 80 % or more: the final sync.
 //!
 //! Acquits: writes that return at once, however busy the device is: the page cache takes them.
 //!
@@ -45,6 +47,9 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if dirty_throttle::judge(window, context).convicts() {
         return Judgement::acquit("writes are paced by dirty pages before they reach the disk");
     }
+    if let Some(evidence) = syncs(window) {
+        return Judgement::convict(0.6 + 0.35 * blocked, evidence);
+    }
     if preemption_hides(window) {
         return Judgement::unknown(
             "run-queue times: the lanes were in write calls, or waiting for a busy processor",
@@ -70,6 +75,14 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
             Judgement::unknown(format!("the device's use: {}", window.disk.missing().unwrap_or("not read")))
         }
     }
+}
+
+/// The words for a thread that waited for a file to be on its disk in half of the samples or more.
+pub(crate) fn syncs(window: &Window) -> Option<String> {
+    let around = &window.around;
+    let sync = around.syncs.as_ref()?;
+    let share = around.share(sync.samples);
+    (share >= 0.5).then(|| sync.in_words(share))
 }
 
 /// Whether "not running in a write call" may be a wait for a processor: the threads' run-queue times were not read, and

@@ -16,14 +16,15 @@
 //!    looked at: their turns are [`super::request_response`]'s;
 //! 4. slow start: lanes wait for data in the first round trips of the transfer, while the rate still doubles.
 //!
-//! Acquits: the time goes into bodies; or attempts to connect are hard ones ([`super::connect`]); or a rest
-//! below a segment is held back in each turn ([`super::nagle`]).
+//! Acquits: the time goes into bodies; or into an attempt to connect that no round trip explains ([`super::connect`]); or the
+//! watched program owes the answer itself ([`super::application`]); or a rest below a segment is held back in each turn
+//! ([`super::nagle`]).
 //!
 //! Can be wrong: of our own lanes, connecting to a server that accepts late, or whose SYN was lost, counts as
 //! handshake; many objects over a full link wait in its queue and look like (1) as long as that queue is
 //! short.
 
-use super::application::{request_wait, slow_answer};
+use super::application::{self, request_wait, slow_answer};
 use super::spent::{Spent, active, min_rtt, spent, working};
 use super::{Context, Judgement, connect, cpu_core, nagle, request_response};
 use crate::evidence::{Clocks, LaneWindow, Window};
@@ -35,14 +36,17 @@ use weir_units::{Bytes, Rate};
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
-    let spent = spent(window);
-    if let Some(why) = nagle::holds(window, context) {
-        return Judgement::acquit(why);
-    }
     if window.around.samples > 0
         && let Judgement::Convict { evidence, .. } = connect::judge(window, context)
     {
         return Judgement::acquit(evidence);
+    }
+    if let Some((_, evidence)) = application::owes(window, context) {
+        return Judgement::acquit(evidence);
+    }
+    let spent = spent(window);
+    if let Some(why) = nagle::holds(window, context) {
+        return Judgement::acquit(why);
     }
     round_trips(window, context, spent)
         .or_else(|| small_objects(window, context, spent))

@@ -30,7 +30,7 @@
 use super::spent::spent;
 use super::{Context, Judgement, cpu_core, found, sender};
 use crate::around::FlowName;
-use crate::evidence::{Evidence, LaneWindow, ThreadWindow, Window};
+use crate::evidence::{Evidence, LaneWindow, Reading, ThreadWindow, Window};
 use crate::limit::Limit;
 use crate::sender::SenderWindow;
 use crate::verdict;
@@ -106,7 +106,7 @@ impl<'a> Relay<'a> {
         let near = || std::iter::once(window).chain(context.recent(REACH)).chain(context.following(REACH));
         let moved = |flow: &FlowName| -> u64 {
             let lanes = near().flat_map(|window| &window.lanes).filter(|lane| lane.lane == flow.lane);
-            lanes.map(|lane| lane.received).fold(0, u64::saturating_add)
+            lanes.map(|lane| carried(lane, flow.sends)).fold(0, u64::saturating_add)
         };
         let busiest = |sends: bool| {
             let flows = window.around.flows.iter().filter(move |flow| flow.sends == sends);
@@ -168,6 +168,17 @@ impl<'a> Relay<'a> {
             own
         );
         Some(Judgement::convict(if sure { 0.97 } else { 0.85 }, evidence))
+    }
+}
+
+/// The bytes that a connection carried that way. A server's takes a question in and sends the answer out: of the same lane both
+/// are counted as what it carried.
+fn carried(lane: &LaneWindow, out: bool) -> u64 {
+    match (&lane.sender, out) {
+        (Reading::Value(seen), true) => seen.acked,
+        (Reading::Value(_), false) if lane.tcp.is_missing() => 0,
+        (_, false) => lane.received,
+        (Reading::Missing(_), true) => 0,
     }
 }
 
@@ -293,23 +304,15 @@ fn syncing(window: &Window) -> Option<Judgement> {
     if share < 0.5 {
         return None;
     }
-    let path = sync.path.as_deref().map(|path| format!(" of {path}")).unwrap_or_default();
-    let device = match (&sync.device, sync.busy) {
-        (Some(device), Some(busy)) => format!(" on {device}, which was busy {} of the time", percent(busy)),
-        (Some(device), None) => format!(" on {device}"),
-        (None, _) => String::new(),
-    };
     let answer = if around.owing >= around.samples.div_ceil(2) { ", while it owed an answer" } else { "" };
-    let evidence =
-        format!("{} waited for the sync{path}{device} in {} of samples{answer}", sync.who, percent(share));
-    Some(Judgement::convict(0.6 + 0.37 * share, evidence))
+    Some(Judgement::convict(0.6 + 0.37 * share, sync.in_words(share) + answer))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::around::{Around, Neighbour, Sync};
-    use crate::evidence::{Clocks, Facts, Found, Reading, TcpWindow};
+    use crate::evidence::{Clocks, Facts, Found, TcpWindow};
     use std::time::Duration;
 
     const SPAN: Duration = Duration::from_millis(100);

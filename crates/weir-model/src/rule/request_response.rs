@@ -15,7 +15,7 @@
 
 use super::spent::{min_rtt, spent};
 use super::turns::{End, Turns, at_end};
-use super::{Context, Judgement};
+use super::{Context, Judgement, application};
 use crate::evidence::{Clocks, LaneWindow, Window};
 use crate::words::percent;
 
@@ -26,6 +26,9 @@ const SEEN_BY_LOOKS: f64 = 0.03;
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if context.facts.clocks == Clocks::Own {
         return Judgement::acquit("our own lanes know their turns: see latency");
+    }
+    if let Some((_, evidence)) = application::owes(window, context) {
+        return Judgement::acquit(evidence);
     }
     let Some(rtt) = min_rtt(window, context) else {
         return Judgement::unknown("the round trip: whether turns take the time depends on it");

@@ -4,9 +4,13 @@
 //! attempt to connect and no resolver was out. Convicts when one of these holds in half of the samples or
 //! more:
 //! 1. the program was found asleep by its own will, running, in wait for a child, a terminal, a pipe or a
-//!    file to be read: it waited for no peer, whether a connection was open or not;
-//! 2. the same, or all its threads waited for one another or for a timer, and no connection was open and no
-//!    other socket that an answer could come from. Less sure: what a poll waits for does not show.
+//!    file to be read, or all its threads waited for one another: it waited for no peer, whether a connection
+//!    was open or not;
+//! 2. the same, or it waited for a timer, and no connection was open and no other socket that an answer could
+//!    come from. Less sure: what a poll waits for does not show.
+//!
+//! Samples of the windows beside count as well, where three of ten or more of this one are such: a round of
+//! work and waiting may take about as long as a window.
 //!
 //! Acquits: connections were busy; the program is the one that sends the data (then `application` says what
 //! held it back); or it waits to try again after a refused attempt to connect (`connect`).
@@ -15,7 +19,7 @@
 //! runs or sleeps, rather than waits in a read, is then blamed for the peer's pause.
 
 use super::{Context, Judgement, View, connect};
-use crate::around::Rest;
+use crate::around::{Around, Rest};
 use crate::evidence::Window;
 use crate::words::percent;
 
@@ -32,10 +36,12 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if connect::refused(window, context).is_some() {
         return Judgement::acquit(format!("{numbers}, after a refused attempt to connect"));
     }
-    let sure = around.share(own(rest));
+    let here = around.share(own(rest));
+    let beside = |around: &Around| own(&around.rest);
+    let sure = if here < 0.3 { here } else { here.max(Around::share_near(window, context, beside)) };
     // Samples with a connection open, or another socket, say nothing of what a poll waits for.
     let alone = rest.samples().saturating_sub(rest.open.max(rest.other_sockets));
-    let alone = around.share(alone).min(around.share(rest.lock.saturating_add(rest.polling)));
+    let alone = around.share(alone).min(around.share(rest.polling));
     if sure + alone < 0.5 {
         return match &around.missing {
             Some(why) if at_rest >= 0.5 => Judgement::unknown(format!("what the program waited for: {why}")),
@@ -54,7 +60,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
 
 /// Samples at which it waited for nobody that a socket leads to.
 fn own(rest: &Rest) -> u32 {
-    [rest.running, rest.sleeping, rest.child, rest.terminal, rest.disk, rest.pipe]
+    [rest.running, rest.sleeping, rest.child, rest.terminal, rest.disk, rest.pipe, rest.lock]
         .into_iter()
         .fold(0, u32::saturating_add)
 }
@@ -84,7 +90,6 @@ pub(crate) fn doing(rest: &Rest) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::around::Around;
     use crate::evidence::{Evidence, LaneWindow, Reading};
     use crate::sender::SenderWindow;
     use std::time::Duration;
@@ -109,6 +114,16 @@ mod tests {
             evidence.starts_with("python3 (pid 7) was asleep by its own will: its connections rested"),
             "{evidence}"
         );
+    }
+
+    #[test]
+    fn a_client_whose_threads_wait_for_one_another_waits_for_no_peer() {
+        let lock = |busy, lock| window(busy, Rest { lock, open: lock, ..Rest::default() });
+        assert!(judged(&lock(1, 4)).convicts());
+        let windows = vec![lock(1, 4), lock(3, 2), lock(1, 4)];
+        let evidence = Evidence { windows, ..Evidence::default() };
+        assert!(judge(&evidence.windows[1], &Context::at(&evidence, 1)).convicts());
+        assert!(judged(&lock(3, 2)).acquits());
     }
 
     #[test]

@@ -19,6 +19,10 @@ const SHORTEST: Duration = Duration::from_millis(40);
 /// milliseconds, and two steps of a kernel's clock of 4 ms. A delayed acknowledgement takes 40 ms.
 const HELD: Duration = Duration::from_millis(8);
 
+/// The states of a handshake (include/net/tcp_states.h).
+const SYN_SENT: u8 = 2;
+const SYN_RECV: u8 = 3;
+
 /// `TCPI_OPT_WSCALE`.
 const SCALES: u8 = 4;
 
@@ -27,6 +31,10 @@ const SCALES: u8 = 4;
 pub(super) struct Pauses {
     waits: Waits,
     last: Option<Look>,
+    /// What this end had sent when the peer last spoke.
+    sent_at_word: u64,
+    /// The first word was this end's: it asks. `None`: not seen.
+    asks: Option<bool>,
 }
 
 /// One look, as far as the next is compared with it.
@@ -35,7 +43,10 @@ struct Look {
     /// Since anything moved.
     quiet: Duration,
     stalled: bool,
+    /// Something was in flight or unsent.
+    owed: bool,
     received: u64,
+    came_segments: u32,
     acked: u64,
     /// Sent for the first time.
     fresh: u64,
@@ -44,6 +55,8 @@ struct Look {
     cwnd: u32,
     /// The connection had rested for longer than its retransmission timeout.
     rested: bool,
+    /// The last word is this end's.
+    asked_last: bool,
 }
 
 impl Look {
@@ -57,7 +70,9 @@ impl Look {
         Look {
             quiet,
             stalled: (owed || owes) && quiet >= threshold(info),
+            owed,
             received: info.bytes_received.unwrap_or_default(),
+            came_segments: info.data_segs_in.unwrap_or_default(),
             acked: info.bytes_acked.unwrap_or_default(),
             fresh: sent.saturating_sub(info.bytes_retrans.unwrap_or_default()),
             // Before Linux 6.7 the timers in a row, which count from nothing again after each answer.
@@ -65,7 +80,16 @@ impl Look {
             retransmissions: info.total_retrans.unwrap_or_default().into(),
             cwnd: info.snd_cwnd.unwrap_or_default(),
             rested: !owed && info.rto.is_some_and(|rto| info.last_data_sent.is_some_and(|sent| sent > rto)),
+            asked_last: asked_last(info),
         }
+    }
+
+    /// All had arrived and the peer's word was awaited, and this end went on. Where a word came as well, it came after what was
+    /// sent if it is the only one and the last.
+    fn went_on(&self, before: &Look) -> bool {
+        let silent = self.received == before.received;
+        let one_word = self.came_segments.wrapping_sub(before.came_segments) == 1 && !self.asked_last;
+        !before.owed && self.fresh > before.fresh && (silent || one_word)
     }
 
     /// What has ended a stall that was seen before.
@@ -75,6 +99,8 @@ impl Look {
             Some(Ended::Timeout)
         } else if self.retransmissions > before.retransmissions {
             Some(Ended::Retransmission)
+        } else if self.went_on(before) {
+            Some(Ended::Itself)
         } else if came {
             Some(Ended::Peer)
         } else if self.acked > before.acked {
@@ -97,6 +123,11 @@ fn threshold(info: &TcpInfo) -> Duration {
 impl Pauses {
     pub(super) fn look(&mut self, socket: &TcpSocket) {
         let info = &socket.info;
+        // Before the handshake's end nothing is owed, and the clocks of data show the age of the machine.
+        if matches!(info.state, Some(SYN_SENT | SYN_RECV)) {
+            self.waits.looks += 1;
+            return;
+        }
         let sending = Sending::of(socket);
         let now = Look::of(socket, &sending);
         let waits = &mut self.waits;
@@ -115,15 +146,44 @@ impl Pauses {
         waits.stalled += u32::from(now.stalled);
         let gap = info.rtt.map_or(HELD, |rtt| (rtt / 4).max(HELD));
         waits.silent += u32::from(now.quiet >= gap);
-        if let Some(before) = &self.last {
-            if let Some(ended) = before.stalled.then(|| now.ended_by(before)).flatten() {
-                waits.stalls.push(Stall { lasted: before.quiet, ended });
-            }
+        if let Some(before) = self.last {
             let smaller = u64::from(now.cwnd) * 5 < u64::from(before.cwnd) * 4;
             let lost = now.retransmissions > before.retransmissions;
             waits.restarts += u32::from(before.rested && smaller && !lost);
         }
-        self.last = Some(now);
+        self.compare(&now);
+    }
+
+    /// The peer spoke first: it asks, and this end answers.
+    pub(super) fn answers(&self) -> bool {
+        self.asks == Some(false)
+    }
+
+    /// The last counters of a connection that is over: they end a stall, and are no look.
+    pub(super) fn end(&mut self, socket: &TcpSocket) {
+        if self.last.is_some() {
+            self.compare(&Look::of(socket, &Sending::of(socket)));
+        }
+    }
+
+    fn compare(&mut self, now: &Look) {
+        if let Some(before) = self.last
+            && let Some(ended) = before.stalled.then(|| now.ended_by(&before)).flatten()
+        {
+            let asks = self.asks == Some(true);
+            let asked = if asks { before.fresh.saturating_sub(self.sent_at_word) } else { 0 };
+            self.waits.stalls.push(Stall { lasted: before.quiet, ended, asked });
+        }
+        match (now.received, now.fresh) {
+            (0, 0) => {}
+            (0, _) => self.asks = self.asks.or(Some(true)),
+            (_, 0) => self.asks = self.asks.or(Some(false)),
+            (_, _) => {}
+        }
+        if self.last.is_none_or(|before| now.received > before.received) {
+            self.sent_at_word = if now.received == 0 { 0 } else { now.fresh };
+        }
+        self.last = Some(*now);
     }
 
     /// The window that ends here: `passed` in it, `ever` since the connection began.
@@ -237,7 +297,7 @@ mod tests {
             [(fired, Ended::Timeout), (acknowledged, Ended::Acknowledged), (answered, Ended::Peer)]
         {
             let waits = over(&[in_flight(20 * MS), in_flight(200 * MS), end]);
-            assert_eq!(waits.stalls, [Stall { lasted: 200 * MS, ended }]);
+            assert_eq!(waits.stalls, [Stall { lasted: 200 * MS, ended, asked: 0 }]);
             assert_eq!(waits.stalled, 1, "20 ms are no stall over a round trip of 20 ms");
         }
     }
@@ -252,7 +312,55 @@ mod tests {
         let mut goes_on = at_rest();
         goes_on.info.bytes_sent = Some(3000);
         let waits = over(&[waits_for_a_word, goes_on]);
-        assert_eq!(waits.stalls, [Stall { lasted: 980 * MS, ended: Ended::Itself }]);
+        assert_eq!(waits.stalls, [Stall { lasted: 980 * MS, ended: Ended::Itself, asked: 0 }]);
+    }
+
+    /// A request of 200 bytes that nobody has answered, all of it acknowledged.
+    fn unanswered() -> TcpSocket {
+        let mut socket = at_rest();
+        let info = &mut socket.info;
+        (info.bytes_sent, info.bytes_acked, info.bytes_received) = (Some(200), Some(201), Some(0));
+        (info.last_data_sent, info.last_data_recv, info.last_ack_recv) =
+            (Some(980 * MS), Some(9000 * MS), Some(980 * MS));
+        socket
+    }
+
+    #[test]
+    fn a_body_sent_without_a_word_is_told_with_the_question_before_it() {
+        let mut body = unanswered();
+        let info = &mut body.info;
+        (info.bytes_sent, info.bytes_acked, info.last_data_sent) =
+            (Some(100_200), Some(100_201), Some(4 * MS));
+        let itself = Stall { lasted: 980 * MS, ended: Ended::Itself, asked: 200 };
+        assert_eq!(over(&[unanswered(), body.clone()]).stalls, [itself], "acknowledgements are for the body");
+        // The answer to it has come before the next look.
+        let info = &mut body.info;
+        (info.bytes_received, info.data_segs_in, info.last_data_recv) =
+            (Some(40), Some(1), Some(Duration::ZERO));
+        assert_eq!(over(&[unanswered(), body.clone()]).stalls, [itself]);
+        // A word that let it go on, and an answer.
+        (body.info.bytes_received, body.info.data_segs_in) = (Some(65), Some(2));
+        assert_eq!(over(&[unanswered(), body]).stalls[0].ended, Ended::Peer);
+    }
+
+    #[test]
+    fn the_end_of_a_connection_ends_its_stall() {
+        let mut body = unanswered();
+        (body.info.bytes_sent, body.info.bytes_acked) = (Some(100_200), Some(100_201));
+        let mut pauses = Pauses::default();
+        pauses.look(&unanswered());
+        pauses.end(&body);
+        let now = Counters::of(&body.info);
+        assert_eq!(pauses.window(&now, &now, &body.info).stalls.len(), 1);
+    }
+
+    #[test]
+    fn a_handshake_is_no_stall() {
+        let mut syn = in_flight(9000 * MS);
+        syn.info.state = Some(SYN_SENT);
+        let mut fired = at_rest();
+        (fired.info.total_rto, fired.info.total_retrans) = (Some(1), Some(1));
+        assert_eq!(over(&[syn.clone(), syn, fired]).stalls, []);
     }
 
     #[test]

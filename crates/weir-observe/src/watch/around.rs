@@ -41,6 +41,10 @@ pub(super) struct Surroundings {
     syncs: Syncs,
     counters: Option<NetCountersReader>,
     before: Option<NetCounters>,
+    /// The last window ended with them.
+    counted: Option<Instant>,
+    /// When a listen queue was last counted as full.
+    overflowed: Option<Instant>,
     now: Around,
     /// A thread was found waiting at a pipe in this window.
     piped: bool,
@@ -49,6 +53,10 @@ pub(super) struct Surroundings {
     /// Who was found at rest, and how often.
     resting: Vec<(String, u32)>,
 }
+
+/// A client whose SYN was dropped sends it again after this at most, while it is worth a word: after 1 s four times, then after
+/// 2 and 4 s (tcp_syn_linear_timeouts; before Linux 6.5 after 1, 2 and 4 s).
+const TRIES_AGAIN: Duration = Duration::from_secs(4);
 
 /// What a sample looks at.
 pub(super) struct Sample<'a> {
@@ -71,6 +79,8 @@ impl Surroundings {
             syncs: Syncs::default(),
             counters,
             before,
+            counted: before.map(|_| Instant::now()),
+            overflowed: None,
             now: Around::default(),
             piped: false,
             names: HashMap::new(),
@@ -84,16 +94,21 @@ impl Surroundings {
         self.now.samples += 1;
         self.served.refresh(lanes, scout, now);
         let read = self.survey.read_by(threads);
-        let states: Vec<(&Lane, State)> =
-            lanes.iter().map(|lane| (lane, self.served.state_with(lane, &read))).collect();
+        let doing = activity::of(threads, &self.survey, true).kind;
+        let states: Vec<(&Lane, State)> = lanes
+            .iter()
+            .map(|lane| (lane, self.served.state_with(lane, &read, doing.is_elsewhere())))
+            .collect();
+        self.now.served |= lanes.iter().any(|lane| self.served.is_served(lane));
         let is = |state: State| states.iter().any(|(_, other)| *other == state);
-        let sleeps = || activity::of(threads, &self.survey, true).kind == Kind::Sleeping;
         // One that sleeps by its own will does not wait for the answer to what it last sent.
-        let awaited = states.iter().find(|(_, state)| *state == State::Awaiting).filter(|_| !sleeps());
+        let sleeps = doing == Kind::Sleeping;
+        let awaited = states.iter().find(|(_, state)| *state == State::Awaiting).filter(|_| !sleeps);
         let busy = is(State::Busy) || awaited.is_some();
         self.survey.refresh(&scout.pids, lanes, &self.served, busy, now);
         self.neighbours.look(&scout.pids, &self.survey, now);
         self.syncs.look(threads);
+        self.look_at_queues(scout, now);
         self.piped |=
             threads.looks().any(|(_, _, look)| matches!(look.doing, Doing::PipeFull | Doing::PipeEmpty));
         self.add_attempts(&states, now);
@@ -127,26 +142,47 @@ impl Surroundings {
         around.pipes = self.neighbours.window(std::mem::take(&mut self.piped), span);
         around.syncs = self.syncs.window(span);
         around.flows = self.flows(lanes);
-        if around.busy == 0 {
-            self.count(&mut around);
-        } else {
-            // What is counted from here on must not hold what others did while it was busy.
-            self.before = None;
-        }
+        self.count(&mut around, Instant::now(), span);
         around
     }
 
-    /// The namespace's own counters, where the window was not busy: they count for everybody in it.
-    fn count(&mut self, around: &mut Around) {
+    /// The namespace's own counters. They count for everybody in it, so attempts that failed are told only of a window that was
+    /// not busy. While it is busy they are read once a second.
+    fn count(&mut self, around: &mut Around, now: Instant, span: Duration) {
+        let age = self.counted.map_or(Duration::MAX, |counted| now.saturating_duration_since(counted));
+        if around.busy > 0 && age < Duration::from_secs(1) {
+            return;
+        }
+        let Some(counters) = self.counters.as_mut().and_then(|counters| counters.read().ok()) else { return };
+        if let Some(before) = self.before {
+            // What others did while it was busy must not be in it.
+            if around.busy == 0 && age < span * 2 {
+                around.failed_attempts = counters.failed_attempts.saturating_sub(before.failed_attempts);
+            }
+            around.listen_overflows = counters.listen_overflows.saturating_sub(before.listen_overflows);
+        }
+        if around.listen_overflows > 0 {
+            self.overflowed = Some(now);
+        }
+        (self.before, self.counted) = (Some(counters), Some(now));
+    }
+
+    /// Whether one of the program's own listeners drops clients.
+    fn look_at_queues(&mut self, scout: &mut Scout, now: Instant) {
         if self.counters.is_none() && !self.command {
             self.counters = self.survey.first().and_then(|pid| NetCountersReader::open(pid).ok());
+            self.before = self.counters.as_mut().and_then(|counters| counters.read().ok());
+            self.counted = self.before.map(|_| now);
         }
-        let Some(now) = self.counters.as_mut().and_then(|counters| counters.read().ok()) else { return };
-        if let Some(before) = self.before {
-            around.failed_attempts = now.failed_attempts.saturating_sub(before.failed_attempts);
-            around.listen_overflows = now.listen_overflows.saturating_sub(before.listen_overflows);
+        let since = self.overflowed.map(|overflowed| now.saturating_duration_since(overflowed));
+        if since.is_none_or(|since| since > TRIES_AGAIN) {
+            return;
         }
-        self.before = Some(now);
+        self.served.reread(scout);
+        if let Some(crowded) = self.served.crowded(|inode| self.survey.holds(inode)) {
+            self.now.refusing += 1;
+            self.now.crowded = Some(crowded);
+        }
     }
 
     /// The names of the connections, where bytes go in on some and out on others.

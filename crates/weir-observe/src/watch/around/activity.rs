@@ -42,6 +42,22 @@ pub(super) enum Kind {
     Unknown,
 }
 
+impl Kind {
+    /// It waits for no socket: its threads sleep, or wait for something else.
+    pub(super) fn is_elsewhere(self) -> bool {
+        matches!(
+            self,
+            Kind::Disk
+                | Kind::Writing
+                | Kind::Sleeping
+                | Kind::Terminal
+                | Kind::Lock
+                | Kind::Pipe
+                | Kind::Child
+        )
+    }
+}
+
 /// What the program does, and which of its threads.
 #[derive(Debug)]
 pub(super) struct Activity {

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use weir_model::around::Listener;
+use weir_model::around::{Crowded, Listener};
 
+use crate::flow;
 use crate::process::Pid;
 use crate::sock_diag::{TcpSocket, TcpState};
 use crate::watch::lanes::Lane;
@@ -78,6 +79,21 @@ impl Served {
         }
     }
 
+    /// Reads who listens now.
+    pub(super) fn reread(&mut self, scout: &mut Scout) {
+        self.listeners = scout.listeners();
+    }
+
+    /// The fullest listener of those sockets whose queue is full.
+    pub(super) fn crowded(&self, own: impl Fn(u32) -> bool) -> Option<Crowded> {
+        let crowded = self
+            .listeners
+            .iter()
+            .filter(|(_, socket)| own(socket.inode))
+            .map(|(_, socket)| Crowded { port: socket.id.local.port(), listener: listener(socket) });
+        crowded.filter(|it| it.listener.is_full()).max_by_key(|it| it.listener.queued)
+    }
+
     pub(super) fn inodes(&self) -> impl Iterator<Item = u32> {
         self.listeners.iter().map(|(_, socket)| socket.inode)
     }
@@ -96,7 +112,7 @@ impl Served {
         };
         // The fuller of two that share the port.
         let fullest = self.listeners.iter().filter(matches).max_by_key(|(_, socket)| socket.receive_queue);
-        fullest.map(|(_, socket)| Listener { queued: socket.receive_queue, backlog: socket.send_queue })
+        fullest.map(|(_, socket)| listener(socket))
     }
 
     /// It came to a listener of this machine: its peer is a client.
@@ -106,10 +122,10 @@ impl Served {
 
     /// The same, where threads were found in a read from these sockets: the kernel's clocks of what went and
     /// what came are of some milliseconds, so an answer and the next question may show the same, and then the
-    /// reader knows.
-    pub(super) fn state_with(&self, lane: &Lane, read: &HashSet<u32>) -> State {
+    /// reader knows. `elsewhere`: the program waits for no socket, so what moved before this moment says nothing of it.
+    pub(super) fn state_with(&self, lane: &Lane, read: &HashSet<u32>, elsewhere: bool) -> State {
         let asked = lane.last().is_some_and(|socket| socket.info.bytes_sent.unwrap_or_default() > 0);
-        match self.state_of(lane) {
+        match self.state_of(lane, elsewhere) {
             State::Resting if asked && read.contains(&lane.inode()) && !self.is_served(lane) => {
                 State::Awaiting
             }
@@ -118,13 +134,13 @@ impl Served {
         }
     }
 
-    fn state_of(&self, lane: &Lane) -> State {
+    fn state_of(&self, lane: &Lane, elsewhere: bool) -> State {
         let Some(socket) = lane.last().filter(|_| !lane.is_gone()) else { return State::Over };
         let served = self.is_served(lane);
         let tls = TLS_PORTS.contains(&lane.id.remote.port())
             || lane.owner.is_some_and(|owner| self.tls.get(&owner).copied().unwrap_or(false));
         let full = may_be_dropped(lane) && self.listener_of(lane).is_some_and(Listener::is_full);
-        state(socket, Seen { served, tls, full, moved: lane.moved() })
+        state(socket, Seen { served, tls, full, moved: lane.moved() && !elsewhere })
     }
 }
 
@@ -146,9 +162,7 @@ fn state(socket: &TcpSocket, seen: Seen) -> State {
     let received = info.bytes_received.unwrap_or_default();
     let sent = info.bytes_sent.or(info.bytes_acked).unwrap_or_default();
     let under_way = info.unacked.unwrap_or_default() > 0 || info.notsent_bytes.unwrap_or_default() > 0;
-    let asked_last = sent > 0
-        && (received == 0
-            || matches!((info.last_data_sent, info.last_data_recv), (Some(sent), Some(came)) if sent < came));
+    let asked_last = sent > 0 && (received == 0 || flow::asked_last(info));
     if socket.state == TcpState::SYN_SENT {
         return State::Connecting;
     }
@@ -175,6 +189,10 @@ fn state(socket: &TcpSocket, seen: Seen) -> State {
         (false, true) => State::Awaiting,
         (false, false) => State::Resting,
     }
+}
+
+fn listener(socket: &TcpSocket) -> Listener {
+    Listener { queued: socket.receive_queue, backlog: socket.send_queue }
 }
 
 fn is_local(lane: &Lane) -> bool {
@@ -241,6 +259,13 @@ mod tests {
         assert_eq!(state(&answered, Seen { moved: true, ..CLIENT }), State::Busy);
         let unread = TcpSocket { receive_queue: 1, ..answered.clone() };
         assert_eq!(state(&unread, CLIENT), State::Busy);
+        let at_once = |rtt| {
+            let mut both = socket(80, (100, 20), (5000, 20));
+            both.info.min_rtt = Some(Duration::from_millis(rtt));
+            both
+        };
+        assert_eq!(state(&at_once(40), CLIENT), State::Awaiting, "no answer comes within a tick over 40 ms");
+        assert_eq!(state(&at_once(2), CLIENT), State::Resting);
         let new = socket(80, (0, 5), (0, 5));
         assert_eq!(state(&new, CLIENT), State::Resting);
         assert_eq!(state(&new, server), State::Resting, "nothing was asked yet");

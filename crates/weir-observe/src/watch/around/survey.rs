@@ -198,6 +198,11 @@ impl Survey {
         &self.pipes
     }
 
+    /// Whether a descriptor of the subject leads to that socket.
+    pub(super) fn holds(&self, inode: u32) -> bool {
+        self.tables.values().any(|table| table.sockets.values().any(|it| *it == inode))
+    }
+
     /// Any process of the subject.
     pub(super) fn first(&self) -> Option<Pid> {
         self.tables.keys().min().copied()
