@@ -40,7 +40,7 @@ use story::{Case, Filter, View};
 
 /// What the verdicts of the sample must reach. These are what the judge reaches today, less what two runs of
 /// the sample differ by; they go up with it and never down. The aim: 0.90 honest, 0.03 misleading.
-const BOUNDS: Bounds = Bounds { honest: 0.40, misleading: 0.45 };
+const BOUNDS: Bounds = Bounds { honest: 0.75, misleading: 0.15 };
 
 struct Bounds {
     /// Of all verdicts, the share that is right, or abstains with a reason where its side cannot know.

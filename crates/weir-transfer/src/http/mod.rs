@@ -5,8 +5,8 @@
 pub mod address;
 pub mod connection;
 pub mod credentials;
-mod dialling;
 pub mod decoded;
+mod dialling;
 pub mod exchange;
 pub mod h2_session;
 pub mod identity;
