@@ -29,8 +29,10 @@ fn a_proxy_that_is_not_there_is_told_from_the_server() {
     run.fails(1, &[&format!("the proxy {at} that --proxy names")]);
     let run = get().env("ALL_PROXY", "proxy.invalid:1").run();
     run.fails(1, &["cannot resolve the proxy proxy.invalid that ALL_PROXY names"]);
-    let run = get().env("all_proxy", "socks5://h").run();
+    let run = get().env("all_proxy", "ftp://h").run();
     run.fails(1, &["cannot use the proxy that all_proxy gives"]);
+    let run = get().args(&["--proxy", &format!("socks5h://{at}")]).run();
+    run.fails(1, &[&format!("the proxy {at} that --proxy names")]);
 }
 
 #[test]

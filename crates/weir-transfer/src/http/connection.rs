@@ -276,11 +276,6 @@ impl Connection {
         self.outer.take()
     }
 
-    /// The server asked for a certificate of ours when the session began.
-    pub fn has_asked_for_certificate(&self) -> bool {
-        self.session.as_ref().is_some_and(Session::has_asked)
-    }
-
     fn begin_body(&mut self, method: &str, head: &ResponseHead, dial: &Dial<'_>) -> Result<(), Error> {
         let framing = head.framing(method).map_err(|error| self.malformed(error.to_string()))?;
         self.fresh = false;

@@ -32,6 +32,9 @@ impl Client<'_> {
         }
         let config = self.http.clients()?.http1;
         let session = self.shake_hands((&origin.host, origin.port), config, &mut line, deadline)?;
+        if session.has_asked() {
+            self.http.note_certificate_wanted(origin);
+        }
         if session.protocol() == Some(b"h2") {
             return Err(Error::OnlyHttp2 { host: origin.host.clone() });
         }

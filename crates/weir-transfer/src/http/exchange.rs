@@ -1,8 +1,9 @@
 //! From a URL to an answer whose body can be read: proxies, redirects, kept-open connections, HTTP/1.1 or HTTP/2.
 
+mod answer;
 mod steps;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -13,22 +14,24 @@ use weir_http::encoding::ACCEPTED;
 use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
+pub use answer::{Answer, Exchange};
+
 use crate::error::Error;
 use crate::http::address::Way;
 use crate::http::connection::{Connection, Dial};
-use crate::http::credentials::Credentials;
+use crate::http::credentials::{self, Credentials};
 use crate::http::decoded::Decoded;
 use crate::http::h2_session::{H2Session, H2Stream};
 use crate::http::jar::Jar;
 use crate::http::ladder::Ladder;
-use crate::http::logins::{self, Asker, Logins, MAX_ANSWERS, Schemes, Sent, Space};
+use crate::http::logins::{Asker, Logins, MAX_ANSWERS, Schemes, Sent, Space};
 use crate::http::proxy::{Proxies, Proxy};
 use crate::http::reach::Reach;
 use crate::http::request::{Ask, IDENTITY, Origin, Unless, is_harmless, safe_elsewhere};
 use crate::http::said;
 use crate::http::trust::{Clients, Trust};
 use crate::http::waiting::Waits;
-use crate::object::{self, Part};
+use crate::object;
 use crate::stage_clock::{Stage, StageClock};
 
 /// RFC 9110 section 15.4 leaves the bound to us; browsers' and wget's is 20, curl's 50: what any of them fetches comes.
@@ -63,6 +66,8 @@ pub struct Http {
     proxy_logins: Logins,
     jar: Jar,
     sessions: Mutex<HashMap<Origin, Arc<Mutex<Known>>>>,
+    /// Who asked for a client certificate. In a TLS session that is resumed nobody asks again.
+    certificate_wanted: Mutex<HashSet<Origin>>,
     names: Names,
     waits: Waits,
     ladder: Ladder,
@@ -125,49 +130,13 @@ enum Known {
 /// Sessions in a row without a whole answer after which HTTP/2 is left: one may have met a restart.
 const BARREN: u32 = 2;
 
-/// One answer's body, whichever version carries it.
-pub enum Exchange {
-    /// HTTP/1.1; the connection can be used again after the body's end.
-    Http1(Box<Connection>),
-    /// HTTP/2.
-    Http2(Box<H2Stream>),
-    /// Another one, decoded.
-    Decoded(Box<Decoded>),
-    /// Nothing: the answer's body was let go.
-    None,
-}
-
-/// The head of an answer, where it came from in the end, and its body.
-pub struct Answer {
-    /// Status and fields.
-    pub head: ResponseHead,
-    /// The URL after redirects.
-    pub url: Url,
-    /// The body.
-    pub body: Exchange,
-    /// The request named a user.
-    pub authorized: bool,
-    /// There is a user for it, whom the schemes that the user allows did not let it name.
-    pub withheld: bool,
-    /// It came from the origin that the user named.
-    pub at_home: bool,
-    /// The server asked for a client certificate, and none was shown.
-    pub lacks_certificate: bool,
-    /// What an error says of itself.
-    pub said: Option<String>,
-    /// What the redirects on the way said of the object.
-    pub linked: Linked,
-    /// The request that it answers was for a range. One for a part may have been refused, and asked for without.
-    pub ranged: bool,
-    /// What was left out of the request to get it, and why.
-    pub notes: Vec<String>,
-}
-
 /// An answer to a request as the user, and whom that named.
 struct UserAnswer {
     told: Told,
     shown: Shown,
     said: Option<String>,
+    /// The server asked for a client certificate, and none was shown.
+    lacks_certificate: bool,
 }
 
 /// An answer to one request, before it is known whether it leads elsewhere.
@@ -175,93 +144,6 @@ struct Told {
     head: ResponseHead,
     body: Exchange,
     ranged: bool,
-}
-
-impl Answer {
-    /// What it means to a request for the bytes from `start`, `None` if for the whole. See [`object::judge`].
-    pub fn judge(&self, start: Option<u64>) -> Result<Part, Error> {
-        let start = start.filter(|_| self.ranged);
-        let judged = object::judge(&self.head, &self.url, start, SystemTime::now());
-        let judged = judged.map(|part| part.linked_by(&self.linked));
-        judged.map_err(|error| {
-            let error = if self.authorized { error.in_spite_of_credentials() } else { error };
-            let error = match self.way_in() {
-                Some(hint) => error.with_hint(hint),
-                None => error,
-            };
-            error.with_words(self.said.as_deref())
-        })
-    }
-
-    /// What a server that refuses wants to see of us, where that is known.
-    fn way_in(&self) -> Option<&'static str> {
-        match self.head.status {
-            400 | 403 | 495 | 496 if self.lacks_certificate => {
-                Some("; it asked for a client certificate: --cert FILE and --key FILE show one")
-            }
-            401 if self.withheld && logins::offers_only_basic(&self.head.fields) => {
-                Some("; it takes Basic alone, which sends the password; leave out --digest")
-            }
-            401 => logins::unmet(Asker::Server, &self.head.fields)
-                .or((!self.authorized && !self.at_home).then_some(
-                "; the redirect led there: give its login by a line for this host in ~/.netrc (-u is for the \
-                     first host alone)",
-            )),
-            407 => logins::unmet(Asker::Proxy, &self.head.fields),
-            _ => None,
-        }
-    }
-}
-
-impl Exchange {
-    /// See [`Connection::fill`].
-    pub fn fill(&mut self, enough: usize, clock: &StageClock, dial: &Dial<'_>) -> Result<usize, Error> {
-        match self {
-            Exchange::Http1(connection) => connection.fill(enough, clock, dial),
-            Exchange::Http2(stream) => stream.fill(enough, clock, dial),
-            Exchange::Decoded(decoded) => decoded.fill(enough, clock, dial),
-            Exchange::None => Ok(0),
-        }
-    }
-
-    /// The bytes of the last fill, in order.
-    pub fn pieces(&self) -> Box<dyn Iterator<Item = &[u8]> + '_> {
-        match self {
-            Exchange::Http1(connection) => Box::new(connection.pieces()),
-            Exchange::Http2(stream) => Box::new(stream.pieces()),
-            Exchange::Decoded(decoded) => Box::new(std::iter::once(decoded.piece())),
-            Exchange::None => Box::new(std::iter::empty()),
-        }
-    }
-
-    /// The body has been read to its end.
-    pub fn is_end(&self) -> bool {
-        match self {
-            Exchange::Http1(connection) => connection.is_end(),
-            Exchange::Http2(stream) => stream.is_end(),
-            Exchange::Decoded(decoded) => decoded.is_end(),
-            Exchange::None => true,
-        }
-    }
-
-    /// Bytes still to come, if announced.
-    pub fn left(&self) -> Option<u64> {
-        match self {
-            Exchange::Http1(connection) => connection.left(),
-            Exchange::Http2(stream) => stream.left(),
-            Exchange::Decoded(_) => None,
-            Exchange::None => Some(0),
-        }
-    }
-
-    /// The body ended with a TLS session that was not ended in order, and was taken all the same.
-    pub fn ended_uncleanly(&self) -> bool {
-        match self {
-            Exchange::Http1(connection) => connection.ended_uncleanly(),
-            Exchange::Decoded(decoded) => decoded.coded().ended_uncleanly(),
-            Exchange::Http2(_) | Exchange::None => false,
-        }
-    }
 }
 
 impl Http {
@@ -284,6 +166,7 @@ impl Http {
             proxy_logins: Logins::default(),
             jar: who.jar,
             sessions: Mutex::default(),
+            certificate_wanted: Mutex::default(),
             names: Names::default(),
             waits: Waits::default(),
             manner: Manner::default(),
@@ -348,6 +231,17 @@ impl Http {
             Some(clients) => Ok(clients.clone()),
             None => Ok(clients.insert(Clients::new(&self.trust)?).clone()),
         }
+    }
+
+    /// `origin` has asked for a client certificate.
+    pub(super) fn note_certificate_wanted(&self, origin: &Origin) {
+        let mut wanted = self.certificate_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        wanted.insert(origin.clone());
+    }
+
+    fn wants_certificate(&self, url: &Url) -> bool {
+        let wanted = self.certificate_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        Origin::of(url).is_some_and(|origin| wanted.contains(&origin))
     }
 
     fn known(&self, origin: &Origin) -> Arc<Mutex<Known>> {
@@ -441,14 +335,12 @@ impl<'a> Client<'a> {
         let mut linked = Linked::default();
         self.notes.clear();
         for _ in 0..=self.http.manner.max_redirects {
-            let UserAnswer { told, shown, said } = self.ask_as_user(home, &url, (range, if_range), many)?;
+            let UserAnswer { told, shown, said, lacks_certificate } = self.ask_as_user(home, &url, (range, if_range), many)?;
             let Told { head, mut body, ranged } = told;
             // 300 names its choice there, if it has one (RFC 9110 section 15.4.1).
             let leads_on = head.status == 300 && head.header("location").is_some();
             if !leads_on && !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
                 let at_home = Origin::of(&url) == Origin::of(home);
-                let lacks_certificate = matches!(&body, Exchange::Http1(connection) if connection.has_asked_for_certificate())
-                    && self.http.trust.identity.is_none();
                 let (authorized, withheld) = (shown == Shown::User, shown == Shown::Withheld);
                 return Ok(Answer {
                     head,
@@ -556,7 +448,13 @@ impl<'a> Client<'a> {
         let elsewhere = safe_elsewhere(&http.headers);
         let headers = if at_home { &http.headers } else { &elsewhere };
         let has_own = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        let login = if has_own { None } else { http.credentials.of(url, at_home.then_some(home)) };
+        // Another port of the host that was named, or it without TLS, is not who the netrc file means.
+        let is_aside = !at_home && (url.host_str() == home.host_str() || is_downgrade(home, url));
+        let login = match (has_own, is_aside) {
+            (true, _) => None,
+            (false, true) => credentials::from_url(url),
+            (false, false) => http.credentials.of(url, at_home.then_some(home)),
+        };
         let known = login.as_ref().and_then(|login| {
             let origin = Origin::of(url)?;
             let at = format!("{}://{}:{}", url.scheme(), origin.host, origin.port);
@@ -593,8 +491,9 @@ impl<'a> Client<'a> {
                     (None, Some(_)) => Shown::Withheld,
                     (None, None) => Shown::Nobody,
                 };
+                let lacks_certificate = http.trust.identity.is_none() && http.wants_certificate(url);
                 let said = self.words(url, &ask, &head, &mut body);
-                return Ok(UserAnswer { told: Told { head, body, ranged }, shown, said });
+                return Ok(UserAnswer { told: Told { head, body, ranged }, shown, said, lacks_certificate });
             }
             answers += 1;
             self.drain(&mut body);
@@ -802,6 +701,11 @@ fn origin_of(url: &Url) -> Result<Origin, Error> {
     Origin::of(url).ok_or_else(|| {
         Error::Refused(format!("cannot fetch {}: weir speaks http and https", object::shown(url)))
     })
+}
+
+/// From https to http: whoever is on the way reads along, and may have made the redirect.
+fn is_downgrade(home: &Url, url: &Url) -> bool {
+    home.scheme() == "https" && url.scheme() != "https"
 }
 
 fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {

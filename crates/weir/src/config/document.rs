@@ -186,8 +186,19 @@ fn unknown_name(name: &str, command: &Command, path: &[String]) -> String {
             format!("unknown name '{name}' for {whole}: it has no flags")
         }
         true => format!("unknown name '{name}' for {whole}: none of its commands has a flag --{name}"),
-        false => format!("unknown name '{name}' for {whole}; it knows {}", known.join(", ")),
+        false => {
+            let nearest = nearest(&name, known);
+            format!("unknown name '{name}' for {whole}; the nearest that it knows are {nearest}")
+        }
     }
+}
+
+/// The three names that look most like `name`: of all, which are more than a line holds, `--help` tells.
+fn nearest(name: &str, mut known: Vec<String>) -> String {
+    let likeness = |other: &String| strsim::jaro_winkler(name, other);
+    known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
+    known.truncate(3);
+    known.join(", ")
 }
 
 fn unknown_table(name: &str, command: &Command, path: &[String]) -> String {

@@ -1,0 +1,140 @@
+//! An answer: its head, its body whichever version carries it, and what it means to a request.
+
+use std::time::SystemTime;
+
+use url::Url;
+use weir_http::digest_field::Linked;
+use weir_http::head::ResponseHead;
+
+use crate::error::Error;
+use crate::http::connection::{Connection, Dial};
+use crate::http::decoded::Decoded;
+use crate::http::h2_session::H2Stream;
+use crate::http::logins::{self, Asker};
+use crate::object::{self, Part};
+use crate::stage_clock::StageClock;
+
+/// One answer's body, whichever version carries it.
+pub enum Exchange {
+    /// HTTP/1.1; the connection can be used again after the body's end.
+    Http1(Box<Connection>),
+    /// HTTP/2.
+    Http2(Box<H2Stream>),
+    /// Another one, decoded.
+    Decoded(Box<Decoded>),
+    /// Nothing: the answer's body was let go.
+    None,
+}
+
+/// The head of an answer, where it came from in the end, and its body.
+pub struct Answer {
+    /// Status and fields.
+    pub head: ResponseHead,
+    /// The URL after redirects.
+    pub url: Url,
+    /// The body.
+    pub body: Exchange,
+    /// The request named a user.
+    pub authorized: bool,
+    /// There is a user for it, whom the schemes that the user allows did not let it name.
+    pub withheld: bool,
+    /// It came from the origin that the user named.
+    pub at_home: bool,
+    /// The server asked for a client certificate, and none was shown.
+    pub lacks_certificate: bool,
+    /// What an error says of itself.
+    pub said: Option<String>,
+    /// What the redirects on the way said of the object.
+    pub linked: Linked,
+    /// The request that it answers was for a range. One for a part may have been refused, and asked for without.
+    pub ranged: bool,
+    /// What was left out of the request to get it, and why.
+    pub notes: Vec<String>,
+}
+
+impl Answer {
+    /// What it means to a request for the bytes from `start`, `None` if for the whole. See [`object::judge`].
+    pub fn judge(&self, start: Option<u64>) -> Result<Part, Error> {
+        let start = start.filter(|_| self.ranged);
+        let judged = object::judge(&self.head, &self.url, start, SystemTime::now());
+        let judged = judged.map(|part| part.linked_by(&self.linked));
+        judged.map_err(|error| {
+            let error = if self.authorized { error.in_spite_of_credentials() } else { error };
+            let error = match self.way_in() {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            };
+            error.with_words(self.said.as_deref())
+        })
+    }
+
+    /// What a server that refuses wants to see of us, where that is known.
+    fn way_in(&self) -> Option<&'static str> {
+        match self.head.status {
+            400 | 403 | 495 | 496 if self.lacks_certificate => {
+                Some("; it asked for a client certificate: --cert FILE and --key FILE show one")
+            }
+            401 if self.withheld && logins::offers_only_basic(&self.head.fields) => {
+                Some("; it takes Basic alone, which sends the password; leave out --digest")
+            }
+            401 => logins::unmet(Asker::Server, &self.head.fields)
+                .or((!self.authorized && !self.at_home).then_some(
+                "; the redirect led there: give its login by a line for this host in ~/.netrc (-u is for the \
+                     first host alone)",
+            )),
+            407 => logins::unmet(Asker::Proxy, &self.head.fields),
+            _ => None,
+        }
+    }
+}
+
+impl Exchange {
+    /// See [`Connection::fill`].
+    pub fn fill(&mut self, enough: usize, clock: &StageClock, dial: &Dial<'_>) -> Result<usize, Error> {
+        match self {
+            Exchange::Http1(connection) => connection.fill(enough, clock, dial),
+            Exchange::Http2(stream) => stream.fill(enough, clock, dial),
+            Exchange::Decoded(decoded) => decoded.fill(enough, clock, dial),
+            Exchange::None => Ok(0),
+        }
+    }
+
+    /// The bytes of the last fill, in order.
+    pub fn pieces(&self) -> Box<dyn Iterator<Item = &[u8]> + '_> {
+        match self {
+            Exchange::Http1(connection) => Box::new(connection.pieces()),
+            Exchange::Http2(stream) => Box::new(stream.pieces()),
+            Exchange::Decoded(decoded) => Box::new(std::iter::once(decoded.piece())),
+            Exchange::None => Box::new(std::iter::empty()),
+        }
+    }
+
+    /// The body has been read to its end.
+    pub fn is_end(&self) -> bool {
+        match self {
+            Exchange::Http1(connection) => connection.is_end(),
+            Exchange::Http2(stream) => stream.is_end(),
+            Exchange::Decoded(decoded) => decoded.is_end(),
+            Exchange::None => true,
+        }
+    }
+
+    /// Bytes still to come, if announced.
+    pub fn left(&self) -> Option<u64> {
+        match self {
+            Exchange::Http1(connection) => connection.left(),
+            Exchange::Http2(stream) => stream.left(),
+            Exchange::Decoded(_) => None,
+            Exchange::None => Some(0),
+        }
+    }
+
+    /// The body ended with a TLS session that was not ended in order, and was taken all the same.
+    pub fn ended_uncleanly(&self) -> bool {
+        match self {
+            Exchange::Http1(connection) => connection.ended_uncleanly(),
+            Exchange::Decoded(decoded) => decoded.coded().ended_uncleanly(),
+            Exchange::Http2(_) | Exchange::None => false,
+        }
+    }
+}
