@@ -541,6 +541,8 @@ impl<'a> Run<'a> {
                 for one in &mut advice {
                     one.predicted_rate =
                         one.predicted_rate.and_then(|promised| self.promise(&together, promised));
+                    // Foreign evidence may hold figures that are none.
+                    one.predicted_rate = one.predicted_rate.filter(|rate| rate.is_finite() && *rate > 0.0);
                 }
                 advice
             })

@@ -335,7 +335,8 @@ impl<'a> Client<'a> {
         let mut linked = Linked::default();
         self.notes.clear();
         for _ in 0..=self.http.manner.max_redirects {
-            let UserAnswer { told, shown, said, lacks_certificate } = self.ask_as_user(home, &url, (range, if_range), many)?;
+            let UserAnswer { told, shown, said, lacks_certificate } =
+                self.ask_as_user(home, &url, (range, if_range), many)?;
             let Told { head, mut body, ranged } = told;
             // 300 names its choice there, if it has one (RFC 9110 section 15.4.1).
             let leads_on = head.status == 300 && head.header("location").is_some();
