@@ -187,7 +187,10 @@ fn unknown_name(name: &str, command: &Command, path: &[String]) -> String {
         }
         true => format!("unknown name '{name}' for {whole}: none of its commands has a flag --{name}"),
         false => {
-            let nearest = nearest(&name, known);
+            // A letter that stands for a name in the file is the name's.
+            let has_letter = |arg: &&Arg| arg.get_short().is_some_and(|letter| name == letter.to_string());
+            let meant = command.get_arguments().find(has_letter).and_then(name_of);
+            let nearest = meant.unwrap_or_else(|| nearest(&name, known));
             format!("unknown name '{name}' for {whole}; the nearest that it knows are {nearest}")
         }
     }
