@@ -5,7 +5,7 @@
 use percent_encoding::percent_decode_str;
 
 use crate::fields::latin1;
-use crate::grammar::{self, MAX_MEMBERS, MAX_VALUE};
+use crate::grammar::{self, ESCAPED_ATTRIBUTE, MAX_MEMBERS, MAX_VALUE};
 
 /// The file name in the value of the field, if there is one that is not empty.
 ///
@@ -61,21 +61,7 @@ pub fn attachment(name: &str) -> String {
     if plain == name {
         return format!("attachment; filename=\"{plain}\"");
     }
-    /// All but the attr-char of RFC 8187 section 3.2.1.
-    const ENCODED: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
-        .remove(b'!')
-        .remove(b'#')
-        .remove(b'$')
-        .remove(b'&')
-        .remove(b'+')
-        .remove(b'-')
-        .remove(b'.')
-        .remove(b'^')
-        .remove(b'_')
-        .remove(b'`')
-        .remove(b'|')
-        .remove(b'~');
-    let encoded = percent_encoding::utf8_percent_encode(name, ENCODED);
+    let encoded = percent_encoding::utf8_percent_encode(name, ESCAPED_ATTRIBUTE);
     format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}")
 }
 

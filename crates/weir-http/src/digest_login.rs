@@ -6,26 +6,12 @@
 use std::fmt::Write as _;
 
 use aws_lc_rs::digest::{SHA512_256, digest};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use weir_codec::digest::Algorithm;
 
 use crate::challenge::Challenge;
+use crate::grammar::ESCAPED_ATTRIBUTE;
 use crate::netrc::Login;
-
-/// RFC 8187 section 3.2.1: what may stand as it is in `username*`.
-const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'!')
-    .remove(b'#')
-    .remove(b'$')
-    .remove(b'&')
-    .remove(b'+')
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'^')
-    .remove(b'_')
-    .remove(b'`')
-    .remove(b'|')
-    .remove(b'~');
 
 /// How a password is hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,7 +182,7 @@ impl Nonce {
         if login.login.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
             return format!("username={}", quoted(&login.login));
         }
-        format!("username*=UTF-8''{}", utf8_percent_encode(&login.login, ATTRIBUTE))
+        format!("username*=UTF-8''{}", utf8_percent_encode(&login.login, ESCAPED_ATTRIBUTE))
     }
 
     fn hex(&self, text: &str) -> String {

@@ -1,5 +1,7 @@
 //! The small pieces of RFC 9110 section 5.6 that several fields share: tokens, lists, quoted strings, parameters.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+
 /// The longest field value that is looked at. A longer one is treated as if the field were absent or malformed.
 pub(crate) const MAX_VALUE: usize = 8 * 1024;
 
@@ -8,6 +10,21 @@ pub(crate) const MAX_MEMBERS: usize = 64;
 
 /// The largest length or offset: files end at 2^63 - 1 (`off_t`), so larger numbers are nonsense and could overflow.
 pub(crate) const MAX_OFFSET: u64 = i64::MAX as u64;
+
+/// What is escaped in extended parameters such as `filename*`: all but the attr-char of RFC 8187 section 3.2.1.
+pub(crate) const ESCAPED_ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
 
 /// Whether `byte` may be part of a token (RFC 9110 section 5.6.2).
 pub(crate) fn is_token_byte(byte: u8) -> bool {

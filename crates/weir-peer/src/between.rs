@@ -182,7 +182,7 @@ impl Between {
             between.cut(id);
         });
         if let Err(why) = started {
-            let why = format!("no thread for it: {}", weir_units::plain(&why));
+            let why = threads::none_for_it(&why);
             to_tell.send(Event::Dialled(relayed, Some(why)));
         }
     }

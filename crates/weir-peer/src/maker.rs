@@ -270,7 +270,7 @@ impl LaneMaker {
                 Err(why) => context.events.send(Event::Dialled(id, Some(why))),
             });
         if let Err(why) = started {
-            let why = format!("no thread for it: {}", weir_units::plain(&why));
+            let why = threads::none_for_it(&why);
             events.send(Event::Dialled(id, Some(why)));
         }
     }

@@ -183,7 +183,7 @@ fn dial_there(context: &Context, end: &End, control: &Arc<Control>, mut at: List
         answer.send(&Message::Dialled(lane, why));
     });
     if let Err(why) = started {
-        let why = format!("no thread for it: {}", weir_units::plain(&why));
+        let why = threads::none_for_it(&why);
         control.send(&Message::Dialled(lane, Some(why)));
     }
 }

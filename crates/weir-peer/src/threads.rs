@@ -11,6 +11,11 @@ pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Res
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
+/// Why a lane is none: the system gave no thread for it.
+pub(crate) fn none_for_it(why: &io::Error) -> String {
+    format!("no thread for it: {}", weir_units::plain(why))
+}
+
 impl Events {
     /// A thread without which a session cannot go on.
     pub(crate) fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) {

@@ -11,20 +11,16 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use rustls::pki_types::PrivatePkcs8KeyDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 use support::Sandbox;
+use support::http2::{ACK, END_HEADERS, HEADERS, SETTINGS, config, frame};
 use support::names::{Reply, where_names};
 
 const BODY: &[u8] = b"by HTTP/1.1 after all";
 
-/// Frame types and flags (RFC 9113 section 6).
-const HEADERS: u8 = 1;
+/// More frame types and flags (RFC 9113 section 6).
 const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
-const ACK: u8 = 1;
-const END_HEADERS: u8 = 4;
 
 /// `:status: 200` (RFC 7541 appendix A).
 const STATUS_200: u8 = 0x88;
@@ -51,22 +47,6 @@ enum Fault {
 struct Counts {
     two: AtomicUsize,
     one: AtomicUsize,
-}
-
-fn config() -> Arc<ServerConfig> {
-    let key = rcgen::generate_simple_self_signed(["far.test".to_owned()]).unwrap();
-    let private = PrivatePkcs8KeyDer::from(key.signing_key.serialize_der());
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut config =
-        config.with_no_client_auth().with_single_cert(vec![key.cert.der().clone()], private.into()).unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Arc::new(config)
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u32).to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 fn serve_two(mut wire: impl Read + Write, fault: Fault, counts: &Counts) -> std::io::Result<()> {
@@ -124,7 +104,8 @@ fn serve_one(mut wire: impl Read + Write, counts: &Counts) -> std::io::Result<()
 
 /// Ends with the test's process.
 fn start(fault: Fault) -> (SocketAddr, Arc<Counts>) {
-    let (listener, config) = (TcpListener::bind((SERVER, 0)).unwrap(), config());
+    let (listener, config) =
+        (TcpListener::bind((SERVER, 0)).unwrap(), config("far.test", &["h2", "http/1.1"]));
     let (address, counts) = (listener.local_addr().unwrap(), Arc::<Counts>::default());
     let theirs = Arc::clone(&counts);
     std::thread::spawn(move || {

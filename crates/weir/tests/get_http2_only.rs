@@ -8,42 +8,21 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::PrivatePkcs8KeyDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 use support::Sandbox;
+use support::http2::{ACK, END_HEADERS, HEADERS, SETTINGS, config, frame};
 
 const BODY: &[u8] = b"by HTTP/2 alone, and piece by piece where the link is slow";
 
-/// Frame types and flags (RFC 9113 section 6).
+/// More frame types and flags (RFC 9113 section 6).
 const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const SETTINGS: u8 = 4;
 const END_STREAM: u8 = 1;
-const ACK: u8 = 1;
-const END_HEADERS: u8 = 4;
 
 /// What a slow link is busy for between two pieces: less than the timeout, while one body and more so several take longer.
 const BUSY: Duration = Duration::from_millis(600);
 
 /// `:status: 200`, the eighth entry of the static table (RFC 7541 appendix A).
 const STATUS_200: [u8; 1] = [0x88];
-
-fn config() -> Arc<ServerConfig> {
-    let key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let private = PrivatePkcs8KeyDer::from(key.signing_key.serialize_der());
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut config =
-        config.with_no_client_auth().with_single_cert(vec![key.cert.der().clone()], private.into()).unwrap();
-    // A client that offers only http/1.1 gets the alert no_application_protocol (RFC 7301 section 3.2).
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Arc::new(config)
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u32).to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
 
 /// The status, and `content-length`, the 28th, as a literal (RFC 7541 section 6.2.2).
 fn head_of(length: usize) -> Vec<u8> {
@@ -85,7 +64,7 @@ fn serve(mut wire: impl Read + Write, pieces: usize) -> std::io::Result<()> {
 
 /// Ends with the test's process.
 fn start(pieces: usize) -> SocketAddr {
-    let (listener, config) = (TcpListener::bind("127.0.0.1:0").unwrap(), config());
+    let (listener, config) = (TcpListener::bind("127.0.0.1:0").unwrap(), config("127.0.0.1", &["h2"]));
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {

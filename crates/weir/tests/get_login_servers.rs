@@ -5,9 +5,8 @@ mod support;
 
 use std::time::{Duration, SystemTime};
 
-use rustix::process::Signal;
 use support::http_servers::{Apache, Nginx, lighttpd, microsocks, sandbox_with_www, squid, tinyproxy};
-use support::{MIB, Sandbox, pattern, skip, wait_for};
+use support::{MIB, Sandbox, pattern, skip};
 
 const SIZE: usize = 4 * MIB;
 
@@ -31,14 +30,7 @@ fn brings(sandbox: &Sandbox, url: &str, args: &[&str], bytes: &[u8]) {
         assert!(sandbox.read("out") == bytes, "{url} {args:?}");
         std::fs::remove_file(sandbox.path("out")).unwrap();
     }
-    let running = sandbox.get([url, "-o", "out", "--limit-rate", "4M", "-c", "2"]).args(args).spawn();
-    wait_for("bytes of the file", || {
-        let part = std::fs::read(sandbox.path("out.part")).unwrap_or_default();
-        part.len() > MIB && part[..MIB].iter().any(|byte| *byte != 0)
-    });
-    wait_for("its handler", || running.catches(Signal::INT));
-    running.signal(Signal::INT);
-    running.wait().exits(130);
+    sandbox.begin_and_interrupt(url, &[&["-c", "2"], args].concat());
     let run = sandbox.get([url, "-o", "out", "--json"]).args(args).run();
     run.succeeds();
     assert!(run.json()["files"][0]["resumed_from"].as_u64().unwrap() > 0, "{url} began again");

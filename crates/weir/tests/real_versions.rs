@@ -6,9 +6,8 @@ mod support;
 
 use std::time::{Duration, SystemTime};
 
-use rustix::process::Signal;
 use support::http_servers::{Apache, Nginx, sandbox_with_www};
-use support::{MIB, Sandbox, pattern, skip, wait_for};
+use support::{MIB, Sandbox, pattern, skip};
 
 /// What the server says of a file's version.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,18 +29,6 @@ fn publish(sandbox: &Sandbox, seed: u64, age: Duration) -> Vec<u8> {
     bytes
 }
 
-/// Begins the download and stops it in the middle.
-fn begin(sandbox: &Sandbox, url: &str, lanes: &str) {
-    let running = sandbox.get([url, "-o", "out", "--limit-rate", "4M", "-c", lanes]).spawn();
-    wait_for("bytes of the file", || {
-        let part = std::fs::read(sandbox.path("out.part")).unwrap_or_default();
-        part.len() > MIB && part[..MIB].iter().any(|byte| *byte != 0)
-    });
-    wait_for("its handler", || running.catches(Signal::INT));
-    running.signal(Signal::INT);
-    running.wait().exits(130);
-}
-
 fn resume(sandbox: &Sandbox, url: &str, bytes: &[u8]) -> u64 {
     let run = sandbox.get([url, "-o", "out", "--json"]).run();
     run.succeeds();
@@ -54,11 +41,11 @@ fn resume(sandbox: &Sandbox, url: &str, bytes: &[u8]) -> u64 {
 fn check(name: &str, sandbox: &Sandbox, url: &str, says: Says) {
     for lanes in ["1", "3"] {
         let bytes = publish(sandbox, 1, 2 * DAY);
-        begin(sandbox, url, lanes);
+        sandbox.begin_and_interrupt(url, &["-c", lanes]);
         let resumed = resume(sandbox, url, &bytes);
         assert_eq!(resumed > 0, says == Says::Enough, "{name}: resumed from {resumed}");
         publish(sandbox, 1, 2 * DAY);
-        begin(sandbox, url, lanes);
+        sandbox.begin_and_interrupt(url, &["-c", lanes]);
         let other = publish(sandbox, 2, DAY);
         assert_eq!(resume(sandbox, url, &other), 0, "{name}: another version was gone on with");
     }

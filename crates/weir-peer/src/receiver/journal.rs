@@ -125,13 +125,9 @@ impl Journal {
         file.read_exact_at(&mut bytes, self.at + from)?;
         let mut blocks = Vec::with_capacity(bytes.len() / RECORD);
         for bytes in bytes.chunks_exact(RECORD) {
-            let (mut index, mut digest) = ([0; 8], [0; 32]);
-            index.copy_from_slice(&bytes[..8]);
-            digest.copy_from_slice(&bytes[8..40]);
-            let index = u64::from_le_bytes(index);
-            if bytes != record(self.seed, index, &digest) {
-                return Err(io::Error::other("its log changed while it was read"));
-            }
+            let read = read_record(self.seed, bytes);
+            let (index, digest) =
+                read.ok_or_else(|| io::Error::other("its log changed while it was read"))?;
             if index < SYNC {
                 blocks.push((index, digest));
             }
@@ -170,13 +166,7 @@ pub fn parse(mut from: impl Read, entry: &Entry, boot: &[u8; 36]) -> io::Result<
     let (mut syncing, mut synced) = (log.clone(), log.clone());
     let mut bytes = [0; RECORD];
     while fill(&mut from, &mut bytes)? {
-        let (mut index, mut digest) = ([0; 8], [0; 32]);
-        index.copy_from_slice(&bytes[..8]);
-        digest.copy_from_slice(&bytes[8..40]);
-        let index = u64::from_le_bytes(index);
-        if bytes != record(seed, index, &digest) {
-            break;
-        }
+        let Some((index, digest)) = read_record(seed, &bytes) else { break };
         log.length += RECORD as u64;
         match index {
             SYNC => syncing = log.clone(),
@@ -224,6 +214,15 @@ fn record(seed: u32, index: u64, digest: &Digest) -> [u8; RECORD] {
     bytes[8..40].copy_from_slice(digest);
     reseed(&mut bytes, seed);
     bytes
+}
+
+/// What a record of [`RECORD`] bytes says; `None` where it does not check.
+fn read_record(seed: u32, bytes: &[u8]) -> Option<(u64, Digest)> {
+    let (mut index, mut digest) = ([0; 8], [0; 32]);
+    index.copy_from_slice(&bytes[..8]);
+    digest.copy_from_slice(&bytes[8..40]);
+    let index = u64::from_le_bytes(index);
+    (bytes == record(seed, index, &digest)).then_some((index, digest))
 }
 
 /// Gives a record the checksum that starts from this seed.

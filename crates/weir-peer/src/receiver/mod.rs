@@ -198,7 +198,7 @@ impl Receiver {
             });
             // One thread alone takes a lane too; without any the lane is none.
             if let (Err(why), 0) = (started, turn) {
-                return self.lane_lost(lane.id, &format!("no thread for it: {}", weir_units::plain(&why)));
+                return self.lane_lost(lane.id, &threads::none_for_it(&why));
             }
         }
     }

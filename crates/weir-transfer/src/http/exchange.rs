@@ -446,7 +446,7 @@ impl<'a> Client<'a> {
         let http = self.http;
         let unless = self.unless.clone();
         let at_home = http.credentials.everywhere || Origin::of(url) == Origin::of(home);
-        let elsewhere = safe_elsewhere(&http.headers);
+        let elsewhere = if at_home { Vec::new() } else { safe_elsewhere(&http.headers) };
         let headers = if at_home { &http.headers } else { &elsewhere };
         let has_own = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
         // Another port of the host that was named, or it without TLS, is not who the netrc file means.

@@ -5,6 +5,7 @@
 pub(crate) mod browser;
 mod dice;
 mod expect;
+pub(crate) mod http2;
 pub(crate) mod http_servers;
 mod machine;
 pub(crate) mod names;

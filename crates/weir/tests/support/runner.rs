@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::PATIENCE;
+use super::{MIB, PATIENCE, wait_for};
 
 /// The binary under test.
 pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -100,6 +100,18 @@ impl Sandbox {
         let mut weir = self.weir(WEIR, ["get"]);
         weir.command.args(args);
         weir
+    }
+
+    /// Begins to fetch `url` into `out`, slowly, and interrupts it once more than a MiB of it is there.
+    pub(crate) fn begin_and_interrupt(&self, url: &str, args: &[&str]) {
+        let running = self.get([url, "-o", "out", "--limit-rate", "4M"]).args(args).spawn();
+        wait_for("bytes of the file", || {
+            let part = std::fs::read(self.path("out.part")).unwrap_or_default();
+            part.len() > MIB && part[..MIB].iter().any(|byte| *byte != 0)
+        });
+        wait_for("its handler", || running.catches(Signal::INT));
+        running.signal(Signal::INT);
+        running.wait().exits(130);
     }
 
     /// Any program, to be run in the folder as `weir` is.
