@@ -363,6 +363,20 @@ pub struct TcpWindow {
     pub congestion_control: Option<String>,
 }
 
+impl TcpWindow {
+    /// The path's round trip: the smallest seen, unless a lost SYN is in it. Its first timer takes a second (RFC 6298,
+    /// section 2), and where a receiver's only sample is the handshake, that second stays; what it measures from its
+    /// data is then shorter by as much.
+    pub(crate) fn shortest_rtt(&self) -> Option<Duration> {
+        const SYN_TIMER: Duration = Duration::from_secs(1);
+        let of_data = self.receiver_rtt.filter(|rtt| !rtt.is_zero());
+        match (self.min_rtt, of_data) {
+            (Some(least), Some(rtt)) if least >= SYN_TIMER.saturating_add(rtt / 2) => Some(rtt),
+            (least, _) => least,
+        }
+    }
+}
+
 /// Processor use over a window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -181,7 +181,7 @@ impl List {
 
     fn window(&mut self, lane: &LaneWindow, active: f64) {
         let Some(tcp) = lane.tcp.value() else { return };
-        let rtt = tcp.receiver_rtt.into_iter().chain(tcp.min_rtt).max();
+        let rtt = tcp.receiver_rtt.into_iter().chain(tcp.shortest_rtt()).max();
         let (Some(rtt), Some(window)) = (rtt, tcp.receive_window.or(tcp.window_clamp)) else { return };
         if window > 0 && !rtt.is_zero() {
             let share = lane.received as f64 / active * rtt.as_secs_f64() / window as f64;

@@ -95,6 +95,16 @@ pub struct SenderWindow {
 }
 
 impl SenderWindow {
+    /// Bytes retransmitted that the peer reported as not needed: a segment each at most, since a probe may be smaller.
+    pub(crate) fn needless(&self) -> u64 {
+        self.duplicates.saturating_mul(self.segment).min(self.retransmitted)
+    }
+
+    /// Bytes retransmitted without such a report, which comes a round trip later and so may be the next window's.
+    pub(crate) fn lost(&self) -> u64 {
+        self.retransmitted.saturating_sub(self.needless())
+    }
+
     /// Takes the window that follows into this one: counters add up, gauges are weighted by their looks.
     pub fn join(&mut self, next: &SenderWindow) {
         let earlier = std::mem::take(self);

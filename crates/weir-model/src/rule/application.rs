@@ -11,13 +11,14 @@
 //!
 //! Cannot tell where no byte of the answer ever came, or where one answer of several is late by a retransmission timer.
 //!
-//! Acquits: first bytes come at once or after about a round trip (then the limit is `latency`).
+//! Acquits: first bytes come at once or after about a round trip (then the limit is `latency`), or a rest below a segment is
+//! held back in each turn ([`super::nagle`]).
 //!
 //! Can be wrong: a request queued behind our own other lanes' data in a full router buffer waits as long.
 //! A server that answers at once and then sends slowly is not seen here: from the receiver it is `sender-or-path`.
 
 use super::spent::{min_rtt, spent};
-use super::{Context, Judgement, cpu_core, found, unanswered};
+use super::{Context, Judgement, cpu_core, found, nagle, unanswered};
 use crate::around::Around;
 use crate::evidence::{ThreadWindow, Window};
 use crate::waits::{self, Ended, Stall};
@@ -34,6 +35,10 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
             "first bytes were waited for {} of the time",
             percent(spent.first_byte)
         ));
+    }
+    // A rest held back at either end makes each answer late, and is none of the server's doing.
+    if let Some(why) = nagle::holds(window, context) {
+        return Judgement::acquit(why);
     }
     let wait = request_wait(window, context);
     let requests: u32 = window.lanes.iter().map(|lane| lane.requests).fold(0, u32::saturating_add);

@@ -2,7 +2,7 @@
 //!
 //! Convicts when one of these holds:
 //! 1. handshakes and first-byte waits take half of the lanes' time or more, and one wait for a first byte is about a
-//!    round trip (not above `application`'s threshold), or handshakes alone take that half. Of another
+//!    round trip (not above `application`'s threshold; of another program's connections not above two), or handshakes alone take that half. Of another
 //!    program's connections only what round trips explain counts: no handshake of TCP lasts longer than three
 //!    and 50 ms;
 //! 2. small objects: an object takes a lane no more than six round trips in all (its request, and the few of slow start
@@ -20,13 +20,16 @@
 //! watched program owes the answer itself ([`super::application`]); or a rest below a segment is held back in each turn
 //! ([`super::nagle`]).
 //!
+//! Cannot tell where another program's segments have the sizes of credits: what comes after one is no answer to it, and
+//! whether the sender waited for it only the sender knows ([`super::protocol_window`]).
+//!
 //! Can be wrong: of our own lanes, connecting to a server that accepts late, or whose SYN was lost, counts as
 //! handshake; many objects over a full link wait in its queue and look like (1) as long as that queue is
 //! short.
 
 use super::application::{self, request_wait, slow_answer};
 use super::spent::{Spent, active, min_rtt, spent, working};
-use super::{Context, Judgement, connect, cpu_core, nagle, request_response};
+use super::{Context, Judgement, connect, cpu_core, nagle, protocol_window, request_response};
 use crate::evidence::{Clocks, LaneWindow, Window};
 use crate::path;
 use crate::waits;
@@ -48,17 +51,24 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if let Some(why) = nagle::holds(window, context) {
         return Judgement::acquit(why);
     }
-    round_trips(window, context, spent)
+    let waits = round_trips(window, context, spent)
         .or_else(|| small_objects(window, context, spent))
-        .or_else(|| one_after_another(window, context, spent))
-        .or_else(|| slow_start(window, context, spent))
-        .unwrap_or_else(|| {
-            Judgement::acquit(format!(
-                "handshakes {}, first bytes {} of the time",
-                percent(spent.connecting),
-                percent(spent.first_byte)
-            ))
-        })
+        .or_else(|| one_after_another(window, context, spent));
+    if waits.as_ref().is_some_and(Judgement::convicts) && request_response::gives_credits(window, context) {
+        return match protocol_window::judge(window, context) {
+            Judgement::Convict { evidence, .. } => Judgement::acquit(evidence),
+            _ => Judgement::unknown(
+                "this end waits for what its credits release (HTTP/2, SSH): the path may hold that, or their windows",
+            ),
+        };
+    }
+    waits.or_else(|| slow_start(window, context, spent)).unwrap_or_else(|| {
+        Judgement::acquit(format!(
+            "handshakes {}, first bytes {} of the time",
+            percent(spent.connecting),
+            percent(spent.first_byte)
+        ))
+    })
 }
 
 fn round_trips(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Judgement> {
@@ -79,6 +89,11 @@ fn round_trips(window: &Window, context: &Context<'_>, spent: Spent) -> Option<J
         None => false,
     };
     // The server's share of the wait is `application`'s; what handshakes take is latency in any case.
+    if path_like && spent.connecting < 0.5 && !is_round_trip(wait, window, context) {
+        return Some(Judgement::unknown(
+            "the round trip: waits for first bytes of two to three of them are the server's as well, or a loss's",
+        ));
+    }
     let share = if path_like { spent.connecting + spent.first_byte } else { spent.connecting };
     if share < 0.5 {
         return (slow_answer(window, context).is_none()).then(|| {
@@ -113,6 +128,14 @@ fn round_trips(window: &Window, context: &Context<'_>, spent: Spent) -> Option<J
         None => String::new(),
     };
     Some(Judgement::convict(share, waits + &each))
+}
+
+/// A wait of another program for a first byte is explained by one round trip: no more than two, of which the second is left
+/// to a congestion window that begins anew, and 5 ms for a server's ordinary work. Of our own lanes the wait starts when
+/// the request was written, whatever the time between the looks.
+fn is_round_trip(wait: f64, window: &Window, context: &Context<'_>) -> bool {
+    context.facts.clocks == Clocks::Own
+        || min_rtt(window, context).is_none_or(|rtt| wait <= 2.0 * rtt + 0.005)
 }
 
 fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option<Judgement> {

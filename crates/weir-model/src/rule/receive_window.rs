@@ -66,7 +66,7 @@ fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Judg
         Reading::Missing(why) => return Judgement::unknown(format!("the receive window: {why}")),
     };
     let min = tcp
-        .min_rtt
+        .shortest_rtt()
         .map(|rtt| rtt.as_secs_f64())
         .filter(|rtt| *rtt > 0.0)
         .or_else(|| min_rtt(window, context));

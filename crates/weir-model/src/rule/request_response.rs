@@ -72,6 +72,17 @@ fn in_turn(lane: &LaneWindow, window: &Window, context: &Context<'_>, rtt: f64) 
     Ok(turns.in_words())
 }
 
+/// What goes out on all connections that were looked at are credits of a protocol above, which wait for no answer.
+pub(crate) fn gives_credits(window: &Window, context: &Context<'_>) -> bool {
+    let Some(rtt) = min_rtt(window, context) else { return false };
+    let mut receiving = at_end(window, End::Receives).peekable();
+    context.facts.clocks == Clocks::Sampled
+        && receiving.peek().is_some()
+        && receiving.all(|(lane, _, _)| {
+            Turns::of(lane, window, context, rtt).is_some_and(|turns| turns.are_credits())
+        })
+}
+
 /// Questions overlap, or are none: their sizes are those of credits, or more segments went against the data
 /// than round trips fit in. What counts objects by questions is then wrong.
 pub(crate) fn overlaps(window: &Window, context: &Context<'_>) -> bool {

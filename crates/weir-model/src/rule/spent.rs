@@ -133,7 +133,7 @@ pub(crate) fn min_rtt(window: &Window, context: &Context<'_>) -> Option<f64> {
     // A hundred windows reach across any stretch without a reading that is still the same path.
     let near = context.before.iter().rev().take(100).chain(context.after.iter().take(100));
     std::iter::once(window).chain(near).find_map(|window| {
-        let known = window.lanes.iter().filter_map(|lane| lane.tcp.value()?.min_rtt);
+        let known = window.lanes.iter().filter_map(|lane| lane.tcp.value()?.shortest_rtt());
         known.min().map(|rtt| rtt.as_secs_f64()).filter(|rtt| *rtt > 0.0)
     })
 }

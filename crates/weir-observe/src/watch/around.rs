@@ -27,7 +27,7 @@ use super::threads::Threads;
 use activity::{Activity, Kind};
 use neighbours::Neighbours;
 use state::{Served, State};
-use survey::Survey;
+use survey::{Due, Survey};
 use syncs::Syncs;
 
 /// The subject's surroundings.
@@ -105,12 +105,13 @@ impl Surroundings {
         let sleeps = doing == Kind::Sleeping;
         let awaited = states.iter().find(|(_, state)| *state == State::Awaiting).filter(|_| !sleeps);
         let busy = is(State::Busy) || awaited.is_some();
-        self.survey.refresh(&scout.pids, lanes, &self.served, busy, now);
+        let at_pipe =
+            threads.looks().any(|(_, _, look)| matches!(look.doing, Doing::PipeFull | Doing::PipeEmpty));
+        self.piped |= at_pipe;
+        self.survey.refresh(&scout.pids, lanes, &self.served, Due { busy, at_pipe }, now);
         self.neighbours.look(&scout.pids, &self.survey, now);
         self.syncs.look(threads);
         self.look_at_queues(scout, now);
-        self.piped |=
-            threads.looks().any(|(_, _, look)| matches!(look.doing, Doing::PipeFull | Doing::PipeEmpty));
         self.add_attempts(&states, now);
         let waits = is(State::Connecting) || is(State::Tls) || is(State::Dropped);
         if let Some((lane, _)) = awaited.filter(|_| is(State::Owing)) {

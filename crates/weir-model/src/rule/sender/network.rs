@@ -109,8 +109,7 @@ pub(crate) fn loss(flow: &Flow<'_>) -> Loss {
         sum.join(seen);
         seconds += span;
     }
-    let spurious = sum.duplicates.saturating_mul(flow.segment());
-    let lost = sum.retransmitted.saturating_sub(spurious);
+    let lost = sum.lost();
     let share = if sum.sent > 0 { (lost as f64 / sum.sent as f64).min(1.0) } else { 0.0 };
     let timeouts = if seconds > 0.0 { (sum.timeout.as_secs_f64() / seconds).min(1.0) } else { 0.0 };
     Loss { share, seen: lost > 0 || !sum.timeout.is_zero(), timeouts }

@@ -5,8 +5,8 @@
 //!    while it rested (below 30 % of looks: else it is [`super::application`]);
 //! 2. the round trips between the last byte of an answer and the next question fill two fifths of the time or
 //!    more, and no more questions come than round trips fit in, and by their size they are no credits of a
-//!    protocol above ([`super::protocol_window`]). A quarter will do where each answer goes out whole, with
-//!    nothing unsent in 70 % of looks and room in the congestion window: the rest is then its own way over
+//!    protocol above ([`super::protocol_window`]). A quarter will do where each answer takes several flights
+//!    and goes out whole, with nothing unsent in 70 % of looks and room in the congestion window: the rest is then its own way over
 //!    the link, which cannot be more than three quarters used; or where slow start explains the rest: no
 //!    queue stands on the path and nothing was lost;
 //! 3. nothing lay unsent for at least half of what (2) takes: between two turns there is nothing to send.
@@ -19,6 +19,7 @@
 use super::flow::{Flow, by_flow};
 use super::network::loss;
 use crate::evidence::{Clocks, Window};
+use crate::path::INITIAL_WINDOW;
 use crate::rule::turns::{End, Turns};
 use crate::rule::{Context, Judgement};
 use crate::words::percent;
@@ -40,14 +41,23 @@ pub(crate) fn explains(flow: &Flow<'_>) -> Result<String, String> {
     let rtt = flow.min_rtt().ok_or_else(few)?;
     let turns = Turns::of(flow.lane, flow.window, flow.context, rtt).ok_or_else(few)?;
     let words = turns.in_words();
-    let ramp = turns.ramp() && flow.queue_stands() != Some(true) && !loss(flow).seen;
+    let lost = loss(flow);
+    let ramp = turns.ramp() && flow.queue_stands() != Some(true) && !lost.seen;
     let around = Around::of(flow);
     let whole = around.nothing_unsent >= 0.7 && around.cwnd_filled < 0.3;
-    if !(turns.alternate(if whole { 0.25 } else { 0.4 }) || turns.alternate_in_two() || ramp) {
+    // What goes out in one flight is under way for no longer than a round trip: the rest of its turn is another's.
+    let least = if whole && turns.size() > INITIAL_WINDOW { 0.25 } else { 0.4 };
+    if !(turns.alternate(least) || turns.alternate_in_two() || ramp) {
         return Err(words);
     }
     if turns.are_credits() {
         return Err(format!("{words}, but so small segments are credits of a protocol above"));
+    }
+    if lost.share >= STRUCK && turns.share() < 0.75 {
+        return Err(format!(
+            "{words}, but {} was sent again, which takes the rest of the time",
+            percent(lost.share)
+        ));
     }
     if around.owing >= 0.3 {
         return Err(format!("{words}, but it owed an answer in {} of looks", percent(around.owing)));
@@ -60,6 +70,10 @@ pub(crate) fn explains(flow: &Flow<'_>) -> Result<String, String> {
     }
     Ok(words)
 }
+
+/// Bytes that had to be sent again, as a share, from which on loss is a limit of its own: with one answer in twenty lost, each
+/// by a timer of ten round trips, half of the time goes there.
+const STRUCK: f64 = 0.05;
 
 /// Shares of the looks over a second and a half each way.
 struct Around {

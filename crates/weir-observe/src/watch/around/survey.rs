@@ -22,7 +22,8 @@ const SERVICES: [&str; 3] = ["/run/systemd/resolve/", "/run/nscd/", "/var/run/ns
 /// While connections are busy only pipes may be new.
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// A local socket is made before it is connected: asked so often before it counts as leading nowhere.
+/// A local socket is made before it is connected: asked so often before it counts as leading nowhere. So often a pipe is
+/// looked for, too, at which a thread waits though none is known: it may be one of those that only wake threads.
 const ASKED: u32 = 5;
 
 /// Of more sockets than these that are no lane's, none is looked up: a service has thousands of connections
@@ -40,10 +41,23 @@ pub(super) struct Survey {
     other_sockets: bool,
     missing: Option<String>,
     read: Option<Instant>,
+    /// The processes whose descriptors these are.
+    of: Vec<Pid>,
+    /// How often a pipe was looked for in them.
+    sought: u32,
     cost: Duration,
     unix: Option<UnixDiag>,
     /// Local sockets by inode: where each leads, and how often that was asked for.
     local: HashMap<u32, (Local, u32)>,
+}
+
+/// What the subject is at, which says how soon its descriptors are read anew.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    /// One of its connections is busy.
+    pub(super) busy: bool,
+    /// A thread was found waiting at a pipe.
+    pub(super) at_pipe: bool,
 }
 
 /// Where a local socket leads.
@@ -61,21 +75,22 @@ enum Local {
 impl Survey {
     /// Reads them anew where that is due: at each sample while nothing is busy, unless that takes more than a
     /// fiftieth of a processor; else so that it takes a thousandth, since of ten thousand descriptors one
-    /// reading takes 40 ms.
-    pub(super) fn refresh(
-        &mut self,
-        pids: &[Pid],
-        lanes: &[Lane],
-        served: &Served,
-        busy: bool,
-        now: Instant,
-    ) {
-        let (part, least) = if busy { (1000, SELDOM) } else { (50, Duration::ZERO) };
+    /// reading takes 40 ms. Nor does it wait where a process came or went, or where a thread waits at a pipe
+    /// (`at_pipe`) and none is known: a pipeline of a second would be over before it was seen.
+    pub(super) fn refresh(&mut self, pids: &[Pid], lanes: &[Lane], served: &Served, due: Due, now: Instant) {
+        let mut these = pids.to_vec();
+        these.sort();
+        let others = self.of != these;
+        let seek = due.at_pipe && self.pipes.is_empty() && self.sought < ASKED;
+        let seldom = due.busy && !others && !seek;
+        let (part, least) = if seldom { (1000, SELDOM) } else { (50, Duration::ZERO) };
         let pause = (self.cost * part).max(least);
         if self.read.is_some_and(|read| now.saturating_duration_since(read) < pause) {
             return;
         }
         self.read = Some(now);
+        self.sought = if others { 0 } else { self.sought.saturating_add(u32::from(seek)) };
+        self.of = these;
         let start = thread_cpu_now();
         self.tables.clear();
         self.missing = None;
