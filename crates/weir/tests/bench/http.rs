@@ -1,0 +1,631 @@
+//! `weir bench http`: what it says of servers good and bad, in which forms, and who it says held the figure.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use std::io::{BufRead, Read, Write};
+use std::os::unix::net::UnixListener;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::{Run, Sandbox, Server, WEIR, Weir, Wire, over, skip, undisturbed};
+
+fn bench(sandbox: &Sandbox, args: &[&str]) -> Weir {
+    sandbox.weir(WEIR, ["bench", "http"]).args(args)
+}
+
+fn stdout(run: &Run) -> String {
+    String::from_utf8_lossy(&run.stdout).into_owned()
+}
+
+fn hello(wire: &mut Wire) -> std::io::Result<()> {
+    wire.answer("200 OK", &[("Server", "tester")], b"hello")
+}
+
+/// `-n` requests over one connection; the record.
+fn record(server: &Server, args: &[&str]) -> Value {
+    let sandbox = Sandbox::new();
+    bench(&sandbox, &["--json", "-c", "1", &server.url("x?y")]).args(args).run().json()
+}
+
+fn errors(record: &Value) -> [u64; 5] {
+    ["connect", "read", "write", "timeout", "status"]
+        .map(|name| record["http"]["errors"][name].as_u64().unwrap())
+}
+
+#[test]
+fn requests_are_made_as_often_as_asked() {
+    let server = Server::start(|_, wire| hello(wire));
+    let record = record(&server, &["-n", "50", "-c", "4", "-t", "2", "-H", "X-A: b"]);
+    assert_eq!((record["schema"].as_str(), record["command"].as_str()), (Some("weir.run/1"), Some("bench")));
+    assert_eq!((&record["outcome"], &record["http"]["requests"]), (&"complete".into(), &50.into()));
+    assert_eq!(errors(&record), [0; 5]);
+    let asked = server.requests_from(0);
+    assert_eq!(asked.len(), 50);
+    for request in &asked {
+        assert_eq!((request.method.as_str(), request.target.as_str()), ("GET", "/x?y"));
+        assert_eq!(request.field("host"), Some(server.address().to_string().as_str()));
+        assert_eq!(request.field("x-a"), Some("b"));
+    }
+    // The first connection only asks whether somebody is there.
+    assert_eq!(server.connections(), 5);
+}
+
+#[test]
+fn a_connection_each_where_asked() {
+    let server = Server::start(|_, wire| hello(wire));
+    let record = record(&server, &["-n", "7", "--no-keep-alive"]);
+    assert_eq!((&record["http"]["requests"], errors(&record)), (&7.into(), [0; 5]));
+    assert_eq!(server.connections(), 8);
+    assert!(server.requests_from(0).iter().all(|request| request.field("connection") == Some("close")));
+}
+
+#[test]
+fn statuses_and_methods() {
+    let server = Server::start(|request, wire| match request.method.as_str() {
+        // A length without a body.
+        "HEAD" => wire.head("200 OK", &[("Content-Length", "5")]),
+        _ => wire.answer("503 Busy", &[], b"no"),
+    });
+    assert_eq!(errors(&record(&server, &["-n", "3"])), [0, 0, 0, 0, 3]);
+    assert_eq!(errors(&record(&server, &["-n", "3", "-m", "HEAD"])), [0; 5]);
+}
+
+#[test]
+fn no_report_and_no_error_tells_a_secret() {
+    let server = Server::start(|request, wire| match request.path() {
+        "/ok" => hello(wire),
+        _ => wire.raw(b"nonsense\r\n\r\n"),
+    });
+    let sandbox = Sandbox::new();
+    let query = "part=1&X-Amz-Signature=geheim";
+    let url = server.url(&format!("ok?{query}"));
+    for form in ["weir", "wrk", "ab", "json", "csv", "hdr"] {
+        let run = bench(&sandbox, &["-n", "2", "-c", "1", "--format", form, &url]).run();
+        run.succeeds().hides("geheim");
+        // What is no secret stays to be seen.
+        assert!(form == "hdr" || stdout(&run).contains("part=1"), "{}", stdout(&run));
+    }
+    bench(&sandbox, &["--ab", "-n", "2", &url]).run().succeeds().hides("geheim");
+    let broken = server.url(&format!("broken?{query}"));
+    bench(&sandbox, &["-n", "2", "-c", "1", &broken]).run().fails(1, &["no request to"]).hides("geheim");
+    // What was asked is the whole.
+    assert!(server.requests_from(0).iter().all(|request| request.target.ends_with(query)));
+    for wrong in ["http://us:geheim@h/", "ftp://us:geheim@h/?sig=geheim", "http://h/ ?sig=geheim"] {
+        bench(&sandbox, &[wrong]).run().fails(2, &["invalid URL"]).hides("geheim");
+    }
+}
+
+#[test]
+fn bodies_are_sent_whole() {
+    // It answers with what it got.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/x", listener.local_addr().unwrap());
+    let heard = std::thread::spawn(move || {
+        let mut heard = Vec::new();
+        // The first connection only asks whether somebody is there.
+        for mut socket in listener.incoming().flatten().skip(1).step_by(2).take(3) {
+            let mut bytes = Vec::new();
+            let mut piece = [0; 4096];
+            while !bytes.ends_with(b"=end") {
+                let count = socket.read(&mut piece).unwrap();
+                bytes.extend_from_slice(&piece[..count]);
+            }
+            socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+            heard.push(String::from_utf8(bytes).unwrap());
+        }
+        heard
+    });
+    let sandbox = Sandbox::new();
+    sandbox.write("body", "from a file=end");
+    for flags in [
+        &["-b", "a text=end"][..],
+        &["--body", "@body", "-m", "PUT", "-H", "Content-Type: text/x"],
+        &["-b", "=end", "-H", "Host: other"],
+    ] {
+        bench(&sandbox, &["-q", "-n", "1", "-c", "1", &url]).args(flags).run().succeeds();
+    }
+    let heard = heard.join().unwrap();
+    let host = url.trim_start_matches("http://").trim_end_matches("/x");
+    assert_eq!(
+        heard,
+        [
+            format!("POST /x HTTP/1.1\r\nHost: {host}\r\nContent-Length: 10\r\n\r\na text=end"),
+            format!(
+                "PUT /x HTTP/1.1\r\nHost: {host}\r\nContent-Type: text/x\r\nContent-Length: 15\r\n\r\nfrom a file=end"
+            ),
+            "POST /x HTTP/1.1\r\nHost: other\r\nContent-Length: 4\r\n\r\n=end".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn bodies_of_every_framing_are_taken_apart() {
+    let server = Server::start(|request, wire| match request.number % 3 {
+        0 => wire
+            .raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x\r\nde\r\n0\r\n\r\n"),
+        1 => {
+            wire.raw(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabcde")?;
+            wire.close()
+        }
+        // In small pieces.
+        _ => b"HTTP/1.1 100 Go on\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde"
+            .chunks(3)
+            .try_for_each(|piece| wire.raw(piece)),
+    });
+    let record = record(&server, &["-n", "9"]);
+    assert_eq!((&record["http"]["requests"], errors(&record)), (&9.into(), [0; 5]));
+}
+
+#[test]
+fn servers_that_misbehave_are_counted_and_end_nothing() {
+    type Misbehaviour = fn(&mut Wire) -> std::io::Result<()>;
+    let cases: [(&str, Misbehaviour); 8] = [
+        ("garbage", |wire| wire.raw(b"garbage garbage garbage\r\n\r\n")),
+        ("a reset", |wire| wire.reset()),
+        ("an early end", |wire| wire.cut()),
+        ("half an answer", |wire| {
+            wire.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nabc")?;
+            wire.cut()
+        }),
+        ("wrong chunks", |wire| {
+            wire.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot hex\r\n")
+        }),
+        ("two lengths", |wire| {
+            wire.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")
+        }),
+        ("a head without end", |wire| {
+            wire.raw(b"HTTP/1.1 200 OK\r\n")?;
+            loop {
+                wire.raw(&[b'a'; 1000])?;
+            }
+        }),
+        ("too much", |wire| wire.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabcdef")),
+    ];
+    for (name, misbehave) in cases {
+        let server = Server::start(move |_, wire| misbehave(wire));
+        let record = record(&server, &["-n", "4"]);
+        let read = errors(&record)[1];
+        assert_eq!(read, 4, "{name}: {record}");
+        // Of what was too much the front was an answer.
+        assert_eq!(record["http"]["requests"], if name == "too much" { 4 } else { 0 }, "{name}");
+    }
+}
+
+#[test]
+fn silence_times_out() {
+    for stall in
+        [b"".as_slice(), b"HTTP/1.1 200 OK\r\nContent-Le", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"]
+    {
+        let server = Server::start(move |_, wire| {
+            wire.raw(stall)?;
+            wire.wait_for_close()
+        });
+        let sandbox = Sandbox::new();
+        let run =
+            bench(&sandbox, &["-c", "2", "-n", "2", "--timeout", "50ms", "--json", &server.url("x")]).run();
+        run.fails(1, &["no request to"]);
+        assert_eq!(errors(&run.json()), [0, 0, 0, 2, 0]);
+    }
+}
+
+#[test]
+fn an_answer_before_the_whole_question_counts() {
+    // It never reads the body, of which more is sent than any buffer holds.
+    let server = Server::start(|_, wire| {
+        wire.raw(b"HTTP/1.1 413 Too much\r\nContent-Length: 2\r\n\r\nno")?;
+        wire.wait_for_close()
+    });
+    let sandbox = Sandbox::new();
+    sandbox.write("body", vec![b'x'; 16 << 20]);
+    let args = ["--json", "-c", "1", "-n", "1", "-b", "@body", &server.url("x")];
+    let record = bench(&sandbox, &args).run().json();
+    assert_eq!((&record["http"]["requests"], errors(&record)), (&1.into(), [0, 0, 0, 0, 1]));
+}
+
+#[test]
+fn nobody_there_is_said() {
+    let sandbox = Sandbox::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    bench(&sandbox, &[&format!("http://{free}/")])
+        .run()
+        .fails(1, &["cannot connect to", "connection refused; nothing listens there: check the host"]);
+    bench(&sandbox, &["http://no.such.host.invalid/"])
+        .run()
+        .fails(1, &["cannot resolve no.such.host.invalid:80: ", "; check the"]);
+    for (args, why) in [
+        (&["ftp://h/"][..], "expected http://"),
+        (&["http://h/", "-c", "0"], "1M"),
+        (&["http://h/", "-c", "1", "-t", "2"], "above -c 1"),
+        (&["http://h/", "--rate", "0"], "requests a second"),
+        (&["http://h/", "-H", "no field"], "expected a field"),
+        (&["http://h/", "--timeout", "0"], "--timeout"),
+        (&["http://h/", "--", "word"], "-s"),
+        (&["--ab", "-n", "1", "-c", "2", "http://h/"], "above -n"),
+        (&["--ab", "-n", "1", "-X", "p:1", "http://h/"], "-X"),
+        (&[], "URL"),
+    ] {
+        bench(&sandbox, args).run().fails(2, &[why]);
+    }
+    // A colon that was forgotten must not bring a credential into a log.
+    let forgotten = ["http://h/", "-H", "Authorization Bearer hush"];
+    bench(&sandbox, &forgotten).run().fails(2, &["expected a field"]).hides("hush");
+}
+
+#[test]
+fn too_few_descriptors_are_raised_or_said() {
+    let server = Server::start(|_, wire| hello(wire));
+    let limited = |soft: u32, hard: u32, connections: &str| {
+        let sandbox = Sandbox::new();
+        let command = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$@\"");
+        let weir = sandbox.weir("sh", ["-c", command.as_str(), "sh", WEIR, "bench", "http", "--json"]);
+        weir.args(&["-c", connections, "-n", "300", &server.url("x")]).run()
+    };
+    assert_eq!(limited(32, 1000, "100").json()["http"]["requests"], 300);
+    limited(32, 100, "100").fails(1, &["100 connections", "hard limit is 100", "-c"]);
+}
+
+#[test]
+fn an_interrupt_gives_what_came_until_then() {
+    let server = Server::start(|_, wire| hello(wire));
+    let sandbox = Sandbox::new();
+    let running = bench(&sandbox, &["--json", "-d", "1h", &server.url("x")]).spawn();
+    server.wait("requests", |_, requests| requests.len() > 20);
+    running.signal(Signal::INT);
+    let run = running.wait();
+    run.exits(130);
+    assert_eq!(run.json()["outcome"], "partial");
+    assert!(run.json()["http"]["requests"].as_u64().unwrap() > 10);
+}
+
+#[test]
+fn unix_sockets_and_tls() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.path("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut piece = [0; 1000];
+                // A request is one piece here.
+                while socket.read(&mut piece).is_ok_and(|count| count > 0)
+                    && socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_ok()
+                {
+                }
+            });
+        }
+    });
+    let args = ["--json", "-n", "20", "--unix-socket", path.to_str().unwrap(), "http://any.host/x"];
+    assert_eq!(bench(&sandbox, &args).run().succeeds().json()["http"]["requests"], 20);
+
+    let server = Server::start_tls(|_, wire| hello(wire));
+    sandbox.write("ca.pem", server.certificate());
+    for trust in [&["-k"][..], &["--cacert", "ca.pem"]] {
+        let run = bench(&sandbox, &["--json", "-n", "20", "-c", "2", &server.url("x")]).args(trust).run();
+        assert_eq!(run.succeeds().json()["http"]["requests"], 20);
+    }
+    // Nobody vouches for it: every attempt fails, and none is a request.
+    let run = bench(&sandbox, &["--json", "-n", "3", "-c", "1", &server.url("x")]).run();
+    run.exits(1);
+    assert_eq!(errors(&run.json())[0], 3);
+}
+
+#[test]
+fn an_open_loop_counts_from_the_planned_time() {
+    // Each answer takes 20 ms; 100 a second over one connection can only be half of it.
+    let server = Server::start(|_, wire| {
+        std::thread::sleep(Duration::from_millis(20));
+        hello(wire)
+    });
+    let record = record(&server, &["-d", "1s", "--rate", "100"]);
+    let (latency, service) = (&record["http"]["latency"], &record["http"]["service"]);
+    assert!(record["http"]["unsent"].as_u64().unwrap() >= 20, "{record}");
+    assert!(latency["max"].as_f64().unwrap() > 5.0 * service["p50"].as_f64().unwrap(), "{record}");
+}
+
+#[test]
+fn what_was_never_to_be_asked_is_not_owed() {
+    // All that were to be asked were, if late: the plan of 1000 a second went on without them.
+    let server = Server::start(|_, wire| {
+        std::thread::sleep(Duration::from_millis(20));
+        hello(wire)
+    });
+    let record = record(&server, &["-n", "10", "--rate", "1000"]);
+    assert_eq!((&record["http"]["requests"], &record["http"]["unsent"]), (&10.into(), &0.into()), "{record}");
+}
+
+#[test]
+fn a_server_that_closes_at_once_is_not_flooded() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let taken = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    std::thread::spawn({
+        let taken = std::sync::Arc::clone(&taken);
+        move || {
+            for _ in listener.incoming() {
+                taken.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    });
+    // One request in a hundred seconds: nothing is asked, and the connection is closed again and again.
+    bench(&Sandbox::new(), &["-c", "1", "-d", "1s", "--rate", "0.01", &url]).run();
+    // One that asks whether somebody is there, then pauses that double: 0, 2, 4, ... 256 ms.
+    let taken = taken.load(std::sync::atomic::Ordering::Relaxed);
+    assert!((3..30).contains(&taken), "{taken} connections");
+}
+
+/// A server in a process of its own, so that the threads of other tests are not taken for its.
+struct Aside {
+    child: std::process::Child,
+    url: String,
+}
+
+impl Aside {
+    /// `work` is done for each request, in Python; `None` without Python.
+    fn start(work: &str) -> Option<Aside> {
+        let code = format!(
+            "import socket, threading, time\n\
+             def work():\n    {work}\n\
+             def serve(peer):\n\
+             \x20   while peer.recv(4096):\n\
+             \x20       work()\n\
+             \x20       peer.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok')\n\
+             listener = socket.create_server(('127.0.0.1', 0))\n\
+             print(listener.getsockname()[1], flush=True)\n\
+             while True:\n    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()\n"
+        );
+        let mut command = Command::new("python3");
+        command.args(["-c", &code]).stdout(std::process::Stdio::piped());
+        let Ok(mut child) = command.spawn() else {
+            skip("python3 is not installed");
+            return None;
+        };
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Some(Aside { child, url: format!("http://127.0.0.1:{}/", line.trim()) })
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn who_held_the_figure_is_told_apart() {
+    for (work, args, holder, limit) in [
+        ("time.sleep(0.03)", &["-c", "4"][..], "server", "application"),
+        ("pass", &["-c", "1", "--rate", "50"], "rate", "rate-limit"),
+        // A script that thinks for longer than the server answers.
+        ("pass", &["-c", "1", "-s", "heavy.lua"], "client", "cpu-core"),
+        // On a processor all the time, but for the moments of one connection's turns.
+        (
+            "end = time.time() + 0.05\n    while time.time() < end: pass",
+            &["-c", "1"],
+            "server-cpu",
+            "cpu-core",
+        ),
+    ] {
+        let Some(server) = Aside::start(work) else { return };
+        let sandbox = Sandbox::new();
+        let heavy = "local n = 0\nfunction request()\n  for i = 1, 2e7 do n = n + i % 7 end\n  return wrk.format()\nend\n";
+        sandbox.write("heavy.lua", heavy);
+        let run = || bench(&sandbox, &["--json", "-d", "1s", &server.url]).args(args).run();
+        let record = undisturbed(run).succeeds().json();
+        assert_eq!(
+            (&record["http"]["held_by"], &record["verdict"]["limit"]),
+            (&holder.into(), &limit.into()),
+            "{record}"
+        );
+    }
+}
+
+/// Through a path of the lab, against the file server at its far end.
+fn over_a_path(sandbox: &Sandbox, flags: &[&str], load: &str) -> Option<Value> {
+    let lab = |script: &str| {
+        sandbox
+            .weir(WEIR, ["lab", "shell"])
+            .args(flags)
+            .args(&["--serve", ".", "--", "sh", "-c", script])
+            .run()
+    };
+    let possible = lab("exit 0");
+    if !possible.status.success() {
+        skip(&possible.stderr);
+        return None;
+    }
+    Some(lab(&format!("{WEIR} bench http --json {load}")).json())
+}
+
+#[test]
+fn a_full_link_and_too_few_connections_are_told_apart() {
+    let sandbox = Sandbox::new();
+    sandbox.write("large", vec![b'x'; 200_000]);
+    sandbox.write("small", b"x");
+    let full = "-c 8 -t 1 -d 2s --timeout 10s $WEIR_LAB_URL/large";
+    let Some(record) = over_a_path(&sandbox, &["--rate", "20Mbit", "--delay", "10ms"], full) else { return };
+    assert_eq!(record["http"]["held_by"], "path", "{record}");
+    let few = "-c 2 -t 1 -d 1s $WEIR_LAB_URL/small";
+    let Some(record) = over_a_path(&sandbox, &["--delay", "20ms"], few) else { return };
+    assert_eq!(
+        (&record["http"]["held_by"], &record["verdict"]["limit"]),
+        (&"connections".into(), &"latency".into()),
+        "{record}"
+    );
+}
+
+/// Every line of a text with its numbers and units taken out, so that what is left is the form.
+fn shape(text: &str) -> Vec<String> {
+    let plain = |line: &str| {
+        let words = line.split_whitespace().map(|word| {
+            let digits = word.chars().any(|letter| letter.is_ascii_digit());
+            if digits { "#" } else { word }
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    text.lines().map(plain).collect()
+}
+
+#[test]
+fn the_report_in_wrks_form_has_wrks_lines() {
+    if Command::new("wrk").arg("-v").output().is_err() {
+        return skip("wrk is not installed");
+    }
+    let server = Server::start(|_, wire| wire.answer("404 No", &[], b"nothing"));
+    let sandbox = Sandbox::new();
+    let url = server.url("x");
+    let common = ["-t", "1", "-c", "2", "-d", "1s", "--latency", url.as_str()];
+    let wrk = sandbox.weir("wrk", common).run();
+    let weir = bench(&sandbox, &["--format", "wrk"]).args(&common).run();
+    assert_eq!(shape(&stdout(weir.succeeds())), shape(&stdout(wrk.succeeds())));
+    let head = "Running 1s test @ ";
+    assert!(stdout(&weir).starts_with(head) && stdout(&wrk).starts_with(head));
+}
+
+#[test]
+fn the_report_in_abs_form_has_abs_lines() {
+    if Command::new("ab").arg("-V").output().is_err() {
+        return skip("ab is not installed");
+    }
+    // Lengths differ, and every other answer is no 2xx.
+    let server = Server::start(|request, wire| {
+        let fields = [("Server", "tester"), ("Connection", "keep-alive")];
+        let stays = request.field("connection").is_some();
+        match (request.number % 2, stays) {
+            (0, true) => wire.answer("200 OK", &fields, b"even"),
+            (_, true) => wire.answer("404 No", &fields, b"odd"),
+            // Without it ab reads until the end.
+            (0, false) => wire.answer("200 OK", &fields[..1], b"even").and_then(|()| wire.close()),
+            (_, false) => wire.answer("404 No", &fields[..1], b"odd").and_then(|()| wire.close()),
+        }
+    });
+    let url = server.url("x");
+    let sandbox = Sandbox::new();
+    let base = ["-q", "-n", "20", "-c", "2", "-e", "e.csv", "-g", "g.tsv"];
+    for more in [&[][..], &["-k"], &["-S", "-l"], &["-d"]] {
+        let [ab, weir] = ["ab", "weir"].map(|program| {
+            let before = server.requests().len();
+            let run = match program {
+                "ab" => sandbox.weir("ab", base),
+                _ => bench(&sandbox, &["--ab"]).args(&base),
+            };
+            let run = run.args(more).args(&[&url]).run();
+            let text = stdout(run.succeeds());
+            let report = text.split_once("Server Software:").unwrap().1.to_owned();
+            let doubts = |line: &&String| {
+                !["ERROR", "WARNING", "These results", "deviation apart"]
+                    .iter()
+                    .any(|word| line.contains(word))
+            };
+            let lines: Vec<String> = shape(&report).iter().filter(doubts).cloned().collect();
+            let files = ["e.csv", "g.tsv"].map(|name| {
+                let text = String::from_utf8(sandbox.read(name)).unwrap();
+                (text.lines().next().unwrap().to_owned(), text.lines().count())
+            });
+            let asked = server.requests_from(before);
+            let request = asked.last().unwrap();
+            (lines, files, asked.len(), format!("{} {} {:?}", request.method, request.target, request.fields))
+        });
+        assert_eq!(weir, ab, "{more:?}");
+    }
+}
+
+/// Every figure of ab's report follows from the rows of `-g`.
+#[test]
+fn abs_figures_follow_from_its_rows() {
+    let server = Server::start(|request, wire| {
+        std::thread::sleep(Duration::from_millis(request.number as u64 % 7));
+        hello(wire)
+    });
+    let sandbox = Sandbox::new();
+    let url = server.url("x");
+    let run = bench(&sandbox, &["--ab", "-n", "41", "-c", "3", "-e", "e.csv", "-g", "g.tsv", &url]).run();
+    let text = stdout(run.succeeds());
+    let table = String::from_utf8(sandbox.read("g.tsv")).unwrap();
+    let rows: Vec<Vec<u64>> = (table.lines().skip(1))
+        .map(|line| line.split('\t').skip(2).map(|number| number.parse().unwrap()).collect())
+        .collect();
+    assert_eq!(rows.len(), 41);
+    let figure = |name: &str| -> f64 {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        line[name.len()..].split_whitespace().next().unwrap().parse().unwrap()
+    };
+    // Rates follow from the number of rows, the time and the bytes.
+    let taken = figure("Time taken for tests:");
+    assert_eq!((figure("Complete requests:"), figure("Failed requests:")), (41.0, 0.0));
+    let answer = "HTTP/1.1 200 OK\r\nServer: tester\r\nContent-Length: 5\r\n\r\nhello".len() as f64;
+    assert_eq!(figure("Document Length:"), 5.0);
+    assert_eq!((figure("Total transferred:"), figure("HTML transferred:")), (41.0 * answer, 41.0 * 5.0));
+    for (name, value) in [
+        ("Requests per second:", 41.0 / taken),
+        ("Time per request:", 3.0 * taken * 1000.0 / 41.0),
+        ("Transfer rate:", 41.0 * answer / 1024.0 / taken),
+    ] {
+        // The time is printed to the millisecond, the others to hundredths.
+        let off = (figure(name) - value).abs();
+        assert!(off < value * (0.001 / taken + 0.001) + 0.005, "{name} {value}: {text}");
+    }
+    for (name, column) in [("Connect:", 0), ("Processing:", 1), ("Waiting:", 3), ("Total:", 2)] {
+        let mut values: Vec<u64> = rows.iter().map(|row| row[column]).collect();
+        values.sort_unstable();
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        let shown: Vec<f64> = line.split_whitespace().skip(1).map(|number| number.parse().unwrap()).collect();
+        assert_eq!((shown[0], shown[4]), (values[0] as f64, values[40] as f64), "{line}");
+        let mean = values.iter().sum::<u64>() as f64 / 41.0;
+        assert!((shown[1] - mean).abs() <= 1.0, "{line}: {mean}");
+        // The rows are rounded to milliseconds before they can be read here.
+        let median = (values[20] + values[21]) as f64 / 2.0;
+        assert!((shown[3] - median).abs() <= 1.0, "{line}: {median}");
+        let squares: f64 = values.iter().map(|value| (*value as f64 - mean).powi(2)).sum();
+        let deviation = (squares / 40.0).sqrt();
+        // Rounding moves each value by half a millisecond at most.
+        assert!((shown[2] - deviation).abs() <= 0.6, "{line}: {deviation}");
+    }
+    let totals: Vec<u64> = rows.iter().map(|row| row[2]).collect();
+    for share in [50, 66, 75, 80, 90, 95, 98, 99] {
+        let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{share}%"))).unwrap();
+        let shown: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert_eq!(shown, totals[41 * share / 100], "{line}");
+    }
+    // The file of -e: each percent of the same rows.
+    let table = String::from_utf8(sandbox.read("e.csv")).unwrap();
+    let shares: Vec<f64> =
+        table.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().parse().unwrap()).collect();
+    assert_eq!(shares.len(), 101);
+    for (percent, shown) in shares.iter().enumerate() {
+        let index = (0.5 + 41.0 * percent as f64 / 100.0) as usize;
+        let total = totals[if percent == 100 { 40 } else { index.min(40) * usize::from(percent > 0) }];
+        assert!((shown - total as f64).abs() <= 0.5, "{percent}: {shown} {total}");
+    }
+}
+
+#[test]
+fn other_forms_have_their_figures() {
+    let server = Server::start(|_, wire| hello(wire));
+    let sandbox = Sandbox::new();
+    let of = |form: &str| {
+        stdout(bench(&sandbox, &["-n", "20", "--format", form, &server.url("x")]).run().succeeds())
+    };
+    let csv = of("csv");
+    assert_eq!(csv.lines().count(), 2);
+    assert!(csv.lines().nth(1).unwrap().contains(",20,"), "{csv}");
+    let hdr = of("hdr");
+    assert!(hdr.contains("Percentile") && hdr.contains("#[Max"), "{hdr}");
+    assert!(of("weir").contains("limit: "), "{}", of("weir"));
+    assert_eq!(bench(&sandbox, &["-n", "5", "-q", &server.url("x")]).run().succeeds().stdout, b"");
+}
+
+#[test]
+fn a_connection_that_never_stands_does_not_hold_the_run() {
+    // The socket listens, but nobody accepts TLS on it.
+    let server = Server::start(|_, _| over());
+    let url = server.url("x").replace("http:", "https:");
+    let sandbox = Sandbox::new();
+    let run = bench(&sandbox, &["-k", "-c", "2", "-n", "4", "--timeout", "300ms", "--json", &url]).run();
+    run.exits(1);
+    assert!(errors(&run.json())[0] + errors(&run.json())[3] == 4, "{}", run.json());
+}

@@ -1,0 +1,191 @@
+//! Attributes that `-a` asks for: kept, or counted as lost with exit code 1. Nothing of them goes in silence.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+use rustix::fs::{XattrFlags, getxattr, setxattr};
+use support::{Run, Sandbox, skip};
+
+/// Whom permissions hold for.
+const NOBODY: u32 = 65534;
+
+fn cp(sandbox: &Sandbox, args: &[&str]) -> Run {
+    sandbox.weir(support::WEIR, ["cp"]).args(args).run()
+}
+
+fn value(path: &Path, name: &str) -> Option<Vec<u8>> {
+    let mut value = vec![0; 4096];
+    let length = getxattr(path, name, &mut value[..]).ok()?;
+    value.truncate(length);
+    Some(value)
+}
+
+/// An access list as the kernel has it (linux/posix_acl_xattr.h): version 2, then tag, permissions and id of each entry.
+fn access_list(user: u32) -> Vec<u8> {
+    const NO_ID: u32 = u32::MAX;
+    let entries = [(1u16, 6u16, NO_ID), (2, 7, user), (4, 4, NO_ID), (0x10, 7, NO_ID), (0x20, 4, NO_ID)];
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, allowed, id) in entries {
+        list.extend(tag.to_le_bytes());
+        list.extend(allowed.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    list
+}
+
+#[test]
+fn access_lists_are_kept() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("tree")).unwrap();
+    sandbox.write("tree/file", "text");
+    let (list, default) = (access_list(1234), access_list(4321));
+    let set = |name: &str, attribute: &str, list: &[u8]| {
+        setxattr(sandbox.path(name), attribute, list, XattrFlags::empty())
+    };
+    if set("tree/file", "system.posix_acl_access", &list).is_err() {
+        return skip("the file system has no access lists");
+    }
+    set("tree", "system.posix_acl_default", &default).unwrap();
+    cp(&sandbox, &["-a", "tree", "copy"]).succeeds();
+    assert_eq!(value(&sandbox.path("copy/file"), "system.posix_acl_access"), Some(list));
+    assert_eq!(value(&sandbox.path("copy"), "system.posix_acl_default"), Some(default));
+    let mode = |name: &str| sandbox.path(name).metadata().unwrap().permissions().mode();
+    assert_eq!(mode("copy/file"), mode("tree/file"));
+}
+
+/// rsync lends itself the permission to write; so does weir.
+#[test]
+fn attributes_of_a_file_that_its_owner_may_not_write() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("tree")).unwrap();
+    for name in ["tree/a", "tree/b"] {
+        let path = sandbox.write(name, "text");
+        if setxattr(&path, "user.weir", b"kept", XattrFlags::empty()).is_err() {
+            return skip("the file system has no extended attributes");
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root && Command::new("setpriv").arg("--version").output().is_err() {
+        return skip("no setpriv here");
+    }
+    let copy = |args: &[&str]| {
+        let mut run = sandbox.weir(support::WEIR, ["cp"]);
+        if is_root {
+            for name in [".", "tree", "tree/a", "tree/b", "copy", "copy/a", "copy/b"] {
+                let _ = chown(sandbox.path(name), Some(NOBODY), Some(NOBODY));
+            }
+            let ids = ["--reuid=65534", "--regid=65534", "--clear-groups", support::WEIR, "cp"];
+            run = sandbox.weir("setpriv", ids);
+        }
+        run.args(args).run()
+    };
+    copy(&["-a", "tree", "copy"]).succeeds();
+    assert_eq!(value(&sandbox.path("copy/a"), "user.weir"), Some(b"kept".to_vec()));
+    // The content is the same: only attributes are to be set, on a file of 0444.
+    setxattr(sandbox.path("tree/b"), "user.weir", b"newer", XattrFlags::empty()).unwrap();
+    copy(&["-a", "-u", "tree/", "copy"]).succeeds();
+    assert_eq!(value(&sandbox.path("copy/b"), "user.weir"), Some(b"newer".to_vec()));
+    assert_eq!(sandbox.path("copy/b").metadata().unwrap().permissions().mode() & 0o777, 0o444);
+}
+
+/// More attributes than a file has room for beside an inode of 128 bytes: a block of 1 KiB. Here it is one of 4 KiB at least.
+#[test]
+fn what_the_target_has_no_room_for_is_counted() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root mounts");
+    }
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("tree")).unwrap();
+    let path = sandbox.write("tree/file", "text");
+    let big = vec![b'x'; 200];
+    for index in 0..12 {
+        if setxattr(&path, format!("user.weir{index}"), &big, XattrFlags::empty()).is_err() {
+            return skip("the file system here has no room for them itself");
+        }
+    }
+    sandbox.write("tree/plain", "text");
+    let image = sandbox.path("image");
+    fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    fs::create_dir(sandbox.path("small")).unwrap();
+    // In a mount namespace of its own, so that nothing is left mounted.
+    let script = format!(
+        "mkfs.ext4 -q -b 1024 -I 128 image && mount -o loop image small && {} cp -a --json tree small/; \
+         code=$?; ls small/tree; exit $code",
+        support::WEIR
+    );
+    let run = sandbox.weir("unshare", ["-m", "sh", "-c", &script]).run();
+    run.fails(1, &["extended attributes or ACL not kept for tree/file"]);
+    let said = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(said.contains("\"lost_attributes\""), "{said}");
+    assert!(said.ends_with("file\nplain\n"), "the content is there: {said}");
+}
+
+#[test]
+fn what_was_not_asked_for_is_a_note() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", "text");
+    let path = sandbox.path("a");
+    if setxattr(&path, "user.weir", b"1", XattrFlags::empty()).is_err() {
+        return skip("the file system has no extended attributes");
+    }
+    let run = cp(&sandbox, &["--json", "a", "b"]);
+    assert_eq!(run.succeeds().json().get("lost_attributes"), None);
+    assert_eq!(value(&sandbox.path("b"), "user.weir"), None);
+}
+
+/// Inodes of 128 bytes keep whole seconds, up to 2038: what was cut is the same in the next run.
+#[test]
+fn coarse_times_are_no_difference() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root mounts");
+    }
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("tree")).unwrap();
+    let at = |secs, nanos| std::time::UNIX_EPOCH + std::time::Duration::new(secs, nanos);
+    // Now, at the end of a second, and later than such a file system knows.
+    for (name, time) in [
+        ("a", at(1_700_000_000, 123_456_789)),
+        ("b", at(1_700_000_001, 999_999_999)),
+        ("c", at(2_600_000_000, 5)),
+    ] {
+        let path = sandbox.write(&format!("tree/{name}"), "text");
+        fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    }
+    let image = sandbox.path("image");
+    fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    fs::create_dir(sandbox.path("small")).unwrap();
+    let script = format!(
+        "mkfs.ext4 -q -I 128 image >/dev/null && mount -o loop image small && {0} cp -u -q tree/ small/to && \
+         {0} cp -u -n tree/ small/to && {0} cp -u --json tree/ small/to && \
+         touch -d @1700000002 tree/a && {0} cp -u -n tree/ small/to",
+        support::WEIR
+    );
+    let run = sandbox.weir("unshare", ["-m", "sh", "-c", &script]).run();
+    let said = String::from_utf8_lossy(&run.succeeds().stdout).into_owned();
+    assert!(said.starts_with('{'), "a dry run has nothing to do: {said}");
+    assert!(said.contains("\"unchanged\":3"), "{said}");
+    assert!(said.ends_with("}\ncopy a\n"), "a real difference is one: {said}");
+}
+
+#[test]
+fn times_may_differ_by_a_window() {
+    let sandbox = Sandbox::new();
+    fs::create_dir_all(sandbox.path("tree")).unwrap();
+    sandbox.write("tree/a", "text");
+    cp(&sandbox, &["-q", "tree/", "to"]).succeeds();
+    let past =
+        fs::metadata(sandbox.path("to/a")).unwrap().modified().unwrap() - std::time::Duration::from_secs(2);
+    fs::File::options().write(true).open(sandbox.path("to/a")).unwrap().set_modified(past).unwrap();
+    let copied = |window: &str| {
+        let run = cp(&sandbox, &["-u", "-n", "--modify-window", window, "tree/", "to"]);
+        String::from_utf8(run.succeeds().stdout.clone()).unwrap()
+    };
+    assert_eq!(copied("2"), "");
+    assert_eq!(copied("1"), "copy a\n");
+}

@@ -1,0 +1,156 @@
+//! Targets of `weir cp` without room or permission, sources that cannot be read: said clearly, and the same command goes on after.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use std::os::unix::fs::{FileExt, PermissionsExt, chown};
+use std::path::PathBuf;
+
+use support::{MIB, Sandbox, Special, Sshd, Weir, pattern, skip};
+
+/// Who is not root: permissions hold for them.
+const NOBODY: u32 = 65534;
+
+/// An sshd that sees a file system of its own at `disk` of its folder.
+fn with_disk(options: &str) -> Option<(Sshd, PathBuf)> {
+    let script = format!("mkdir \"$CACHE/../disk\"; mount -t tmpfs -o {options} none \"$CACHE/../disk\"");
+    let sshd = Sshd::special(Special { within: Some(("-m", &script)), ..Special::default() })?;
+    let disk = sshd.path("disk");
+    Some((sshd, disk))
+}
+
+fn names(sshd: &Sshd, disk: &std::path::Path) -> Vec<String> {
+    let all = std::fs::read_dir(sshd.seen(disk)).unwrap().flatten();
+    let mut names: Vec<String> = all.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_disk_without_room_is_noticed_before_the_first_byte() {
+    let Some((sshd, disk)) = with_disk("size=8m") else { return };
+    let sandbox = Sandbox::new();
+    for size in [300_000, 20 * MIB] {
+        std::fs::write(sshd.seen(&disk).join("filler"), vec![1; 8 * MIB - 100_000]).unwrap();
+        sandbox.write("a", pattern(size, 1));
+        let to = format!("far:{}", disk.join("b").display());
+        sshd.copies(&sandbox, &["a", &to]).fails(1, &["b: no space left on device"]);
+        assert_eq!(names(&sshd, &disk), ["filler"], "nothing is left of {size}");
+    }
+}
+
+/// A file with a hole at its end reserves nothing, so the disk becomes full under it.
+#[test]
+fn a_disk_that_becomes_full_is_gone_on_with() {
+    let Some((sshd, disk)) = with_disk("size=20m") else { return };
+    let sandbox = Sandbox::new();
+    let bytes = pattern(14 * MIB, 1);
+    let file = std::fs::File::create(sandbox.path("a")).unwrap();
+    file.write_all_at(&bytes, 0).unwrap();
+    file.set_len(15 * MIB as u64).unwrap();
+    let filler = sshd.seen(&disk).join("filler");
+    std::fs::write(&filler, vec![1; 10 * MIB]).unwrap();
+    let to = format!("far:{}", disk.join("b").display());
+    let copy = || sshd.cp(&sandbox, &["--codec", "none", "--json", "a", &to]).run();
+    copy().fails(1, &["b: no space left on device"]);
+    assert_eq!(names(&sshd, &disk), [".b.weir-part", "filler"], "what came is kept");
+    std::fs::remove_file(&filler).unwrap();
+    let record = copy().succeeds().json();
+    let resumed = record["resumed"].as_u64().unwrap_or(0);
+    assert!(resumed >= 5 * MIB as u64, "{resumed} bytes were not sent again");
+    assert_eq!(names(&sshd, &disk), ["b"]);
+    assert!(std::fs::read(sshd.seen(&disk).join("b")).unwrap() == sandbox.read("a"));
+}
+
+#[test]
+fn of_a_tree_what_has_room_comes_and_the_rest_after() {
+    let Some((sshd, disk)) = with_disk("size=9m") else { return };
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("tree")).unwrap();
+    for index in 0..40 {
+        sandbox.write(&format!("tree/small{index}"), pattern(100_000, index));
+        sandbox.write(&format!("tree/large{index}"), pattern(300_000, index));
+    }
+    let filler = sshd.seen(&disk).join("filler");
+    std::fs::write(&filler, vec![1; 4 * MIB]).unwrap();
+    let to = format!("far:{}", disk.join("tree").display());
+    let first = sshd.copies(&sandbox, &["-u", "tree/", &to]);
+    first.fails(1, &["no space left on device"]);
+    std::fs::remove_file(&filler).unwrap();
+    let grow = format!("mount -o remount,size=40m {}", disk.display());
+    let pid = sshd.pid().to_string();
+    let grown = sandbox.weir("nsenter", ["-t", &pid, "-m", "sh", "-c", &grow]).run();
+    grown.succeeds();
+    sshd.copies(&sandbox, &["-u", "tree/", &to]).succeeds();
+    for index in 0..40 {
+        for kind in ["small", "large"] {
+            let name = format!("tree/{kind}{index}");
+            assert!(std::fs::read(sshd.seen(&disk).join(&name)).unwrap() == sandbox.read(&name), "{name}");
+        }
+    }
+    assert_eq!(names(&sshd, &disk.join("tree")).len(), 80, "nothing else is there");
+}
+
+#[test]
+fn a_read_only_target_is_said() {
+    let Some((sshd, disk)) = with_disk("ro") else { return };
+    let sandbox = Sandbox::new();
+    for size in [10, 300_000, 5 * MIB] {
+        sandbox.write("a", pattern(size, 1));
+        let to = format!("far:{}", disk.join("b").display());
+        sshd.copies(&sandbox, &["a", &to]).fails(1, &["b: read-only file system"]);
+    }
+}
+
+/// `weir cp` on this machine by somebody for whom permissions hold; `None` where this test cannot be somebody else.
+fn as_nobody(sandbox: &Sandbox, args: &[&str]) -> Option<Weir> {
+    use std::os::unix::process::CommandExt;
+    let mut cp = sandbox.weir(support::WEIR, ["cp"]).args(args);
+    if rustix::process::geteuid().is_root() {
+        cp.command.uid(NOBODY).gid(NOBODY);
+        let mut version = sandbox.weir(support::WEIR, ["--version"]).command;
+        if !version.uid(NOBODY).gid(NOBODY).status().is_ok_and(|status| status.success()) {
+            skip("root cannot run the binary as another user here");
+            return None;
+        }
+        chown(sandbox.path("."), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    Some(cp)
+}
+
+#[test]
+fn a_target_that_may_not_be_written_is_said() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("locked")).unwrap();
+    for size in [10, 300_000, 5 * MIB] {
+        sandbox.write("a", pattern(size, 1));
+        std::fs::set_permissions(sandbox.path("locked"), std::fs::Permissions::from_mode(0o555)).unwrap();
+        let Some(cp) = as_nobody(&sandbox, &["a", "locked/b"]) else { return };
+        cp.run().fails(1, &["b: permission denied"]);
+    }
+    assert_eq!(sandbox.names(), ["a", "locked/"]);
+}
+
+#[test]
+fn what_may_not_be_read_is_said_and_the_rest_comes() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir_all(sandbox.path("tree/shut")).unwrap();
+    for (name, size) in [("small", 10), ("locked-small", 10), ("large", MIB), ("locked-large", MIB)] {
+        sandbox.write(&format!("tree/{name}"), pattern(size, 1));
+    }
+    for (name, mode) in [("locked-small", 0), ("locked-large", 0), ("shut", 0)] {
+        let shut = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(sandbox.path("tree").join(name), shut).unwrap();
+    }
+    let Some(cp) = as_nobody(&sandbox, &["tree", "copy"]) else { return };
+    cp.run().fails(
+        1,
+        &["locked-small: permission denied", "locked-large: permission denied", "shut: permission denied"],
+    );
+    let copied: Vec<String> = sandbox.names().into_iter().filter(|name| name.starts_with("copy/")).collect();
+    assert_eq!(copied, ["copy/", "copy/large", "copy/shut/", "copy/small"]);
+    std::fs::set_permissions(sandbox.path("tree/small"), std::fs::Permissions::from_mode(0o0)).unwrap();
+    let Some(cp) = as_nobody(&sandbox, &["tree/small", "b"]) else { return };
+    cp.run().fails(1, &["permission denied; its source is tree/small"]);
+    assert!(!sandbox.path("b").exists());
+}

@@ -1,0 +1,96 @@
+//! A firewall between the hosts: the data find another way, and the report says which and what it costs.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use support::{MIB, Sandbox, Special, Sshd, pattern, skip};
+
+/// In a network of its own, where connections to these ports are swallowed. The far end takes the first port of a range, the near one
+/// the next.
+fn behind(ports: &str) -> Option<Sshd> {
+    if std::process::Command::new("nft").arg("--version").output().is_err() {
+        skip("no nft on this machine; apt-get install nftables");
+        return None;
+    }
+    let script = format!(
+        "ip link set lo up; nft add table ip t; nft 'add chain ip t in {{ type filter hook input priority 0; }}'; \
+         nft add rule ip t in tcp dport {ports} drop"
+    );
+    Sshd::special(Special { within: Some(("-n", &script)), ..Special::default() })
+}
+
+fn ways(sshd: &Sshd, flags: &[&str]) -> (serde_json::Value, String) {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(5 * MIB, 1));
+    let far = format!("far:{}", sandbox.path("b").display());
+    let copy = |more: &[&str]| sshd.cp(&sandbox, &["--port-range", "5000-5001"]).args(flags).args(more).run();
+    let record = copy(&["--json", "a", &far]).succeeds().json();
+    assert!(sandbox.read("a") == sandbox.read("b"));
+    let far = format!("far:{}", sandbox.path("a").display());
+    let back = copy(&[&far, "c"]);
+    back.succeeds();
+    assert!(sandbox.read("a") == sandbox.read("c"));
+    (record, back.stderr)
+}
+
+#[test]
+fn no_connection_to_it_and_one_from_it() {
+    let Some(sshd) = behind("5000") else { return };
+    let (record, _) = ways(&sshd, &[]);
+    assert_eq!(record["cp"]["transport"], "tcp-back");
+    assert!(record["cp"]["tried"][0].as_str().unwrap().starts_with("to it: "), "{record}");
+    assert_eq!(record["cp"]["lanes"], 2, "as many as there would be the other way");
+}
+
+#[test]
+fn no_connection_either_way() {
+    let Some(sshd) = behind("5000-5001") else { return };
+    let (record, said) = ways(&sshd, &[]);
+    assert_eq!(record["cp"]["transport"], "ssh");
+    // Whose connection that is, and so what held it, is not weir's to know.
+    assert!(record["verdict"]["limit"].is_null(), "{record}");
+    for (at, text) in ["to it: ", "from it: "].into_iter().enumerate() {
+        assert!(record["cp"]["tried"][at].as_str().unwrap().starts_with(text), "{record}");
+    }
+    for text in ["the data went inside ssh", "to it: ", "from it: ", "one processor encrypts at each end"] {
+        assert!(said.contains(text), "did not say '{text}': {said}");
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write("a", "text");
+    let run = sshd.cp(&sandbox, &["--port-range", "5000-5001", "--transport", "tcp", "a", "far:b"]).run();
+    run.fails(1, &["no data connection to far", "to it: ", "from it: ", "--port-range", "--transport ssh"]);
+}
+
+/// Connections that are reset more often than a hopeless network would be given up after: as long as something arrives between two breaks,
+/// it goes on.
+#[test]
+fn a_network_that_breaks_again_and_again() {
+    // Not each meets a lane that carries: more than eight of these do.
+    const BREAKS: usize = 24;
+    let Some(sshd) = behind("5999") else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(48 * MIB, 1));
+    let to = format!("far:{}", sandbox.path("b").display());
+    let args = ["--port-range", "5000-5001", "--limit-rate", "5Mi", "--codec", "none", "a", &to];
+    let running = sshd.cp(&sandbox, &args).spawn();
+    // The first break waits for a lane that stands: one that never came would be replaced by one the other way, which is not broken here.
+    let script = format!(
+        "PATH=$PATH:/usr/sbin:/sbin; n=0; \
+         until [ -n \"$(ss -Htn state established 'sport = :5000')\" ]; do n=$((n+1)); [ $n -lt 500 ] || exit 1; sleep 0.02; done; \
+         for i in $(seq {BREAKS}); do \
+         nft add rule ip t in tcp dport 5000 reject with tcp reset; sleep 0.2; nft flush chain ip t in; sleep 0.25; done"
+    );
+    let breaker = sandbox.weir("nsenter", ["-t", &sshd.pid().to_string(), "-n", "bash", "-c", &script]).run();
+    let run = running.wait();
+    breaker.succeeds();
+    run.succeeds();
+    assert!(sandbox.read("a") == sandbox.read("b"));
+    // What repeats itself is counted: "… 17 more like this: lane 10 broke: ...".
+    let of_line =
+        |line: &str| match line.split_once("… ").and_then(|(_, rest)| rest.split_once(" more like this")) {
+            Some((count, _)) => count.replace(',', "").parse().unwrap(),
+            None => 1,
+        };
+    let broke: usize = run.stderr.lines().filter(|line| line.contains("broke: ")).map(of_line).sum();
+    assert!(broke > 8, "only {broke} lanes broke: {}", run.stderr);
+}

@@ -1,0 +1,137 @@
+//! `weir plan SRC DST`: measured through a real sshd, predicted, nothing left behind; and `weir cp` beside its forecast.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use serde_json::Value;
+use support::{MIB, Run, Sandbox, Sshd, pattern};
+
+fn far(sandbox: &Sandbox, name: &str) -> String {
+    format!("far:{}", sandbox.path(name).display())
+}
+
+fn plan(sshd: &Sshd, sandbox: &Sandbox, args: &[&str]) -> Run {
+    let config = sshd.path("ssh_config").display().to_string();
+    sandbox.weir(support::WEIR, ["plan", "-F", &config]).args(args).run()
+}
+
+/// What a plan found, checked for what always holds.
+fn planned(sshd: &Sshd, sandbox: &Sandbox, args: &[&str]) -> Value {
+    let record = plan(sshd, sandbox, &[args, &["--json"]].concat()).succeeds().json();
+    let copy = &record["copy"];
+    assert!(copy["predicted"]["rate"].as_f64().unwrap() > 1e6, "{copy}");
+    assert!(copy["write"].as_f64().unwrap() > 1e6, "{copy}");
+    assert!(record["plan"]["columns"].as_array().unwrap().len() <= 2);
+    let left: Vec<_> = sandbox.names().into_iter().filter(|name| name.contains("weir-plan")).collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    record
+}
+
+#[test]
+fn a_file_there_and_back() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    let text: String =
+        (0..200_000u32).map(|n| format!("line {} of {}\n", n.wrapping_mul(77), n % 97)).collect();
+    sandbox.write("a", &text);
+    for (source, target) in [("a", far(&sandbox, "b").as_str()), (far(&sandbox, "a").as_str(), "b")] {
+        let record = planned(&sshd, &sandbox, &[source, target]);
+        let copy = &record["copy"];
+        assert_eq!((copy["bytes"].as_u64(), copy["files"].as_u64()), (Some(text.len() as u64), Some(1)));
+        let burst = &copy["bursts"][0];
+        assert!(burst["rate"].as_f64().unwrap() > 1e6 && burst["connections"].as_u64() >= Some(1), "{burst}");
+        assert!(burst["rtt"].as_f64().unwrap() < 1.0, "{burst}");
+        assert!(!sandbox.path("b").exists(), "a plan copies nothing");
+        let codecs = record["plan"]["codecs"].as_array().unwrap();
+        let zstd = codecs.iter().find(|codec| codec["name"] == "zstd-1").unwrap();
+        assert!((0.01..0.7).contains(&zstd["ratio"].as_f64().unwrap()), "{zstd}");
+    }
+}
+
+#[test]
+fn a_tree_is_sampled_by_its_bytes() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("tree")).unwrap();
+    sandbox.write("tree/large", pattern(4 * MIB, 1));
+    for index in 0..40 {
+        sandbox.write(&format!("tree/small{index}"), vec![b'x'; 5000]);
+    }
+    let record = planned(&sshd, &sandbox, &["tree", &far(&sandbox, "new/place")]);
+    let copy = &record["copy"];
+    assert_eq!(copy["files"].as_u64(), Some(41));
+    assert_eq!(copy["bytes"].as_u64(), Some((4 * MIB + 40 * 5000) as u64));
+    assert!(copy["file"].as_f64().unwrap() > 0.0);
+    // Nearly all bytes are noise.
+    assert_eq!(copy["predicted"]["codec"], "none");
+    assert!(!sandbox.path("new").exists());
+    let record = planned(&sshd, &sandbox, &["--exclude", "small*", "tree", &far(&sandbox, "new/place")]);
+    assert_eq!(record["copy"]["files"].as_u64(), Some(1), "what a copy leaves out is none of its plan");
+}
+
+#[test]
+fn people_are_told_what_was_measured_and_what_follows() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(2 * MIB, 1));
+    let run = plan(&sshd, &sandbox, &["a", &far(&sandbox, "b")]);
+    let text = String::from_utf8(run.succeeds().stdout.clone()).unwrap();
+    for said in
+        ["data: 2.10 MB in 1 file", "path: ", "target: ", "predicted: ", "weir x", "ssh ", "in flight"]
+    {
+        assert!(text.contains(said), "no '{said}' in:\n{text}");
+    }
+    assert!(run.stderr.contains("measuring for about 5 s"), "{}", run.stderr);
+}
+
+#[test]
+fn inside_ssh_alone() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(2 * MIB, 1));
+    let record = planned(&sshd, &sandbox, &["--transport", "ssh", "a", &far(&sandbox, "b")]);
+    assert_eq!(record["copy"]["predicted"]["transport"], "ssh");
+    assert!(record["copy"]["ssh"]["rate"].as_f64().unwrap() > 1e6);
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_words() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(1000, 1));
+    plan(&sshd, &sandbox, &["a", "far:/proc/self/b"]).fails(1, &["cannot write in /proc/self"]);
+    plan(&sshd, &sandbox, &["nothing", &far(&sandbox, "b")])
+        .fails(1, &["cannot read nothing", "no such file"]);
+    plan(&sshd, &sandbox, &["far:a", "far:b"]).fails(2, &["both remote"]);
+}
+
+#[test]
+fn a_copy_stands_beside_its_plan() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(3 * MIB, 1));
+    let to = far(&sandbox, "b");
+    let rate = planned(&sshd, &sandbox, &["a", &to])["copy"]["predicted"]["rate"].as_f64().unwrap();
+    let record = sshd.copies(&sandbox, &["--json", "a", &to]).succeeds().json();
+    let prediction = &record["prediction"];
+    assert_eq!((prediction["from"].as_str(), prediction["rate"].as_f64()), (Some("plan"), Some(rate)));
+    assert_eq!(prediction["achieved"], record["rate"]);
+    let run = sshd.copies(&sandbox, &["a", &to]);
+    assert!(run.succeeds().stderr.contains("by the plan"), "{}", run.stderr);
+}
+
+#[test]
+fn a_copy_without_a_plan_is_foretold_from_its_start() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(12 * MIB, 1));
+    let args = ["--json", "--limit-rate", "4M", "a", &far(&sandbox, "b")];
+    let record = sshd.copies(&sandbox, &args).succeeds().json();
+    let prediction = &record["prediction"];
+    assert_eq!(
+        (prediction["from"].as_str(), prediction["limit"].as_str()),
+        (Some("start"), Some("rate-limit"))
+    );
+    let off = prediction["rate"].as_f64().unwrap() / record["rate"].as_f64().unwrap();
+    assert!((0.7..1.4).contains(&off), "{prediction}");
+}

@@ -1,0 +1,90 @@
+//! What users of curl and wget type by habit, and what they are told when it means something else here.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use support::{MIB, Object, Sandbox, Server, pattern};
+
+fn serve() -> Server {
+    let object = Object::new(MIB);
+    Server::start(move |request, wire| object.serve(request, wire))
+}
+
+#[test]
+fn a_url_alone_is_fetched() {
+    let (server, sandbox) = (serve(), Sandbox::new());
+    sandbox.weir(env!("CARGO_BIN_EXE_weir"), [&server.url("x.bin")]).run().succeeds();
+    assert!(sandbox.read("x.bin") == pattern(MIB, 1));
+}
+
+#[test]
+fn flags_of_curl_and_wget_that_change_nothing() {
+    let (server, sandbox) = (serve(), Sandbox::new());
+    sandbox.get(["-fsSL", "-C", "-", &server.url("x.bin"), "-P", "into"]).run().succeeds();
+    assert_eq!(sandbox.names(), ["into/", "into/x.bin"]);
+}
+
+#[test]
+fn what_means_two_things_is_asked_back() {
+    let (server, sandbox) = (serve(), Sandbox::new());
+    sandbox.get(["-O", "name", &server.url("x.bin")]).run().exits(2).says(&["-o FILE"]);
+    sandbox.get(["-c", &server.url("x.bin")]).run().exits(2).says(&["the same command again"]);
+    assert!(sandbox.names().is_empty());
+}
+
+#[test]
+fn flags_of_other_programs_are_answered() {
+    let sandbox = Sandbox::new();
+    for (words, way) in [
+        (&["get", "-O-", "http://h/x"][..], "weir get has no -: wget's -O - is -o -"),
+        (&["http://h/x", "-x", "4"], "curl's -x URL is --proxy URL, aria2c's -x N is -c N"),
+        (&["get", "--retry=3", "http://h/x"], "it is --retries N"),
+        (&["cp", "a"], "weir cp SRC... DST"),
+        (&["why", "curl", "http://h/x"], "weir why -- curl ... starts a command"),
+        (&["cp", "-av", "-e", "ssh -p 2222", "a", "h:b"], "-P PORT"),
+        (
+            &["--no-config", "bench", "net", "-s", "-D"],
+            "weir bench net has no -D: weir stays in the foreground",
+        ),
+    ] {
+        let weir = sandbox.weir(env!("CARGO_BIN_EXE_weir"), words).run();
+        weir.exits(2).says(&[way]);
+    }
+    let unknown = sandbox.weir(env!("CARGO_BIN_EXE_weir"), ["cp", "--nonsense", "a", "b"]).run();
+    unknown.exits(2).says(&["unexpected argument '--nonsense'", "Usage"]);
+}
+
+#[test]
+fn lists_that_name_nothing_or_have_no_tab() {
+    let sandbox = Sandbox::new();
+    sandbox.write("list", "# nothing\n\n");
+    sandbox.get(["-i", "list"]).run().exits(2).says(&["names no url"]);
+    sandbox.write("list", "http://127.0.0.1:9/x name\n");
+    sandbox.get(["-i", "list"]).run().exits(2).says(&["line 1", "TAB"]);
+}
+
+#[test]
+fn a_missing_folder_is_named() {
+    let (server, sandbox) = (serve(), Sandbox::new());
+    sandbox.get([&server.url("x"), "-o", "no/where/x"]).run().exits(2).says(&["no folder no/where"]);
+    sandbox.write("file", "");
+    sandbox.get([&server.url("x"), "-o", "file/"]).run().exits(2).says(&["a file is there"]);
+}
+
+#[test]
+fn a_link_that_is_named_is_followed() {
+    let (server, sandbox) = (serve(), Sandbox::new());
+    sandbox.write("there", "old");
+    std::os::unix::fs::symlink("there", sandbox.path("link")).unwrap();
+    sandbox.get([&server.url("x"), "-o", "link"]).run().succeeds();
+    assert!(sandbox.path("link").is_symlink());
+    assert!(sandbox.read("there") == pattern(MIB, 1));
+}
+
+#[test]
+fn checksums_from_a_file() {
+    let (server, sandbox) = (serve(), Sandbox::new());
+    sandbox.write("SHA256SUMS", format!("{}  x.bin\n", "00".repeat(32)));
+    sandbox.get([&server.url("x.bin"), "--checksum-from", "SHA256SUMS"]).run().exits(3);
+    sandbox.has_nothing_of("x.bin");
+}

@@ -1,0 +1,29 @@
+//! `weir get`, as those who download use it: names, lists, logins, proxies, checks, lanes.
+//!
+//! One program of tests: each file is a module, so that what they stand on is compiled and linked once.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod adopt;
+mod basics;
+mod checks;
+mod codings;
+mod deadlines;
+mod fresh;
+mod habits;
+mod http2_fallback;
+mod http2_only;
+mod lanes;
+mod lists;
+mod login;
+mod login_servers;
+mod names;
+mod network;
+mod peers;
+mod proxies;
+mod reach;
+mod self_check;
+mod streams;
+mod tls;
+mod words;

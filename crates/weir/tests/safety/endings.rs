@@ -1,0 +1,133 @@
+//! How commands end that nobody listens to any more, that are asked twice, or that wait for what never comes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use crate::support;
+
+use std::fs::{File, OpenOptions};
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use support::{MIB, Object, Sandbox, Server, WEIR, pattern, wait_for};
+
+/// Its reader is gone.
+fn closed_pipe() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn what_nobody_reads_ends_in_silence() {
+    let sandbox = Sandbox::new();
+    for args in [
+        &["completions", "bash"][..],
+        &["lab", "list"],
+        &["lab", "show", "b1"],
+        &["plan", "--link", "1Gbit", "--rtt", "9ms"],
+    ] {
+        let run = sandbox.weir(WEIR, args).stdout(closed_pipe()).run();
+        run.exits(141);
+        assert_eq!(run.stderr, "", "{args:?}");
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(MIB, 1));
+    let mut copy = sandbox.weir(WEIR, ["cp", "-vv", "a", "b"]);
+    copy.command.stderr(OpenOptions::new().write(true).open("/dev/full").unwrap());
+    // Whatever it says of the words that it could not say, it has done its work.
+    assert_ne!(copy.command.status().unwrap().code(), Some(101));
+    assert!(sandbox.read("b") == pattern(MIB, 1));
+}
+
+#[test]
+fn a_signal_that_comes_twice_is_one() {
+    let server = Server::start(|request, wire| Object::new(8 * MIB).rate(1 << 20).serve(request, wire));
+    let sandbox = Sandbox::new();
+    let running = sandbox.get([&server.url("x"), "-o", "out"]).spawn();
+    server.wait_sent(MIB as u64);
+    // As timeout(1) does: to the process, and to its group.
+    running.signal(Signal::TERM);
+    running.signal(Signal::TERM);
+    running.wait().fails(130, &["the same command goes on from there"]);
+}
+
+#[test]
+fn a_list_that_never_comes_can_be_interrupted() {
+    let sandbox = Sandbox::new();
+    sandbox.pipe("list");
+    let mut get = sandbox.get(["-i", "list"]);
+    let mut child = get.command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // Nobody listens to signals yet, and SIGINT is ignored where a shell started this in the background.
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM).unwrap();
+    assert!(!child.wait().unwrap().success());
+}
+
+#[test]
+fn a_list_of_names_that_never_comes_can_be_interrupted() {
+    let sandbox = Sandbox::new();
+    sandbox.pipe("list");
+    std::fs::create_dir(sandbox.path("from")).unwrap();
+    sandbox.write("from/x", "text");
+    let copy = sandbox.weir(WEIR, ["cp", "--files-from", "list", "from", "copy"]).spawn();
+    wait_for("a handler", || copy.catches(Signal::INT));
+    copy.signal(Signal::INT);
+    copy.wait().fails(130, &["interrupted"]);
+    // One that comes late is read.
+    let copy = sandbox.weir(WEIR, ["cp", "--files-from", "list", "from", "copy"]).spawn();
+    let list = sandbox.path("list");
+    // Waits for whoever reads it.
+    std::thread::spawn(move || std::fs::write(list, "x\n"));
+    copy.wait().succeeds();
+    assert_eq!(sandbox.read("copy/x"), b"text");
+}
+
+#[test]
+fn a_pipe_that_is_named_as_a_source_has_failed() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("folder")).unwrap();
+    sandbox.pipe("folder/pipe");
+    sandbox.weir(WEIR, ["cp", "folder", "copy"]).run().succeeds().says(&["copy/pipe is a named pipe"]);
+    sandbox
+        .weir(WEIR, ["cp", "folder/pipe", "there"])
+        .run()
+        .fails(1, &["is a named pipe and is not copied", "folder/pipe"]);
+}
+
+#[test]
+fn a_netrc_without_end_is_not_read() {
+    let server = Server::start(|request, wire| Object::new(5).serve(request, wire));
+    let sandbox = Sandbox::new();
+    sandbox.pipe("pipe");
+    let huge = File::create(sandbox.path("huge")).unwrap();
+    huge.set_len(3 << 20).unwrap();
+    for (netrc, says) in
+        [("/dev/zero", "it is no file"), ("pipe", "it is no file"), ("huge", "it is longer than")]
+    {
+        let run = sandbox.get([&server.url("x"), "-o", "out"]).env("NETRC", netrc).run();
+        run.succeeds().says(&[&format!("{netrc} is not used: {says}")]);
+        std::fs::remove_file(sandbox.path("out")).unwrap();
+    }
+}
+
+#[test]
+fn a_file_without_end_is_refused() {
+    let sandbox = Sandbox::new();
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["lab", "run", "/dev/zero"], 2, "larger than 1.00 MB"),
+        (&["lab", "show", "/dev/zero", "--file"], 2, "larger than 1.00 MB"),
+        (&["bench", "http", "-s", "/dev/zero", "http://127.0.0.1:9/"], 1, "larger than 16.0 MB"),
+        (
+            &["bench", "net", "-c", "127.0.0.1", "--username", "u", "--rsa-public-key-path", "/dev/zero"],
+            1,
+            "larger than 1.00 MB",
+        ),
+        (&["plan", "--codec-table", "/dev/zero", "--link", "1Gbit"], 2, "larger than 1.00 MB"),
+        (&["get", "-i", "/dev/zero"], 1, "larger than 256 MB"),
+    ];
+    for (args, code, says) in cases {
+        sandbox.weir(WEIR, args).run().fails(code, &["/dev/zero", says]);
+    }
+}
