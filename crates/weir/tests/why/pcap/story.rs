@@ -12,7 +12,7 @@ use weir_lab::congestion;
 use weir_lab::path::{self, Direction, Loss, Share};
 use weir_units::Rate;
 
-use crate::tcpdump::Recorder;
+use super::tcpdump::Recorder;
 
 /// A cause and how it is made.
 #[derive(Debug, Clone, Copy)]
