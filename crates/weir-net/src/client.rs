@@ -19,7 +19,7 @@ use crate::outcome::{Copies, Ending, Interval, Outcome, Role, Start};
 use crate::parameters::{Direction, Parameters, Transport};
 use crate::results::{Results, stream_id};
 use crate::run::{Manner, Run, Stopped};
-use crate::socket;
+use crate::socket::{self, Origin, Wiring};
 use crate::state::State;
 use crate::stream::Stream;
 
@@ -76,7 +76,16 @@ pub struct Options {
     pub bundles: bool,
     /// Who asks, with the server's public key (PEM).
     pub login: Option<(Login, String, Padding)>,
+    /// The data connections' own port, the first one's; the others have those after it. `None` for any.
+    pub local_port: Option<u16>,
+    /// How sockets are made.
+    pub wiring: Wiring,
+    /// A test that receives data ends when none come for so long.
+    pub receive_timeout: Duration,
 }
+
+/// iperf3's: a test without data for so long is stuck.
+pub const RECEIVE_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Options {
     /// Ten seconds of TCP to this server.
@@ -94,7 +103,21 @@ impl Options {
             copies: Copies::default(),
             bundles: true,
             login: None,
+            local_port: None,
+            wiring: Wiring::default(),
+            receive_timeout: RECEIVE_TIMEOUT,
         }
+    }
+
+    /// Where a connection comes from that has this port, or any (0).
+    pub(crate) fn origin(&self, port: u16) -> Origin<'_> {
+        Origin { address: self.bind, port, wiring: &self.wiring }
+    }
+
+    /// The own port of the data connection at `index`; 0 for any.
+    fn port_of(&self, index: usize) -> u16 {
+        let after = u16::try_from(index).unwrap_or(u16::MAX);
+        self.local_port.map_or(0, |port| port.saturating_add(after))
     }
 }
 
@@ -140,12 +163,16 @@ pub fn run(options: &Options, progress: &mut dyn Progress, stop: &AtomicBool) ->
         streams: streams.iter().map(|stream| stream.connection).collect(),
         buffers: (0, 0),
         copies: options.copies,
+        bundles: options.bundles,
+        interval: options.interval,
     };
     let manner = Manner {
         copies: options.copies,
         bundles: options.bundles,
         interval: options.interval,
         own_block: options.own_block,
+        receive_timeout: options.receive_timeout,
+        affinity: None,
     };
     let run = Run::begin(start, streams, manner)?;
     progress.started(&run.start);
@@ -217,9 +244,9 @@ fn finish(
     run.drain(stop, tell);
     control.expect(State::ExchangeResults, "its word to exchange results", results)?;
     control.tell(&run.results().to_json())?;
-    let value = control.hear(frame::RESULTS, "its results", results)?;
+    let json = control.hear_in_order(frame::RESULTS, "its results", results)?;
     let peer = control.peer();
-    let results = Results::parse(&value).map_err(|cause| Error::Results { peer, cause })?;
+    let results = Results::parse_in_order(&json).map_err(|cause| Error::Results { peer, cause })?;
     control.expect(State::DisplayResults, "the end", patience)?;
     control.say(State::IperfDone)?;
     Ok(results)
@@ -273,7 +300,7 @@ pub(crate) fn connect(options: &Options, stop: &AtomicBool) -> Result<(TcpStream
     let mut failed = Error::NoAddress { host: host.clone(), family };
     // The first that answers: a name may have an address of a family that leads nowhere.
     for to in all.into_iter().filter(fits) {
-        match socket::connect(to, options.bind, options.connect, None) {
+        match socket::connect(to, options.origin(0), options.connect, None) {
             Ok(stream) => return Ok((stream, to)),
             Err(error) => failed = error,
         }
@@ -317,11 +344,13 @@ fn open_streams(
         let fail = |source| Error::Connect { to, source };
         let stream = match parameters.transport {
             Transport::Tcp => {
-                let mut stream = open_tcp(options, parameters, to)?;
+                let mut stream = open_tcp(options, parameters, to, options.port_of(index))?;
                 std::io::Write::write_all(&mut stream, cookie.bytes()).map_err(fail)?;
                 Stream::tcp(id, sends, stream)
             }
-            Transport::Udp => Stream::udp(id, sends, open_udp(options, parameters, to, stop)?),
+            Transport::Udp => {
+                Stream::udp(id, sends, open_udp(options, parameters, to, options.port_of(index), stop)?)
+            }
         };
         streams.push(stream.map_err(fail)?);
     }
@@ -333,10 +362,11 @@ pub(crate) fn open_tcp(
     options: &Options,
     parameters: &Parameters,
     to: SocketAddr,
+    port: u16,
 ) -> Result<TcpStream, Error> {
     let deadline = Instant::now() + Duration::from_secs(1);
     loop {
-        match socket::connect(to, options.bind, options.connect, Some(parameters)) {
+        match socket::connect(to, options.origin(port), options.connect, Some(parameters)) {
             Err(Error::Connect { source, .. })
                 if source.kind() == std::io::ErrorKind::ConnectionRefused && Instant::now() < deadline =>
             {
@@ -352,15 +382,11 @@ fn open_udp(
     options: &Options,
     parameters: &Parameters,
     to: SocketAddr,
+    port: u16,
     stop: &AtomicBool,
 ) -> Result<UdpSocket, Error> {
-    let any: IpAddr = match to {
-        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = socket::bind_udp(SocketAddr::new(options.bind.unwrap_or(any), 0), parameters)?;
+    let socket = socket::connect_udp(to, options.origin(port), parameters)?;
     let fail = |source| Error::Connect { to, source };
-    socket.connect(to).map_err(fail)?;
     socket.set_read_timeout(Some(Duration::from_millis(50))).map_err(fail)?;
     let begun = Instant::now();
     let mut said: Option<Instant> = None;

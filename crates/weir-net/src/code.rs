@@ -27,7 +27,13 @@ pub(crate) const SET_SERVICE: i32 = 125;
 pub(crate) const SET_CONGESTION: i32 = 134;
 pub(crate) const SET_PACING: i32 = 140;
 const NOT_AUTHORISED: i32 = 142;
+pub(crate) const BIND_DEVICE: i32 = 143;
 const SILENT: i32 = 144;
+pub(crate) const SET_DONT_FRAGMENT: i32 = 145;
+pub(crate) const SET_USER_TIMEOUT: i32 = 148;
+pub(crate) const SET_FLOW_LABEL: i32 = 127;
+pub(crate) const SET_KEEP_ALIVE: i32 = 155;
+pub(crate) const CONNECT_STREAM: i32 = 203;
 /// A socket could not be bound.
 pub(crate) const BIND: i32 = 102;
 const ACCEPT_STREAM: i32 = 204;
@@ -47,7 +53,7 @@ pub(crate) fn of(error: &Error) -> Option<(i32, i32)> {
         Error::Refused { cause, .. } => alone(of_refused(cause)),
         Error::Malformed { .. } => alone(PARAMETERS),
         Error::Unexpected { .. } => alone(MESSAGE),
-        Error::Silent { .. } => alone(SILENT),
+        Error::Silent { .. } | Error::NoData { .. } => alone(SILENT),
         Error::Option { code, source, .. } => Some((*code, source.raw_os_error().unwrap_or(0))),
         Error::Listen { source, .. } => Some((BIND, source.raw_os_error().unwrap_or(0))),
         Error::Stream { source, .. } => Some((READ_STREAM, source.raw_os_error().unwrap_or(0))),

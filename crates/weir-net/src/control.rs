@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::frame;
+use crate::ordered::Json;
 use crate::state::State;
 
 /// Between two looks at whether the user said stop.
@@ -81,9 +82,15 @@ impl<'a> Control<'a> {
 
     /// Sends a frame.
     pub(crate) fn tell(&mut self, value: &Value) -> Result<(), Error> {
+        self.tell_text(&value.to_string())
+    }
+
+    /// The same of JSON that is text already.
+    pub(crate) fn tell_text(&mut self, text: &str) -> Result<(), Error> {
         let too_long = || io::Error::other("a frame of 4 GiB");
         let frame =
-            frame::encode(value).ok_or_else(|| Error::Control { peer: self.peer, source: too_long() })?;
+            frame::encode_text(text).ok_or_else(|| Error::Control { peer: self.peer, source: too_long() })?;
+        tracing::debug!("to {}: {} bytes of JSON", self.peer, text.len());
         self.write(&frame)
     }
 
@@ -94,6 +101,27 @@ impl<'a> Control<'a> {
         expected: &'static str,
         patience: Duration,
     ) -> Result<Value, Error> {
+        let text = self.hear_text(most, expected, patience)?;
+        frame::parse_text(&text).map_err(|cause| Error::Malformed { peer: self.peer, cause })
+    }
+
+    /// The same with its members in the order in which they came.
+    pub(crate) fn hear_in_order(
+        &mut self,
+        most: usize,
+        expected: &'static str,
+        patience: Duration,
+    ) -> Result<Json, Error> {
+        let text = self.hear_text(most, expected, patience)?;
+        frame::parse_in_order(&text).map_err(|cause| Error::Malformed { peer: self.peer, cause })
+    }
+
+    fn hear_text(
+        &mut self,
+        most: usize,
+        expected: &'static str,
+        patience: Duration,
+    ) -> Result<Vec<u8>, Error> {
         let deadline = Instant::now() + patience;
         let mut head = [0; 4];
         self.read(&mut head, expected, patience, deadline)?;
@@ -106,7 +134,8 @@ impl<'a> Control<'a> {
             text.resize(length.min(have + (64 << 10)), 0);
             self.read(&mut text[have..], expected, patience, deadline)?;
         }
-        frame::parse_text(&text).map_err(|cause| Error::Malformed { peer: self.peer, cause })
+        tracing::debug!("from {}: {length} bytes of JSON", self.peer);
+        Ok(text)
     }
 
     /// The next word, which has to be this one.

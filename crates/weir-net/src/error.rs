@@ -50,7 +50,7 @@ pub enum Error {
         source: io::Error,
     },
     /// An option was refused by the system.
-    #[error("cannot set {option}: {}", plain(source))]
+    #[error("cannot set {option}: {}{}", plain(source), without_right(source))]
     Option {
         /// In words: `congestion control bbr2`.
         option: String,
@@ -93,6 +93,14 @@ pub enum Error {
         expected: &'static str,
         /// How long was waited.
         patience: Duration,
+    },
+    /// Data stopped coming.
+    #[error("no data came from {peer} for {} s (--rcv-timeout)", silent.as_secs_f64())]
+    NoData {
+        /// Who.
+        peer: SocketAddr,
+        /// How long was waited.
+        silent: Duration,
     },
     /// The peer does not read.
     #[error("{peer} did not read {bytes} bytes within {} s", patience.as_secs_f64())]
@@ -262,6 +270,13 @@ fn no_name(host: &str, source: &io::Error) -> &'static str {
 fn nobody(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::ConnectionRefused => "; start a server there: weir bench net -s, or iperf3 -s",
+        _ => "",
+    }
+}
+
+fn without_right(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => "; that needs root, or CAP_NET_RAW or CAP_NET_ADMIN",
         _ => "",
     }
 }

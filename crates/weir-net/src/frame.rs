@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::ordered::Json;
+
 /// Parameters are no longer than this: iperf3 itself takes no more, and weir's own are a tenth of it.
 pub const PARAMETERS: usize = 8192;
 
@@ -30,7 +32,11 @@ pub enum Malformed {
 
 /// A value as a frame; `None` for one of 4 GiB and more.
 pub fn encode(value: &Value) -> Option<Vec<u8>> {
-    let text = value.to_string();
+    encode_text(&value.to_string())
+}
+
+/// The same of JSON that is text already.
+pub fn encode_text(text: &str) -> Option<Vec<u8>> {
     let mut frame = u32::try_from(text.len()).ok()?.to_be_bytes().to_vec();
     frame.extend(text.as_bytes());
     Some(frame)
@@ -50,6 +56,11 @@ pub fn parse_text(text: &[u8]) -> Result<Value, Malformed> {
     // Some versions count a NUL that ends the text.
     let text = text.strip_suffix(b"\0").unwrap_or(text);
     serde_json::from_slice(text).map_err(Malformed::NotJson)
+}
+
+/// The same with its members in the order in which they came.
+pub fn parse_in_order(text: &[u8]) -> Result<Json, Malformed> {
+    Json::parse(text.strip_suffix(b"\0").unwrap_or(text)).map_err(Malformed::NotJson)
 }
 
 /// A number of a peer's JSON that must not be negative. Of 2^63 and more it is what 3.12 makes of -1, so it is none either.

@@ -3,6 +3,7 @@
 //! * [`client`]: asks a server for a test. [`server`]: makes tests, several at once, within bounds.
 //! * [`parameters`], [`results`], [`cookie`], [`state`], [`frame`], [`datagram`]: the words of the protocol (esnet/iperf;
 //!   its peers are 3.9 and later). Pure.
+//! * [`ordered`]: JSON whose members keep their order.
 //! * [`arrivals`]: a receiver's ledger of datagrams. [`auth`]: who asks.
 //! * [`transactions`]: requests and responses, between two weirs alone.
 //! * [`outcome`]: what a test was and what came of it, with evidence for the judge.
@@ -30,6 +31,7 @@ pub mod datagram;
 mod error;
 pub mod frame;
 mod meter;
+pub mod ordered;
 pub mod outcome;
 mod pace;
 pub mod parameters;
@@ -46,3 +48,4 @@ mod udp;
 mod watch;
 
 pub use error::{Error, Limit};
+pub use socket::{KeepAlive, Wiring};

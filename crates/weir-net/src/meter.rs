@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The average is taken over so long, as iperf3's server does.
-const SPAN: Duration = Duration::from_secs(5);
+/// The average is taken over so long unless the server says otherwise, as iperf3's does.
+pub const SPAN: Duration = Duration::from_secs(5);
 
 /// No test is judged before it has run so long: the first bytes only fill buffers.
 const LEAST: Duration = Duration::from_secs(1);
@@ -22,14 +22,17 @@ pub(crate) struct Meter {
     most: u64,
     /// Bytes that may come at once in spite of it.
     gush: u64,
+    /// The average is taken over so long.
+    span: Duration,
     /// When, and how many bytes until then; the oldest is the last before the span.
     marks: VecDeque<(Duration, u64)>,
 }
 
 impl Meter {
-    /// Of `most` bits per second, with `gush` bytes that even a client which keeps to it writes at once.
-    pub(crate) fn new(most: u64, gush: u64) -> Meter {
-        Meter { most, gush, marks: VecDeque::from([(Duration::ZERO, 0)]) }
+    /// Of `most` bits per second over `span`, with `gush` bytes that even a client which keeps to it writes
+    /// at once.
+    pub(crate) fn new(most: u64, gush: u64, span: Duration) -> Meter {
+        Meter { most, gush, span, marks: VecDeque::from([(Duration::ZERO, 0)]) }
     }
 
     /// In words, if the test that has moved `carried` bytes until `now` is faster than allowed.
@@ -37,7 +40,7 @@ impl Meter {
         if self.marks.back().is_none_or(|(at, _)| now >= *at + STEP) {
             self.marks.push_back((now, carried));
         }
-        while self.marks.get(1).is_some_and(|(at, _)| now >= *at + SPAN) {
+        while self.marks.get(1).is_some_and(|(at, _)| now >= *at + self.span) {
             self.marks.pop_front();
         }
         let (since, before) = *self.marks.front()?;
@@ -64,7 +67,7 @@ mod tests {
     #[test]
     fn who_keeps_to_the_bound_is_left_alone() {
         // 8 Mbit/s: a megabyte a second, in gushes of 128 KiB.
-        let mut meter = Meter::new(8_000_000, 131_072);
+        let mut meter = Meter::new(8_000_000, 131_072, SPAN);
         for tick in 0..2000 {
             let carried = (tick * 20_000_u64).div_ceil(131_072) * 131_072;
             assert!(!at(&mut meter, tick * 20, carried), "at {tick}");
@@ -73,11 +76,11 @@ mod tests {
 
     #[test]
     fn who_does_not_is_found_within_a_second_or_the_span() {
-        let mut meter = Meter::new(8_000_000, 0);
+        let mut meter = Meter::new(8_000_000, 0, SPAN);
         assert!(!at(&mut meter, 900, 500 * MEGABYTE), "not before a second");
         assert!(at(&mut meter, 1000, 500 * MEGABYTE));
         // Ten quiet minutes give no right to a flood.
-        let mut meter = Meter::new(8_000_000, 0);
+        let mut meter = Meter::new(8_000_000, 0, SPAN);
         for second in 1..600 {
             assert!(!at(&mut meter, second * 1000, 0));
         }
@@ -86,7 +89,7 @@ mod tests {
 
     #[test]
     fn few_marks_are_kept() {
-        let mut meter = Meter::new(1, 0);
+        let mut meter = Meter::new(1, 0, SPAN);
         for tick in 0..100_000 {
             let _ = at(&mut meter, tick * 20, 0);
         }

@@ -42,6 +42,10 @@ pub struct Start {
     pub buffers: (u64, u64),
     /// What this end leaves out of the usual work on data.
     pub copies: Copies,
+    /// Datagrams may be bundled at this end.
+    pub bundles: bool,
+    /// Between two intervals; zero for none.
+    pub interval: Duration,
 }
 
 /// One data connection.
@@ -123,6 +127,8 @@ pub struct TcpFigures {
     pub min_rtt: Option<Duration>,
     /// Path MTU, bytes.
     pub path_mtu: Option<u32>,
+    /// Times the path was seen to reorder since the connection began.
+    pub reordered: u64,
 }
 
 /// Datagrams of a stretch.
@@ -153,6 +159,8 @@ pub struct StreamOutcome {
     pub most_cwnd: u64,
     /// Likewise.
     pub most_window: u64,
+    /// Times the path was seen to reorder, of a sender.
+    pub reordered: u64,
 }
 
 /// What one end counted of a stream, without what was omitted.
@@ -216,17 +224,17 @@ impl Outcome {
         let mut all: Option<Sum> = None;
         for sum in self.streams.iter().filter(|stream| stream.connection.sends == sends).filter_map(pick) {
             let into = all.get_or_insert_default();
-            into.bytes += sum.bytes;
+            into.bytes = into.bytes.saturating_add(sum.bytes);
             into.seconds = into.seconds.max(sum.seconds);
             into.retransmits = match (into.retransmits, sum.retransmits) {
-                (Some(a), Some(b)) => Some(a + b),
+                (Some(a), Some(b)) => Some(a.saturating_add(b)),
                 (a, b) => a.or(b),
             };
             if let Some(udp) = sum.udp {
                 let into = into.udp.get_or_insert_default();
-                into.packets += udp.packets;
-                into.lost += udp.lost;
-                into.out_of_order += udp.out_of_order;
+                into.packets = into.packets.saturating_add(udp.packets);
+                into.lost = into.lost.saturating_add(udp.lost);
+                into.out_of_order = into.out_of_order.saturating_add(udp.out_of_order);
                 into.jitter += udp.jitter;
             }
         }

@@ -75,6 +75,25 @@ pub struct Parameters {
     pub server_output: bool,
     /// Datagrams are counted in 64 bits.
     pub wide_counters: bool,
+    /// Microseconds between two looks at a rate, for servers that go by a timer (iperf3 before 3.18); weir
+    /// needs none.
+    pub pacing_timer: u32,
+    /// IPv6's flow label, of the client's connections.
+    pub flow_label: Option<u32>,
+    /// Datagrams of IPv4 are never fragmented on their way.
+    pub dont_fragment: bool,
+    /// Digits are sent again and again instead of random bytes.
+    pub repeating: bool,
+    /// A sending server leaves out the copy out of its memory.
+    pub zerocopy: bool,
+    /// A receiving server leaves out the copy into its memory.
+    pub skip_rx_copy: bool,
+    /// The processor that the server's streams are bound to.
+    pub server_affinity: Option<u32>,
+    /// Multipath TCP on the data connections.
+    pub mptcp: bool,
+    /// Both ends bundle datagrams (UDP_SEGMENT, UDP_GRO), where an end of iperf3 does so only if asked.
+    pub gsro: bool,
     /// Weir's own: transactions instead of streams.
     pub transactions: Option<Asked>,
     /// The client's program: `3.12`, or `weir 0.1.0`.
@@ -125,10 +144,20 @@ pub const MOST_OMIT: u32 = 600;
 /// iperf3's block of a TCP stream, where none is asked for.
 pub const BLOCK: u32 = 128 << 10;
 
+/// iperf3's timer of a rate, microseconds.
+pub const PACING_TIMER: u32 = 1000;
+
+/// A flow label has 20 bits (RFC 8200, 6), of which 0 is none.
+pub const MOST_FLOW_LABEL: u32 = 0xf_ffff;
+
+/// Processors are numbered up to this, in iperf3's own bound.
+pub const MOST_AFFINITY: u32 = 1024;
+
 impl Parameters {
     /// A test of ten seconds over one TCP stream.
     pub fn new() -> Parameters {
-        Parameters { time: 10, parallel: 1, block: BLOCK, ..Parameters::default() }
+        let pacing_timer = PACING_TIMER;
+        Parameters { time: 10, parallel: 1, block: BLOCK, pacing_timer, ..Parameters::default() }
     }
 
     /// Reads a client's frame.
@@ -181,6 +210,15 @@ impl Parameters {
             token: text("authtoken"),
             server_output: set("get_server_output"),
             wide_counters: set("udp_counters_64bit"),
+            pacing_timer: bounded("pacing_timer", 0, u32::MAX.into())?.unwrap_or(PACING_TIMER),
+            flow_label: bounded("flowlabel", 1, MOST_FLOW_LABEL.into())?,
+            dont_fragment: set("dont_fragment"),
+            repeating: set("repeating_payload"),
+            zerocopy: set("zerocopy"),
+            skip_rx_copy: set("skip_rx_copy"),
+            server_affinity: bounded("server_affinity", 0, MOST_AFFINITY.into())?,
+            mptcp: set("mptcp"),
+            gsro: set("gso") || set("gro"),
             transactions: members.get("weir_transactions").map(Asked::parse).transpose()?.flatten(),
             client: text("client_version"),
         })
@@ -197,8 +235,7 @@ impl Parameters {
         put("blockcount", json!(self.blocks));
         put("parallel", json!(self.parallel));
         put("len", json!(self.block));
-        // What iperf3 always sends; weir's own pacing needs no timer.
-        put("pacing_timer", json!(1000));
+        put("pacing_timer", json!(self.pacing_timer));
         if self.rate > 0 {
             put("bandwidth", json!(self.rate));
         }
@@ -207,8 +244,10 @@ impl Parameters {
             Direction::Reverse => drop(put("reverse", json!(true))),
             Direction::Both => drop(put("bidirectional", json!(true))),
         }
-        if self.no_delay {
-            put("nodelay", json!(true));
+        for (name, is_set) in [("nodelay", self.no_delay), ("mptcp", self.mptcp)] {
+            if is_set {
+                put(name, json!(true));
+            }
         }
         let fqrate = self.pacing.map(|bytes| bytes.saturating_mul(8));
         for (name, value) in [
@@ -219,8 +258,28 @@ impl Parameters {
             ("TOS", Some(u64::from(self.service)).filter(|service| *service > 0)),
             ("get_server_output", self.server_output.then_some(1)),
             ("udp_counters_64bit", self.wide_counters.then_some(1)),
+            ("flowlabel", self.flow_label.map(u64::from)),
+            ("server_affinity", self.server_affinity.map(u64::from)),
+            ("dont_fragment", self.dont_fragment.then_some(1)),
+            ("repeating_payload", self.repeating.then_some(1)),
+            ("zerocopy", self.zerocopy.then_some(1)),
+            ("skip_rx_copy", self.skip_rx_copy.then_some(1)),
         ] {
             if let Some(value) = value {
+                put(name, json!(value));
+            }
+        }
+        if self.gsro {
+            // A bundle is as many whole datagrams as the largest packet of IPv4 takes.
+            let size = self.block.max(1);
+            let bundle = (MOST_DATAGRAM / size).max(1) * size;
+            for (name, value) in [
+                ("gso", 1),
+                ("gso_dg_size", size),
+                ("gso_bf_size", bundle),
+                ("gro", 1),
+                ("gro_bf_size", MOST_DATAGRAM),
+            ] {
                 put(name, json!(value));
             }
         }
@@ -310,12 +369,15 @@ mod tests {
             udp: bool, time in 0..=MOST_TIME, parallel in 1..=MOST_STREAMS, block in LEAST_DATAGRAM..=MOST_DATAGRAM,
             bytes in 0..1_u64 << 62, rate in 0..1_u64 << 50, service: u8, way in 0..3, flags: [bool; 3],
             window in proptest::option::of(1_u32..512 << 20), congestion in proptest::option::of("[a-z]{1,8}"),
+            flow_label in proptest::option::of(1..=MOST_FLOW_LABEL), more: [bool; 6],
         ) {
             let parameters = Parameters {
                 transport: if udp { Transport::Udp } else { Transport::Tcp },
                 direction: [Direction::Forward, Direction::Reverse, Direction::Both][way as usize],
                 time, parallel, block, bytes, rate, service, window, congestion,
-                no_delay: flags[0], server_output: flags[1], wide_counters: flags[2],
+                no_delay: flags[0], server_output: flags[1], wide_counters: flags[2], flow_label,
+                dont_fragment: more[0], repeating: more[1], zerocopy: more[2], skip_rx_copy: more[3],
+                mptcp: more[4], gsro: more[5],
                 ..Parameters::default()
             };
             prop_assert_eq!(Parameters::parse(&parameters.to_json()), Ok(parameters));

@@ -3,10 +3,21 @@
 use serde_json::{Map, Value, json};
 
 use crate::frame::count;
+use crate::ordered::Json;
 use crate::outcome::Copies;
 
 /// Streams of a peer's results that are read: 128 each way.
 const MOST_STREAMS: usize = 256;
+
+/// No count of a peer's results is larger (2^53): a day at 800 Gbit/s, and what a double tells exactly. All
+/// streams' sums fit 64 bits.
+const MOST_COUNT: u64 = 1 << 53;
+
+/// No time of a peer's results is longer, seconds: a day, what was omitted before it and the graces after it.
+const MOST_SECONDS: f64 = 100_000.0;
+
+/// No share of processors is larger, in per cent of one: Linux runs on 8,192 at most.
+const MOST_PERCENT: f64 = 819_200.0;
 
 /// One end's results.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -41,8 +52,8 @@ pub struct CpuUse {
 pub enum Output {
     /// For people.
     Text(String),
-    /// iperf3's layout.
-    Json(Value),
+    /// iperf3's layout, with its members in the order in which they came.
+    Json(Json),
 }
 
 /// One stream as one end saw it, without what was omitted.
@@ -106,6 +117,14 @@ pub enum Unusable {
     /// More streams than any test has.
     #[error("the results name {0} streams, more than {MOST_STREAMS}")]
     TooMany(usize),
+    /// A number that no test comes to.
+    #[error("the results of a stream say '{name}' is {value}, more than any test comes to")]
+    Beyond {
+        /// The member.
+        name: &'static str,
+        /// As it came.
+        value: u64,
+    },
 }
 
 /// The number of the stream at `index`, from 0: 1, 3, 4, 5, ... (iperf3 leaves out 2, and its peers must).
@@ -117,7 +136,11 @@ pub fn stream_id(index: usize) -> u32 {
 impl Results {
     /// Reads a peer's frame.
     pub fn parse(value: &Value) -> Result<Results, Unusable> {
-        let percent = |name| value.get(name).and_then(Value::as_f64).ok_or(Unusable::Lacks(name));
+        let percent = |name| {
+            let share = value.get(name).and_then(Value::as_f64).ok_or(Unusable::Lacks(name))?;
+            // Beside the figures of the data a wrong one is none.
+            Ok(if (0.0..=MOST_PERCENT).contains(&share) { share } else { 0.0 })
+        };
         let streams = value.get("streams").and_then(Value::as_array).ok_or(Unusable::Lacks("streams"))?;
         if streams.len() > MOST_STREAMS {
             return Err(Unusable::TooMany(streams.len()));
@@ -126,7 +149,7 @@ impl Results {
             value.get("sender_has_retransmits").ok_or(Unusable::Lacks("sender_has_retransmits"))?;
         let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let made = |name| value.get("weir_copies")?.get(name)?.as_bool();
-        let json = value.get("server_output_json").cloned().map(Output::Json);
+        let json = value.get("server_output_json").cloned().map(|json| Output::Json(json.into()));
         Ok(Results {
             cpu: CpuUse {
                 total: percent("cpu_util_total")?,
@@ -160,11 +183,29 @@ impl Results {
         }
         match &self.output {
             Some(Output::Text(text)) => drop(put("server_output_text", json!(text))),
-            Some(Output::Json(value)) => drop(put("server_output_json", value.clone())),
+            Some(Output::Json(json)) => drop(put("server_output_json", json.into())),
             None => {}
         }
         put("streams", self.streams.iter().map(StreamResults::to_json).collect());
         Value::Object(members)
+    }
+
+    /// The same as text, in which the report keeps the order of its members.
+    pub fn to_text(&self) -> String {
+        let mut json = Json::from(self.to_json());
+        if let Some(Output::Json(report)) = &self.output {
+            json.put("server_output_json", report.clone());
+        }
+        json.line()
+    }
+
+    /// Reads a peer's frame with its report as it came.
+    pub fn parse_in_order(json: &Json) -> Result<Results, Unusable> {
+        let mut results = Results::parse(&Value::from(json))?;
+        if let Some(report) = json.get("server_output_json") {
+            results.output = Some(Output::Json(report.clone()));
+        }
+        Ok(results)
     }
 
     /// The stream of this number.
@@ -175,27 +216,36 @@ impl Results {
 
 impl StreamResults {
     fn parse(value: &Value) -> Result<StreamResults, Unusable> {
-        let number = |name| value.get(name).and_then(count).ok_or(Unusable::StreamLacks(name));
-        let seconds = |name| value.get(name).and_then(Value::as_f64).filter(|seconds| seconds.is_finite());
+        let bounded = |name, value| match value {
+            value if value <= MOST_COUNT => Ok(value),
+            value => Err(Unusable::Beyond { name, value }),
+        };
+        let number = |name| {
+            let value = value.get(name).and_then(count).ok_or(Unusable::StreamLacks(name))?;
+            bounded(name, value)
+        };
+        let seconds = |name| value.get(name).and_then(Value::as_f64);
+        // A time that no test has is none: this end's own stands in for it.
+        let sensible = |name| seconds(name).filter(|seconds| (0.0..=MOST_SECONDS).contains(seconds));
         let retransmits = value.get("retransmits").ok_or(Unusable::StreamLacks("retransmits"))?;
-        let omitted = |name| value.get(name).and_then(count);
+        let omitted = |name| value.get(name).and_then(count).filter(|count| *count <= MOST_COUNT);
         Ok(StreamResults {
             id: u32::try_from(number("id")?).unwrap_or_default(),
             bytes: number("bytes")?,
-            retransmits: count(retransmits),
-            jitter: seconds("jitter").ok_or(Unusable::StreamLacks("jitter"))?,
+            retransmits: count(retransmits).map(|count| bounded("retransmits", count)).transpose()?,
+            jitter: seconds("jitter").ok_or(Unusable::StreamLacks("jitter"))?.clamp(0.0, MOST_SECONDS),
             // A count that has gone below zero (packets that came twice) is none.
-            errors: value
-                .get("errors")
-                .map(|errors| count(errors).unwrap_or(0))
-                .ok_or(Unusable::StreamLacks("errors"))?,
+            errors: {
+                let errors = value.get("errors").ok_or(Unusable::StreamLacks("errors"))?;
+                bounded("errors", count(errors).unwrap_or(0))?
+            },
             packets: number("packets")?,
             omitted: match (omitted("omitted_errors"), omitted("omitted_packets")) {
                 (Some(errors), Some(packets)) => Some(Omitted { errors, packets }),
                 _ => None,
             },
-            start: seconds("start_time"),
-            end: seconds("end_time"),
+            start: sensible("start_time"),
+            end: sensible("end_time"),
         })
     }
 
@@ -274,10 +324,52 @@ mod tests {
         assert_eq!(Results::parse(&many), Err(Unusable::TooMany(257)));
     }
 
+    /// No figure of a peer makes one of this end's infinite, or overflow.
+    #[test]
+    fn numbers_that_no_test_has_are_none() {
+        let stream = StreamResults { id: 1, bytes: 7, end: Some(1.0), ..StreamResults::default() };
+        let whole = Results { streams: vec![stream], ..Results::default() }.to_json();
+        for hostile in
+            [json!(1e308), json!(-1e308), json!(-1), json!("1"), json!(null), json!([1]), json!(1e6)]
+        {
+            for name in ["start_time", "end_time"] {
+                let mut lie = whole.clone();
+                lie["streams"][0][name] = hostile.clone();
+                let read = Results::parse(&lie).unwrap();
+                let found = if name == "end_time" { read.streams[0].end } else { read.streams[0].start };
+                assert_eq!(found, None, "{name} {hostile}");
+            }
+        }
+        for (name, value) in [("jitter", -1.0), ("jitter", 1e308)] {
+            let mut lie = whole.clone();
+            lie["streams"][0][name] = json!(value);
+            let jitter = Results::parse(&lie).unwrap().streams[0].jitter;
+            assert!((0.0..=MOST_SECONDS).contains(&jitter), "{value}: {jitter}");
+        }
+        for name in ["bytes", "packets", "errors", "retransmits"] {
+            let mut lie = whole.clone();
+            lie["streams"][0][name] = json!(MOST_COUNT + 1);
+            assert!(matches!(Results::parse(&lie), Err(Unusable::Beyond { .. })), "{name}");
+        }
+        let mut lie = whole.clone();
+        lie["cpu_util_total"] = json!(1e308);
+        assert_eq!(Results::parse(&lie).unwrap().cpu.total, 0.0);
+    }
+
+    #[test]
+    fn a_server_s_report_keeps_its_order() {
+        let report =
+            Json::object().with("start", Json::object().with("z", 1_u32).with("a", 2_u32)).with("end", 3_u32);
+        let results = Results { output: Some(Output::Json(report)), ..Results::default() };
+        let text = results.to_text();
+        assert!(text.contains(r#""server_output_json":{"start":{"z":1,"a":2},"end":3}"#), "{text}");
+        assert_eq!(Results::parse_in_order(&Json::parse(text.as_bytes()).unwrap()), Ok(results));
+    }
+
     proptest! {
         #[test]
         fn what_is_sent_is_what_is_understood(
-            bytes in 0..1_u64 << 62, retransmits in proptest::option::of(0..1_u64 << 40), errors: u32, packets: u32, ids in 1..128_usize,
+            bytes in 0..MOST_COUNT, retransmits in proptest::option::of(0..1_u64 << 40), errors: u32, packets: u32, ids in 1..128_usize,
         ) {
             let stream = |index| StreamResults {
                 id: stream_id(index), bytes, retransmits, jitter: 0.25, errors: errors.into(), packets: packets.into(),
@@ -290,7 +382,8 @@ mod tests {
                 streams: (0..ids).map(stream).collect(),
                 ..Results::default()
             };
-            prop_assert_eq!(Results::parse(&results.to_json()), Ok(results));
+            prop_assert_eq!(Results::parse(&results.to_json()), Ok(results.clone()));
+            prop_assert_eq!(Results::parse_in_order(&Json::parse(results.to_text().as_bytes()).unwrap()), Ok(results));
         }
     }
 }

@@ -32,6 +32,9 @@ pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 /// Intervals that are kept for the report: a day of minutes, an hour of tenths of seconds would be more.
 const MOST_INTERVALS: usize = 40_000;
 
+/// How many times one end's time of a test may be the other's.
+const MOST_APART: f64 = 100.0;
+
 /// Numbers of one interval and stream that are kept, in all.
 const MOST_FIGURES: usize = 400_000;
 
@@ -44,6 +47,10 @@ pub(crate) struct Manner {
     pub(crate) interval: Duration,
     /// The user named a size of block; else weir's own is used for TCP.
     pub(crate) own_block: bool,
+    /// A test that receives data ends when none come for so long.
+    pub(crate) receive_timeout: Duration,
+    /// The processor that the streams' threads are bound to.
+    pub(crate) affinity: Option<u32>,
 }
 
 /// A test in which data flow.
@@ -67,6 +74,9 @@ pub(crate) struct Run {
     times: (Duration, Duration),
     /// Since when a peer's end of a stream was seen.
     closed: Option<Instant>,
+    /// What had been received when that last grew, and when.
+    received: (u64, Instant),
+    receive_timeout: Duration,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -97,12 +107,21 @@ fn budget(start: &Start) -> Option<u64> {
     parameters.budget().filter(|_| start.role == Role::Client || exact)
 }
 
-/// A block of random bytes, where one is sent over TCP.
-fn payload(block: u32, streams: &[Stream]) -> Vec<u8> {
+/// A block of what is sent over TCP, where something is.
+fn payload(block: u32, repeating: bool, streams: &[Stream]) -> Vec<u8> {
     let sends = streams.iter().any(|stream| stream.connection.sends && !stream.is_udp());
     let mut bytes = vec![0; if sends { block as usize } else { 0 }];
-    fastrand::Rng::new().fill(&mut bytes);
+    fill(&mut bytes, repeating);
     bytes
+}
+
+/// Random bytes, since a path may compress others; or iperf2's digits, for those who want to see that.
+pub(crate) fn fill(bytes: &mut [u8], repeating: bool) {
+    if repeating {
+        bytes.iter_mut().zip((b'0'..=b'9').cycle()).for_each(|(byte, digit)| *byte = digit);
+    } else {
+        fastrand::Rng::new().fill(bytes);
+    }
 }
 
 /// Why the data stopped.
@@ -131,7 +150,9 @@ impl Run {
             budget: budget(&start).map(AtomicU64::new),
             wide: parameters.wide_counters,
             omitting: AtomicBool::new(parameters.omit > 0),
-            payload: payload(block, &streams),
+            payload: payload(block, parameters.repeating, &streams),
+            repeating: parameters.repeating,
+            affinity: manner.affinity,
             bundles: manner.bundles,
             // Servers close before they exchange results; clients of iperf3 only after that.
             peer_closes: start.role == Role::Client || parameters.client_is_weir(),
@@ -167,6 +188,8 @@ impl Run {
             ended: None,
             times: process_times(),
             closed: None,
+            received: (0, began),
+            receive_timeout: manner.receive_timeout,
             streams,
         })
     }
@@ -227,7 +250,22 @@ impl Run {
             if let Some(stopped) = over(self, self.began.elapsed()) {
                 return stopped;
             }
+            if let Some(silent) = self.stands_still() {
+                return Stopped::Failed(Error::NoData { peer: control.peer(), silent });
+            }
         }
+    }
+
+    /// How long nothing was received, if that is longer than allowed.
+    fn stands_still(&mut self) -> Option<Duration> {
+        let receiving = self.streams.iter().filter(|stream| !stream.connection.sends);
+        let bytes: Vec<u64> = receiving.map(|stream| stream.counts.bytes.load(Relaxed)).collect();
+        let (received, now): (u64, _) = (bytes.iter().sum(), Instant::now());
+        if received > self.received.0 {
+            self.received = (received, now);
+        }
+        let silent = now - self.received.1;
+        (!bytes.is_empty() && silent > self.receive_timeout).then_some(self.receive_timeout)
     }
 
     /// Nothing more is sent. Blocked calls return within a glance.
@@ -419,6 +457,18 @@ impl Run {
         }
     }
 
+    /// The time that the other end counted; this end's own where it told none that can be: both count the
+    /// same test.
+    fn seconds_of(&self, theirs: &StreamResults) -> f64 {
+        let own =
+            self.ended.unwrap_or_else(|| self.began.elapsed()).saturating_sub(self.counted).as_secs_f64();
+        // What is on its way takes time to come, and short tests are over at one end before the other has
+        // begun.
+        let likely = own / MOST_APART..=own * MOST_APART + 60.0;
+        let told = theirs.end.map(|end| end - theirs.start.unwrap_or_default());
+        told.filter(|seconds| *seconds > 0.0 && likely.contains(seconds)).unwrap_or(own)
+    }
+
     fn stream_results(&self, at: usize) -> StreamResults {
         let (sum, base) = (self.own_sum(at), self.baselines[at]);
         let sends = self.streams[at].connection.sends;
@@ -454,7 +504,7 @@ impl Run {
             };
             Sum {
                 bytes: theirs.bytes,
-                seconds: (theirs.end.unwrap_or_default() - theirs.start.unwrap_or_default()).max(0.0),
+                seconds: self.seconds_of(theirs),
                 retransmits: theirs.retransmits,
                 udp: stream.is_udp().then_some(UdpFigures {
                     packets,
@@ -473,6 +523,7 @@ impl Run {
             rtt: seen.rtt(),
             most_cwnd: seen.most_cwnd,
             most_window: seen.most_window,
+            reordered: seen.reordered,
         }
     }
 }

@@ -4,10 +4,12 @@
 //! test, bytes of a frame, seconds of each wait.
 
 mod answers;
+mod hellos;
 mod session;
+mod unknown;
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -23,16 +25,17 @@ use crate::cookie::Cookie;
 use crate::error::Error;
 use crate::outcome::{Copies, Interval, Outcome, Start};
 use crate::results::Output;
-use crate::socket;
+use crate::socket::{self, Wiring};
 use crate::state::State;
 use crate::transactions::Answered;
+use hellos::Hellos;
 use session::Held;
+use unknown::Unknown;
+
+pub use crate::meter::SPAN as RATE_SPAN;
 
 /// A client that has to say something says it within this.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Connections that have not said who they are, at most: twice the streams of the largest test.
-const MOST_UNKNOWN: usize = 512;
 
 /// Between two looks at whether the user said stop.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -51,8 +54,16 @@ pub struct Options {
     pub most_bytes: Option<u64>,
     /// Bits per second of a test in all its streams: no more may be asked for, and one that moves more on average over seconds is ended.
     pub most_rate: Option<u64>,
+    /// The average of that is taken over so long.
+    pub rate_span: Duration,
     /// How long a client may be silent where it has to say something.
     pub patience: Duration,
+    /// A test that receives data ends when none come for so long.
+    pub receive_timeout: Duration,
+    /// Without a client for so long a server of one test ends; `None` waits for ever.
+    pub idle: Option<Duration>,
+    /// How sockets are made.
+    pub wiring: Wiring,
     /// Between two intervals; zero for none.
     pub interval: Duration,
     /// Which copies are made all the same.
@@ -93,10 +104,10 @@ struct Shared {
     options: Options,
     /// Tests that wait for their data connections.
     waiting: Mutex<HashMap<Cookie, Sender<(u64, TcpStream)>>>,
-    /// Only one test at a time opens its UDP streams: their first words do not say whose they are.
-    udp: Mutex<()>,
+    /// Tests that wait for their UDP streams.
+    hellos: Hellos,
     active: AtomicUsize,
-    unknown: AtomicUsize,
+    unknown: Unknown,
     /// Tests so far.
     tests: AtomicUsize,
     /// One test was made, and no more are to be.
@@ -112,16 +123,16 @@ impl Server {
         for at in &options.listen {
             // Port 0 is whichever is free: the same one for all addresses.
             let at = SocketAddr::new(at.ip(), if at.port() == 0 { port.unwrap_or(0) } else { at.port() });
-            let listener = socket::listen(at)?;
+            let listener = socket::listen(at, &options.wiring)?;
             port = listener.local_addr().ok().map(|at| at.port());
             listeners.push(listener);
         }
         let shared = Shared {
             options,
             waiting: Mutex::default(),
-            udp: Mutex::default(),
+            hellos: Hellos::default(),
             active: AtomicUsize::new(0),
-            unknown: AtomicUsize::new(0),
+            unknown: Unknown::default(),
             tests: AtomicUsize::new(0),
             done: AtomicBool::new(false),
             tell,
@@ -137,13 +148,25 @@ impl Server {
     /// Serves until `stop` is set, or until one test is over where only one is wanted. Tests that run are told to end.
     pub fn run(self, stop: &Arc<AtomicBool>) -> Result<(), Error> {
         let mut order = 0;
+        let mut busy = Instant::now();
         while !stop.load(Relaxed) && !self.shared.done.load(Relaxed) {
             self.wait();
             for listener in &self.listeners {
                 while let Some(stream) = accept(listener) {
                     order += 1;
+                    busy = Instant::now();
                     self.greet(stream, order, stop);
                 }
+            }
+            if self.shared.active.load(Relaxed) > 0 {
+                busy = Instant::now();
+            } else if self.shared.options.idle.is_some_and(|idle| busy.elapsed() >= idle) {
+                tracing::info!("no client came for {} s", busy.elapsed().as_secs());
+                if self.shared.options.one_off {
+                    return Ok(());
+                }
+                // Nothing is kept between tests that a restart, which iperf3 makes now, would mend.
+                busy = Instant::now();
             }
         }
         // Each session sees `stop` within a glance and ends within its farewell.
@@ -163,21 +186,19 @@ impl Server {
 
     /// Finds out who a connection is, on a thread of its own.
     fn greet(&self, stream: TcpStream, order: u64, stop: &Arc<AtomicBool>) {
-        if self.shared.unknown.fetch_add(1, Relaxed) >= MOST_UNKNOWN {
-            self.shared.unknown.fetch_sub(1, Relaxed);
-            return;
-        }
+        let stream = self.shared.unknown.enter(order, stream);
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(stop));
         let spawned = std::thread::Builder::new().name("net door".to_owned()).spawn(move || {
-            let cookie = read_cookie(&stream, shared.options.patience);
-            shared.unknown.fetch_sub(1, Relaxed);
-            match cookie {
-                Ok(cookie) => shared.admit(stream, cookie, order, &stop),
-                Err(cause) => tracing::info!("a connection that is no client's: {cause}"),
+            let cookie = unknown::read_cookie(&stream, shared.options.patience);
+            let stream = shared.unknown.leave(order, stream);
+            match (cookie, stream) {
+                (Ok(cookie), Some(stream)) => shared.admit(stream, cookie, order, &stop),
+                (Err(cause), _) => tracing::info!("a connection that is no client's: {cause}"),
+                (Ok(_), None) => tracing::info!("a client spoke when its place was given away"),
             }
         });
         if let Err(cause) = spawned {
-            self.shared.unknown.fetch_sub(1, Relaxed);
+            self.shared.unknown.forget(order);
             tracing::warn!("no thread for a client: {cause}");
         }
     }
@@ -231,24 +252,4 @@ fn accept(listener: &TcpListener) -> Option<TcpStream> {
             None
         }
     }
-}
-
-fn read_cookie(mut stream: &TcpStream, patience: Duration) -> io::Result<Cookie> {
-    stream.set_nonblocking(false)?;
-    let deadline = Instant::now() + patience;
-    let mut bytes = [0; Cookie::LENGTH];
-    let mut have = 0;
-    while have < bytes.len() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut bytes[have..])? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            count => have += count,
-        }
-    }
-    Cookie::parse(bytes)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "what it sent is no cookie"))
 }

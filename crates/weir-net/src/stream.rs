@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_setaffinity};
 use weir_observe::thread::{Tid, current_tid};
 
 use crate::arrivals::Arrivals;
@@ -35,8 +36,12 @@ pub(crate) struct Orders {
     /// Datagrams are counted in 64 bits.
     pub(crate) wide: bool,
     pub(crate) copies: Copies,
-    /// What TCP streams send, again and again: random, since a path may compress others. A block long.
+    /// What TCP streams send, again and again. A block long.
     pub(crate) payload: Vec<u8>,
+    /// Datagrams hold digits instead of random bytes.
+    pub(crate) repeating: bool,
+    /// The processor that the threads are bound to.
+    pub(crate) affinity: Option<u32>,
     /// Datagrams may be bundled (GSO, GRO).
     pub(crate) bundles: bool,
     /// The peer closes its data connections when it has sent all.
@@ -69,6 +74,8 @@ impl Orders {
             wide: false,
             copies,
             payload: Vec::new(),
+            repeating: false,
+            affinity: None,
             bundles: true,
             peer_closes: false,
             phase: AtomicU8::new(Phase::Running as u8),
@@ -206,6 +213,9 @@ impl Stream {
         let name = format!("net {} {}", if sends { "send" } else { "recv" }, self.connection.id);
         let thread = std::thread::Builder::new().name(name).stack_size(STACK).spawn(move || {
             counts.tid.store(current_tid().0, Relaxed);
+            if let Some(processor) = orders.affinity {
+                bind_to(processor);
+            }
             let done = match (&*carrier, sends) {
                 (Carrier::Tcp(stream), true) => tcp::send(stream, &orders, &counts),
                 (Carrier::Tcp(stream), false) => tcp::receive(stream, &orders, &counts),
@@ -237,6 +247,17 @@ impl Stream {
 
     pub(crate) fn is_udp(&self) -> bool {
         matches!(*self.carrier, Carrier::Udp(_))
+    }
+}
+
+/// Binds this thread to one processor. Where that cannot be it works all the same.
+fn bind_to(processor: u32) {
+    let mut set = CpuSet::new();
+    if (processor as usize) < CpuSet::MAX_CPU {
+        set.set(processor as usize);
+    }
+    if let Err(cause) = sched_setaffinity(None, &set) {
+        tracing::warn!("cannot bind a stream to processor {processor}, as its client asked: {cause}");
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::mem;
+use std::net::Ipv6Addr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -17,6 +18,28 @@ const LARGEST: usize = 65_536;
 const SOL_UDP: libc::c_int = 17;
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
+
+/// From include/uapi/linux/in6.h: the same on all architectures.
+const IPV6_FLOWLABEL_MGR: libc::c_int = 32;
+const IPV6_FLOWINFO_SEND: libc::c_int = 33;
+/// Get a label, make it where there is none, share it with whoever asks.
+const IPV6_FL_A_GET: u8 = 0;
+const IPV6_FL_F_CREATE: u16 = 1;
+const IPV6_FL_S_ANY: u8 = 255;
+
+/// `struct in6_flowlabel_req`.
+#[repr(C)]
+struct FlowLabel {
+    destination: [u8; 16],
+    /// Big-endian.
+    label: u32,
+    action: u8,
+    share: u8,
+    flags: u16,
+    expires: u16,
+    linger: u16,
+    pad: u32,
+}
 
 fn set<T>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
     // SAFETY: `fd` is open while it is borrowed; `value` lives on the stack for the call and has the length that is told.
@@ -57,6 +80,24 @@ pub(crate) fn set_service(fd: BorrowedFd<'_>, v6: bool, service: u8) -> io::Resu
     let (level, name) =
         if v6 { (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) } else { (libc::IPPROTO_IP, libc::IP_TOS) };
     set(fd, level, name, libc::c_int::from(service))
+}
+
+/// Leases a flow label to `destination` and has it sent. Returns what the address to connect to must carry
+/// (sin6_flowinfo).
+pub(crate) fn set_flow_label(fd: BorrowedFd<'_>, destination: Ipv6Addr, label: u32) -> io::Result<u32> {
+    let request = FlowLabel {
+        destination: destination.octets(),
+        label: label.to_be(),
+        action: IPV6_FL_A_GET,
+        share: IPV6_FL_S_ANY,
+        flags: IPV6_FL_F_CREATE,
+        expires: 0,
+        linger: 0,
+        pad: 0,
+    };
+    set(fd, libc::IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, request)?;
+    set(fd, libc::IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1 as libc::c_int)?;
+    Ok(label.to_be())
 }
 
 /// Sends `data` on a connected socket, `size` bytes a message, as many as one call takes. Returns the messages sent.

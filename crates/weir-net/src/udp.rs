@@ -10,6 +10,7 @@ use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use crate::control::is_pause;
 use crate::datagram::{Head, WELCOME, is_hello};
 use crate::pace::{Pace, nap};
+use crate::run::fill;
 use crate::stream::{Counts, Orders};
 use crate::sys::{BATCH, Inbox, send_many, set_bundles, set_segment};
 
@@ -57,12 +58,12 @@ struct Load {
 }
 
 impl Load {
-    fn new(size: usize, bundle: usize, wide: bool) -> Load {
+    fn new(size: usize, bundle: usize, wide: bool, repeating: bool) -> Load {
         let size = size.max(Head::length(wide));
         let most = (MOST_LOAD / size).max(1);
         let count = if bundle > 1 { bundle * BUNDLES } else { BATCH.min(most) };
         let mut data = vec![0; size * count];
-        fastrand::Rng::new().fill(&mut data);
+        fill(&mut data, repeating);
         Load { size, bundle, wide, data }
     }
 
@@ -84,7 +85,7 @@ impl Load {
 /// Sends until the test or its budget ends.
 pub(crate) fn send(socket: &UdpSocket, orders: &Orders, counts: &Counts) -> io::Result<()> {
     let size = orders.block as usize;
-    let mut load = Load::new(size, bundle(socket, size, orders.bundles), orders.wide);
+    let mut load = Load::new(size, bundle(socket, size, orders.bundles), orders.wide, orders.repeating);
     if load.size <= ANY_PATH {
         ask_for_no_path_mtu(socket);
     }
@@ -118,7 +119,7 @@ pub(crate) fn send(socket: &UdpSocket, orders: &Orders, counts: &Counts) -> io::
             // Larger than the path takes in bundles, or a device that cannot: one by one.
             Err(cause) if load.bundle > 1 && refuses_bundles(&cause) => {
                 set_segment(socket.as_fd(), 0)?;
-                load = Load::new(size, 1, orders.wide);
+                load = Load::new(size, 1, orders.wide, orders.repeating);
                 0
             }
             Err(cause) => {

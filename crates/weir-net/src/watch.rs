@@ -88,6 +88,8 @@ pub(crate) struct Seen {
     pub(crate) congestion: Option<String>,
     pub(crate) path_mtu: Option<u32>,
     pub(crate) segment: Option<u32>,
+    /// Times the path was seen to reorder.
+    pub(crate) reordered: u64,
     /// Segments sent again since the connection began.
     pub(crate) retransmits: Option<u64>,
 }
@@ -113,6 +115,7 @@ impl Seen {
         self.congestion.clone_from(&socket.congestion_control);
         self.path_mtu = info.pmtu.or(self.path_mtu);
         self.segment = info.snd_mss.or(self.segment);
+        self.reordered = info.reord_seen.unwrap_or_default().into();
         self.retransmits = info.total_retrans.map(u64::from).or(self.retransmits);
     }
 }
@@ -343,6 +346,7 @@ impl Eye {
             rtt_deviation: socket.info.rttvar,
             min_rtt: socket.info.min_rtt,
             path_mtu: socket.info.pmtu,
+            reordered: socket.info.reord_seen.unwrap_or_default().into(),
         });
         let passed = arrivals.since(&before.arrivals);
         let udp = self.udp.then(|| UdpFigures {

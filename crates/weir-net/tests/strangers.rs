@@ -139,6 +139,108 @@ fn lies_in_the_results_are_told_and_the_own_figures_kept() {
     }
 }
 
+/// Numbers that no test has make no figure of this end infinite: a time that cannot be gives way to this
+/// end's own.
+#[test]
+fn hostile_numbers_in_the_results_make_no_infinite_figure() {
+    let results = |name: &str, value: &str| {
+        let text = Results {
+            streams: vec![StreamResults {
+                id: 1,
+                bytes: 200_000,
+                end: Some(0.5),
+                ..StreamResults::default()
+            }],
+            ..Results::default()
+        };
+        let (mut value, mut json) = (serde_json::from_str(value).unwrap(), text.to_json());
+        if name.starts_with("cpu") {
+            std::mem::swap(&mut json[name], &mut value);
+        } else {
+            std::mem::swap(&mut json["streams"][0][name], &mut value);
+        }
+        weir_net::frame::encode(&json).unwrap()
+    };
+    for (name, value) in [
+        ("end_time", "1e308"),
+        ("end_time", "-1e308"),
+        ("end_time", "1e-308"),
+        ("end_time", "0"),
+        ("end_time", "\"1\""),
+        ("start_time", "-1e308"),
+        ("start_time", "1e308"),
+        ("bytes", "9007199254740992"),
+        ("bytes", "1e18"),
+        ("retransmits", "1e18"),
+        ("jitter", "1e308"),
+        ("packets", "9e15"),
+        ("cpu_util_total", "1e308"),
+    ] {
+        let frame = results(name, value);
+        let (port, thread) = scripted(move |control, listener| {
+            let data = up_to_data(control, listener);
+            take_data(control, data);
+            say(control, &[State::ExchangeResults]);
+            read_frame(control);
+            let _ = control.write_all(&frame);
+            say(control, &[State::DisplayResults]);
+            read(control, 1);
+        });
+        let outcome = test(&options(port)).unwrap();
+        for sum in [outcome.sum(true, |stream| stream.sent), outcome.sum(true, |stream| stream.received)] {
+            let Some(sum) = sum else { continue };
+            let rate = sum.bytes as f64 * 8.0 / sum.seconds;
+            assert!(
+                sum.seconds > 0.0 && sum.seconds < 200_000.0 && rate.is_finite(),
+                "{name} {value}: {sum:?}"
+            );
+        }
+        let cpu = outcome.remote_cpu.unwrap_or_default();
+        assert!(cpu.total.is_finite() && cpu.total < 1e6, "{name} {value}: {cpu:?}");
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_test_without_data_ends() {
+    let (port, thread) = scripted(|control, listener| {
+        let data = up_to_data(control, listener);
+        read(control, 1);
+        drop(data);
+    });
+    let parameters = Parameters { time: 30, direction: Direction::Reverse, ..Parameters::new() };
+    let receive_timeout = Duration::from_millis(200);
+    let outcome = test(&Options { parameters, receive_timeout, ..options(port) }).unwrap();
+    assert!(
+        matches!(&outcome.ending, Ending::Broken(why) if why.contains("no data came")),
+        "{:?}",
+        outcome.ending
+    );
+    thread.join().unwrap();
+    let served = Served::with(|options| options.receive_timeout = Duration::from_millis(200));
+    let (mut control, cookie) = served.greeted();
+    tell(&mut control, &json!({ "tcp": true, "time": 30, "parallel": 1 }));
+    assert_eq!(read(&mut control, 1), [State::CreateStreams.byte()]);
+    let mut data = served.connect();
+    data.write_all(cookie.bytes()).unwrap();
+    assert_eq!(read(&mut control, 2), [State::TestStart.byte(), State::TestRunning.byte()]);
+    // iperf3's own number for it: IENOMSG.
+    assert_eq!(read(&mut control, 5), [&[State::ServerError.byte()][..], &144_i32.to_be_bytes()].concat());
+}
+
+#[test]
+fn a_repeating_payload_is_iperf2_s_digits() {
+    let (port, thread) = scripted(|control, listener| {
+        let mut data = up_to_data(control, listener);
+        let begun = read(&mut data, 25);
+        take_data(control, data);
+        assert_eq!(begun, b"0123456789012345678901234");
+    });
+    let parameters = Parameters { bytes: 200_000, time: 0, repeating: true, ..Parameters::new() };
+    let _ = test(&Options { parameters, ..options(port) });
+    thread.join().unwrap();
+}
+
 #[test]
 fn a_server_that_gives_up_in_the_middle_leaves_the_figures() {
     let (port, thread) = scripted(|control, listener| {

@@ -13,6 +13,7 @@ mod fields;
 mod first_steps;
 mod foreign;
 mod habits;
+mod iperf3;
 mod lab;
 mod login;
 mod plan;
@@ -37,7 +38,7 @@ pub use bench_disk::BenchDisk;
 pub use bench_host::{BenchHost, Part};
 pub use bench_http::{BenchHttp, LoadFormat, parse_field};
 pub use bench_mem::BenchMem;
-pub use bench_net::{BenchNet, NetLogin, Test};
+pub use bench_net::{BenchNet, NetFormat, NetLogin, Test, host_and_device};
 pub use bench_pps::{BenchPps, Method, Via};
 pub use copy::{Cp, How, Patterns};
 pub use fields::GivenFields;
@@ -54,9 +55,13 @@ pub use ssh::Ssh;
 /// Version and commit, as `weir --version` shows them.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
 
-/// `weir URL ...` means `weir get URL ...`: no command's name holds a scheme. Links that are not fetched are answered as such.
+/// `weir URL ...` means `weir get URL ...`: no command's name holds a scheme. Links that are not fetched are
+/// answered as such. Under the name of iperf3 weir takes its words.
 pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
+    if arguments.first().is_some_and(|program| iperf3::is_meant(program)) {
+        return iperf3::words(&arguments);
+    }
     let is_url = |first: &OsString| first.to_str().is_some_and(schemes::is_link);
     let first = arguments.iter().skip(1).take_while(|word| *word == "--no-config").count() + 1;
     if arguments.get(first).is_some_and(is_url) {

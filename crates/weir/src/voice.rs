@@ -154,12 +154,31 @@ impl<T, E: Into<anyhow::Error>> Printed<T> for Result<T, E> {
     }
 }
 
+/// What stands before each word of a failure.
+static NAME: OnceLock<&str> = OnceLock::new();
+
+/// From now on failures are told as iperf3 tells them, for scripts that look for that.
+pub fn speak_as_iperf3() {
+    // Set once; a second call says the same.
+    let _ = NAME.set("iperf3: error -");
+}
+
+/// What stands before each word of a failure: `weir:`.
+pub fn name() -> &'static str {
+    NAME.get().copied().unwrap_or("weir:")
+}
+
+/// Whether failures are told as iperf3 tells them.
+pub fn is_iperf3() -> bool {
+    NAME.get().is_some()
+}
+
 /// The last word of a command that could not do its work. It may hold words of a peer.
 pub fn fatal(error: &anyhow::Error) -> ExitCode {
     if error.is::<Unread>() {
         return ExitCode::from(CLOSED);
     }
-    let _ = writeln!(std::io::stderr(), "weir: {}", escape_lines(&words(error)));
+    let _ = writeln!(std::io::stderr(), "{} {}", name(), escape_lines(&words(error)));
     ExitCode::from(code(error))
 }
 

@@ -70,7 +70,7 @@ pub(super) fn hold(
             // A port of its own, so that telling a connection's purpose by a cookie and a thread costs no transaction anything.
             let mut at = local;
             at.set_port(0);
-            let door = socket::listen(at)?;
+            let door = socket::listen_plain(at)?;
             socket::set_options(socket2::SockRef::from(&door), parameters)?;
             let port = door.local_addr().map_err(lost)?.port();
             for _ in 0..parameters.parallel {
@@ -131,7 +131,7 @@ impl Work {
         let options = &shared.options;
         let planned = Duration::from_secs(parameters.time.into()).min(options.most_time);
         let gush = self.asked.bytes() * u64::from(parameters.parallel);
-        let mut meter = options.most_rate.map(|most| Meter::new(most, gush));
+        let mut meter = options.most_rate.map(|most| Meter::new(most, gush, options.rate_span));
         loop {
             match control.poll(SAMPLE_INTERVAL)? {
                 None => {}

@@ -1,22 +1,21 @@
 //! One test, as the server holds it.
 
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::sync::PoisonError;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use socket2::SockRef;
 
-use super::{Event, Shared, answers};
+use super::{Event, Shared, answers, hellos};
 use crate::code;
-use crate::control::{Control, is_pause};
+use crate::control::Control;
 use crate::cookie::Cookie;
-use crate::datagram::{WELCOME, is_hello};
+use crate::datagram::WELCOME;
 use crate::error::{Error, Limit};
 use crate::frame;
 use crate::meter::Meter;
-use crate::outcome::{Ending, Interval, Outcome, Role, Start};
+use crate::outcome::{Copies, Ending, Interval, Outcome, Role, Start};
 use crate::parameters::{Direction, Parameters, Transport};
 use crate::results::{Results, stream_id};
 use crate::run::{Manner, Run, Stopped};
@@ -44,11 +43,12 @@ pub(super) fn hold(
 ) -> Result<Held, Error> {
     let lost = |source| Error::Control { peer: SocketAddr::from(([0, 0, 0, 0], 0)), source };
     let local = stream.local_addr().map_err(lost)?;
+    shared.options.wiring.set_control(&SockRef::from(&stream))?;
     let mut control = Control::new(stream, shared.options.patience, stop).map_err(lost)?;
     let prepared = agree(shared, &mut control).and_then(|parameters| match parameters.transactions {
         Some(asked) => answers::hold(shared, &mut control, &parameters, asked, cookie, local, stop)
             .map(|answered| Prepared::Answered(Box::new(answered))),
-        None => open(shared, &mut control, &parameters, cookie, local, stop)
+        None => open(shared, &mut control, &parameters, cookie, (number, local), stop)
             .map(|streams| Prepared::Streams(Box::new(parameters), streams)),
     });
     let (parameters, streams) = match prepared {
@@ -59,6 +59,8 @@ pub(super) fn hold(
             return Err(error);
         }
     };
+    let copies = copies(shared.options.copies, &parameters);
+    let affinity = parameters.server_affinity;
     let start = Start {
         role: Role::Server,
         peer: control.peer(),
@@ -69,19 +71,28 @@ pub(super) fn hold(
         segment: socket::segment(control.stream()),
         streams: streams.iter().map(|stream| stream.connection).collect(),
         buffers: (0, 0),
-        copies: shared.options.copies,
+        copies,
+        bundles: shared.options.bundles,
+        interval: shared.options.interval,
     };
     control.say(State::TestStart)?;
     control.say(State::TestRunning)?;
     let manner = Manner {
-        copies: shared.options.copies,
+        copies,
         bundles: shared.options.bundles,
         interval: shared.options.interval,
         own_block: false,
+        receive_timeout: shared.options.receive_timeout,
+        affinity,
     };
     let run = Run::begin(start, streams, manner)?;
     (shared.tell)(Event::Started(number, Box::new(run.start.clone())));
     Ok(Held::Streams(Box::new(conduct(shared, run, control, number, stop))))
+}
+
+/// Copies that are made: a client may have one more left out, which is no more work for this end.
+fn copies(own: Copies, asked: &Parameters) -> Copies {
+    Copies { sending: own.sending && !asked.zerocopy, receiving: own.receiving && !asked.skip_rx_copy }
 }
 
 /// How far a test has come before its streams flow.
@@ -113,12 +124,12 @@ fn open(
     control: &mut Control<'_>,
     parameters: &Parameters,
     cookie: Cookie,
-    local: SocketAddr,
+    test: (u64, SocketAddr),
     stop: &AtomicBool,
 ) -> Result<Vec<Stream>, Error> {
     match parameters.transport {
         Transport::Tcp => tcp_streams(shared, control, parameters, cookie, stop),
-        Transport::Udp => udp_streams(shared, control, parameters, local, stop),
+        Transport::Udp => udp_streams(shared, control, parameters, test, stop),
     }
 }
 
@@ -245,63 +256,46 @@ fn udp_streams(
     shared: &Shared,
     control: &mut Control<'_>,
     parameters: &Parameters,
-    local: SocketAddr,
+    (number, local): (u64, SocketAddr),
     stop: &AtomicBool,
 ) -> Result<Vec<Stream>, Error> {
-    let _turn = shared.udp.lock().unwrap_or_else(PoisonError::into_inner);
-    let want = wanted(parameters);
+    let (peer, want) = (control.peer(), wanted(parameters));
     let lost = |source| Error::Listen { at: local, source };
-    let open = || {
-        let socket = socket::bind_udp(local, parameters)?;
-        socket.set_read_timeout(Some(Duration::from_millis(50))).map_err(lost)?;
-        Ok::<UdpSocket, Error>(socket)
+    let open = || socket::bind_udp(local, &shared.options.wiring);
+    let place = shared.hellos.wait(local, peer.ip(), number, open)?;
+    let alive = |control: &mut Control<'_>| match (stop.load(Relaxed), control.poll(Duration::ZERO)?) {
+        (true, _) => Err(Error::Interrupted),
+        // A client that is gone will open no more streams.
+        (_, Some(state)) => Err(control.unexpected(state, "its data streams")),
+        (_, None) => Ok(()),
     };
-    let mut next = Some(open()?);
+    // Each one before it is through, or has lost its turn.
+    while !place.turn().0 {
+        alive(control)?;
+        std::thread::sleep(Duration::from_millis(5));
+    }
     control.say(State::CreateStreams)?;
-    let deadline = Instant::now() + shared.options.patience;
+    let begun = Instant::now();
+    let mut heard = begun;
     let mut streams = Vec::new();
-    while let Some(socket) = next.take() {
-        let from = match hello(&socket, control.peer()) {
-            Some(from) => from,
-            None if stop.load(Relaxed) => return Err(Error::Interrupted),
-            None if Instant::now() < deadline => {
-                if let Some(state) = control.poll(Duration::ZERO)? {
-                    return Err(control.unexpected(state, "its data streams"));
-                }
-                next = Some(socket);
-                continue;
+    while streams.len() < want {
+        let Some(socket) = place.next(open)? else {
+            alive(control)?;
+            let patience = shared.options.patience;
+            let turn = if place.turn().1 { hellos::TURN.min(patience) } else { patience };
+            if heard.elapsed() >= turn || begun.elapsed() >= patience {
+                let patience = if begun.elapsed() >= patience { patience } else { turn };
+                return Err(Error::Streams { peer, have: streams.len(), want, patience });
             }
-            None => {
-                let (peer, have) = (control.peer(), streams.len());
-                return Err(Error::Streams { peer, have, want, patience: shared.options.patience });
-            }
+            continue;
         };
-        socket.connect(from).map_err(lost)?;
-        let index = streams.len();
-        if index + 1 < want {
-            next = Some(open()?);
-        }
+        heard = Instant::now();
+        socket::set_udp_options(&socket, parameters)?;
         socket.send(&WELCOME).map_err(lost)?;
+        let index = streams.len();
         streams.push(Stream::udp(stream_id(index), sends(parameters, index), socket).map_err(lost)?);
     }
     Ok(streams)
-}
-
-/// Who said hello: one on the client's own address.
-fn hello(socket: &UdpSocket, client: SocketAddr) -> Option<SocketAddr> {
-    let mut room = [0; 64];
-    match socket.recv_from(&mut room) {
-        Ok((count, from)) => {
-            let same = from.ip().to_canonical() == client.ip().to_canonical();
-            (same && is_hello(&room[..count])).then_some(from)
-        }
-        Err(cause) => {
-            if !is_pause(&cause) {
-                tracing::debug!("waiting for UDP: {cause}");
-            }
-            None
-        }
-    }
 }
 
 /// The test itself, its end, and both ends' results.
@@ -319,7 +313,8 @@ fn conduct(
     let most_time = shared.options.most_time;
     let most_bytes = shared.options.most_bytes;
     let peer = run.start.peer;
-    let mut meter = shared.options.most_rate.map(|most| Meter::new(most, one_write(&run)));
+    let mut meter =
+        shared.options.most_rate.map(|most| Meter::new(most, one_write(&run), shared.options.rate_span));
     let stopped = run.flow(&mut control, stop, &mut tell, |run, elapsed| {
         let over = over_bounds(run, elapsed, most_time, most_bytes);
         let mut too_fast = || meter.as_mut()?.exceeded(elapsed, run.carried());
@@ -374,13 +369,13 @@ fn finish(
     if run.parameters().server_output {
         results.output = Some((shared.options.report)(&run.so_far(&theirs)));
     }
-    let mut told = results.to_json();
+    let mut told = results.to_text();
     // A client that reads no more than weir does gets the figures at least.
-    if told.to_string().len() > frame::RESULTS {
+    if told.len() > frame::RESULTS {
         results.output = None;
-        told = results.to_json();
+        told = results.to_text();
     }
-    control.tell(&told)?;
+    control.tell_text(&told)?;
     control.say(State::DisplayResults)?;
     // All is said: a client that closes without its farewell has lost nothing.
     let _ = control.next("its farewell", shared.options.patience);

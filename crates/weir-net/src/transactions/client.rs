@@ -116,7 +116,7 @@ pub fn run(
     if asked.kind == Kind::Exchange {
         control.expect(State::CreateStreams, "its word to open the data streams", options.patience)?;
         for _ in 0..parameters.parallel {
-            let mut stream = open_tcp(options, &parameters, to)?;
+            let mut stream = open_tcp(options, &parameters, to, 0)?;
             let fail = |source| Error::Connect { to, source };
             std::io::Write::write_all(&mut stream, cookie.bytes()).map_err(fail)?;
             lines.push(Some(Line::new(stream, &asked).map_err(fail)?));
@@ -363,9 +363,9 @@ impl Test<'_> {
     }
 
     fn connect(&self) -> Result<Line, Broken> {
-        let Options { bind, patience, .. } = *self.options;
-        let stream =
-            socket::connect(self.to, bind, patience, Some(self.parameters)).map_err(|error| match error {
+        let Options { patience, .. } = *self.options;
+        let stream = socket::connect(self.to, self.options.origin(0), patience, Some(self.parameters))
+            .map_err(|error| match error {
                 Error::Connect { source, .. } | Error::Option { source, .. } => Broken::Failed(source),
                 other => Broken::Failed(std::io::Error::other(other.in_full())),
             })?;

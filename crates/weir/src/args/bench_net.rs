@@ -1,15 +1,25 @@
 //! `weir bench net`: iperf3's flags, and a few of weir's own.
 
-use std::net::{IpAddr, SocketAddr};
+mod values;
+
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use weir_net::transactions::confidence::{Goal, LEVELS};
-use weir_net::transactions::{Kind, MOST_SIZE};
-use weir_units::{Bytes, Rate};
+use weir_net::KeepAlive;
+use weir_net::transactions::Kind;
+use weir_net::transactions::confidence::Goal;
+use weir_units::Bytes;
 
 use super::Voice;
+use values::{
+    parse_address, parse_affinity, parse_bind, parse_bits, parse_bytes, parse_bytes_or_none, parse_ci,
+    parse_dscp, parse_flow_label, parse_format, parse_interval, parse_keep_alive, parse_limit, parse_micros,
+    parse_omit, parse_repeats, parse_segment, parse_sizes, parse_test_seconds, parse_timestamps, parse_tos,
+};
+
+pub use values::{Affinity, Bits, Bound, NetFormat, Place, RateLimit, host_and_device};
 
 const BENCH_NET_EXAMPLES: &str = "\
 Examples:
@@ -20,31 +30,36 @@ Examples:
   weir bench net -c host.example -u -b 100M -l 1200   UDP at 100 Mbit/s: loss, order, jitter
   weir bench net -c host.example -J | jq .end         iperf3's own JSON
   weir bench net -c host.example --rr --ci 99,5       requests and responses with another weir, until their rate is sure
+  weir bench net -c host.example | grep receiver      where no terminal reads it, iperf3's own lines
 Both ends speak iperf3's protocol: the other may be iperf3 3.9 or later. Numbers are as there: -b in bits per second with K, M, G
-of 1000; -n, -l, -w in bytes with K, M, G of 1024 (or 10MB, 4MiB, 100Mbit as elsewhere in weir).";
+of 1000; -n, -l, -w in bytes with K, M, G of 1024 (or 10MB, 4MiB, 100Mbit as elsewhere in weir). Of an option that is given twice
+the last one counts. A link to weir named iperf3 is iperf3, flag for flag.";
 
 /// `weir bench net`.
 #[derive(Debug, Args)]
-#[command(after_help = BENCH_NET_EXAMPLES)]
-#[command(group(ArgGroup::new("role").required(true).args(["server", "client"])))]
+#[command(after_help = BENCH_NET_EXAMPLES, args_override_self = true, infer_long_args = true)]
+#[command(group(ArgGroup::new("role").required(true).args(["server", "client", "iperf3_version"])))]
 pub struct BenchNet {
     /// Be the server: on 127.0.0.1 and ::1 unless --listen or -B says otherwise.
     #[arg(short, long)]
     pub server: bool,
-    /// Be the client of this server.
-    #[arg(short, long, value_name = "HOST")]
+    /// Be the client of this server, through the interface DEVICE if it is named.
+    #[arg(short, long, value_name = "HOST[%DEVICE]")]
     pub client: Option<String>,
     /// The server's port.
     #[arg(short, long, value_name = "PORT", default_value_t = 5201)]
     pub port: u16,
     /// This end's address; of a server the one to listen on.
-    #[arg(short = 'B', long, value_name = "ADDRESS")]
-    pub bind: Option<IpAddr>,
+    #[arg(short = 'B', long, value_name = "ADDRESS[%DEVICE]", value_parser = parse_bind)]
+    pub bind: Option<Bound>,
+    /// Use this interface alone (SO_BINDTODEVICE).
+    #[arg(long, value_name = "DEVICE")]
+    pub bind_dev: Option<String>,
     /// IPv4 only.
-    #[arg(short = '4', long = "version4", conflicts_with = "v6")]
+    #[arg(short = '4', long = "version4", overrides_with = "v6")]
     pub v4: bool,
     /// IPv6 only.
-    #[arg(short = '6', long = "version6")]
+    #[arg(short = '6', long = "version6", overrides_with = "v4")]
     pub v6: bool,
     /// Seconds between two lines; 0 for none [default: 1].
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
@@ -52,21 +67,81 @@ pub struct BenchNet {
     /// Print iperf3's own JSON, for scripts that read it.
     #[arg(short = 'J', long = "iperf3-json", conflicts_with = "json")]
     pub iperf3_json: bool,
-    /// Print rates in this unit: k, m, g, t for bits, K, M, G, T for bytes per second.
-    #[arg(short, long, value_name = "UNIT", value_parser = parse_format)]
-    pub format: Option<char>,
+    /// Print iperf3's JSON as it comes, an event a line.
+    #[arg(long, conflicts_with = "json")]
+    pub json_stream: bool,
+    /// Print the whole JSON after that too.
+    #[arg(long, requires = "json_stream")]
+    pub json_stream_full_output: bool,
+    /// Print rates in this unit: k, m, g, t for bits, K, M, G, T for bytes per second; or print iperf3's
+    /// lines or weir's (iperf3, weir) instead of weir's on a terminal and iperf3's elsewhere. Both may be
+    /// given.
+    #[arg(short, long, value_name = "UNIT|iperf3|weir", value_parser = parse_format)]
+    pub format: Vec<NetFormat>,
+    /// Say more in iperf3's lines: versions, cookie, segment, processor time, congestion control.
+    #[arg(short = 'V')]
+    pub wordy: bool,
+    /// Begin each of iperf3's lines with the time, in strftime's FORMAT [default: '%c '].
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "%c ",
+        hide_default_value = true, value_parser = parse_timestamps)]
+    pub timestamps: Option<CString>,
     /// Copy what arrives into this program's memory, as most programs must; by default the kernel drops it (TCP).
-    #[arg(long)]
+    #[arg(long, overrides_with = "skip_rx_copy")]
     pub copy: bool,
+    /// Leave that copy out at the other end too, if it is iperf3's.
+    #[arg(long, overrides_with = "copy", conflicts_with = "server")]
+    pub skip_rx_copy: bool,
     /// Send pages that the kernel has (sendfile) instead of copying them out of this program's memory (TCP).
     #[arg(short = 'Z', long)]
     pub zerocopy: bool,
     /// Send and take datagrams one by one, without segmentation offload.
     #[arg(long = "no-gso")]
     pub no_gso: bool,
+    /// Bundle datagrams at the other end too, if it is iperf3's.
+    #[arg(long, conflicts_with_all = ["server", "no_gso"])]
+    pub gsro: bool,
     /// Fill the terminal with a live view of the client's end; the lines of the intervals are printed when that is over.
     #[arg(long, conflicts_with_all = ["quiet", "server"])]
     pub tui: bool,
+    /// End a test when no data came for so many milliseconds (of a client: that receives) [default: 120000].
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(100..=86_400_000))]
+    pub rcv_timeout: Option<u32>,
+    /// End a connection whose data were not acknowledged for so many milliseconds (TCP_USER_TIMEOUT); 0
+    /// leaves it to the system.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=86_400_000))]
+    pub snd_timeout: Option<u32>,
+    /// Probe the idle control connection (seconds before the first probe, seconds between two, unanswered
+    /// ones that end it).
+    #[arg(long = "cntl-ka", value_name = "IDLE/INTERVAL/COUNT", num_args = 0..=1, require_equals = true,
+        default_missing_value = "", value_parser = parse_keep_alive)]
+    pub keep_alive: Option<KeepAlive>,
+    /// Multipath TCP; a server takes it anyway.
+    #[arg(short = 'm', long)]
+    pub mptcp: bool,
+    /// Run on this processor; of a client the second is for the server's streams.
+    #[arg(short = 'A', long, value_name = "N[,M]", value_parser = parse_affinity)]
+    pub affinity: Option<Affinity>,
+    /// Append what is printed, errors too, to FILE.
+    #[arg(long, value_name = "FILE")]
+    pub logfile: Option<PathBuf>,
+    /// Write the process's number into FILE for as long as it runs.
+    #[arg(short = 'I', long, value_name = "FILE")]
+    pub pidfile: Option<PathBuf>,
+    /// Log what the protocol does; LEVEL 1 says less.
+    #[arg(short = 'd', long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "4")]
+    pub debug: Option<u8>,
+    /// Always on; accepted for compatibility.
+    #[arg(long)]
+    pub forceflush: bool,
+    /// What a link named iperf3 adds.
+    #[arg(long, hide = true)]
+    pub as_iperf3: bool,
+    /// Likewise for its -v.
+    #[arg(long, hide = true)]
+    pub iperf3_version: bool,
+    /// What -D starts.
+    #[arg(long, hide = true, conflicts_with = "client")]
+    pub detached: bool,
     /// The test.
     #[command(flatten)]
     pub test: Test,
@@ -119,23 +194,50 @@ pub struct Test {
     #[arg(long, conflicts_with = "server")]
     pub bidir: bool,
     /// Bytes of one write or datagram [default: weir's own for TCP; for UDP what one packet takes].
-    #[arg(short, long, value_name = "BYTES", value_parser = parse_bytes, conflicts_with = "server")]
+    #[arg(short, long, value_name = "BYTES", value_parser = parse_bytes_or_none, conflicts_with = "server")]
     pub length: Option<u64>,
     /// Socket buffers of both ends.
-    #[arg(short, long, value_name = "BYTES", value_parser = parse_bytes, conflicts_with = "server")]
+    #[arg(short, long, value_name = "BYTES", value_parser = parse_bytes_or_none, conflicts_with = "server")]
     pub window: Option<u64>,
     /// Segment size to ask for.
-    #[arg(short = 'M', long = "set-mss", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(88..=32767), conflicts_with = "server")]
+    #[arg(short = 'M', long = "set-mss", value_name = "BYTES", value_parser = parse_segment, conflicts_with = "server")]
     pub segment: Option<u32>,
     /// TCP_NODELAY.
     #[arg(short = 'N', long, conflicts_with = "server")]
     pub no_delay: bool,
     /// Congestion control of both ends: cubic, bbr.
-    #[arg(short = 'C', long, value_name = "NAME", conflicts_with = "server")]
+    #[arg(
+        short = 'C',
+        long,
+        visible_alias = "linux-congestion",
+        value_name = "NAME",
+        conflicts_with = "server"
+    )]
     pub congestion: Option<String>,
-    /// IP type of service, 0 to 255.
-    #[arg(short = 'S', long, value_name = "N", default_value_t = 0, conflicts_with = "server")]
-    pub tos: u8,
+    /// IP type of service, 0 to 255, also as 0x10 or 020.
+    #[arg(short = 'S', long, value_name = "N", value_parser = parse_tos, overrides_with = "dscp", conflicts_with = "server")]
+    pub tos: Option<u8>,
+    /// The same by its class: 0 to 63, or a name such as ef, af41, cs6.
+    #[arg(long, value_name = "CLASS", value_parser = parse_dscp, overrides_with = "tos", conflicts_with = "server")]
+    pub dscp: Option<u8>,
+    /// IPv6 flow label, 1 to 0xfffff, of the client's connections.
+    #[arg(short = 'L', long = "flowlabel", value_name = "N", value_parser = parse_flow_label, conflicts_with = "server")]
+    pub flow_label: Option<u32>,
+    /// Never fragment datagrams of IPv4 on their way.
+    #[arg(long, conflicts_with = "server")]
+    pub dont_fragment: bool,
+    /// Send digits again and again instead of random bytes.
+    #[arg(long, conflicts_with = "server")]
+    pub repeating_payload: bool,
+    /// The own port of the first data connection; the others have those after it.
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "server")]
+    pub cport: Option<u16>,
+    /// Microseconds between two looks at the rate, of servers that go by a timer; weir sends when it is due.
+    #[arg(long, value_name = "MICROS", value_parser = parse_micros, conflicts_with = "server")]
+    pub pacing_timer: Option<u32>,
+    /// Deprecated in iperf3; accepted for compatibility, as --fq-rate 0.
+    #[arg(long, hide = true, overrides_with = "fq_rate", conflicts_with = "server")]
+    pub no_fq_socket_pacing: bool,
     /// Before each line.
     #[arg(short = 'T', long, value_name = "TEXT", conflicts_with = "server")]
     pub title: Option<String>,
@@ -218,6 +320,12 @@ pub struct Bounds {
     /// Listen here, or on ADDRESS:PORT; 0.0.0.0 and :: are the network.
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address, conflicts_with_all = ["client", "bind"])]
     pub listen: Vec<Place>,
+    /// Serve in the background, once it listens.
+    #[arg(short = 'D', long, conflicts_with = "client")]
+    pub daemon: bool,
+    /// With -1: end without a client after so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400), conflicts_with = "client")]
+    pub idle_timeout: Option<u32>,
     /// End after one test.
     #[arg(short = '1', long, conflicts_with = "client")]
     pub one_off: bool,
@@ -230,9 +338,9 @@ pub struct Bounds {
     /// Bytes of one test, at most [default: 10 TB].
     #[arg(long, value_name = "BYTES", default_value = "10TB", conflicts_with = "client")]
     pub max_bytes: Bytes,
-    /// Bits per second that one test may ask for.
-    #[arg(long, visible_alias = "server-bitrate-limit", value_name = "RATE", value_parser = parse_bits, conflicts_with = "client")]
-    pub max_bitrate: Option<Bits>,
+    /// Bits per second that one test may ask for, or move on average over SECONDS [default: 5].
+    #[arg(long, visible_alias = "server-bitrate-limit", value_name = "RATE[/SECONDS]", value_parser = parse_limit, conflicts_with = "client")]
+    pub max_bitrate: Option<RateLimit>,
 }
 
 /// iperf3's authentication.
@@ -267,199 +375,4 @@ pub struct NetLogin {
     /// Seconds that a client's clock may be off.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, conflicts_with = "client")]
     pub time_skew_threshold: u32,
-}
-
-/// `RATE` or `RATE/BURST`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bits {
-    /// Bits per second.
-    pub rate: u64,
-    /// Blocks at once; 0 for one.
-    pub burst: u32,
-}
-
-/// `ADDRESS` or `ADDRESS:PORT`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// The address.
-    pub address: IpAddr,
-    /// The port, where it is named.
-    pub port: Option<u16>,
-}
-
-fn parse_address(text: &str) -> Result<Place, String> {
-    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    if let Ok(address) = bare.parse() {
-        return Ok(Place { address, port: None });
-    }
-    match text.parse::<SocketAddr>() {
-        Ok(at) => Ok(Place { address: at.ip(), port: Some(at.port()) }),
-        Err(_) => Err("expected an address, such as 0.0.0.0 or [::]:5201".to_owned()),
-    }
-}
-
-/// iperf3's `10G` is bits; `100Mbit` and `10MB/s` are weir's.
-fn parse_bits(text: &str) -> Result<Bits, String> {
-    let (rate, burst) = match text.split_once('/') {
-        Some((rate, burst)) if burst.parse::<u32>().is_ok() => (rate, burst.parse().unwrap_or_default()),
-        _ => (text, 0),
-    };
-    if burst > 1000 {
-        return Err("expected a burst of at most 1000 blocks".to_owned());
-    }
-    let wrong = || "expected bits per second, such as 100M, 1G or 100M/20".to_owned();
-    let bits = match prefixed(rate, 1000.0) {
-        Some(bits) => bits,
-        None => rate.parse::<Rate>().map_err(|_| wrong())?.bits(),
-    };
-    // Beyond a petabit no number means anything.
-    if bits <= 1e15 { Ok(Bits { rate: bits as u64, burst }) } else { Err(wrong()) }
-}
-
-/// iperf3's `4K` is 4096; `4KB` and `4KiB` are weir's.
-fn parse_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a number, such as 64K, 1G or 10MB".to_owned();
-    let bytes = match prefixed(text, 1024.0) {
-        Some(bytes) => bytes as u64,
-        None => text.parse::<Bytes>().map_err(|_| wrong())?.0,
-    };
-    if (1..1 << 62).contains(&bytes) { Ok(bytes) } else { Err(wrong()) }
-}
-
-/// Digits with at most one letter.
-fn prefixed(text: &str, step: f64) -> Option<f64> {
-    let (digits, power) = match text.char_indices().next_back()? {
-        (at, 'k' | 'K') => (&text[..at], 1),
-        (at, 'm' | 'M') => (&text[..at], 2),
-        (at, 'g' | 'G') => (&text[..at], 3),
-        (at, 't' | 'T') => (&text[..at], 4),
-        _ => (text, 0),
-    };
-    let plain = digits.chars().all(|digit| digit.is_ascii_digit() || digit == '.');
-    let value: f64 = digits.parse().ok().filter(|_| plain)?;
-    Some(value * step.powi(power))
-}
-
-/// `1,1`, `200,16K`.
-fn parse_sizes(text: &str) -> Result<Sizes, String> {
-    let size = |text: &str| {
-        let size = u32::try_from(parse_bytes(text).ok()?).ok()?;
-        (1..=MOST_SIZE).contains(&size).then_some(size)
-    };
-    let both = text.split_once(',').and_then(|(request, response)| Some((size(request)?, size(response)?)));
-    let (request, response) = both.ok_or("expected two sizes of 1 byte to 1M, such as 1,1 or 200,16K")?;
-    Ok(Sizes { request, response })
-}
-
-/// netperf's `-I`: `99,5`.
-fn parse_ci(text: &str) -> Result<Goal, String> {
-    let percent = |text: &str| text.parse::<f64>().ok();
-    let both = text.split_once(',').and_then(|(level, width)| Some((percent(level)?, percent(width)?)));
-    let (least, most) = LEVELS;
-    let fits = |(level, width): &(f64, f64)| (least..=most).contains(level) && (0.1..=100.0).contains(width);
-    let (level, width) = both
-        .filter(fits)
-        .ok_or("expected a confidence of 50 to 99.9 and a width of 0.1 to 100, in per cent, such as 99,5")?;
-    Ok(Goal { level: level / 100.0, width: width / 100.0 })
-}
-
-/// `3,30`; `5` is five.
-fn parse_repeats(text: &str) -> Result<Repeated, String> {
-    let number = |text: &str| text.parse::<u32>().ok().filter(|number| (1..=1000).contains(number));
-    let (least, most) = text.split_once(',').unwrap_or((text, text));
-    let both = number(least).zip(number(most)).filter(|(least, most)| least <= most);
-    let (least, most) = both.ok_or("expected two numbers of 1 to 1000, such as 3,30, the smaller first")?;
-    Ok(Repeated { least, most })
-}
-
-fn whole_seconds(text: &str, most: u32) -> Result<u32, String> {
-    match text.strip_suffix('s').unwrap_or(text).parse() {
-        Ok(seconds) if seconds <= most => Ok(seconds),
-        _ => Err(format!("expected whole seconds, at most {most}")),
-    }
-}
-
-fn parse_test_seconds(text: &str) -> Result<u32, String> {
-    whole_seconds(text, weir_net::parameters::MOST_TIME)
-}
-
-fn parse_omit(text: &str) -> Result<u32, String> {
-    whole_seconds(text, weir_net::parameters::MOST_OMIT)
-}
-
-/// iperf3 takes 0 and 0.1 to 60.
-fn parse_interval(text: &str) -> Result<Duration, String> {
-    match text.strip_suffix('s').unwrap_or(text).parse::<f64>() {
-        Ok(seconds) if seconds == 0.0 || (0.1..=3600.0).contains(&seconds) => {
-            Ok(Duration::from_secs_f64(seconds))
-        }
-        _ => Err("expected 0, or seconds from 0.1 to 3600".to_owned()),
-    }
-}
-
-fn parse_format(text: &str) -> Result<char, String> {
-    match text.chars().next() {
-        Some(unit) if text.len() == 1 && "kmgtKMGT".contains(unit) => Ok(unit),
-        _ => Err("expected one of k, m, g, t, K, M, G, T".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_bits_as_in_iperf3_unless_they_say_otherwise() {
-        for (text, rate, burst) in [
-            ("1G", 1_000_000_000, 0),
-            ("100m", 100_000_000, 0),
-            ("0", 0, 0),
-            ("1.5K", 1500, 0),
-            ("100M/20", 100_000_000, 20),
-            ("100Mbit", 100_000_000, 0),
-            ("10MB/s", 80_000_000, 0),
-        ] {
-            assert_eq!(parse_bits(text), Ok(Bits { rate, burst }), "{text}");
-        }
-        for text in ["", "x", "-1", "1e99", "1G/2000", "nan", "inf", "1GG"] {
-            assert!(parse_bits(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn sizes_are_powers_of_1024_as_in_iperf3_unless_they_say_otherwise() {
-        for (text, bytes) in [("64K", 65_536), ("1g", 1 << 30), ("4KB", 4000), ("4KiB", 4096), ("1460", 1460)]
-        {
-            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "0", "-5", "10x", "1e400", "99999999T"] {
-            assert!(parse_bytes(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn sizes_goals_and_repeats_have_bounds() {
-        assert_eq!(parse_sizes("1,16K"), Ok(Sizes { request: 1, response: 16_384 }));
-        assert_eq!(parse_ci("99,5"), Ok(Goal { level: 0.99, width: 0.05 }));
-        assert!(parse_ci("99.9,0.1").is_ok());
-        assert_eq!(parse_repeats("3,30"), Ok(Repeated { least: 3, most: 30 }));
-        assert_eq!(parse_repeats("5"), Ok(Repeated { least: 5, most: 5 }));
-        for text in ["", "1", "0,1", "1,2M", "-1,1", "1,1,1"] {
-            assert!(parse_sizes(text).is_err(), "{text}");
-        }
-        for text in ["99", "100,5", "49,5", "99,0", "99,nan", "nan,5", "99,101", "inf,5"] {
-            assert!(parse_ci(text).is_err(), "{text}");
-        }
-        for text in ["", "0", "30,3", "1,1001", "x"] {
-            assert!(parse_repeats(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn places_have_a_port_or_not() {
-        assert_eq!(parse_address("::").unwrap().port, None);
-        assert_eq!(parse_address("[::1]:7").unwrap().port, Some(7));
-        assert_eq!(parse_address("0.0.0.0:7").unwrap().port, Some(7));
-        assert!(parse_address("host").is_err());
-    }
 }

@@ -239,19 +239,8 @@ const TABLE: &[Row] = &[
     ("cp", &["--transfers", "--checkers"], "files travel beside one another by themselves; leave it out"),
     ("cp", &["--rsync-path"], "weir finds or brings its own program there; leave it out"),
     // iperf3
-    ("bench net", &["-V"], "all of that is printed anyway; leave it out"),
-    (
-        "bench net",
-        &["-D", "--daemon", "-I", "--pidfile"],
-        "weir stays in the foreground; systemd-run weir bench net -s puts it behind",
-    ),
-    ("bench net", &["--logfile"], "> FILE is that"),
-    ("bench net", &["-A", "--affinity"], "taskset -c CPU weir bench net ... binds it to a processor"),
     ("bench net", &["-F", "--file"], "weir bench disk measures a disk, weir cp a whole copy"),
     ("bench net", &["-X", "--xbind", "--sctp", "--nstreams"], "TCP and UDP are what is measured"),
-    ("bench net", &["-d", "--debug"], "-v and -vv say more"),
-    ("bench net", &["--forceflush"], "each line is written when it is there; leave it out"),
-    ("bench net", &["--dscp"], "-S N sets the whole octet, four times that number"),
     // wrk2, hey, oha
     ("bench http", &["-R"], "wrk2's -R N is --rate N"),
     ("bench http", &["-z"], "it is -d TIME"),
@@ -273,6 +262,12 @@ pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
     let (_, _, way) = TABLE.iter().find(|(of, flags, _)| *of == command && flags.contains(&flag.as_str()))?;
     let shown = if flag == "--" { "-" } else { flag };
     Some(format!("weir {command} has no {shown}: {way}"))
+}
+
+/// Whether there is something to say of this flag.
+#[cfg(test)]
+pub(super) fn has_answer(command: &str, flag: &str) -> bool {
+    TABLE.iter().any(|(of, flags, _)| *of == command && flags.contains(&flag))
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! `make soak-net` repeats the whole list WEIR_SOAK times; without it a part is run once.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod as_iperf3;
+
 use crate::support;
 
 use rustix::process::Signal;
@@ -168,7 +170,7 @@ fn what_is_omitted_does_not_count() {
 #[test]
 fn every_line_has_its_figures_and_its_limit() {
     let server = NetServer::weir(&[]);
-    let run = weir_client(server.port, &["-t", "1", "-b", "80M", "-i", "0.5"]);
+    let run = weir_client(server.port, &["-t", "1", "-b", "80M", "-i", "0.5", "--format", "weir"]);
     run.succeeds();
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     for word in
@@ -182,10 +184,10 @@ fn every_line_has_its_figures_and_its_limit() {
     assert!(text.contains("limit: rate-limit"), "{text}");
     assert!(!text.contains("left out here"), "{text}");
     assert!(text.contains("left out there: the copy from the kernel into the program (MSG_TRUNC"), "{text}");
-    let run = weir_client(server.port, &["-n", "1M", "-R"]);
+    let run = weir_client(server.port, &["-n", "1M", "-R", "--format", "weir"]);
     let text = String::from_utf8_lossy(&run.succeeds().stdout).into_owned();
     assert!(text.contains("left out here: the copy from the kernel into the program"), "{text}");
-    let run = weir_client(server.port, &["-n", "1M", "-Z"]);
+    let run = weir_client(server.port, &["-n", "1M", "-Z", "--format", "weir"]);
     let text = String::from_utf8_lossy(&run.succeeds().stdout).into_owned();
     assert!(text.contains("left out here: the copy from the program into the kernel (sendfile)"), "{text}");
 }
@@ -263,7 +265,7 @@ fn compare(path: &str, theirs: &Value, ours: &Value, missing: &mut Vec<String>) 
 fn the_server_s_report_comes_with_the_results() {
     let server = NetServer::weir(&[]);
     let args = ["-n", "100K", "--get-server-output"];
-    let run = weir_client(server.port, &args);
+    let run = weir_client(server.port, &[&args[..], &["--format", "weir"]].concat());
     run.succeeds();
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     let (_, report) = text.split_once("the server's report:").expect(&text);
@@ -272,7 +274,7 @@ fn the_server_s_report_comes_with_the_results() {
         return skip("iperf3 is not installed");
     }
     let json = iperf3_client(server.port, &args);
-    assert!(json["server_output_text"].as_str().unwrap().contains("received"), "{json}");
+    assert!(json["server_output_text"].as_str().unwrap().contains("receiver\n"), "{json}");
     let theirs = NetServer::iperf3(&[]);
     let record = weir_client(theirs.port, &[&args[..], &["--json"]].concat()).succeeds().json();
     assert!(record["net"]["server_output"].as_str().unwrap().contains("receiver"), "{record}");
@@ -283,7 +285,22 @@ fn several_clients_are_served_at_once_and_one_too_many_is_told() {
     let server = NetServer::weir(&["--max-clients", "3"]);
     let port = server.port.to_string();
     let client = || {
-        let args = ["bench", "net", "-c", "127.0.0.1", "-p", &port, "-b", "8M", "-t", "2", "-i", "0.1"];
+        let args = [
+            "bench",
+            "net",
+            "-c",
+            "127.0.0.1",
+            "-p",
+            &port,
+            "-b",
+            "8M",
+            "-t",
+            "2",
+            "-i",
+            "0.1",
+            "--format",
+            "weir",
+        ];
         let mut command = std::process::Command::new(WEIR);
         let mut child = command.args(args).stdout(std::process::Stdio::piped()).spawn().unwrap();
         let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
@@ -423,7 +440,7 @@ fn words_of_others_do_not_move_the_cursor() {
     run.fails(1, &["cannot resolve no\\u{1b}[2Jname.invalid"]);
     // A server's report, as JSON: what JSON itself leaves as it is.
     let server = NetServer::weir(&["-J"]);
-    let args = ["-n", "1K", "--get-server-output", "--title", "a\u{9b}2Jb"];
+    let args = ["-n", "1K", "--get-server-output", "--title", "a\u{9b}2Jb", "--format", "weir"];
     let run = weir_client(server.port, &args);
     let text = String::from_utf8_lossy(&run.succeeds().stdout).into_owned();
     let (_, report) = text.split_once("the server's report:").expect(&text);
@@ -506,7 +523,21 @@ fn an_interrupt_leaves_a_report_and_code_130() {
     let server = NetServer::weir(&["-1", "--json"]);
     let port = server.port.to_string();
     let sandbox = Sandbox::new();
-    let args = ["bench", "net", "-c", "127.0.0.1", "-p", &port, "-t", "60", "-b", "80M", "-i", "0.1"];
+    let args = [
+        "bench",
+        "net",
+        "-c",
+        "127.0.0.1",
+        "-p",
+        &port,
+        "-t",
+        "60",
+        "-b",
+        "80M",
+        "-i",
+        "0.1",
+        "--format=weir",
+    ];
     let mut command = std::process::Command::new(WEIR);
     command.args(args).current_dir(sandbox.path(".")).stdout(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -531,7 +562,21 @@ fn an_interrupt_leaves_a_report_and_code_130() {
 fn a_server_that_is_interrupted_ends_its_tests() {
     let server = NetServer::weir(&[]);
     let port = server.port.to_string();
-    let args = ["bench", "net", "-c", "127.0.0.1", "-p", &port, "-t", "60", "-b", "80M", "-i", "0.1"];
+    let args = [
+        "bench",
+        "net",
+        "-c",
+        "127.0.0.1",
+        "-p",
+        &port,
+        "-t",
+        "60",
+        "-b",
+        "80M",
+        "-i",
+        "0.1",
+        "--format=weir",
+    ];
     let mut command = std::process::Command::new(WEIR);
     command.args(args).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -602,6 +647,15 @@ fn wrong_use_is_code_2_and_says_why() {
         (&["-c", "x", "-b", "fast"], "bits per second"),
         (&["-c", "x", "--username", "ann"], "--rsa-public-key-path"),
         (&["-c", "x", "-J", "--json"], "cannot be used with"),
+        (&["-c", "x", "-S", "0x100"], "from 0 to 255"),
+        (&["-c", "x", "--dscp", "af44"], "such as ef"),
+        (&["-c", "x", "-L", "0"], "0xfffff"),
+        (&["-c", "x", "--cntl-ka=10/10/3"], "above the product"),
+        (&["-c", "x", "--rcv-timeout", "99"], "99"),
+        (&["-c", "x", "-D"], "cannot be used with"),
+        (&["-c", "x", "-f", "q"], "iperf3 or weir"),
+        (&["-c", "x", "--json-stream-full-output"], "--json-stream"),
+        (&["-s", "--cport", "7"], "cannot be used with"),
         (&["-c", "x", "--ci", "99,5"], "--rr"),
         (&["-c", "x", "--rr", "--crr"], "cannot be used with"),
         (&["-c", "x", "--rr", "-u"], "cannot be used with"),

@@ -43,8 +43,8 @@ fn flags_of_other_programs_are_answered() {
         (&["why", "curl", "http://h/x"], "weir why -- curl ... starts a command"),
         (&["cp", "-av", "-e", "ssh -p 2222", "a", "h:b"], "-P PORT"),
         (
-            &["--no-config", "bench", "net", "-s", "-D"],
-            "weir bench net has no -D: weir stays in the foreground",
+            &["--no-config", "bench", "net", "-c", "h", "-F", "x"],
+            "weir bench net has no -F: weir bench disk measures a disk, weir cp a whole copy",
         ),
     ] {
         let weir = sandbox.weir(env!("CARGO_BIN_EXE_weir"), words).run();

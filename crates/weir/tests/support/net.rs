@@ -30,7 +30,7 @@ impl NetServer {
         let mut stderr = BufReader::new(child.stderr.take().expect("its errors"));
         // With JSON on stdout it says on stderr where it listens.
         let mut line = String::new();
-        let json = args.iter().any(|arg| matches!(*arg, "--json" | "-J"));
+        let json = args.iter().any(|arg| matches!(*arg, "--json" | "-J" | "--json-stream"));
         let stdout = if json {
             stderr.read_line(&mut line).expect("a line");
             collect(BufReader::new(stdout))

@@ -1,14 +1,14 @@
 //! The client: what the arguments ask for, lines while it runs, and the report.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use weir_model::evidence::Evidence;
 use weir_model::limit::Limit;
 use weir_model::merge::merged;
-use weir_net::client::{Family, Options, Progress};
+use weir_net::client::{Family, Options, Progress, RECEIVE_TIMEOUT};
 use weir_net::outcome::{Ending, Interval, Outcome, Start};
-use weir_net::parameters::{Direction, MOST_BLOCK, MOST_DATAGRAM, Parameters, Transport};
+use weir_net::parameters::{Direction, MOST_BLOCK, MOST_DATAGRAM, PACING_TIMER, Parameters, Transport};
 use weir_net::results::Output;
 use weir_report::escape::{escape, escape_lines};
 use weir_report::net::{self, Units};
@@ -16,8 +16,10 @@ use weir_report::schema::Record;
 use weir_report::{json, terminal};
 use weir_units::Rate;
 
-use super::{Form, copies, form, iperf3_json, login, record, transactions, units};
-use crate::args::{BenchNet, Test};
+use super::iperf3_text::{self, Style};
+use super::printer::{self, Printer};
+use super::{Form, copies, form, iperf3_json, login, millis, record, style, transactions, units, wiring};
+use crate::args::{BenchNet, Test, host_and_device};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
@@ -50,20 +52,34 @@ pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
         Ok(outcome) => outcome,
         Err(weir_net::Error::Interrupted) => return Ok(INTERRUPTED),
         Err(error) => {
-            if lines.form == Form::Iperf3 {
-                println_json(&iperf3_json::failed(&anyhow::Error::from(error)))?;
-                return Ok(1);
-            }
-            return Err(error.into());
+            return failed(error.into(), lines.form);
         }
     };
     let (record, member) = record::record(&outcome);
-    report(&outcome, (&record, &member), lines.form, lines.units).printed("the report")?;
+    report(&outcome, (&record, &member), &lines).printed("the report")?;
     if let Ending::Broken(why) = &outcome.ending {
-        writeln!(io::stderr(), "weir: {}", escape(why))?;
+        writeln!(io::stderr(), "{} {}", voice::name(), escape(why))?;
+    }
+    // No line of iperf3's: it stands beside them, where a person looks on.
+    if let Some(verdict) = record.verdict.as_ref().filter(|_| lines.form == Form::Iperf3Lines)
+        && io::stderr().is_terminal()
+        && !bench.as_iperf3
+    {
+        terminal::render_verdict(verdict, voice::colours(&io::stderr()), &mut io::stderr())?;
     }
     page::keep(&bench.voice, &record)?;
     Ok(code(&outcome.ending))
+}
+
+/// A test that did not begin: in JSON, where that is read.
+fn failed(error: anyhow::Error, form: Form) -> anyhow::Result<u8> {
+    match form {
+        Form::Iperf3 => printer::print_json(&iperf3_json::failed(&error)),
+        Form::Events { .. } => printer::print_events(&iperf3_json::events_of_failure(&error)),
+        _ => return Err(error),
+    }
+    .printed("the report")?;
+    Ok(1)
 }
 
 /// The exit code of a test that began.
@@ -82,17 +98,29 @@ fn options(bench: &BenchNet, host: &str) -> anyhow::Result<Options> {
         (_, true) => Family::V6,
         _ => Family::Any,
     };
+    let parameters = Parameters {
+        time: time(bench),
+        zerocopy: bench.zerocopy,
+        skip_rx_copy: bench.skip_rx_copy,
+        server_affinity: bench.affinity.and_then(|affinity| affinity.server),
+        mptcp: bench.mptcp,
+        gsro: bench.gsro,
+        ..parameters(test)?
+    };
     Ok(Options {
         family,
-        bind: bench.bind,
-        parameters: Parameters { time: time(bench), ..parameters(test)? },
-        own_block: test.length.is_some() || test.blockcount.is_some(),
+        bind: bench.bind.as_ref().map(|bound| bound.address),
+        local_port: test.cport,
+        wiring: wiring(bench),
+        receive_timeout: bench.rcv_timeout.map_or(RECEIVE_TIMEOUT, millis),
+        parameters,
+        own_block: test.length.is_some_and(|length| length > 0) || test.blockcount.is_some(),
         interval: bench.interval,
         connect: Duration::from_millis(test.connect_timeout.max(1)),
         copies: copies(bench),
         bundles: !bench.no_gso,
         login: login::of_client(&bench.login)?,
-        ..Options::to(host, bench.port)
+        ..Options::to(host_and_device(host).0, bench.port)
     })
 }
 
@@ -106,13 +134,13 @@ fn time(bench: &BenchNet) -> u32 {
 fn parameters(test: &Test) -> anyhow::Result<Parameters> {
     let usual = Parameters::new();
     let (least, most) = if test.udp { (16, MOST_DATAGRAM) } else { (1, MOST_BLOCK) };
-    let block = match test.length.map(u32::try_from) {
+    let block = match test.length.filter(|length| *length > 0).map(u32::try_from) {
         None if test.udp => 0,
         None => usual.block,
         Some(Ok(block)) if (least..=most).contains(&block) => block,
         Some(_) => return Err(Usage(format!("-l: expected {least} to {most} bytes")).into()),
     };
-    let window = match test.window.map(u32::try_from) {
+    let window = match test.window.filter(|window| *window > 0).map(u32::try_from) {
         None => None,
         Some(Ok(window)) if window <= 512 << 20 => Some(window),
         Some(_) => return Err(Usage("-w: expected at most 512M".to_owned()).into()),
@@ -130,12 +158,16 @@ fn parameters(test: &Test) -> anyhow::Result<Parameters> {
         blocks: test.blockcount.unwrap_or_default(),
         parallel: test.parallel,
         block,
-        segment: test.segment,
+        segment: test.segment.filter(|segment| *segment > 0),
         window,
         rate: test.bitrate.map_or(default_rate, |bits| bits.rate),
         burst: test.bitrate.map_or(0, |bits| bits.burst),
         pacing: test.fq_rate.map(|bits| bits.rate / 8).filter(|rate| *rate > 0),
-        service: test.tos,
+        service: test.tos.or(test.dscp).unwrap_or_default(),
+        flow_label: test.flow_label,
+        dont_fragment: test.dont_fragment,
+        repeating: test.repeating_payload,
+        pacing_timer: test.pacing_timer.unwrap_or(PACING_TIMER),
         no_delay: test.no_delay,
         congestion: test.congestion.clone(),
         title: test.title.clone(),
@@ -150,6 +182,8 @@ fn parameters(test: &Test) -> anyhow::Result<Parameters> {
 struct Lines {
     form: Form,
     units: Units,
+    style: Style,
+    printer: Printer,
     title: Option<String>,
     /// There is to be a live view.
     view: bool,
@@ -178,6 +212,8 @@ impl Lines {
         Lines {
             form: form(bench),
             units: units(bench),
+            style: style(bench),
+            printer: Printer::new(bench),
             title: bench.test.title.clone(),
             view,
             live: Live::new(false, 0),
@@ -233,9 +269,18 @@ impl Progress for Lines {
         if std::mem::take(&mut self.view) {
             self.show(start);
         }
-        if self.form == Form::Lines {
-            self.print(|out| heading(start, out));
-        }
+        // A reader that went away ends the program by the report's own error.
+        let _ = match self.form {
+            Form::Lines => {
+                self.print(|out| heading(start, out));
+                Ok(())
+            }
+            Form::Iperf3Lines => self.printer.print(&iperf3_text::begin(start, self.style)),
+            Form::Events { .. } => {
+                printer::print_events(&[iperf3_json::event("start", iperf3_json::of_start(start))])
+            }
+            Form::Record | Form::Iperf3 | Form::Quiet => Ok(()),
+        };
     }
 
     fn window(&mut self, sends: bool, evidence: &Evidence, limit: Limit) {
@@ -259,6 +304,15 @@ impl Progress for Lines {
     }
 
     fn interval(&mut self, start: &Start, interval: &Interval) {
+        // A reader that went away ends the program by the report's own error.
+        let _ = match self.form {
+            Form::Iperf3Lines => self.printer.print(&iperf3_text::interval(start, interval, self.style)),
+            Form::Events { .. } => {
+                let data = iperf3_json::of_interval(start, interval);
+                printer::print_events(&[iperf3_json::event("interval", data)])
+            }
+            _ => Ok(()),
+        };
         if self.form == Form::Lines {
             let title = self.title.as_deref().map(|title| format!("{title}:  ")).unwrap_or_default();
             let units = self.units;
@@ -301,28 +355,33 @@ pub(super) fn heading(start: &Start, out: &mut dyn Write) -> io::Result<()> {
 fn report(
     outcome: &Outcome,
     (record, member): (&Record, &net::NetRecord),
-    form: Form,
-    units: Units,
+    lines: &Lines,
 ) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    match form {
-        Form::Record => json::render(record, &mut out)?,
-        Form::Iperf3 => {
-            drop(out);
-            println_json(&iperf3_json::whole(outcome))?;
+    match lines.form {
+        Form::Record => json::render(record, &mut io::stdout().lock())?,
+        Form::Iperf3 => printer::print_json(&iperf3_json::whole(outcome))?,
+        Form::Events { whole } => {
+            printer::print_events(&iperf3_json::events_at_end(outcome))?;
+            if whole {
+                printer::print_json(&iperf3_json::whole(outcome))?;
+            }
+        }
+        Form::Iperf3Lines => {
+            let done = if outcome.ending == Ending::Complete { iperf3_text::DONE } else { "" };
+            lines.printer.print(&(iperf3_text::end(outcome, lines.style) + done))?;
         }
         Form::Quiet => {}
         Form::Lines => {
+            let mut out = io::stdout().lock();
             // Said once, on stderr.
             let record = Record { error: None, ..record.clone() };
-            summary(&record, member, units, &mut out)?;
-            match &outcome.server_output {
-                Some(Output::Text(text)) => writeln!(out, "\nthe server's report:\n{}", escape_lines(text))?,
-                Some(Output::Json(value)) => {
-                    writeln!(out, "\nthe server's report:\n{}", escape_lines(&format!("{value:#}")))?;
-                }
-                None => {}
-            }
+            summary(&record, member, lines.units, &mut out)?;
+            let text = match &outcome.server_output {
+                Some(Output::Text(text)) => text.clone(),
+                Some(Output::Json(report)) => report.lines(),
+                None => return Ok(()),
+            };
+            writeln!(out, "\nthe server's report:\n{}", escape_lines(&text))?;
         }
     }
     Ok(())
@@ -343,14 +402,4 @@ pub(super) fn summary(
         terminal::render_verdict(back, voice::colours(&io::stdout()), out)?;
     }
     Ok(())
-}
-
-/// As iperf3 prints it: in lines, with tabs.
-pub(super) fn println_json(value: &serde_json::Value) -> anyhow::Result<()> {
-    let mut text = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"\t");
-    let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
-    serde::Serialize::serialize(value, &mut serializer)?;
-    text.push(b'\n');
-    io::stdout().lock().write_all(&text).printed("the report")
 }

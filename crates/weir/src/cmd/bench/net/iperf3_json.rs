@@ -1,115 +1,183 @@
-//! iperf3's own JSON (`-J`), so that what reads it goes on working. Keys and their nesting are those of 3.12; `weir` is the
-//! one member of weir's own, with the verdict.
+//! iperf3's own JSON (`-J`, `--json-stream`), so that what reads it goes on working. Keys, their nesting and
+//! their order are those of
+//! 3.12, with the members that 3.21 has beside them; `weir` is the one member of weir's own, with the
+//! verdict, and stands last.
 
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
-use serde_json::{Map, Value, json};
+use weir_net::ordered::Json;
 use weir_net::outcome::{
     Connected, Copies, Ending, Interval, Outcome, Role, Start, StreamInterval, StreamOutcome, Sum, UdpFigures,
 };
 use weir_net::parameters::{Direction, Transport};
 use weir_net::results::Output;
 
-use super::record;
-use crate::args::VERSION;
+use super::{iperf3_version, record};
 
 /// A test that did not begin.
-pub(super) fn failed(error: &anyhow::Error) -> Value {
-    json!({ "start": { "connected": [], "version": version() }, "intervals": [], "end": {}, "error": format!("{error:#}") })
+pub(super) fn failed(error: &anyhow::Error) -> Json {
+    let start = Json::object()
+        .with("connected", Json::List(Vec::new()))
+        .with("version", iperf3_version())
+        .with("system_info", system());
+    let end = Json::object();
+    Json::object()
+        .with("start", start)
+        .with("intervals", Json::List(Vec::new()))
+        .with("end", end)
+        .with("error", format!("error - {}", crate::voice::words(error)))
 }
 
 /// A whole test.
-pub(super) fn whole(outcome: &Outcome) -> Value {
-    let (record, _) = record::record(outcome);
-    let intervals: Vec<Value> =
-        outcome.intervals.iter().map(|interval| of_interval(&outcome.start, interval)).collect();
-    let mut whole = json!({
-        "start": start(&outcome.start),
-        "intervals": intervals,
-        "end": end(outcome),
-        "weir": { "verdict": record.verdict, "copies": copies(outcome) },
-    });
-    match &outcome.server_output {
-        Some(Output::Text(text)) => whole["server_output_text"] = json!(text),
-        Some(Output::Json(value)) => whole["server_output_json"] = value.clone(),
-        None => {}
+pub(super) fn whole(outcome: &Outcome) -> Json {
+    let intervals = outcome.intervals.iter().map(|interval| of_interval(&outcome.start, interval)).collect();
+    let mut whole = Json::object()
+        .with("start", of_start(&outcome.start))
+        .with("intervals", Json::List(intervals))
+        .with("end", of_end(outcome));
+    if let Some(error) = error(outcome) {
+        whole.put("error", error);
     }
-    for (name, value) in
-        [("title", &outcome.start.parameters.title), ("extra_data", &outcome.start.parameters.extra_data)]
-    {
+    let parameters = &outcome.start.parameters;
+    for (name, value) in [("title", &parameters.title), ("extra_data", &parameters.extra_data)] {
         if let Some(value) = value {
-            whole[name] = json!(value);
+            whole.put(name, value);
         }
     }
-    match &outcome.ending {
-        Ending::Complete => {}
-        Ending::Interrupted => whole["error"] = json!("interrupt - the client has terminated"),
-        Ending::Broken(why) => whole["error"] = json!(why),
+    if let Some((name, report)) = report(outcome) {
+        whole.put(name, report);
     }
-    whole
+    whole.with("weir", own(outcome))
 }
 
-/// Which copies between program and kernel were made; `null` of an end that did not tell.
-fn copies(outcome: &Outcome) -> Value {
-    let of = |copies: Copies| json!({ "sending": copies.sending, "receiving": copies.receiving });
-    json!({ "here": of(outcome.start.copies), "there": outcome.remote_copies.map(of) })
+/// What is printed of a stream of events when it ends, a line each.
+pub(super) fn events_at_end(outcome: &Outcome) -> Vec<Json> {
+    let error = error(outcome).map(|error| event("error", error.into()));
+    let report = report(outcome).map(|(name, report)| event(name, report));
+    let end = of_end(outcome).with("weir", own(outcome));
+    error.into_iter().chain(report).chain([event("end", end)]).collect()
 }
 
-fn version() -> String {
-    format!("weir {VERSION}")
+/// The same of a test that did not begin.
+pub(super) fn events_of_failure(error: &anyhow::Error) -> Vec<Json> {
+    let words = format!("error - {}", crate::voice::words(error));
+    vec![event("error", words.into()), event("end", Json::object())]
 }
 
-fn start(start: &Start) -> Value {
+/// A line of a stream of events.
+pub(super) fn event(name: &str, data: Json) -> Json {
+    Json::object().with("event", name).with("data", data)
+}
+
+fn error(outcome: &Outcome) -> Option<String> {
+    match &outcome.ending {
+        Ending::Complete => None,
+        Ending::Interrupted => Some("interrupt - the client has terminated".to_owned()),
+        Ending::Broken(why) => Some(format!("error - {why}")),
+    }
+}
+
+/// The server's report, where it was asked for.
+fn report(outcome: &Outcome) -> Option<(&'static str, Json)> {
+    match outcome.server_output.as_ref()? {
+        Output::Text(text) => Some(("server_output_text", text.into())),
+        Output::Json(json) => Some(("server_output_json", json.clone())),
+    }
+}
+
+/// The verdict, and which copies between program and kernel were made; `null` of an end that did not tell.
+fn own(outcome: &Outcome) -> Json {
+    let of =
+        |copies: Copies| Json::object().with("sending", copies.sending).with("receiving", copies.receiving);
+    let there = outcome.remote_copies.map_or(Json::Leaf(serde_json::Value::Null), of);
+    let copies = Json::object().with("here", of(outcome.start.copies)).with("there", there);
+    let (record, _) = record::record(outcome);
+    let verdict = serde_json::to_value(&record.verdict).unwrap_or_default();
+    Json::object().with("verdict", verdict).with("copies", copies)
+}
+
+/// How the test begins.
+pub(super) fn of_start(start: &Start) -> Json {
     let parameters = &start.parameters;
     let udp = parameters.transport == Transport::Udp;
-    let connected: Vec<Value> = start.streams.iter().map(of_connection).collect();
-    let seconds = start.at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let mut value = json!({
-        "connected": connected,
-        "version": version(),
-        "system_info": system(),
-        "timestamp": { "time": http_date(seconds), "timesecs": seconds },
-        "cookie": start.cookie.to_string(),
-        "target_bitrate": parameters.rate,
-        "fq_rate": parameters.pacing.unwrap_or_default().saturating_mul(8),
-        "sock_bufsize": parameters.window.unwrap_or_default(),
-        "sndbuf_actual": start.buffers.0,
-        "rcvbuf_actual": start.buffers.1,
-        "test_start": {
-            "protocol": if udp { "UDP" } else { "TCP" },
-            "num_streams": parameters.parallel,
-            "blksize": parameters.block,
-            "omit": parameters.omit,
-            "duration": parameters.time,
-            "bytes": parameters.bytes,
-            "blocks": parameters.blocks,
-            "reverse": i32::from(parameters.direction == Direction::Reverse),
-            "tos": parameters.service,
-            "target_bitrate": parameters.rate,
-            "bidir": i32::from(parameters.direction == Direction::Both),
-            "fqrate": parameters.pacing.unwrap_or_default().saturating_mul(8),
-        },
-    });
-    if !udp {
-        value["tcp_mss_default"] = json!(start.segment);
+    let server = start.role == Role::Server;
+    let since = start.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let connected = start.streams.iter().map(of_connection).collect();
+    let mut value = Json::object()
+        .with("connected", Json::List(connected))
+        .with("version", iperf3_version())
+        .with("system_info", system());
+    if server && parameters.rate > 0 {
+        value.put("target_bitrate", parameters.rate);
     }
-    if start.role == Role::Client {
-        value["connecting_to"] = json!({ "host": start.host, "port": start.peer.port() });
+    if server && !udp {
+        buffers(start, &mut value);
+    }
+    let timestamp = Json::object()
+        .with("time", http_date(since.as_secs()))
+        .with("timesecs", since.as_secs())
+        .with("timemillisecs", millis(since));
+    value.put("timestamp", timestamp);
+    let peer = |host: &str| Json::object().with("host", host).with("port", start.peer.port());
+    if server {
+        value.put("accepted_connection", peer(&plain(start.peer)));
     } else {
-        value["accepted_connection"] = json!({ "host": plain(start.peer), "port": start.peer.port() });
+        value.put("connecting_to", peer(&start.host));
     }
-    value
+    value.put("cookie", start.cookie.to_string());
+    match parameters.segment {
+        _ if udp => {}
+        Some(segment) => value.put("tcp_mss", segment),
+        None => value.put("tcp_mss_default", start.segment),
+    }
+    value.put("target_bitrate", parameters.rate);
+    value.put("fq_rate", parameters.pacing.unwrap_or_default().saturating_mul(8));
+    buffers(start, &mut value);
+    value.with("test_start", test_start(start))
+}
+
+fn buffers(start: &Start, value: &mut Json) {
+    value.put("sock_bufsize", start.parameters.window.unwrap_or_default());
+    value.put("sndbuf_actual", start.buffers.0);
+    value.put("rcvbuf_actual", start.buffers.1);
+}
+
+fn test_start(start: &Start) -> Json {
+    let parameters = &start.parameters;
+    let udp = parameters.transport == Transport::Udp;
+    // Of weir bundles are the rule, of iperf3 they are asked for.
+    let bundles = u8::from(udp && start.bundles);
+    Json::object()
+        .with("protocol", if udp { "UDP" } else { "TCP" })
+        .with("num_streams", parameters.parallel)
+        .with("blksize", parameters.block)
+        .with("omit", parameters.omit)
+        .with("duration", parameters.time)
+        .with("bytes", parameters.bytes)
+        .with("blocks", parameters.blocks)
+        .with("reverse", u8::from(parameters.direction == Direction::Reverse))
+        .with("tos", parameters.service)
+        .with("target_bitrate", parameters.rate)
+        .with("bidir", u8::from(parameters.direction == Direction::Both))
+        .with("fqrate", parameters.pacing.unwrap_or_default().saturating_mul(8))
+        .with("interval", start.interval.as_secs_f64())
+        .with("gso", bundles)
+        .with("gro", bundles)
 }
 
 /// `Linux HOST RELEASE ...`, as uname prints it.
-fn system() -> String {
+pub(super) fn system() -> String {
     let uname = rustix::system::uname();
     let part = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
     [uname.sysname(), uname.nodename(), uname.release(), uname.version(), uname.machine()].map(part).join(" ")
 }
 
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// RFC 1123, as iperf3 prints it. Days by the civil calendar (Howard Hinnant, days_from_civil, turned round).
-fn http_date(seconds: u64) -> String {
+pub(super) fn http_date(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -128,17 +196,22 @@ fn http_date(seconds: u64) -> String {
     format!("{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
-fn of_connection(connection: &Connected) -> Value {
-    json!({
-        "socket": connection.id,
-        "local_host": plain(connection.local),
-        "local_port": connection.local.port(),
-        "remote_host": plain(connection.remote),
-        "remote_port": connection.remote.port(),
-    })
+fn of_connection(connection: &Connected) -> Json {
+    Json::object()
+        .with("socket", socket(connection.id))
+        .with("local_host", plain(connection.local))
+        .with("local_port", connection.local.port())
+        .with("remote_host", plain(connection.remote))
+        .with("remote_port", connection.remote.port())
 }
 
-fn plain(address: std::net::SocketAddr) -> String {
+/// A stream's number in iperf3's reports. There it is the socket's descriptor: 5, 7, 9, ... of a client,
+/// which scripts look for.
+pub(super) fn socket(id: u32) -> u32 {
+    3 + 2 * id.saturating_sub(1).max(1)
+}
+
+pub(super) fn plain(address: std::net::SocketAddr) -> String {
     address.ip().to_canonical().to_string()
 }
 
@@ -146,98 +219,98 @@ fn bits(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
-fn of_interval(start: &Start, interval: &Interval) -> Value {
-    let streams: Vec<Value> = interval.streams.iter().map(|stream| of_stream(interval, stream)).collect();
-    let mut value = json!({ "streams": streams });
+/// A stretch of the test.
+pub(super) fn of_interval(start: &Start, interval: &Interval) -> Json {
     let first = start.role == Role::Client;
+    let of_way = |sends: bool| interval.streams.iter().filter(move |stream| stream.sends == sends);
+    let streams = of_way(first).chain(of_way(!first)).map(|stream| of_stream(interval, stream)).collect();
+    let mut value = Json::object().with("streams", Json::List(streams));
     // Of a test both ways the way back has a name of its own.
     for (sends, name) in [(first, "sum"), (!first, "sum_bidir_reverse")] {
-        let of_way: Vec<&StreamInterval> =
-            interval.streams.iter().filter(|stream| stream.sends == sends).collect();
-        if of_way.is_empty() {
+        let streams: Vec<&StreamInterval> = of_way(sends).collect();
+        if streams.is_empty() {
             continue;
         }
         let name = if start.parameters.direction == Direction::Both { name } else { "sum" };
-        value[name] = sum_of_interval(interval, &of_way, sends);
+        value.put(name, sum_of_interval(interval, &streams, sends));
     }
     value
 }
 
-fn of_stream(interval: &Interval, stream: &StreamInterval) -> Value {
-    let mut value = Map::new();
-    value.insert("socket".to_owned(), json!(stream.id));
+fn of_stream(interval: &Interval, stream: &StreamInterval) -> Json {
+    let mut value = Json::object().with("socket", socket(stream.id));
     spans(&mut value, interval.from, interval.to, stream.bytes);
     if let Some(tcp) = stream.tcp.filter(|_| stream.sends) {
-        let micros = |span: Option<std::time::Duration>| span.unwrap_or_default().as_micros() as u64;
-        value.extend([
-            ("retransmits".to_owned(), json!(tcp.retransmits)),
-            ("snd_cwnd".to_owned(), json!(tcp.cwnd)),
-            ("snd_wnd".to_owned(), json!(tcp.peer_window.unwrap_or_default())),
-            ("rtt".to_owned(), json!(micros(tcp.rtt))),
-            ("rttvar".to_owned(), json!(micros(tcp.rtt_deviation))),
-            ("pmtu".to_owned(), json!(tcp.path_mtu.unwrap_or_default())),
-        ]);
+        let micros = |span: Option<Duration>| span.unwrap_or_default().as_micros() as u64;
+        value = value
+            .with("retransmits", tcp.retransmits)
+            .with("snd_cwnd", tcp.cwnd)
+            .with("snd_wnd", tcp.peer_window.unwrap_or_default())
+            .with("rtt", micros(tcp.rtt))
+            .with("rttvar", micros(tcp.rtt_deviation))
+            .with("pmtu", tcp.path_mtu.unwrap_or_default())
+            .with("reorder", tcp.reordered);
     }
     if let Some(udp) = &stream.udp {
         datagrams(&mut value, udp, !stream.sends);
     }
-    value.insert("omitted".to_owned(), json!(interval.omitted));
-    value.insert("sender".to_owned(), json!(stream.sends));
-    Value::Object(value)
+    value.with("omitted", interval.omitted).with("sender", stream.sends)
 }
 
-fn sum_of_interval(interval: &Interval, streams: &[&StreamInterval], sends: bool) -> Value {
-    let mut value = Map::new();
+fn sum_of_interval(interval: &Interval, streams: &[&StreamInterval], sends: bool) -> Json {
+    let mut value = Json::object();
     spans(&mut value, interval.from, interval.to, streams.iter().map(|stream| stream.bytes).sum());
     let tcp: Vec<_> = streams.iter().filter_map(|stream| stream.tcp).collect();
     if sends && !tcp.is_empty() {
-        let all: u64 = tcp.iter().map(|tcp| tcp.retransmits).sum();
-        value.insert("retransmits".to_owned(), json!(all));
+        value.put("retransmits", tcp.iter().map(|tcp| tcp.retransmits).sum::<u64>());
     }
-    let udp: Vec<UdpFigures> = streams.iter().filter_map(|stream| stream.udp).collect();
-    if !udp.is_empty() {
-        let sum = UdpFigures {
-            packets: udp.iter().map(|udp| udp.packets).sum(),
-            lost: udp.iter().map(|udp| udp.lost).sum(),
-            out_of_order: udp.iter().map(|udp| udp.out_of_order).sum(),
-            jitter: udp.iter().map(|udp| udp.jitter).sum::<f64>() / udp.len() as f64,
-        };
+    if let Some(sum) = all_datagrams(streams) {
         datagrams(&mut value, &sum, !sends);
     }
-    value.insert("omitted".to_owned(), json!(interval.omitted));
-    value.insert("sender".to_owned(), json!(sends));
-    Value::Object(value)
+    value.with("omitted", interval.omitted).with("sender", sends)
 }
 
-fn spans(value: &mut Map<String, Value>, from: f64, to: f64, bytes: u64) {
+/// The datagrams of all these streams; `None` of TCP.
+pub(super) fn all_datagrams(streams: &[&StreamInterval]) -> Option<UdpFigures> {
+    let udp: Vec<UdpFigures> = streams.iter().filter_map(|stream| stream.udp).collect();
+    (!udp.is_empty()).then(|| UdpFigures {
+        packets: udp.iter().map(|udp| udp.packets).sum(),
+        lost: udp.iter().map(|udp| udp.lost).sum(),
+        out_of_order: udp.iter().map(|udp| udp.out_of_order).sum(),
+        jitter: udp.iter().map(|udp| udp.jitter).sum::<f64>() / udp.len() as f64,
+    })
+}
+
+fn spans(value: &mut Json, from: f64, to: f64, bytes: u64) {
     let seconds = to - from;
-    for (name, number) in [
-        ("start", json!(from)),
-        ("end", json!(to)),
-        ("seconds", json!(seconds)),
-        ("bytes", json!(bytes)),
-        ("bits_per_second", json!(bits(bytes, seconds))),
-    ] {
-        value.insert(name.to_owned(), number);
-    }
+    value.put("start", from);
+    value.put("end", to);
+    value.put("seconds", seconds);
+    value.put("bytes", bytes);
+    value.put("bits_per_second", bits(bytes, seconds));
 }
 
-fn datagrams(value: &mut Map<String, Value>, udp: &UdpFigures, with_losses: bool) {
+fn datagrams(value: &mut Json, udp: &UdpFigures, with_losses: bool) {
     if with_losses {
-        let share = if udp.packets > 0 { 100.0 * udp.lost as f64 / udp.packets as f64 } else { 0.0 };
-        value.insert("jitter_ms".to_owned(), json!(udp.jitter * 1e3));
-        value.insert("lost_packets".to_owned(), json!(udp.lost));
-        value.insert("lost_percent".to_owned(), json!(share));
+        value.put("jitter_ms", udp.jitter * 1e3);
+        value.put("lost_packets", udp.lost);
     }
-    value.insert("packets".to_owned(), json!(udp.packets));
+    value.put("packets", udp.packets);
+    if with_losses {
+        value.put("lost_percent", lost_percent(udp));
+    }
 }
 
-fn end(outcome: &Outcome) -> Value {
+/// Of a hundred datagrams.
+pub(super) fn lost_percent(udp: &UdpFigures) -> f64 {
+    if udp.packets > 0 { 100.0 * udp.lost as f64 / udp.packets as f64 } else { 0.0 }
+}
+
+fn of_end(outcome: &Outcome) -> Json {
     let start = &outcome.start;
     let udp = start.parameters.transport == Transport::Udp;
-    let streams: Vec<Value> =
-        outcome.streams.iter().map(|stream| if udp { of_udp(stream) } else { of_tcp(stream) }).collect();
-    let mut value = json!({ "streams": streams });
+    let of = |stream: &StreamOutcome| if udp { of_udp(stream) } else { of_tcp(stream) };
+    let mut value = Json::object().with("streams", Json::List(outcome.streams.iter().map(of).collect()));
     // The way of the test, then the way back of one both ways.
     let forward = (start.role == Role::Client) == (start.parameters.direction != Direction::Reverse);
     for (sends, suffix) in [(forward, ""), (!forward, "_bidir_reverse")] {
@@ -246,97 +319,120 @@ fn end(outcome: &Outcome) -> Value {
         if sent.is_none() && received.is_none() {
             continue;
         }
-        let name = |name: &str| format!("{name}{suffix}");
         if udp {
-            value[name("sum")] = both(sent, received, sends);
+            value.put(&format!("sum{suffix}"), both(Json::object(), sent, received, sends));
         }
         // Of UDP these say whose count it is, of TCP whether this end sent.
-        value[name("sum_sent")] = sum(sent.as_ref(), udp, udp || sends);
-        value[name("sum_received")] = sum(received.as_ref(), udp, !udp && sends);
+        value.put(
+            &format!("sum_sent{suffix}"),
+            sum(Json::object(), sent.as_ref(), udp).with("sender", udp || sends),
+        );
+        let received = received.map(|sum| Sum { retransmits: None, ..sum });
+        let received = sum(Json::object(), received.as_ref(), udp);
+        value.put(&format!("sum_received{suffix}"), received.with("sender", !udp && sends));
     }
     let remote = outcome.remote_cpu.unwrap_or_default();
-    value["cpu_utilization_percent"] = json!({
-        "host_total": outcome.cpu.total, "host_user": outcome.cpu.user, "host_system": outcome.cpu.system,
-        "remote_total": remote.total, "remote_user": remote.user, "remote_system": remote.system,
-    });
-    let (own, peer) = &outcome.congestion;
-    let (sender, receiver) = if forward { (own, peer) } else { (peer, own) };
+    let shares = Json::object()
+        .with("host_total", outcome.cpu.total)
+        .with("host_user", outcome.cpu.user)
+        .with("host_system", outcome.cpu.system)
+        .with("remote_total", remote.total)
+        .with("remote_user", remote.user)
+        .with("remote_system", remote.system);
+    value.put("cpu_utilization_percent", shares);
+    let (sender, receiver) = congestion(outcome);
     for (name, congestion) in [("sender_tcp_congestion", sender), ("receiver_tcp_congestion", receiver)] {
-        if let Some(congestion) = congestion.as_ref().filter(|_| !udp) {
-            value[name] = json!(congestion);
+        if let Some(congestion) = congestion.filter(|_| !udp) {
+            value.put(name, congestion);
         }
     }
     value
 }
 
-fn of_tcp(stream: &StreamOutcome) -> Value {
-    let sends = stream.connection.sends;
-    let side = |found: Option<&Sum>| {
-        let mut value = sum(found, false, sends);
-        value["socket"] = json!(stream.connection.id);
-        value
-    };
-    let mut sender = side(stream.sent.as_ref());
-    // Zero where the other end sends, as there.
-    let (least, mean, most) = stream.rtt.filter(|_| sends).unwrap_or_default();
-    sender["max_snd_cwnd"] = json!(stream.most_cwnd);
-    sender["max_snd_wnd"] = json!(stream.most_window);
-    for (name, span) in [("max_rtt", most), ("min_rtt", least), ("mean_rtt", mean)] {
-        sender[name] = json!(span.as_micros() as u64);
-    }
-    let mut receiver = side(stream.received.as_ref());
-    if let Some(members) = receiver.as_object_mut() {
-        members.remove("retransmits");
-    }
-    json!({ "sender": sender, "receiver": receiver })
+/// Of the end that sends on the way of the test, and of the other.
+pub(super) fn congestion(outcome: &Outcome) -> (Option<&str>, Option<&str>) {
+    let start = &outcome.start;
+    let sends = (start.role == Role::Client) == (start.parameters.direction != Direction::Reverse);
+    let (own, peer) = (outcome.congestion.0.as_deref(), outcome.congestion.1.as_deref());
+    if sends { (own, peer) } else { (peer, own) }
 }
 
-fn of_udp(stream: &StreamOutcome) -> Value {
+fn of_tcp(stream: &StreamOutcome) -> Json {
     let sends = stream.connection.sends;
-    let mut value = both(stream.sent, stream.received, sends);
-    value["socket"] = json!(stream.connection.id);
+    let begun = || Json::object().with("socket", socket(stream.connection.id));
+    let mut sender = sum(begun(), stream.sent.as_ref(), false);
+    if stream.sent.is_some_and(|sent| sent.retransmits.is_some()) {
+        // Zero where the other end sends, as there.
+        let (least, mean, most) = stream.rtt.filter(|_| sends).unwrap_or_default();
+        sender.put("reorder", stream.reordered);
+        sender.put("max_snd_cwnd", stream.most_cwnd);
+        sender.put("max_snd_wnd", stream.most_window);
+        for (name, span) in [("max_rtt", most), ("min_rtt", least), ("mean_rtt", mean)] {
+            sender.put(name, span.as_micros() as u64);
+        }
+    }
+    let received = stream.received.map(|sum| Sum { retransmits: None, ..sum });
+    let receiver = sum(begun(), received.as_ref(), false);
+    Json::object()
+        .with("sender", sender.with("sender", sends))
+        .with("receiver", receiver.with("sender", sends))
+}
+
+fn of_udp(stream: &StreamOutcome) -> Json {
+    let sends = stream.connection.sends;
+    let begun = Json::object().with("socket", socket(stream.connection.id));
+    let found = datagrams_of_both(stream.sent, stream.received);
     let late = stream.received.and_then(|sum| sum.udp).unwrap_or_default().out_of_order;
-    value["out_of_order"] = json!(late);
-    json!({ "udp": value })
+    let udp = sum(begun, found.as_ref(), true).with("out_of_order", late).with("sender", sends);
+    Json::object().with("udp", udp)
 }
 
 /// Of UDP in one: the bytes that the sender counts, and what the receiver found of them.
-fn both(sent: Option<Sum>, received: Option<Sum>, sends: bool) -> Value {
+fn datagrams_of_both(sent: Option<Sum>, received: Option<Sum>) -> Option<Sum> {
     let udp = received.or(sent).and_then(|sum| sum.udp);
-    let found = sent.or(received).map(|sum| Sum { udp, ..sum });
-    sum(found.as_ref(), true, sends)
+    sent.or(received).map(|sum| Sum { udp, ..sum })
 }
 
-fn sum(found: Option<&Sum>, udp: bool, sends: bool) -> Value {
+fn both(value: Json, sent: Option<Sum>, received: Option<Sum>, sends: bool) -> Json {
+    sum(value, datagrams_of_both(sent, received).as_ref(), true).with("sender", sends)
+}
+
+/// `value` with the figures of a sum behind what it has.
+fn sum(mut value: Json, found: Option<&Sum>, udp: bool) -> Json {
     let found = found.copied().unwrap_or_default();
-    let mut value = Map::new();
     spans(&mut value, 0.0, found.seconds, found.bytes);
     if let Some(retransmits) = found.retransmits {
-        value.insert("retransmits".to_owned(), json!(retransmits));
+        value.put("retransmits", retransmits);
     }
     if udp {
         datagrams(&mut value, &found.udp.unwrap_or_default(), true);
     }
-    value.insert("sender".to_owned(), json!(sends));
-    Value::Object(value)
+    value
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     #[test]
     fn datagrams_are_the_senders_bytes_and_the_receivers_losses() {
         let udp = |packets, lost| Some(UdpFigures { packets, lost, out_of_order: 0, jitter: 0.001 });
         let sent = Sum { bytes: 1000, seconds: 1.0, retransmits: None, udp: udp(10, 0) };
         let received = Sum { bytes: 800, seconds: 1.1, udp: udp(10, 2), ..sent };
-        let value = both(Some(sent), Some(received), true);
-        let told = ["bytes", "packets", "lost_packets"].map(|name| value[name].as_u64());
-        assert_eq!(told, [Some(1000), Some(10), Some(2)]);
+        let told = |sent, received, sends| Value::from(&both(Json::object(), sent, received, sends));
+        let value = told(Some(sent), Some(received), true);
+        let figures = ["bytes", "packets", "lost_packets"].map(|name| value[name].as_u64());
+        assert_eq!(figures, [Some(1000), Some(10), Some(2)]);
         assert_eq!((&value["lost_percent"], &value["sender"]), (&json!(20.0), &json!(true)));
         // Where the other end told nothing.
-        assert_eq!(both(Some(sent), None, true)["bytes"], 1000);
-        assert_eq!(both(None, Some(received), false)["bytes"], 800);
+        assert_eq!(told(Some(sent), None, true)["bytes"], 1000);
+        assert_eq!(told(None, Some(received), false)["bytes"], 800);
+    }
+
+    #[test]
+    fn streams_are_numbered_as_descriptors_are() {
+        assert_eq!([1, 3, 4, 5].map(socket), [5, 7, 9, 11]);
     }
 
     #[test]

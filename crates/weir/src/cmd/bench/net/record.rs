@@ -106,7 +106,7 @@ fn net(outcome: &Outcome) -> NetRecord {
             .collect(),
         server_output: outcome.server_output.clone().map(|output| match output {
             Output::Text(text) => text.into(),
-            Output::Json(value) => value,
+            Output::Json(report) => (&report).into(),
         }),
         ..NetRecord::default()
     }

@@ -61,8 +61,8 @@ fn report(record: &Record, member: &TransactionsRecord, form: Form) -> io::Resul
     let mut out = io::stdout().lock();
     match form {
         Form::Quiet => Ok(()),
-        Form::Lines => transactions::render(member, &mut out),
-        Form::Record | Form::Iperf3 => json::render(record, &mut out),
+        Form::Lines | Form::Iperf3Lines => transactions::render(member, &mut out),
+        Form::Record | Form::Iperf3 | Form::Events { .. } => json::render(record, &mut out),
     }
 }
 
@@ -150,11 +150,11 @@ pub(super) fn say(number: u64, answered: &Answered, form: Form, out: &mut dyn Wr
     };
     match form {
         Form::Quiet => {}
-        Form::Lines => {
+        Form::Lines | Form::Iperf3Lines => {
             write!(out, "test {number}: {}: ", answered.peer)?;
             transactions::render(&member, out)?;
         }
-        Form::Record | Form::Iperf3 => {
+        Form::Record | Form::Iperf3 | Form::Events { .. } => {
             let bytes = answered.part.transactions * answered.asked.bytes();
             let mut record = Record::new("bench", Ended::Complete, bytes, answered.seconds);
             record.extra.insert("transactions".to_owned(), serde_json::to_value(&member)?);
