@@ -16,11 +16,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use weir_observe::dirty::{DirtyReader, VmstatReader};
+use weir_observe::dirty::{DirtyReader, GroupLimit, VmstatReader};
 use weir_observe::disk::{Device, DiskReader, block_device, device_number};
 use weir_units::plain;
 
-use forecast::Limits;
+use forecast::{Grounds, Limits, Seen};
 use knee::Knee;
 use target::Target;
 
@@ -96,6 +96,17 @@ pub struct Outcome {
     pub missing: Vec<String>,
     /// Ended before everything was measured.
     pub interrupted: bool,
+}
+
+impl Outcome {
+    /// What a file's forecast rests on: the knee and the rates that were seen, paced writes where there were
+    /// some, else writes past memory; the limits, and the room. `None` where a rate is missing.
+    pub fn grounds(&self) -> Option<Grounds> {
+        let buffered = self.buffered?;
+        let disk = buffered.knee.map(|knee| knee.after).or(self.direct_write).or(self.synced)?;
+        let seen = buffered.knee.map_or(Seen::Free(buffered.bytes), |knee| Seen::Paced(knee.bytes));
+        Some(Grounds { seen, limits: self.limits, memory: buffered.rate, disk, free: self.free })
+    }
 }
 
 /// Writing into the page cache.
@@ -299,7 +310,9 @@ fn name(device: Device) -> Option<String> {
 /// What may wait in memory for the device.
 fn limits(device: Option<Device>) -> Option<Limits> {
     let now = DirtyReader::open(device).and_then(|mut reader| reader.read()).ok()?;
-    Some(Limits { threshold: now.threshold, background: now.background, device: now.device_limit })
+    let machine = VmstatReader::open().and_then(|mut reader| reader.read()).ok();
+    let group = machine.as_ref().and_then(GroupLimit::read);
+    Some(Limits { threshold: now.threshold, background: now.background, device: now.device_limit, group })
 }
 
 /// Looks at what waits in memory, for all devices.

@@ -29,7 +29,7 @@ pub mod tun;
 
 pub use error::Error;
 
-mod cgroup;
+pub mod cgroup;
 pub mod child;
 pub mod leftovers;
 pub mod run;

@@ -1,8 +1,10 @@
 //! What does each codec do to this data, how fast, and which one wins on which link?
 //!
-//! In memory, block by block, as `weir cp` packs: every block is unpacked and compared before anything is timed, one pass
-//! is thrown away, and passes repeat until their median stands still. Where a codec is too slow for the whole data, it gets
-//! blocks at even distances over it.
+//! In memory, block by block, as `weir cp` packs. First every codec goes through the same blocks, all that
+//! were taken of the data, there and back ([`Looked`]): the ratio is of all of them, and so is what each part
+//! of the data costs beside the others. Then passes over as many of them as fit the wanted time repeat until
+//! their median stands still; where those few are quicker or slower than all are, the speed is corrected by
+//! what the first look saw.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex};
@@ -12,10 +14,11 @@ use weir_codec::codec::{self, Codec, Setting};
 use weir_model::pipeline::{Figure, Path, best};
 use weir_units::Rate;
 
-use crate::corpus::Corpus;
+use crate::corpus::{self, Corpus, evenly};
+use crate::look::{self, Seen};
 use crate::repeat::{Limits, Speed, repeat};
 
-/// Blocks of a slow codec at least: fewer say little of the ratio.
+/// Blocks of a slow codec in a pass, at least: fewer say little of the noise.
 const FEWEST_BLOCKS: usize = 4;
 
 /// Blocks in a pass at most: that many of 1 MiB take 20 ms even for copying.
@@ -34,7 +37,7 @@ pub struct Row {
     pub compress: Speed,
     /// Original bytes unpacked, by all threads together.
     pub decompress: Speed,
-    /// Original bytes that ratio and speeds come from.
+    /// Original bytes that the ratio comes from.
     pub bytes: u64,
 }
 
@@ -53,9 +56,12 @@ impl Row {
     }
 }
 
-/// A codec that cannot be measured because it does not work.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// A codec that cannot be measured because it does not work, or data that cannot be read any more.
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The data.
+    #[error(transparent)]
+    Corpus(#[from] corpus::Error),
     /// It refused a block.
     #[error(transparent)]
     Codec(#[from] codec::Error),
@@ -86,40 +92,82 @@ pub fn usual() -> Vec<Setting> {
         .collect()
 }
 
-/// Measures one line.
-pub fn measure(setting: Setting, corpus: &Corpus, threads: usize, limits: &Limits) -> Result<Row, Error> {
-    let threads = threads.max(1);
-    let blocks = blocks_for(setting, corpus, threads, limits)?;
-    let packed = round_trip(setting, &blocks)?;
-    let bytes: u64 = blocks.iter().map(|block| block.len() as u64).sum();
-    let (codec, level) = (setting.codec(), setting.level());
-    let compress = speed(&blocks, threads, limits, |index, out| codec.compress(level, blocks[index], out))?;
-    let decompress = speed(&blocks, threads, limits, |index, out| {
-        codec.decompress(&packed[index], blocks[index].len(), out)
-    })?;
-    let smaller: u64 = packed.iter().map(|block| block.len() as u64).sum();
-    Ok(Row { setting, threads, ratio: smaller as f64 / bytes as f64, compress, decompress, bytes })
-}
-
-/// As many blocks as the codec packs in one pass of the wanted length.
-fn blocks_for<'a>(
+/// A codec that has been through blocks of the data, each there and back.
+#[derive(Debug, Clone)]
+pub struct Looked<'a> {
     setting: Setting,
     corpus: &'a Corpus,
-    threads: usize,
-    limits: &Limits,
-) -> Result<Vec<&'a [u8]>, Error> {
-    let mut out = Vec::new();
-    let mut time = |blocks: &[&[u8]]| -> Result<Duration, Error> {
-        let start = Instant::now();
-        blocks.iter().try_for_each(|block| setting.codec().compress(setting.level(), block, &mut out))?;
-        Ok(start.elapsed() / blocks.len() as u32)
-    };
-    // The first call makes the codec's tables.
-    time(&corpus.spread(1))?;
-    let one = time(&corpus.spread(2))?;
-    let fit = limits.pass.as_secs_f64() / one.as_secs_f64().max(1e-9) * threads as f64;
-    let count = (fit as usize).clamp(FEWEST_BLOCKS * threads, MOST_BLOCKS * threads);
-    Ok(corpus.spread(count))
+    /// In the order of the blocks.
+    seen: Vec<Seen>,
+}
+
+impl<'a> Looked<'a> {
+    /// Sends `blocks` of the corpus, evenly over it, through the codec, on all processors of this process.
+    /// `go_on` is asked before each and told how many are done; `None` when it says no.
+    pub fn at(
+        setting: Setting,
+        corpus: &'a Corpus,
+        blocks: usize,
+        go_on: &(dyn Fn(usize) -> bool + Sync),
+    ) -> Result<Option<Looked<'a>>, Error> {
+        let wanted: Vec<usize> = evenly(corpus.len(), blocks).collect();
+        let seen = look::at(setting, corpus, &wanted, go_on)?;
+        Ok(seen.map(|seen| Looked { setting, corpus, seen }))
+    }
+
+    /// One line: the ratio of all blocks that were looked at, and the speed on so many threads.
+    pub fn row(&self, threads: usize, limits: &Limits) -> Result<Row, Error> {
+        let threads = threads.max(1);
+        let (codec, level) = (self.setting.codec(), self.setting.level());
+        let timed = self.timed(threads, limits);
+        let blocks: Vec<&[u8]> = timed.iter().map(|(_, block)| *block).collect();
+        let packed = round_trip(self.setting, &blocks)?;
+        let compress =
+            speed(&blocks, threads, limits, |index, out| codec.compress(level, blocks[index], out))?;
+        let decompress = speed(&blocks, threads, limits, |index, out| {
+            codec.decompress(&packed[index], blocks[index].len(), out)
+        })?;
+        let indices: Vec<usize> = timed.iter().map(|(index, _)| *index).collect();
+        let sum = |of: fn(&Seen) -> usize| self.seen.iter().map(|seen| of(seen) as u64).sum::<u64>();
+        let (bytes, smaller) = (sum(|seen| seen.raw), sum(|seen| seen.packed));
+        Ok(Row {
+            setting: self.setting,
+            threads,
+            ratio: smaller as f64 / bytes.max(1) as f64,
+            compress: compress.times(self.share(&indices, |seen| seen.compress)),
+            decompress: decompress.times(self.share(&indices, |seen| seen.decompress)),
+            bytes,
+        })
+    }
+
+    /// As many blocks as the codec packs in one pass of the wanted length, each with its number.
+    fn timed(&self, threads: usize, limits: &Limits) -> Vec<(usize, &'a [u8])> {
+        let spent: Duration = self.seen.iter().map(|seen| seen.compress).sum();
+        let one = spent.as_secs_f64() / self.seen.len().max(1) as f64;
+        let fit = limits.pass.as_secs_f64() / one.max(1e-9) * threads as f64;
+        self.corpus.spread((fit as usize).clamp(FEWEST_BLOCKS * threads, MOST_BLOCKS * threads))
+    }
+
+    /// How much quicker all blocks are than those that were timed, by one look at each. 1 where that is not
+    /// known of all: of data that are alike, of which a few were looked at.
+    fn share(&self, timed: &[usize], time: fn(&Seen) -> Duration) -> f64 {
+        let pace = |seen: &[Seen]| {
+            let spent: Duration = seen.iter().map(time).sum();
+            spent.as_secs_f64() / seen.iter().map(|seen| seen.raw as f64).sum::<f64>()
+        };
+        let find = |block: &usize| self.seen.binary_search_by_key(block, |seen| seen.block).ok();
+        let of_timed: Option<Vec<Seen>> = timed.iter().map(|block| Some(self.seen[find(block)?])).collect();
+        let share = of_timed.map_or(1.0, |of_timed| pace(&of_timed) / pace(&self.seen));
+        if share.is_finite() && share > 0.0 { share } else { 1.0 }
+    }
+}
+
+/// Measures one line, on every block that was taken.
+pub fn measure(setting: Setting, corpus: &Corpus, threads: usize, limits: &Limits) -> Result<Row, Error> {
+    let looked = Looked::at(setting, corpus, corpus.len(), &|_| true)?;
+    // Nobody said no.
+    let none = Looked { setting, corpus, seen: Vec::new() };
+    looked.unwrap_or(none).row(threads, limits)
 }
 
 /// Packs every block, and makes sure that it can be had back.
@@ -296,6 +344,7 @@ mod tests {
     #[test]
     fn every_usual_setting_can_be_measured() {
         let corpus = Corpus::generate(Kind::Text, 20_000);
+        assert!(Looked::at(Codec::LZ4.into(), &corpus, 1, &|_| false).unwrap().is_none());
         for setting in usual() {
             let row = measure(setting, &corpus, 2, &quick()).unwrap();
             assert_eq!(row.bytes, 20_000);
@@ -303,6 +352,54 @@ mod tests {
             assert_eq!(row.ratio < 1.0, setting.codec() != Codec::NONE, "{row:?}");
             assert!(row.compress.passes >= 3 && row.decompress.passes >= 3);
         }
+    }
+
+    /// Pieces of three kinds in turn, in an order that keeps step with any sample of every third.
+    fn mixed(pieces: usize) -> Corpus {
+        let kinds = [Kind::Random, Kind::Text, Kind::Binary];
+        let of_kind = kinds.map(|kind| Corpus::generate(kind, (pieces as u64).div_ceil(3) << 20));
+        let blocks = (0..pieces).map(|at| of_kind[at % 3].blocks().nth(at / 3).unwrap().to_vec());
+        let blocks: Vec<Vec<u8>> = blocks.collect();
+        Corpus::of_blocks("mixed", (pieces as u64) << 20, blocks)
+    }
+
+    #[test]
+    fn a_ratio_is_of_all_blocks_whatever_the_time() {
+        let corpus = mixed(12);
+        for name in ["lz4-1", "zstd-1", "zstd-9", "zlib-6"] {
+            let setting: Setting = name.parse().unwrap();
+            let mut packed = Vec::new();
+            let each = corpus.blocks().map(|block| {
+                setting.codec().compress(setting.level(), block, &mut packed).unwrap();
+                packed.len()
+            });
+            let exact = each.sum::<usize>() as f64 / corpus.taken() as f64;
+            let row = measure(setting, &corpus, 1, &quick()).unwrap();
+            assert_eq!((row.ratio, row.bytes), (exact, 12 << 20), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_speed_on_few_blocks_is_corrected_by_the_look_at_all() {
+        let corpus = mixed(3);
+        let seen = |block, millis: u64| Seen {
+            block,
+            raw: 1 << 20,
+            packed: 1 << 19,
+            compress: Duration::from_millis(millis),
+            decompress: Duration::ZERO,
+        };
+        let looked = Looked {
+            setting: Codec::ZSTD.into(),
+            corpus: &corpus,
+            seen: vec![seen(0, 10), seen(1, 20), seen(2, 30)],
+        };
+        // The first one alone is twice as quick as all together.
+        assert_eq!(looked.share(&[0], |seen| seen.compress), 0.5);
+        assert_eq!(looked.share(&[0, 1, 2], |seen| seen.compress), 1.0);
+        // What was not looked at, and a clock that stood still, correct nothing.
+        assert_eq!(looked.share(&[0, 7], |seen| seen.compress), 1.0);
+        assert_eq!(looked.share(&[0], |seen| seen.decompress), 1.0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Measures one stage alone: how fast could it be, were the others not there?
 //!
-//! * [`corpus`]: the bytes that are measured on: a user's files, or generated ones.
+//! * [`corpus`]: the bytes that are measured on: a user's files, evenly over them, or generated ones.
 //! * [`repeat`]: when a measurement has been repeated often enough, and what its passes say together.
 //! * [`codec_table`]: ratio and speed of codecs, level by level, and which one wins on which link.
 //! * [`glance`]: the same in a fraction of a second, for a prediction.
@@ -26,5 +26,6 @@ pub mod cipher_table;
 pub mod codec_table;
 pub mod corpus;
 pub mod glance;
+mod look;
 pub mod repeat;
 pub mod ssh;

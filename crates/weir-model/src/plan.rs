@@ -93,11 +93,12 @@ impl Plan {
         Plan { columns }
     }
 
-    /// The column and the cell that carry most over this link; of equal ones the first, which is the simplest.
+    /// The column and the cell that are done first over this link; of equal ones the first, which is the
+    /// simplest. What takes longer than its round trips is done first by what carries most.
     pub fn best_for(&self, link: Rate) -> Option<(&Column, &Cell)> {
         let columns = self.columns.iter().filter(|column| column.path.link == link);
         let cells = columns.map(|column| (column, &column.cells[column.best]));
-        cells.reduce(|best, next| if next.1.steady.rate > best.1.steady.rate { next } else { best })
+        cells.reduce(|best, next| if next.1.whole.time < best.1.whole.time { next } else { best })
     }
 }
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_units::{Bytes, Rate};
 
+use crate::limit::Limit;
 use crate::path::{buffer_for, window_rate};
-use crate::pipeline::{Cost, Figure, Path, SSH_CIPHER, Work};
+use crate::pipeline::{Cost, Figure, Path, SSH_CIPHER, Whole, Work};
 use crate::plan::{Inputs, Means};
 
 /// Codecs in a survey, at most.
@@ -112,6 +113,34 @@ pub struct Burst {
     pub received: Received,
 }
 
+/// What a copy waits for beside its bytes, as the session that measured met it; nothing where nobody measured
+/// it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Waits {
+    /// From the command on until the far end talks: ssh's login, and a start of weir there.
+    pub login: Duration,
+    /// From then on until the first data connection stands.
+    pub lanes: Duration,
+    /// A question to the far end and its answer, over the control connection.
+    pub turn: Duration,
+}
+
+/// Turns that a copy takes once its first data connection stands, beside those that its bytes wait for: its
+/// files are offered and asked for, and that they are in their places is told and taken.
+const TURNS: u32 = 2;
+
+/// What a copy takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Foretold {
+    /// From its first data connection on.
+    pub moving: Duration,
+    /// From the command to its end.
+    pub total: Duration,
+    /// What holds it from its first data connection on: `latency` where that is turns and round trips for the
+    /// most part.
+    pub limit: Limit,
+}
+
 /// All of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Survey {
@@ -125,6 +154,8 @@ pub struct Survey {
     pub ssh: Option<Burst>,
     /// Both ends are one machine.
     pub shared: bool,
+    /// What there is to wait for beside the bytes.
+    pub waits: Waits,
 }
 
 fn is_cost(seconds: f64) -> bool {
@@ -233,6 +264,17 @@ impl Survey {
         }
     }
 
+    /// How long the copy takes of which the law says `whole`. The bytes of a small one are there before its
+    /// words are exchanged.
+    pub fn foretell(&self, whole: &Whole) -> Foretold {
+        let Waits { login, lanes, turn } = self.waits;
+        let turns = turn * TURNS;
+        let bytes = whole.time.saturating_sub(whole.opening);
+        let moving = bytes.saturating_add(turns);
+        let limit = if turns > bytes { Limit::Latency } else { whole.limit };
+        Foretold { moving, total: moving.saturating_add(login).saturating_add(lanes), limit }
+    }
+
     /// A window that held the burst, as one that the law names: a hair below what it carried.
     fn window(&self, burst: &Burst) -> Option<Bytes> {
         let rtt = burst.sent.rtt.filter(|_| burst.sent.window_limited >= HELD)?;
@@ -304,7 +346,6 @@ pub fn narrow(rate: Rate, rtt: Duration, rmem_max: Option<u64>, wmem_max: Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::Limit;
     use crate::plan::Plan;
 
     fn figure(name: &str, ratio: f64, compress: f64) -> Figure {
@@ -391,6 +432,32 @@ mod tests {
         // 4 KB a file, 50 µs each on two processors.
         assert_eq!(cell.steady.limit, Limit::CpuCore);
         assert!((125e6..140e6).contains(&cell.steady.rate.0), "{cell:?}");
+    }
+
+    #[test]
+    fn a_small_copy_is_held_by_its_turns_and_its_login() {
+        let waits = Waits {
+            login: Duration::from_millis(700),
+            lanes: Duration::from_millis(100),
+            turn: Duration::from_millis(50),
+        };
+        let of = |bytes: u64| {
+            let mut survey = Survey { waits, ..survey(100e6) };
+            survey.source.bytes = bytes;
+            let plan = Plan::of(&survey.inputs());
+            survey.foretell(&plan.columns[0].cells[0].whole)
+        };
+        let small = of(100_000);
+        assert_eq!(small.limit, Limit::Latency);
+        // Two turns, and three round trips of 20 ms until 100 KB are there.
+        assert!((0.100..0.170).contains(&small.moving.as_secs_f64()), "{small:?}");
+        assert_eq!(small.total - small.moving, Duration::from_millis(800));
+        let none = of(0);
+        assert_eq!((none.moving, none.limit), (waits.turn * 2, Limit::Latency));
+        // 1 GB takes its 10 s, whatever is said beside it.
+        let large = of(1_000_000_000);
+        assert_ne!(large.limit, Limit::Latency);
+        assert!((9.9..10.5).contains(&large.moving.as_secs_f64()), "{large:?}");
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! How near is the page cache to the point where writers are paced to the disk?
 //!
 //! From half way between the background threshold and the threshold the kernel makes writers sleep in
-//! `balance_dirty_pages` (mm/page-writeback.c). Two limits can hold: the global one, in `/proc/vmstat`, and with
-//! `strict_limit` set a device's own. Not seen: the threshold of a memory cgroup, which no file shows.
+//! `balance_dirty_pages` (mm/page-writeback.c). Two limits can hold: the global one, in `/proc/vmstat`, and
+//! with `strict_limit` set a device's own. Not seen: the threshold of a memory cgroup, which no file shows
+//! ([`GroupLimit`] says where it must be).
 
 use weir_model::evidence::DirtyWindow;
 
 use crate::disk::Device;
 use crate::error::{Error, Malformed};
+use crate::memory;
 use crate::proc_file::{ProcFile, number, read_once};
 
 /// The page cache's dirty state, bytes.
@@ -50,6 +52,58 @@ impl VmstatReader {
     /// The state now.
     pub fn read(&mut self) -> Result<Vmstat, Error> {
         self.0.read(|text| parse(text, rustix::param::page_size() as u64))
+    }
+}
+
+/// `vm.dirty_ratio` and `vm.dirty_background_ratio` as shares of the memory that dirty pages could fill;
+/// `None` where one of them is set in bytes, or cannot be read.
+fn ratios() -> Option<(f64, f64)> {
+    let share = |name: &str| {
+        let percent =
+            read_once(&format!("/proc/sys/vm/{name}"), |text| number("percent", Some(text))).ok()?;
+        (1..=100).contains(&percent).then_some(percent as f64 / 100.0)
+    };
+    Some((share("dirty_ratio")?, share("dirty_background_ratio")?))
+}
+
+/// Where a memory group paces its writers, bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GroupLimit {
+    /// The memory that it may have.
+    pub limit: u64,
+    /// Writing to the disk begins once so much of its own waits.
+    pub background: u64,
+    /// Its writers are paced from here on.
+    pub pacing: u64,
+}
+
+impl GroupLimit {
+    /// Of version 2: shares of what the group could still fill with dirty pages, as the machine's thresholds
+    /// are shares of what it could (`domain_dirty_limits` of a memory group's domain).
+    pub fn with_thresholds(limit: u64, available: u64, (threshold, background): (f64, f64)) -> GroupLimit {
+        let of = |share: f64| (available as f64 * share.clamp(0.0, 1.0)) as u64;
+        GroupLimit { limit, background: of(background), pacing: of((threshold + background) / 2.0) }
+    }
+
+    /// Of version 1, which knows no thresholds of a group: all that it could still have fills up, then its
+    /// writers wait for memory (mm/vmscan.c), and the disk begins where the machine lets it.
+    pub fn without_thresholds(limit: u64, available: u64, machine_background: u64) -> GroupLimit {
+        GroupLimit { limit, background: machine_background.min(available), pacing: available }
+    }
+
+    /// Of the tightest group of this process; `None` where none has a limit. `machine`: its state now.
+    pub fn read(machine: &Vmstat) -> Option<GroupLimit> {
+        let memory::Group { limit, available, has_thresholds } = memory::tightest_group()?;
+        if !has_thresholds {
+            return Some(GroupLimit::without_thresholds(limit, available, machine.background));
+        }
+        let of_machine = || {
+            let available = memory::machine().ok()?.available.max(1) as f64;
+            Some((machine.threshold as f64 / available, machine.background as f64 / available))
+        };
+        // As the kernel has them where nothing can be read.
+        let shares = ratios().or_else(of_machine).unwrap_or((0.2, 0.1));
+        Some(GroupLimit::with_thresholds(limit, available, shares))
     }
 }
 
@@ -130,6 +184,17 @@ mod tests {
     use super::*;
 
     const CAPTURED: &str = include_str!("../tests/data/6.18/vmstat");
+
+    #[test]
+    fn a_group_paces_by_shares_or_when_it_is_full() {
+        // 500 MB that it could fill, by the kernel's shares of 20 % and 10 %.
+        let second = GroupLimit::with_thresholds(512 << 20, 500_000_000, (0.2, 0.1));
+        let expected = GroupLimit { limit: 512 << 20, background: 50_000_000, pacing: 75_000_000 };
+        assert_eq!(second, expected);
+        let first = GroupLimit::without_thresholds(512 << 20, 500_000_000, 2_400_000_000);
+        let expected = GroupLimit { background: 500_000_000, pacing: 500_000_000, ..second };
+        assert_eq!(first, expected);
+    }
 
     #[test]
     fn captured_vmstat_is_told_in_bytes() {

@@ -1,5 +1,7 @@
 //! What is the most memory that this process ever held, and how much could it have?
 
+use std::path::Path;
+
 use crate::cgroup::parse_membership;
 use crate::error::{Error, Malformed};
 use crate::proc_file::{number, read_once};
@@ -48,23 +50,59 @@ fn page_cache(text: &str) -> u64 {
     both("inactive_file").saturating_add(both("active_file"))
 }
 
-/// What this process may have: the machine's, or less where one of its memory groups has a limit.
-pub fn memory() -> Result<Memory, Error> {
-    let machine = read_once("/proc/meminfo", parse_meminfo)?;
-    let groups =
-        read_once("/proc/self/cgroup", |text| Ok(parse_membership(text, "memory"))).unwrap_or_default();
-    Ok(groups.iter().fold(machine, |seen, folder| {
+/// A memory group that has a limit, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    /// What it may have: of version 2 the lower one of `memory.max` and `memory.high`, above which it is made
+    /// to give back.
+    pub limit: u64,
+    /// What it could still have: what is left, and the page cache that the kernel takes back where memory is
+    /// wanted.
+    pub available: u64,
+    /// It has thresholds of dirty pages of its own, as groups of version 2 do.
+    pub has_thresholds: bool,
+}
+
+impl Group {
+    /// Reads the group in this folder; `None` where it has no limit.
+    fn read(folder: &Path) -> Option<Group> {
         let count = |file: &str| {
             read_once(&folder.join(file).to_string_lossy(), |text| number("bytes", Some(text))).ok()
         };
-        let limit = count("memory.max").or_else(|| count("memory.limit_in_bytes"));
+        let second = [count("memory.max"), count("memory.high")].into_iter().flatten().min();
+        let limit = second.or_else(|| count("memory.limit_in_bytes"))?;
         let used = count("memory.current").or_else(|| count("memory.usage_in_bytes"));
-        let Some(limit) = limit else { return seen };
-        // What a group uses includes its page cache, which the kernel takes back where memory is wanted.
         let stat = folder.join("memory.stat");
         let cache = read_once(&stat.to_string_lossy(), |text| Ok(page_cache(text))).unwrap_or(0);
-        let free = limit.saturating_sub(used.unwrap_or(0).saturating_sub(cache));
-        Memory { total: seen.total.min(limit), available: seen.available.min(free) }
+        let available = limit.saturating_sub(used.unwrap_or(0).saturating_sub(cache));
+        Some(Group { limit, available, has_thresholds: second.is_some() })
+    }
+}
+
+/// This process's memory groups that have a limit, and those above them.
+fn groups() -> Vec<Group> {
+    let folders =
+        read_once("/proc/self/cgroup", |text| Ok(parse_membership(text, "memory"))).unwrap_or_default();
+    folders.iter().filter_map(|folder| Group::read(folder)).collect()
+}
+
+/// Of those, the one that could have least; `None` where none could have less than the machine.
+pub fn tightest_group() -> Option<Group> {
+    // A group of version 1 without a limit has one of 2^63 bytes.
+    let total = machine().map_or(u64::MAX, |machine| machine.total);
+    groups().into_iter().filter(|group| group.limit < total).min_by_key(|group| group.available)
+}
+
+/// The machine's alone.
+pub fn machine() -> Result<Memory, Error> {
+    read_once("/proc/meminfo", parse_meminfo)
+}
+
+/// What this process may have: the machine's, or less where one of its memory groups has a limit.
+pub fn memory() -> Result<Memory, Error> {
+    Ok(groups().iter().fold(machine()?, |seen, group| Memory {
+        total: seen.total.min(group.limit),
+        available: seen.available.min(group.available),
     }))
 }
 
@@ -92,6 +130,31 @@ mod tests {
         let folders = parse_membership("4:memory:/a/b\n1:cpu:/c\n0::/s.slice\nodd\n", "memory");
         let expected = ["memory/a/b", "memory/a", "memory", "s.slice", ""];
         assert_eq!(folders, expected.map(|group| std::path::Path::new("/sys/fs/cgroup").join(group)));
+    }
+
+    #[test]
+    fn a_group_of_either_version_has_a_limit_and_what_it_could_have() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        assert_eq!(Group::read(folder.path()), None);
+        write("memory.max", "max\n");
+        assert_eq!(Group::read(folder.path()), None);
+        write("memory.max", "1000\n");
+        write("memory.current", "700\n");
+        write("memory.stat", "anon 300\ninactive_file 250\nactive_file 50\n");
+        assert_eq!(
+            Group::read(folder.path()),
+            Some(Group { limit: 1000, available: 600, has_thresholds: true })
+        );
+        write("memory.high", "900\n");
+        assert_eq!(Group::read(folder.path()).unwrap().limit, 900);
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("memory.limit_in_bytes"), "500\n").unwrap();
+        std::fs::write(folder.path().join("memory.usage_in_bytes"), "600\n").unwrap();
+        assert_eq!(
+            Group::read(folder.path()),
+            Some(Group { limit: 500, available: 0, has_thresholds: false })
+        );
     }
 
     #[test]

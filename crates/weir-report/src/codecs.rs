@@ -16,8 +16,14 @@ pub struct CodecsRecord {
     pub data: String,
     /// Bytes of it in all.
     pub whole: u64,
-    /// Bytes of it that were held in memory, at even distances; equal to `whole` where all were.
+    /// Bytes of it that every codec packed, evenly over it; equal to `whole` where all were.
     pub held: u64,
+    /// Blocks that these are; 0 in records of before.
+    pub blocks: u64,
+    /// Blocks there are in all.
+    pub of_blocks: u64,
+    /// Which of all blocks these are, from 0 and over all files; none where they are all.
+    pub places: Vec<u64>,
     /// Bytes of a block.
     pub block: u64,
     /// The table.
@@ -42,7 +48,7 @@ pub struct CodecRow {
     pub compress: SpeedRecord,
     /// Original bytes per second, all threads together.
     pub decompress: SpeedRecord,
-    /// Original bytes that the figures come from: fewer for slow codecs.
+    /// Original bytes that the ratio comes from: the same for every codec.
     pub bytes: u64,
 }
 
@@ -116,11 +122,19 @@ impl CodecRow {
 
 /// The line above the table, what it was measured on.
 pub fn render_data(codecs: &CodecsRecord, out: &mut dyn Write) -> io::Result<()> {
+    let (blocks, of) = (codecs.blocks, codecs.of_blocks);
     let sample = match codecs.held < codecs.whole {
-        true => format!("{} at even distances of {}", Bytes(codecs.held), Bytes(codecs.whole)),
+        true => format!("{} sampled evenly from {}", Bytes(codecs.held), Bytes(codecs.whole)),
         false => Bytes(codecs.whole).to_string(),
     };
-    writeln!(out, "{}: {sample}, in blocks of {} KiB", escape(&codecs.data), codecs.block / 1024)
+    let count = match blocks {
+        0 => "in blocks".to_owned(),
+        _ if blocks < of => format!("{blocks} of {of} blocks"),
+        1 => "1 block".to_owned(),
+        _ => format!("{blocks} blocks"),
+    };
+    let same = if blocks > 0 { ", the same for every codec" } else { "" };
+    writeln!(out, "{}: {sample}, {count} of {} KiB{same}", escape(&codecs.data), codecs.block / 1024)
 }
 
 /// The table for people: figures, then a column for each link, where `*` marks the codec that carries most.
@@ -209,6 +223,9 @@ mod tests {
             data: "a\nb".into(),
             whole: 3 << 30,
             held: 256 << 20,
+            blocks: 256,
+            of_blocks: 3072,
+            places: vec![0, 12],
             block: 1 << 20,
             rows,
             links,
@@ -227,8 +244,13 @@ mod tests {
         let record = record();
         assert_eq!(
             text(|out| render_data(&record, out)),
-            "a\\nb: 268 MB at even distances of 3.22 GB, in blocks of 1024 KiB\n"
+            "a\\nb: 268 MB sampled evenly from 3.22 GB, 256 of 3072 blocks of 1024 KiB, the same for every codec\n"
         );
+        let whole = CodecsRecord { held: 3 << 30, blocks: 3072, places: Vec::new(), ..record.clone() };
+        let all = "a\\nb: 3.22 GB, 3072 blocks of 1024 KiB, the same for every codec\n";
+        assert_eq!(text(|out| render_data(&whole, out)), all);
+        let before = CodecsRecord { blocks: 0, of_blocks: 0, ..whole };
+        assert_eq!(text(|out| render_data(&before, out)), "a\\nb: 3.22 GB, in blocks of 1024 KiB\n");
         let expected = "\
 codec         ratio         compress       decompress   125 MB/s   1.25 GB/s
 none          1.000  9.80 GB/s ± 1 %  9.90 GB/s ± 1 %   125 MB/s   1.25 GB/s*

@@ -116,6 +116,8 @@ pub struct BestRecord {
     pub limit: String,
     /// All of the transfer.
     pub seconds: f64,
+    /// What holds it for most of that time: `latency` where round trips do.
+    pub whole_limit: String,
 }
 
 impl PlanRecord {
@@ -143,6 +145,7 @@ impl PlanRecord {
                     rate: cell.steady.rate.0,
                     limit: cell.steady.limit.name().to_owned(),
                     seconds: cell.whole.time.as_secs_f64(),
+                    whole_limit: cell.whole.limit.name().to_owned(),
                 })
             })
             .collect();
@@ -256,8 +259,9 @@ fn links(plan: &PlanRecord) -> Vec<f64> {
 
 fn best_line(plan: &PlanRecord, best: &BestRecord, alone: bool) -> String {
     let by = if alone { String::new() } else { format!(" by {}", best.transport) };
+    let trips = if best.whole_limit == Limit::Latency.name() { ", held by its round trips" } else { "" };
     format!(
-        "best over {} MB/s: {}{by}, {} MB/s, held by {}; {} in {}",
+        "best over {} MB/s: {}{by}, {} MB/s, held by {}; {} in {}{trips}",
         megabytes(best.link),
         escape(&best.codec),
         megabytes(best.rate),

@@ -60,6 +60,10 @@ pub struct DirtyLimitsRecord {
     pub background: u64,
     /// The device's own limit, where it binds.
     pub device: Option<u64>,
+    /// The memory that the tightest group of this process may have; `null` where none has a limit.
+    pub group: Option<u64>,
+    /// That group paces its writers before the machine and the device do.
+    pub group_holds: bool,
     /// Writers are paced once so much waits.
     pub pacing: f64,
 }
@@ -122,7 +126,9 @@ pub struct FileForecastRecord {
     pub bytes: u64,
     /// Bytes after which its writer is paced; `null` if it fits into memory.
     pub paced_after: Option<f64>,
-    /// Seconds until all is written.
+    /// Bytes after which the disk is full; `null` where it has room for the file.
+    pub full_after: Option<u64>,
+    /// Seconds until all is written, or the disk is full.
     pub seconds: f64,
     /// Bytes a second over all.
     pub rate: f64,
@@ -161,12 +167,11 @@ pub fn render(disk: &DiskRecord, out: &mut dyn Write) -> io::Result<()> {
 fn render_knee(disk: &DiskRecord, buffered: &BufferedRecord, out: &mut dyn Write) -> io::Result<()> {
     let bytes = |bytes: f64| Bytes(bytes as u64).to_string();
     let expected = buffered.expected_knee_bytes.map(|expected| {
-        let limit = match disk.limits.and_then(|limits| limits.device) {
-            Some(limit) => format!("the device's limit of {}", Bytes(limit)),
-            None => format!(
-                "the threshold of {}",
-                bytes(disk.limits.map_or(0.0, |limits| limits.threshold as f64))
-            ),
+        let limits = disk.limits.unwrap_or_default();
+        let limit = match (limits.group.filter(|_| limits.group_holds), limits.device) {
+            (Some(limit), _) => format!("the memory group's limit of {}", Bytes(limit)),
+            (None, Some(limit)) => format!("the device's limit of {}", Bytes(limit)),
+            (None, None) => format!("the threshold of {}", Bytes(limits.threshold)),
         };
         format!("{} say {limit} and these rates", bytes(expected))
     });
@@ -234,23 +239,24 @@ fn render_depths(disk: &DiskRecord, out: &mut dyn Write) -> io::Result<()> {
 
 fn render_files(disk: &DiskRecord, out: &mut dyn Write) -> io::Result<()> {
     if !disk.files.is_empty() {
-        writeln!(out, "\na file that is written as fast as it goes, on this host as it is now")?;
+        let by = match disk.buffered.and_then(|buffered| buffered.knee_bytes) {
+            Some(_) => "from the measured knee",
+            None => "from the limits (no knee was measured)",
+        };
+        writeln!(out, "\na file written as fast as it goes, on this host as it is now, {by}")?;
     }
     for file in &disk.files {
         let (size, rate) = (Bytes(file.bytes).to_string(), Rate(file.rate));
-        match file.paced_after {
-            None => writeln!(
-                out,
-                "{size:>9}  fits, nothing waits for the disk: {} at {rate}",
-                time(file.seconds)
-            )?,
-            Some(after) => writeln!(
-                out,
-                "{size:>9}  is paced after {}: {} at {rate}",
-                Bytes(after as u64),
-                time(file.seconds)
-            )?,
-        }
+        let paced = file.paced_after.map(|after| format!("is paced after {}", Bytes(after as u64)));
+        let what = match (file.full_after, paced) {
+            (None, None) => "fits, nothing waits for the disk".to_owned(),
+            (None, Some(paced)) => paced,
+            (Some(room), paced) => {
+                let paced = paced.map_or(String::new(), |paced| format!("{paced}, "));
+                format!("{paced}fills the disk after {}", Bytes(room))
+            }
+        };
+        writeln!(out, "{size:>9}  {what}: {} at {rate}", time(file.seconds))?;
     }
     Ok(())
 }
@@ -258,6 +264,10 @@ fn render_files(disk: &DiskRecord, out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn file(bytes: u64, paced_after: Option<f64>, full_after: Option<u64>) -> FileForecastRecord {
+        FileForecastRecord { bytes, paced_after, full_after, seconds: 66.0, rate: 30e6 }
+    }
 
     #[test]
     fn both_rates_and_the_knee() {
@@ -271,6 +281,7 @@ mod tests {
                 background: 2_000_000_000,
                 device: Some(33_500_000),
                 pacing: 25e6,
+                ..DirtyLimitsRecord::default()
             }),
             buffered: Some(BufferedRecord {
                 rate: 1.1e9,
@@ -288,13 +299,10 @@ mod tests {
                 DepthRecord { depth: 1, write: true, rate: 800.0, times },
             ],
             files: vec![
-                FileForecastRecord { bytes: 10_000_000, paced_after: None, seconds: 0.01, rate: 1e9 },
-                FileForecastRecord {
-                    bytes: 2_000_000_000,
-                    paced_after: Some(25e6),
-                    seconds: 66.0,
-                    rate: 30e6,
-                },
+                file(10_000_000, None, None),
+                file(2_000_000_000, Some(25e6), None),
+                file(20_000_000_000, Some(25e6), Some(400_000_000)),
+                file(100_000_000_000, None, Some(400_000_000)),
             ],
             missing: vec!["direct reads: invalid argument".into()],
             ..DiskRecord::default()
@@ -312,8 +320,11 @@ mod tests {
             "write past memory                -  O_DIRECT, 1 MiB after another",
             "sync                       1.20 ms  p99 3.40 ms of 200; 4 KiB written, until they are on the disk",
             "      1     9.00 k    1.20 ms    3.40 ms          800    1.20 ms    3.40 ms",
-            "  10.0 MB  fits, nothing waits for the disk: 10.0 ms at 1.00 GB/s",
+            "a file written as fast as it goes, on this host as it is now, from the measured knee",
+            "  10.0 MB  fits, nothing waits for the disk: 66.0 s at 30.0 MB/s",
             "  2.00 GB  is paced after 25.0 MB: 66.0 s at 30.0 MB/s",
+            "  20.0 GB  is paced after 25.0 MB, fills the disk after 400 MB: 66.0 s at 30.0 MB/s",
+            "   100 GB  fills the disk after 400 MB: 66.0 s at 30.0 MB/s",
             "not as usual: direct reads: invalid argument",
         ] {
             assert!(text.lines().any(|there| there == line), "no '{line}' in:\n{text}");
@@ -337,6 +348,15 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let line = "none within 1.00 GB; expected after 3.90 GB say the threshold of 4.80 GB and these rates";
         assert!(text.contains(line), "{text}");
+        let limits =
+            DirtyLimitsRecord { group: Some(256_000_000), group_holds: true, ..record.limits.unwrap() };
+        let files = vec![file(1, None, None)];
+        let record = DiskRecord { limits: Some(limits), files, ..record };
+        let mut out = Vec::new();
+        render(&record, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("say the memory group's limit of 256 MB and these rates"), "{text}");
+        assert!(text.contains("from the limits (no knee was measured)"), "{text}");
         render(&DiskRecord::default(), &mut Vec::new()).unwrap();
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_model::plan::{Inputs, Plan};
-use weir_model::survey::{Burst, Setting, Survey};
+use weir_model::survey::{Burst, Foretold, Setting, Survey};
 use weir_units::{Bytes, Rate, human_duration};
 
 use crate::escape::escape;
@@ -79,15 +79,17 @@ pub struct BurstRecord {
     pub window_limited: f64,
 }
 
-/// What a copy would reach, from its first data connection on.
+/// What a copy would reach.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PredictedRecord {
-    /// Payload over that time.
+    /// Payload over `seconds`.
     pub rate: f64,
-    /// That time.
+    /// From its first data connection to its end.
     pub seconds: f64,
-    /// What holds it.
+    /// From the command to its end, ssh's login included.
+    pub total: f64,
+    /// What holds it from its first data connection on.
     pub limit: String,
     /// The codec that carries most.
     pub codec: String,
@@ -129,22 +131,24 @@ impl SurveyRecord {
             file: target.file,
             free: target.free,
             shared: survey.shared,
-            predicted: predicted(inputs, plan),
+            predicted: predicted(survey, inputs, plan),
             ..SurveyRecord::default()
         }
     }
 }
 
 /// The first column: the way that `weir cp` goes.
-fn predicted(inputs: &Inputs, plan: &Plan) -> PredictedRecord {
+fn predicted(survey: &Survey, inputs: &Inputs, plan: &Plan) -> PredictedRecord {
     let Some(column) = plan.columns.first() else { return PredictedRecord::default() };
     let cell = &column.cells[column.best];
-    let moving = cell.whole.time.saturating_sub(cell.whole.opening).as_secs_f64();
-    let rate = if moving > 0.0 { inputs.size.0 as f64 / moving } else { cell.steady.rate.0 };
+    let Foretold { moving, total, limit } = survey.foretell(&cell.whole);
+    let seconds = moving.as_secs_f64();
+    let rate = if seconds > 0.0 { inputs.size.0 as f64 / seconds } else { cell.steady.rate.0 };
     PredictedRecord {
         rate,
-        seconds: moving,
-        limit: cell.whole.limit.name().to_owned(),
+        seconds,
+        total: total.as_secs_f64(),
+        limit: limit.name().to_owned(),
         codec: inputs.figures.get(column.best).map_or("none", |figure| &figure.name).to_owned(),
         transport: column.path.transport.name.to_owned(),
     }
@@ -160,16 +164,16 @@ pub fn render(copy: &SurveyRecord, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "inside ssh: {}", Rate(ssh.rate))?;
     }
     writeln!(out, "{}", target_line(copy))?;
-    let PredictedRecord { rate, seconds, limit, codec, .. } = &copy.predicted;
-    let time = Duration::try_from_secs_f64(*seconds).map_or("a lifetime".to_owned(), human_duration);
-    writeln!(
-        out,
-        "predicted: {} with {}, held by {}; {} in {time}",
-        Rate(*rate),
-        escape(codec),
-        escape(limit),
-        Bytes(copy.bytes)
-    )?;
+    let PredictedRecord { rate, seconds, total, limit, codec, .. } = &copy.predicted;
+    let time =
+        |seconds: f64| Duration::try_from_secs_f64(seconds).map_or("a lifetime".to_owned(), human_duration);
+    // A rate of nothing is none, and the login is worth a word where it is much of the time.
+    let what =
+        if copy.bytes > 0 { format!("{} with {}, ", Rate(*rate), escape(codec)) } else { String::new() };
+    let login =
+        if *total > 1.1 * seconds { format!(", {} with the login", time(*total)) } else { String::new() };
+    let (size, seconds) = (Bytes(copy.bytes), time(*seconds));
+    writeln!(out, "predicted: {what}held by {}; {size} in {seconds}{login}", escape(limit))?;
     if let Some(free) = copy.free.filter(|free| *free < copy.bytes) {
         writeln!(out, "note: the target has room for {} only", Bytes(free))?;
     }

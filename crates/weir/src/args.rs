@@ -67,7 +67,7 @@ pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> 
     if arguments.get(first).is_some_and(is_url) {
         arguments.insert(first, "get".into());
     }
-    if arguments.get(first).is_some_and(|word| word == "cp") {
+    if arguments.get(first).is_some_and(|word| word == "cp" || word == "plan") {
         let mut is_value = false;
         for word in arguments[first..].iter_mut().take_while(|word| *word != "--") {
             if !is_value {
@@ -82,7 +82,7 @@ pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> 
 /// `-avh` of rsync: figures that people read, which weir always prints. Alone `-h` asks for help.
 fn without_human_readable(word: &mut OsString) {
     let letters = word.to_str().and_then(|text| text.strip_prefix('-')).unwrap_or_default();
-    let is_cluster = letters.chars().all(|letter| "avrutpzqnHXCh".contains(letter));
+    let is_cluster = letters.chars().all(|letter| "avrutpzqnHXACh".contains(letter));
     if is_cluster && letters.contains('h') && letters.contains(|letter| letter != 'h') {
         *word = format!("-{}", letters.replace('h', "")).into();
     }
@@ -562,6 +562,8 @@ mod tests {
             "cp -rp a h:b",
             "cp -rC a h:b",
             "cp -az --partial --progress --delete a/ h:b/",
+            "cp -e ssh -az --bwlimit=1000 a/ h:b/",
+            "plan -avzh --partial --progress --delete -e ssh a/ h:b/",
         ] {
             let words = std::iter::once("weir").chain(line.split(' ')).map(Into::into);
             assert!(Cli::try_parse_from(with_command(words)).is_ok(), "{line}");

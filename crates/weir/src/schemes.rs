@@ -75,7 +75,9 @@ pub fn is_link(text: &str) -> bool {
     text.contains("://") || scheme_of(text).is_some_and(|scheme| way_out(&scheme).is_some())
 }
 
-fn way_out(scheme: &str) -> Option<&'static str> {
+/// What to do instead of fetching a link of this scheme, in lower case; `None` of one that nothing is known
+/// of.
+pub fn way_out(scheme: &str) -> Option<&'static str> {
     TABLE.iter().find(|(schemes, _)| schemes.contains(&scheme)).map(|(_, way)| *way)
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::{MIB, Sandbox, WEIR, Weir, skip, wait_for};
+use weir_lab::cgroup::{self, Cgroup};
 use weir_lab::leftovers::Folder;
 use weir_lab::slow_disk::{SlowDisk, SlowDiskConfig};
 use weir_units::{Bytes, Rate};
@@ -106,9 +107,63 @@ fn a_slow_disk_has_the_knee_and_the_rates_it_was_given() {
         assert!((rate / RATE - 1.0).abs() < 0.05, "{name}: {rate} instead of {RATE}: {found:#}");
     }
     assert!((number(&found["buffered"]["throttled_rate"]) / RATE - 1.0).abs() < 0.25, "{found:#}");
-    let large = &found["files"].as_array().unwrap()[4];
+    // What becomes of files follows from that knee, not from the limits, and from the room: the disk has 1
+    // GiB.
+    let files = found["files"].as_array().unwrap();
+    assert_eq!(
+        (number(&files[0]["paced_after"]), &files[0]["full_after"]),
+        (knee, &Value::Null),
+        "{files:?}"
+    );
+    let large = &files[4];
     assert!((number(&large["rate"]) / RATE - 1.0).abs() < 0.25, "{large}");
+    assert_eq!(large["full_after"], found["free"], "{large}");
     assert!(is_empty(disk.path()));
+}
+
+/// A memory group that may have so many bytes.
+fn memory_group(limit: u64) -> Option<Cgroup> {
+    let (tree, version) = cgroup::tree("memory");
+    let (needs, file) = match version {
+        cgroup::Version::V1 => (&[][..], "memory.limit_in_bytes"),
+        cgroup::Version::V2 => (&["memory"][..], "memory.max"),
+    };
+    let group = Cgroup::make(&tree, &format!("weir-test-{}", std::process::id()), needs);
+    match group.and_then(|group| group.set(file, &limit.to_string()).map(|()| group)) {
+        Ok(group) => Some(group),
+        Err(why) => {
+            skip(&why.to_string());
+            None
+        }
+    }
+}
+
+#[test]
+fn a_memory_group_is_what_paces() {
+    const LIMIT: u64 = 192 << 20;
+    let _alone = alone();
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root can make a memory group");
+    }
+    let Some(group) = memory_group(LIMIT) else { return };
+    let sandbox = Sandbox::new();
+    let mut weir = bench(&sandbox, &[".", "--quick", "--size", "16MiB", "--json"]);
+    group.join(&mut weir.command).unwrap();
+    let record = weir.run().succeeds().json();
+    let found = &record["disk"];
+    assert_eq!(found["limits"]["group"].as_u64(), Some(LIMIT), "{found:#}");
+    assert!(number(&found["limits"]["pacing"]) <= LIMIT as f64, "{found:#}");
+    let buffered = &found["buffered"];
+    // A disk that keeps up with memory paces nobody.
+    if let (Some(knee), Some(disk)) =
+        (buffered["expected_knee_bytes"].as_f64(), found["direct_write"].as_f64())
+    {
+        // All that it may have, and what the disk takes until that is full.
+        let memory = number(&buffered["rate"]);
+        let most = LIMIT as f64 * memory / (memory - disk);
+        assert!(buffered["knee_bytes"].is_f64() || knee <= 1.01 * most, "{most}: {found:#}");
+    }
+    drop(group);
 }
 
 #[test]

@@ -13,10 +13,11 @@ use crate::control::Control;
 use crate::end::Events;
 use crate::error::Error;
 use crate::lane::{Lane, LaneSender};
+use crate::roots;
 use crate::secure::Keyring;
 use crate::sender::lanes::Lanes;
 use crate::wire::measure::{Ask, Found, Measure};
-use crate::wire::message::{Failure, FailureKind, Message, Role};
+use crate::wire::message::{Failure, FailureKind, Message, Options, Role, Root};
 
 /// How long the end of a session waits for a measurement to tidy up: a write to a disk that takes 4 MB/s.
 const TIDY: Duration = Duration::from_secs(2);
@@ -173,11 +174,22 @@ impl Meter {
                 [path] => target::look(path, bounds, &self.over).map(Found::Target),
                 _ => Err(not_mine()),
             },
+            (Ask::Roots, Role::Sender) => roots::look(&self.paths).map(|(_, roots)| Found::Roots(roots)),
+            (Ask::Place(roots, same_machine), Role::Receiver) => match &self.paths[..] {
+                [path] => self.place(path, &roots, same_machine),
+                _ => Err(not_mine()),
+            },
             (Ask::Send(bounds), Role::Sender) => Ok(Found::Sent(self.send(bounds))),
             (Ask::Received(bytes), Role::Receiver) => Ok(Found::Received(self.arrivals.wait(bytes))),
             _ => Err(not_mine()),
         };
         found.unwrap_or_else(Found::Refused)
+    }
+
+    /// As a copy decides where its sources go, and refuses to; nothing is made.
+    fn place(&self, path: &[u8], roots: &[Root], same_machine: bool) -> Result<Found, Failure> {
+        let options = Options { dry_run: true, ..Options::default() };
+        roots::place(path, roots, same_machine, &options).map(|_| Found::Placed)
     }
 
     /// Asks the other end.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use weir_model::survey::{Burst, Source, Survey, Target};
+use weir_model::survey::{Burst, Source, Survey, Target, Waits};
 use weir_observe::tcp_info;
 use weir_tree::Filter;
 
@@ -120,16 +120,19 @@ struct Session<'a> {
     events: Mailbox<Event>,
     maker: LaneMaker,
     shared: bool,
+    waits: Waits,
 }
 
 impl<'a> Session<'a> {
     fn open(job: &'a Job, stop: &Arc<AtomicBool>) -> Result<Session<'a>, Error> {
+        let start_of_all = Instant::now();
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
         let (mut far, control) = reach(&job.host, &job.version, stop, &to)?;
         let own = hello::own(&job.version, job.speeds.of_ciphers());
         control.send(&Message::Hello(own.clone()));
         let theirs = heard(&mut far, &to)?;
+        let login = start_of_all.elapsed();
         let (paths, own_paths) = match job.role {
             Role::Sender => (vec![job.target.clone()], job.sources.clone()),
             Role::Receiver => (job.sources.clone(), vec![job.target.clone()]),
@@ -147,6 +150,9 @@ impl<'a> Session<'a> {
         let Message::Listening(listening) = next(&mut far, &to)? else {
             return Err(to.out_of_turn("something else than where it listens"));
         };
+        // What it took to listen is a copy's wait for lanes too.
+        let waits =
+            Waits { login, lanes: start_of_all.elapsed().saturating_sub(login), turn: Duration::ZERO };
         let shared = own.boot == theirs.boot;
         let count = lanes_at_first(&job.lanes, hello::share_network(&own, &theirs));
         let lanes = LaneOptions { count, ..job.lanes.clone() };
@@ -154,18 +160,23 @@ impl<'a> Session<'a> {
         let output = far.output.take().ok_or_else(|| to.gone(None))?;
         let teller = to.clone();
         teller.spawn("control", move || listen_to(output, &end, &to));
-        Ok(Session { job, far, control, meter, events, maker, shared })
+        Ok(Session { job, far, control, meter, events, maker, shared, waits })
     }
 
     fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(&'static str)) -> Result<Survey, Error> {
+        progress("the sources and their place");
+        self.place(stop)?;
         progress("the data: reading, codecs");
         let source = self.source(stop)?;
         progress("the target: memory, disk");
         let target = self.target(stop)?;
         progress("the path: data connections");
+        let begun = Instant::now();
         self.maker.begin();
         self.until_lanes_stand(stop)?;
-        let mut survey = Survey { source, target, shared: self.shared, ..Survey::default() };
+        self.waits.lanes += begun.elapsed();
+        let mut survey =
+            Survey { source, target, shared: self.shared, waits: self.waits, ..Survey::default() };
         if self.maker.way() == Some(Way::Ssh) {
             progress("the path: a burst inside ssh");
             survey.ssh = Some(self.burst(0, SSH, stop)?);
@@ -190,6 +201,26 @@ impl<'a> Session<'a> {
             survey.ssh = Some(self.burst(0, SSH, stop)?);
         }
         Ok(survey)
+    }
+
+    /// What a copy would refuse is refused before anything is measured, and in a copy's words. One of the two
+    /// questions goes to the far end and takes it no time: that is a turn.
+    fn place(&mut self, stop: &AtomicBool) -> Result<(), Error> {
+        let mut asked = Instant::now();
+        let roots = match self.ask(Role::Sender, Ask::Roots, Duration::ZERO, stop)? {
+            Found::Roots(roots) => roots,
+            other => return Err(self.unfit(other)),
+        };
+        if self.job.role == Role::Sender {
+            asked = Instant::now();
+        }
+        let place = Ask::Place(roots, self.shared);
+        let placed = self.ask(Role::Receiver, place, Duration::ZERO, stop)?;
+        self.waits.turn = asked.elapsed();
+        match placed {
+            Found::Placed => Ok(()),
+            other => Err(self.unfit(other)),
+        }
     }
 
     fn source(&mut self, stop: &AtomicBool) -> Result<Source, Error> {

@@ -1,7 +1,7 @@
 //! The sources of a copy: how much there is, and what codecs, digests and reading cost on a fair part of it.
 //!
-//! Fair means by bytes: blocks lie at even distances over all bytes of all files, and small files stand together in one as a
-//! copy packs them.
+//! Fair means by bytes: blocks lie evenly over all bytes of all files, and small files stand together in one
+//! as a copy packs them.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use weir_codec::codec::{Codec, Setting};
-use weir_measure::corpus::Corpus;
+use weir_measure::corpus::{Corpus, evenly};
 use weir_measure::glance;
 use weir_model::chooser::CANDIDATES;
 use weir_model::survey::Source;
@@ -25,8 +25,8 @@ use crate::subtrees::BLOCK;
 use crate::wire::measure::Bounds;
 use crate::wire::message::{Failure, FailureKind};
 
-/// Blocks that are looked at: each codec sees some of them, and 8 MiB are read in no time.
-const BLOCKS: u64 = 8;
+/// Blocks that are looked at: each codec sees some of them, and 16 MiB are read in no time.
+const BLOCKS: usize = 16;
 
 /// Files that are remembered: names of a hundred bytes, 25 MB in all.
 const FILES: usize = 1 << 18;
@@ -116,16 +116,16 @@ fn list(roots: &[Root], filter: &Filter, time: Duration, over: &AtomicBool) -> L
     listed
 }
 
-/// Blocks at even distances, and the time of the processor that reading them took. From `until` on those that are here have to do: a
-/// far disk that was asked for nothing lately takes its time for a thousand small files.
+/// Blocks evenly over the files, and the time of the processor that reading them took. From `until` on those
+/// that are here have to do: a far disk that was asked for nothing lately takes its time for a thousand small
+/// files.
 fn sample(roots: &[Root], listed: &Listed, until: Instant) -> (Vec<Vec<u8>>, Duration) {
     let mut blocks = Vec::new();
     let cpu = thread_cpu_now();
-    let count = BLOCKS.min(listed.known.div_ceil(BLOCK));
     let (mut index, mut before) = (0, 0);
-    for number in 0..count {
-        // The middle of each part: of one block it is the middle of the file.
-        let at = (2 * number + 1) * (listed.known / (2 * count));
+    for place in evenly(listed.known.div_ceil(BLOCK) as usize, BLOCKS) {
+        // The middle of a block: a small file that begins behind its start is met too.
+        let at = (place as u64 * BLOCK + BLOCK / 2).min(listed.known.saturating_sub(1));
         while index < listed.files.len() && before + listed.files[index].2 <= at {
             before += listed.files[index].2;
             index += 1;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use weir_model::survey::Target;
+use weir_observe::dirty::{DirtyReader, GroupLimit, VmstatReader};
 use weir_observe::thread::thread_cpu_now;
 use weir_tree::entry::Time;
 use weir_tree::target::Options;
@@ -155,16 +156,16 @@ fn direct(folder: &Path, most: u64, time: Duration, over: &AtomicBool) -> Option
 const PAGE: usize = 4096;
 
 /// Bytes that may be written before the kernel paces writers: half way between its two thresholds
-/// (balance_dirty_pages in mm/page-writeback.c), or half of the device's own limit, less what is dirty already.
+/// (balance_dirty_pages in mm/page-writeback.c), or half of the device's own limit, or what this process's
+/// memory group lets wait, less what is dirty already.
 fn room_in_memory(folder: &Path) -> u64 {
     let device = weir_observe::disk::device_number(folder).ok();
-    let Ok(dirty) = weir_observe::dirty::DirtyReader::open(device).and_then(|mut reader| reader.read())
-    else {
-        return 0;
-    };
+    let Ok(dirty) = DirtyReader::open(device).and_then(|mut reader| reader.read()) else { return 0 };
     let global = (dirty.threshold + dirty.background) / 2;
     let device = dirty.device_limit.map_or(u64::MAX, |limit| limit / 2);
-    global.min(device).saturating_sub(dirty.dirty.min(global))
+    let machine = VmstatReader::open().and_then(|mut reader| reader.read()).ok();
+    let group = machine.as_ref().and_then(GroupLimit::read).map_or(u64::MAX, |group| group.pacing);
+    global.min(device).saturating_sub(dirty.dirty.min(global)).min(group)
 }
 
 /// Bytes that no disk and no file system makes smaller.

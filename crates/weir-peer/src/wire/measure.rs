@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_model::survey::{Received, Sent, Source, Target};
 
-use super::message::{Failure, Start};
+use super::message::{Failure, MAX_ROOTS, Root, Start};
 
 /// Bytes that one burst or one trial write may move, whatever the driver asks for: what a metered link forgives.
 pub const MOST_BYTES: u64 = 1 << 30;
@@ -26,7 +26,7 @@ pub enum Measure {
 }
 
 /// One thing to measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask {
     /// The sources: how much there is, what codecs do to it. For a sender.
     Source(Bounds),
@@ -36,6 +36,11 @@ pub enum Ask {
     Send(Bounds),
     /// What came of the burst that was so many bytes. For a receiver.
     Received(u64),
+    /// What the sources are, as for a copy. For a sender.
+    Roots,
+    /// Whether these sources have a place at the target, as a copy would decide it, whose ends may be on one
+    /// machine. For a receiver.
+    Place(Vec<Root>, bool),
 }
 
 /// How far a measurement may go; the caps hold beside it.
@@ -60,6 +65,10 @@ pub enum Found {
     Received(Received),
     /// It cannot be measured, and why.
     Refused(Failure),
+    /// The answer to [`Ask::Roots`].
+    Roots(Vec<Root>),
+    /// The answer to [`Ask::Place`]: they have.
+    Placed,
 }
 
 impl Bounds {
@@ -79,13 +88,15 @@ impl Measure {
     pub(super) fn is_sound(&self) -> bool {
         match self {
             Measure::Begin(start) => start.is_sound(),
+            Measure::Ask(Ask::Place(roots, _)) => roots.len() <= MAX_ROOTS,
             Measure::Ask(_) => true,
             Measure::Found(found) => match &**found {
                 Found::Source(source) => source.is_sound(),
                 Found::Target(target) => target.is_sound(),
                 Found::Sent(sent) => sent.is_sound(),
                 Found::Received(received) => received.is_sound(),
-                Found::Refused(_) => true,
+                Found::Roots(roots) => roots.len() <= MAX_ROOTS,
+                Found::Refused(_) | Found::Placed => true,
             },
         }
     }

@@ -68,7 +68,9 @@ Examples:
   weir bench codec *.log --codec zstd-all,lz4 --threads 1,4  every level of zstd, on one thread and on four
   weir bench codec --generate text --chart codecs.svg      without data of your own; the chart as a picture
   weir bench codec dump.sql --csv > codecs.csv             for weir plan --codec-table codecs.csv
-In memory, round trip checked, repeated until the median stands still. Of more than 256 MiB a sample is measured.";
+  weir bench codec backup.tar --whole                      every block, however large the file
+Blocks of 1 MiB, in memory, round trip checked. Every codec packs the same blocks: all of up to 128 MiB, a sample
+of more (--blocks, --whole). The ratio is of all of them; speeds are repeated until their median stands still.";
 
 /// `weir bench codec`.
 #[derive(Debug, Args)]
@@ -83,6 +85,12 @@ pub struct BenchCodec {
     /// How much to generate.
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = parse_size, conflicts_with = "files")]
     pub size: Bytes,
+    /// Pack every block of the files, however many there are.
+    #[arg(long, conflicts_with = "generate")]
+    pub whole: bool,
+    /// Pack this many blocks of 1 MiB, sampled evenly from the files [default: 128].
+    #[arg(long, value_name = "N", conflicts_with_all = ["whole", "generate"], value_parser = parse_blocks)]
+    pub blocks: Option<usize>,
     /// Only these codecs: names, with a level (zstd-3, zstd--5 for -5), with -all for every level, or all [default: the usual levels].
     #[arg(long = "codec", value_name = "LIST", value_delimiter = ',')]
     pub codecs: Vec<Choice>,
@@ -159,6 +167,13 @@ impl FromStr for Choice {
         text.parse()
             .map(|setting| Choice(vec![setting]))
             .map_err(|error: weir_codec::codec::Error| error.to_string())
+    }
+}
+
+fn parse_blocks(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(blocks @ 1..=1_000_000) => Ok(blocks),
+        _ => Err("expected a number of blocks from 1 to 1000000; --whole takes all".to_owned()),
     }
 }
 

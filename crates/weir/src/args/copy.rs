@@ -72,6 +72,9 @@ pub struct Cp {
     /// Put at most RATE on the network, all connections together (such as 10M or 100Mbit); what compresses arrives faster.
     #[arg(long, value_name = "RATE")]
     pub limit_rate: Option<Rate>,
+    /// As --limit-rate, of rsync: KiB a second where it has no unit, 0 for no limit.
+    #[arg(long, value_name = "RATE", hide = true, conflicts_with = "limit_rate", value_parser = parse_bwlimit)]
+    pub bwlimit: Option<Rate>,
     /// Wait until the bytes are on the disk before a file gets its name.
     #[arg(long)]
     pub sync: bool,
@@ -128,6 +131,9 @@ pub struct Always {
     /// Keep extended attributes (rsync): a part of -a.
     #[arg(short = 'X', long, hide = true, requires = "archive")]
     pub xattrs: bool,
+    /// Keep access control lists (rsync): a part of -a.
+    #[arg(short = 'A', long, hide = true, requires = "archive")]
+    pub acls: bool,
     /// Compress (rsync).
     #[arg(short = 'z', long, hide = true)]
     pub compress: bool,
@@ -213,6 +219,30 @@ pub(super) fn parse_ports(text: &str) -> Result<Ports, String> {
     if ports.first == 0 || ports.first > ports.last { Err(bad()) } else { Ok(ports) }
 }
 
+/// As rsync has it: `1000` and `1000K` are KiB, `1.5m` and `1.5MiB` MiB, `1.5MB` a million and a half.
+fn parse_bwlimit(text: &str) -> Result<Rate, String> {
+    let bad = || "expected KiB a second, or a number with K, M or G, such as 1.5m".to_owned();
+    let end = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = unit.to_ascii_lowercase();
+    let (base, letter): (f64, &str) = match unit.strip_suffix("ib").or(unit.strip_suffix('b')) {
+        Some(letter) if !unit.ends_with("ib") => (1000.0, letter),
+        Some(letter) => (1024.0, letter),
+        None => (1024.0, &unit),
+    };
+    let power = match letter {
+        "" if unit.is_empty() => 1,
+        // A bare b is bytes.
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        _ => return Err(bad()),
+    };
+    let rate = number.parse::<f64>().map_err(|_| bad())? * base.powi(power);
+    if (0.0..=1e15).contains(&rate) { Ok(Rate(rate)) } else { Err(bad()) }
+}
+
 fn parse_codec(text: &str) -> Result<(u8, i32), String> {
     // As weir plan and weir bench codec print it, too: zstd-3.
     let (name, level) = match text.split_once([':', '-']) {
@@ -231,4 +261,28 @@ fn parse_codec(text: &str) -> Result<(u8, i32), String> {
         return Ok((codec.id(), level));
     }
     Err(format!("{name} has no level {level}; it has {:?}", codec.levels()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_rsync_are_its_own() {
+        for (text, rate) in [
+            ("1000", 1_024_000.0),
+            ("1000K", 1_024_000.0),
+            ("1.5m", 1.5 * 1_048_576.0),
+            ("1.5MiB", 1.5 * 1_048_576.0),
+            ("1.5MB", 1.5e6),
+            ("2g", 2_147_483_648.0),
+            ("500b", 500.0),
+            ("0", 0.0),
+        ] {
+            assert_eq!(parse_bwlimit(text), Ok(Rate(rate)), "{text}");
+        }
+        for text in ["", "x", "10Mbit", "-1", "1T2", "inf", "NaN"] {
+            assert!(parse_bwlimit(text).is_err(), "{text}");
+        }
+    }
 }

@@ -171,18 +171,8 @@ const TABLE: &[Row] = &[
     // scp, rsync
     (
         "cp",
-        &["-e", "--rsh"],
-        "ssh's flags are given as scp has them: -P PORT, -i KEY, -J HOST, -o OPTION=VALUE, -F FILE; -S PROGRAM takes its place",
-    ),
-    (
-        "cp",
-        &["-l", "--bwlimit"],
-        "--limit-rate RATE is the limit (such as 10MB/s or 8Mbit); links are always copied (rsync's -l)",
-    ),
-    (
-        "cp",
-        &["-A", "--acls"],
-        "weir copies no access control lists, rsync -A does; -a keeps owners, extended attributes and hard links",
+        &["-l"],
+        "--limit-rate RATE is the limit (such as 10MB/s or 8Mbit; scp's -l); links are always copied (rsync's -l), leave it out",
     ),
     (
         "cp",
@@ -237,7 +227,39 @@ const TABLE: &[Row] = &[
         "weir speaks a protocol of its own behind ssh; leave it out (scp's -B is -o BatchMode=yes)",
     ),
     ("cp", &["--transfers", "--checkers"], "files travel beside one another by themselves; leave it out"),
-    ("cp", &["--rsync-path"], "weir finds or brings its own program there; leave it out"),
+    (
+        "cp",
+        &["--rsync-path"],
+        "weir finds or brings its own program there; --far-program PROGRAM names another one ('sudo weir')",
+    ),
+    ("cp", &["--human-readable"], "figures are for people anyway; leave it out"),
+    (
+        "cp",
+        &["--compress-level", "--zl", "--compress-choice", "--zc", "--skip-compress"],
+        "weir takes what suits link and data block by block; --codec zstd:9 fixes codec and level",
+    ),
+    (
+        "cp",
+        &["--cvs-exclude"],
+        "--exclude .git --exclude .svn leaves them out; PATTERN may be given as often",
+    ),
+    ("cp", &["--delay-updates"], "a file gets its name when it is whole; leave it out"),
+    (
+        "cp",
+        &["--password-file", "--daemon"],
+        "weir goes over ssh, whose keys and agents log in; leave it out",
+    ),
+    (
+        "cp",
+        &["--no-perms", "--no-times", "--no-owner", "--no-group", "--no-o", "--no-g", "--no-p", "--no-t"],
+        "modes and times are always kept, owners and groups only with -a; leave it out",
+    ),
+    ("cp", &["-T", "--temp-dir"], "what comes is kept beside its place as .NAME.weir-part; leave it out"),
+    (
+        "cp",
+        &["--protect-args", "--secluded-args", "--old-args", "--trust-sender"],
+        "names are never expanded there; leave it out",
+    ),
     // iperf3
     ("bench net", &["-F", "--file"], "weir bench disk measures a disk, weir cp a whole copy"),
     ("bench net", &["-X", "--xbind", "--sctp", "--nstreams"], "TCP and UDP are what is measured"),
@@ -249,6 +271,9 @@ const TABLE: &[Row] = &[
 /// What there is to say of the error of a command line with a flag that `command` does not have; `None` where nothing better
 /// is known than what the error says by itself.
 pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
+    if let Some(said) = of_value(command, error) {
+        return Some(said);
+    }
     let flag = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => flag,
         _ => return None,
@@ -259,7 +284,9 @@ pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
              starts a command"
         ));
     }
-    let (_, _, way) = TABLE.iter().find(|(of, flags, _)| *of == command && flags.contains(&flag.as_str()))?;
+    // A plan is asked for with the flags of the copy.
+    let is_of = |of: &str| of == command || command == "plan" && of == "cp";
+    let (_, _, way) = TABLE.iter().find(|(of, flags, _)| is_of(of) && flags.contains(&flag.as_str()))?;
     let shown = if flag == "--" { "-" } else { flag };
     Some(format!("weir {command} has no {shown}: {way}"))
 }
@@ -268,6 +295,39 @@ pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
 #[cfg(test)]
 pub(super) fn has_answer(command: &str, flag: &str) -> bool {
     TABLE.iter().any(|(of, flags, _)| *of == command && flags.contains(&flag))
+}
+
+/// Flags of commands that take a number here and none, or another thing, in rsync and scp: what fingers meant
+/// where what is behind one is no number.
+const VALUES: &[(&[&str], &str, &str)] = &[
+    (
+        &["cp", "plan"],
+        "--port",
+        "-P takes ssh's port here, and {} is not one; leave out rsync's -P (--partial --progress), it is always on",
+    ),
+    (
+        &["cp"],
+        "--lanes",
+        "-c takes the number of connections here, and {} is not one; rsync's -c is --checksum, scp's -c CIPHER is \
+         -o Ciphers=CIPHER",
+    ),
+];
+
+fn of_value(command: &str, error: &clap::Error) -> Option<String> {
+    if !matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) {
+        return None;
+    }
+    let (Some(ContextValue::String(argument)), Some(ContextValue::String(value))) =
+        (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+    else {
+        return None;
+    };
+    // `--port <PORT>`.
+    let flag = argument.split_whitespace().next()?;
+    let (_, _, words) = VALUES.iter().find(|(of, long, _)| of.contains(&command) && *long == flag)?;
+    let shown = if value.is_empty() { "nothing".to_owned() } else { format!("'{value}'") };
+    // A number is one that cannot be, and told as that.
+    value.parse::<i64>().is_err().then(|| words.replace("{}", &shown))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use weir_lab::path::Share;
 use weir_peer::wire::message::Ports;
 use weir_units::{Bytes, Rate};
 
-use super::copy::{Patterns, parse_ports};
+use super::copy::{Always, Patterns, parse_ports};
 use super::{Ssh, Voice, parse_lanes, parse_span};
 use crate::cmd::plan::{parse_cores, parse_rate, parse_size};
 
@@ -43,7 +43,7 @@ pub struct Plan {
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub rtt: Option<Duration>,
     /// Share of packets lost, for a sender that slows for loss (Reno, CUBIC).
-    #[arg(long, value_name = "SHARE", requires = "rtt")]
+    #[arg(long, value_name = "SHARE", requires = "rtt", value_parser = parse_loss)]
     pub loss: Option<Share>,
     /// Bytes that the receiver lets each connection have in flight.
     #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "rtt")]
@@ -87,12 +87,61 @@ pub struct Plan {
     /// What is left out of SRC.
     #[command(flatten)]
     pub patterns: Patterns,
+    /// What a line for weir cp may have.
+    #[command(flatten)]
+    pub of_copies: OfCopies,
     /// How ssh is called.
     #[command(flatten)]
     pub ssh_flags: Ssh,
     /// Output.
     #[command(flatten)]
     pub voice: Voice,
+}
+
+/// Flags of weir cp that a forecast of SRC and DST does not hang on: taken, so that a line for cp works with
+/// plan in its place.
+#[derive(Debug, Args)]
+pub struct OfCopies {
+    /// As cp.
+    #[arg(short, long, hide = true)]
+    pub archive: bool,
+    /// As cp.
+    #[arg(short, long, hide = true)]
+    pub recursive: bool,
+    /// As cp: what is at the target already is not looked at.
+    #[arg(short, long, hide = true)]
+    pub update: bool,
+    /// As cp: likewise.
+    #[arg(long, hide = true)]
+    pub checksum: bool,
+    /// As cp.
+    #[arg(long, hide = true)]
+    pub delete: bool,
+    /// As cp: nothing is copied anyway.
+    #[arg(short = 'n', long, hide = true)]
+    pub dry_run: bool,
+    /// As cp.
+    #[arg(long, hide = true)]
+    pub resume: bool,
+    /// As cp.
+    #[arg(long, hide = true)]
+    pub sync: bool,
+    /// As cp.
+    #[arg(short = 'C', hide = true)]
+    pub compression: bool,
+    /// As cp.
+    #[command(flatten)]
+    pub always: Always,
+}
+
+/// A share of packets of which some arrive.
+fn parse_loss(text: &str) -> Result<Share, String> {
+    match text.parse::<Share>().map_err(|error| error.to_string())? {
+        Share(share) if share >= 1.0 => {
+            Err("nothing arrives when every packet is lost; expected less than 100%".to_owned())
+        }
+        share => Ok(share),
+    }
 }
 
 /// `--transport`.

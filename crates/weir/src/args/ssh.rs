@@ -1,5 +1,8 @@
 //! ssh's flags, as scp has them: handed on to the ssh that starts the far end.
 
+use std::path::Path;
+use std::str::FromStr;
+
 use clap::Args;
 use weir_peer::ssh::Host;
 
@@ -24,6 +27,9 @@ pub struct Ssh {
     /// ssh: this program in its place.
     #[arg(short = 'S', value_name = "PROGRAM")]
     pub ssh_program: Option<String>,
+    /// ssh: this command in its place, flags and all, as rsync has it ('ssh -p 2222').
+    #[arg(short = 'e', long = "rsh", value_name = "COMMAND", conflicts_with = "ssh_program")]
+    pub rsh: Option<Words>,
     /// ssh: IPv4 only.
     #[arg(short = '4', conflicts_with = "ipv6")]
     pub ipv4: bool,
@@ -35,7 +41,47 @@ pub struct Ssh {
     pub far_program: Option<String>,
 }
 
+/// A command in one text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words(Vec<String>);
+
+impl FromStr for Words {
+    type Err = String;
+
+    /// Words between blanks; quotes of either kind hold blanks, as rsync reads them.
+    fn from_str(text: &str) -> Result<Words, String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for letter in text.chars() {
+            match quote {
+                Some(mark) if mark == letter => quote = None,
+                None if letter == '\'' || letter == '"' => {
+                    quote = Some(letter);
+                    word.get_or_insert_default();
+                }
+                None if letter.is_ascii_whitespace() => words.extend(word.take()),
+                _ => word.get_or_insert_default().push(letter),
+            }
+        }
+        if quote.is_some() {
+            return Err("a quote is not closed".to_owned());
+        }
+        words.extend(word);
+        match words.first().is_some_and(|program| !program.is_empty()) {
+            true => Ok(Words(words)),
+            false => Err("expected a command, such as 'ssh -p 2222'".to_owned()),
+        }
+    }
+}
+
 impl Ssh {
+    /// A port that may have been meant as a source, because rsync's -P takes no value.
+    pub fn doubt(&self) -> Option<String> {
+        let port = self.port?;
+        Path::new(&port.to_string()).exists().then(|| {
+            format!("-P {port} is ssh's port, but '{port}' also exists here; leave out rsync's -P, it is always on")
+        })
+    }
+
     /// How to reach a host by it; none is this machine.
     pub fn host(&self, name: Option<String>) -> Host {
         Host { name, ssh: self.words(), program: self.far_program.clone() }
@@ -43,7 +89,10 @@ impl Ssh {
 
     /// The ssh program and its flags.
     pub fn words(&self) -> Vec<String> {
-        let mut ssh = vec![self.ssh_program.clone().unwrap_or_else(|| "ssh".to_owned())];
+        let mut ssh = match &self.rsh {
+            Some(Words(words)) => words.clone(),
+            None => vec![self.ssh_program.clone().unwrap_or_else(|| "ssh".to_owned())],
+        };
         ssh.extend(self.port.iter().flat_map(|port| ["-p".to_owned(), port.to_string()]));
         ssh.extend(self.identity.iter().flat_map(|key| ["-i".to_owned(), key.clone()]));
         ssh.extend(self.ssh_option.iter().flat_map(|option| ["-o".to_owned(), option.clone()]));
@@ -52,5 +101,27 @@ impl Ssh {
         ssh.extend(self.ipv4.then(|| "-4".to_owned()));
         ssh.extend(self.ipv6.then(|| "-6".to_owned()));
         ssh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_cut_as_rsync_cuts_it() {
+        let words = |text: &str| text.parse::<Words>().map(|words| words.0);
+        for (text, expected) in [
+            ("ssh", &["ssh"][..]),
+            (" ssh  -p 2222 ", &["ssh", "-p", "2222"]),
+            ("ssh -o 'ProxyCommand=nc %h %p'", &["ssh", "-o", "ProxyCommand=nc %h %p"]),
+            ("ssh -i \"my key\" -F ''", &["ssh", "-i", "my key", "-F", ""]),
+            ("ssh -o\"a 'b'\"c", &["ssh", "-oa 'b'c"]),
+        ] {
+            assert_eq!(words(text).unwrap(), expected, "{text}");
+        }
+        for text in ["", "  ", "''", "ssh 'x"] {
+            assert!(words(text).is_err(), "{text}");
+        }
     }
 }

@@ -43,7 +43,12 @@ use crate::voice::{self, Usage};
 pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     voice::start_log_beside(cp.tui, cp.voice.quiet, cp.voice.verbose);
     let mut view = tui::is_possible(cp.tui && !cp.dry_run);
-    if cp.compression {
+    if cp.compression && cp.archive {
+        // With -a it comes from rsync, where it leaves files out.
+        tracing::warn!(
+            "-C means scp's compression; for rsync's -C (--cvs-exclude) use --exclude .git --exclude .svn"
+        );
+    } else if cp.compression {
         tracing::info!("-C is not needed: weir compresses where it pays");
     }
     evidence::check(cp.evidence.as_deref())?;
@@ -135,6 +140,9 @@ impl Pace {
 
 fn job(cp: &Cp) -> Result<Job, Usage> {
     let Route { role, host, from, sources, target } = Route::of(&cp.paths)?;
+    if let Some(said) = cp.ssh.doubt() {
+        tracing::warn!("{said}");
+    }
     let list = list(cp, sources.len())?;
     let between = from.is_some();
     if cp.through_here && !between {
@@ -164,7 +172,7 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
             dry_run: cp.dry_run,
             filter: route::filter(&cp.patterns)?,
             codec: cp.codec,
-            rate_cap: cp.limit_rate.map(|rate| rate.0.max(1.0) as u64),
+            rate_cap: rate_cap(cp),
             sync: cp.sync,
             whole_or_nothing: cp.whole_or_nothing,
             listed: list.is_some(),
@@ -181,6 +189,12 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
         speeds: calibration::speeds(),
         version: VERSION.to_owned(),
     })
+}
+
+/// What may go over the network; rsync's 0 is no limit.
+fn rate_cap(cp: &Cp) -> Option<u64> {
+    let of_rsync = cp.bwlimit.filter(|rate| rate.0 > 0.0);
+    cp.limit_rate.or(of_rsync).map(|rate| rate.0.max(1.0) as u64)
 }
 
 /// The list of what is copied, if there is one.

@@ -32,13 +32,16 @@ pub struct Forecast {
     pub limit: String,
     /// The codec.
     pub codec: String,
+    /// Seconds from the command to its end; none in a plan of an older weir.
+    #[serde(default)]
+    pub total: Option<f64>,
 }
 
 impl Forecast {
     /// As a plan has it.
     pub fn of(predicted: &PredictedRecord) -> Forecast {
-        let PredictedRecord { rate, limit, codec, .. } = predicted.clone();
-        Forecast { made: now(), rate, limit, codec }
+        let PredictedRecord { rate, limit, codec, total, .. } = predicted.clone();
+        Forecast { made: now(), rate, limit, codec, total: Some(total) }
     }
 
     /// How old it is.
@@ -59,7 +62,12 @@ pub fn keep(host: &Host, sources: &[Vec<u8>], target: &[u8], forecast: &Forecast
 pub fn find(host: &Host, sources: &[Vec<u8>], target: &[u8]) -> Option<Forecast> {
     let text = weir_units::read_file(&path_of(host, sources, target)?, LONGEST).ok()?;
     let forecast: Forecast = serde_json::from_slice(&text).ok()?;
-    (forecast.age() < FRESH && forecast.rate.is_finite() && forecast.rate > 0.0).then_some(forecast)
+    let is_sound = |forecast: &Forecast| {
+        forecast.rate.is_finite()
+            && forecast.rate >= 0.0
+            && forecast.total.is_none_or(|seconds| seconds.is_finite() && seconds > 0.0)
+    };
+    (forecast.age() < FRESH && is_sound(&forecast)).then_some(forecast)
 }
 
 /// Where it is kept: a place for each host, sources and target, paths of this machine made absolute.

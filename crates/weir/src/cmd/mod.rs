@@ -15,5 +15,6 @@ pub mod report;
 pub mod route;
 pub mod self_check;
 pub mod serve;
+pub mod typed;
 pub mod why;
 pub mod why_pcap;

@@ -26,6 +26,10 @@ use crate::voice::{self, Printed, Usage};
 /// What is planned for where nobody says how much it is.
 const SIZE: Bytes = Bytes(1_000_000_000);
 
+/// A loss from which on a sender mostly waits for timeouts: more than one of the three duplicate
+/// acknowledgements that would save it is lost in a window of a few segments (Padhye et al., 1998, figure 7).
+const TIMEOUTS: f64 = 0.1;
+
 /// A table of codecs is a few lines; more than this is another file.
 const TABLE: Bytes = Bytes(1_000_000);
 
@@ -106,6 +110,11 @@ fn gather(plan: &args::Plan) -> anyhow::Result<(Inputs, Vec<String>)> {
         lanes: plan.lanes,
         size: plan.size.or(size).unwrap_or(SIZE),
     };
+    if let Some(loss) = plan.loss.filter(|loss| loss.0 >= TIMEOUTS) {
+        notes.push(format!(
+            "at {loss} loss a sender mostly waits for retransmission timeouts, which this model leaves out: expect less"
+        ));
+    }
     Ok((inputs, notes))
 }
 

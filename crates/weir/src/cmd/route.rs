@@ -2,14 +2,17 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use weir_peer::wire::message::{MAX_PATH, MAX_PATHS, MAX_ROOTS, Role};
 use weir_tree::Filter;
 
 use crate::args::Patterns;
+use crate::cmd::typed;
 use crate::voice::Usage;
 
-const WHERE: &str = "what is to be copied, and where to? weir cp SRC... DST, each a path or HOST:PATH";
+const WHERE: &str = "what is to be copied, and where to? weir cp SRC... DST, each a path or HOST:PATH \
+                     (-c, -e, -F, -i, -J, -o, -P and -S take the word behind them)";
 
 /// Which hosts a copy is between, and its paths there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +39,13 @@ impl Route {
         // Of a host an empty path is the home folder; alone it is a variable that was not set, and the current folder not meant.
         if places.iter().any(|place| place.host.is_none() && place.path.is_empty()) {
             return Err(Usage("an empty path; the current folder is .".into()));
+        }
+        let is_here = |path: &Path| path.symlink_metadata().is_ok();
+        for (index, text) in paths.iter().enumerate() {
+            let text = text.to_str().unwrap_or_default();
+            if let Some(said) = typed::doubt(text, index + 1 == paths.len(), is_here) {
+                return Err(Usage(said));
+            }
         }
         let from = sources.first().and_then(|first| first.host.clone());
         if sources.iter().any(|source| source.host != from) {

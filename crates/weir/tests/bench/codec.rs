@@ -5,10 +5,13 @@ use crate::support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
-use support::{Run, Sandbox, WEIR, Weir, skip};
+use support::{MIB, Run, Sandbox, WEIR, Weir, skip};
 use weir_codec::codec::Codec;
+use weir_measure::corpus::{Corpus, Kind};
 use weir_model::pipeline::table;
 
 /// `weir bench codec ARGS`, each figure in a moment.
@@ -43,6 +46,95 @@ fn the_usual_table_has_every_codec() {
         assert!(row["compress"]["rate"].as_f64().unwrap() > 0.0, "{row}");
         assert!(row["decompress"]["passes"].as_u64().unwrap() >= 3, "{row}");
     }
+}
+
+/// Files of 40 MiB whose MiB pieces are of different kinds: in turn, each kind together, and in no order.
+fn mixed_files(sandbox: &Sandbox) -> [&'static str; 3] {
+    let of_kind =
+        [Kind::Random, Kind::Text, Kind::Binary].map(|kind| Corpus::generate(kind, 40 * MIB as u64));
+    let pieces: Vec<Vec<&[u8]>> = of_kind.iter().map(|corpus| corpus.blocks().collect()).collect();
+    let zeros = vec![0; MIB];
+    let write = |name: &str, kind: &dyn Fn(usize) -> usize| {
+        let piece = |at: usize| pieces.get(kind(at)).map_or(&zeros[..], |pieces| pieces[at]);
+        sandbox.write(name, (0..40).flat_map(|at| piece(at).iter().copied()).collect::<Vec<u8>>());
+    };
+    write("in-turn", &|at| at % 2);
+    write("together", &|at| [1, 1, 1, 0, 2, 2, 3, 0][at / 5]);
+    // Squares modulo a prime have no order that a sample could keep step with.
+    write("unordered", &|at| (at * at * 7 + at * 3) % 23 % 4);
+    ["in-turn", "together", "unordered"]
+}
+
+/// What `zstd -b` or `lz4 -b` leaves of a file cut into pieces of 1 MiB.
+fn of_own_bench(program: &str, level: i32, file: &Path) -> f64 {
+    let mut command = Command::new(program);
+    let output = command.args([&format!("-b{level}"), "-i0", "-B1048576"]).arg(file).output().unwrap();
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    // `15#in-turn : 41943040 -> 24182741 (x1.734), 12.3 MB/s, ...`, written over itself.
+    let packed = text.rsplit("->").next().and_then(|rest| rest.split_whitespace().next());
+    let packed: f64 = packed.and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{text}"));
+    packed / fs::metadata(file).unwrap().len() as f64
+}
+
+#[test]
+fn ratios_of_data_whose_parts_differ_are_those_of_the_codecs_own_programs() {
+    if let Some(missing) = ["zstd", "lz4"].iter().find(|name| Command::new(name).arg("-V").output().is_err())
+    {
+        return skip(&format!("{missing} is not installed"));
+    }
+    let sandbox = Sandbox::new();
+    for name in mixed_files(&sandbox) {
+        let args = [name, "--codec", "lz4-1,lz4-9,zstd-1,zstd-3,zstd-9,zstd-15", "--json"];
+        let record = bench(&sandbox, &args).run().succeeds().json();
+        let codecs = &record["codecs"];
+        assert_eq!((codecs["blocks"].as_u64(), codecs["of_blocks"].as_u64()), (Some(40), Some(40)));
+        for row in codecs["rows"].as_array().unwrap() {
+            let (program, level) = row["codec"].as_str().unwrap().split_once('-').unwrap();
+            let own = of_own_bench(program, level.parse().unwrap(), &sandbox.path(name));
+            let off = row["ratio"].as_f64().unwrap() / own - 1.0;
+            assert!(off.abs() < 0.01, "{name}: {row} instead of {own}");
+            assert_eq!(row["bytes"].as_u64(), Some(40 * MIB as u64), "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_sample_is_the_same_for_every_codec_and_whole_takes_all() {
+    let sandbox = Sandbox::new();
+    // Only every seventh piece does not shrink.
+    let random = Corpus::generate(Kind::Random, MIB as u64);
+    let noise: Vec<u8> = random.blocks().flatten().copied().collect();
+    let piece = |at: usize| if at % 7 == 3 { noise.clone() } else { vec![at as u8; MIB] };
+    sandbox.write("data", (0..35).flat_map(piece).collect::<Vec<u8>>());
+    let codecs = "lz4-1,zstd-1,zlib-1";
+    let record =
+        bench(&sandbox, &["data", "--codec", codecs, "--blocks", "14", "--json"]).run().succeeds().json();
+    let found = &record["codecs"];
+    assert_eq!(
+        (found["held"].as_u64(), found["whole"].as_u64()),
+        (Some(14 * MIB as u64), Some(35 * MIB as u64))
+    );
+    assert_eq!((found["blocks"].as_u64(), found["of_blocks"].as_u64()), (Some(14), Some(35)));
+    // Each codec met the same pieces of noise, of which it leaves all, and those that the record names.
+    let places = found["places"].as_array().unwrap();
+    assert_eq!(places.len(), 14, "{places:?}");
+    let noisy = places.iter().filter(|place| place.as_u64().unwrap() % 7 == 3).count() as f64;
+    assert!((1.0..=4.0).contains(&noisy), "{places:?}");
+    for row in found["rows"].as_array().unwrap() {
+        assert!((row["ratio"].as_f64().unwrap() * 14.0 / noisy - 1.0).abs() < 0.1, "{row} of {noisy}");
+    }
+    let run = bench(&sandbox, &["data", "--codec", codecs, "--blocks", "14"]).run();
+    let said =
+        "data: 14.7 MB sampled evenly from 36.7 MB, 14 of 35 blocks of 1024 KiB, the same for every codec\n";
+    assert!(stdout(run.succeeds()).starts_with(said), "{}", stdout(&run));
+    let record = bench(&sandbox, &["data", "--codec", "zstd-1", "--whole", "--json"]).run().succeeds().json();
+    assert_eq!(
+        (record["codecs"]["blocks"].as_u64(), &record["codecs"]["places"]),
+        (Some(35), &serde_json::json!([]))
+    );
+    let ratio = record["codecs"]["rows"][0]["ratio"].as_f64().unwrap();
+    assert!((ratio / (5.0 / 35.0) - 1.0).abs() < 0.01, "{ratio}");
 }
 
 #[test]
@@ -92,7 +184,7 @@ fn people_get_a_table_and_a_chart() {
     let args = ["one", "two", "--codec", "none,lz4,zlib-9", "--link", "10Mbit", "--threads", "1,2"];
     let run = bench(&sandbox, &args).run();
     let text = stdout(run.succeeds());
-    assert!(text.starts_with("2 files: 71.0 KB, in blocks of 1024 KiB\n"), "{text}");
+    assert!(text.starts_with("2 files: 71.0 KB, 2 blocks of 1024 KiB, the same for every codec\n"), "{text}");
     for word in ["codec", "threads", "ratio", "payload over a link of", "zlib-9", "payload rate", "GB/s link"]
     {
         assert!(text.contains(word), "no '{word}':\n{text}");
@@ -176,6 +268,8 @@ fn bad_arguments_are_usage_errors() {
         sandbox.weir(WEIR, ["bench", "codec", "x", "--for", time]).run().fails(2, &[text]);
     }
     fails(&["x", "--csv", "--json"], &["cannot be used with"]);
+    fails(&["x", "--whole", "--blocks", "5"], &["cannot be used with"]);
+    fails(&["x", "--blocks", "0"], &["expected a number of blocks from 1"]);
 }
 
 #[test]

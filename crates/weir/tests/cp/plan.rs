@@ -213,6 +213,10 @@ fn flags_that_cannot_be_right_are_refused() {
         (&["--link", "1M", "--window", "64k"], "--rtt"),
         (&["--link", "1M", "--rtt", "-1ms"], "unexpected argument '-1'"),
         (&["--link", "1M", "--rtt", "1ms", "--loss", "101%"], "invalid share '101%'"),
+        (
+            &["--link", "1M", "--rtt", "1ms", "--loss", "100%"],
+            "nothing arrives when every packet is lost; expected less than 100%",
+        ),
         (&["--link", "1M", "--cores", "0"], "from 0.1 to 4096"),
         (&["--link", "1M", "--cores", "NaN"], "from 0.1 to 4096"),
         (&["--link", "1M", "--transport", "pigeon"], "pigeon"),
@@ -228,7 +232,12 @@ fn files_that_cannot_be_measured_are_named() {
     let sandbox = Sandbox::new();
     sandbox.write("empty", "");
     plan(&sandbox, &["nothing", "--link", "1M"]).fails(1, &["cannot open nothing", "no such file"]);
-    plan(&sandbox, &["empty", "--link", "1M"]).fails(2, &["empty is empty"]);
+    // A transfer of nothing takes its round trips.
+    let record = plan(&sandbox, &["empty", "--link", "1M", "--rtt", "100ms", "--json"]).succeeds().json();
+    let best = &record["plan"]["best"][0];
+    assert_eq!((best["transport"].as_str(), best["whole_limit"].as_str()), (Some("tcp"), Some("latency")));
+    assert!((0.1..1.0).contains(&best["seconds"].as_f64().unwrap()), "{best}");
+    assert!(text(&plan(&sandbox, &["empty", "--link", "1M"])).contains("the file is empty"));
     plan(&sandbox, &[".", "--link", "1M"]).fails(2, &["is a directory"]);
     plan(&sandbox, &["/dev/null", "--link", "1M"]).fails(2, &["is not a regular file"]);
 }
@@ -240,7 +249,8 @@ fn quiet_says_nothing_and_extremes_stay_finite() {
     for link in ["1", "1000TB/s"] {
         for size in ["1", "1000000TB"] {
             let args = [
-                "--link", link, "--size", size, "--rtt", "3600s", "--loss", "100%", "--window", "1", "--json",
+                "--link", link, "--size", size, "--rtt", "3600s", "--loss", "99.9%", "--window", "1",
+                "--json",
             ];
             let record = plan(&sandbox, &args).succeeds().json();
             for column in record["plan"]["columns"].as_array().unwrap() {

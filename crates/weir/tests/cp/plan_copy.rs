@@ -53,6 +53,7 @@ fn a_tree_is_sampled_by_its_bytes() {
     let Some(sshd) = Sshd::start() else { return };
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path("tree")).unwrap();
+    std::fs::create_dir(sandbox.path("new")).unwrap();
     sandbox.write("tree/large", pattern(4 * MIB, 1));
     for index in 0..40 {
         sandbox.write(&format!("tree/small{index}"), vec![b'x'; 5000]);
@@ -64,7 +65,7 @@ fn a_tree_is_sampled_by_its_bytes() {
     assert!(copy["file"].as_f64().unwrap() > 0.0);
     // Nearly all bytes are noise.
     assert_eq!(copy["predicted"]["codec"], "none");
-    assert!(!sandbox.path("new").exists());
+    assert!(!sandbox.path("new/place").exists());
     let record = planned(&sshd, &sandbox, &["--exclude", "small*", "tree", &far(&sandbox, "new/place")]);
     assert_eq!(record["copy"]["files"].as_u64(), Some(1), "what a copy leaves out is none of its plan");
 }
@@ -103,6 +104,119 @@ fn what_cannot_be_is_refused_in_words() {
     plan(&sshd, &sandbox, &["nothing", &far(&sandbox, "b")])
         .fails(1, &["cannot read nothing", "no such file"]);
     plan(&sshd, &sandbox, &["far:a", "far:b"]).fails(2, &["both remote"]);
+}
+
+/// What is refused, and the last line of why.
+fn refusal(run: &Run) -> (Option<i32>, String) {
+    (run.status.code(), run.stderr.lines().last().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn what_a_copy_refuses_a_plan_refuses_in_the_same_words() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    for folder in ["tree/sub", "other/tree", "there"] {
+        std::fs::create_dir_all(sandbox.path(folder)).unwrap();
+    }
+    sandbox.write("a", pattern(1000, 1));
+    sandbox.write("there/a", "text");
+    let there = |name: &str| far(&sandbox, name);
+    for (sources, target, says) in [
+        (&["a"][..], there("missing/parent"), "missing"),
+        (&["tree"], there("missing/parent/"), "missing"),
+        (&["nothing"], there("b"), "cannot read nothing"),
+        (&["tree"], there("a"), "is a file, and a folder is to be copied there"),
+        (&["a", "tree"], there("there/a"), "there/a"),
+        (&["tree", "other/tree"], there("there"), "two sources would both become tree"),
+        (&["tree"], there("tree/sub"), "is in the folder that is to be copied there"),
+        (&["a"], there("a"), "source and target are the same"),
+        (&["a"], "missing/parent".to_owned(), "missing"),
+        (&["tree"], "tree/sub".to_owned(), "is in the folder that is to be copied there"),
+    ] {
+        let args = [&["-q"][..], sources, &[target.as_str()]].concat();
+        let (planned, copied) = (plan(&sshd, &sandbox, &args), sshd.copies(&sandbox, &args));
+        planned.fails(1, &[says]);
+        assert_eq!(refusal(&planned), refusal(&copied), "{args:?}");
+    }
+    // From there to here it is the same.
+    let args = ["-q".to_owned(), there("nothing"), "b".to_owned()];
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    assert_eq!(refusal(&plan(&sshd, &sandbox, &args)), refusal(&sshd.copies(&sandbox, &args)));
+}
+
+#[test]
+fn a_small_copy_is_foretold_by_its_login_and_its_round_trips() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("small", pattern(100_000, 1));
+    let to = far(&sandbox, "copy");
+    let copy = planned_small(&sshd, &sandbox, &["small", &to]);
+    assert_eq!(copy["bytes"].as_u64(), Some(100_000));
+    let record = sshd.copies(&sandbox, &["--json", "small", &to]).succeeds().json();
+    let prediction = &record["prediction"];
+    let number = |name: &str| prediction[name].as_f64().unwrap();
+    assert_eq!(prediction["total"], copy["predicted"]["total"]);
+    // An sshd here takes a tenth of a second; the figures of a machine that does more beside are not nearer
+    // than that.
+    let off = number("took") / number("total");
+    assert!((0.4..2.5).contains(&off), "{prediction}");
+    assert!(number("achieved") / number("rate") > 0.2, "not a tenth of what was foretold: {prediction}");
+    let run = sshd.copies(&sandbox, &["small", &to]);
+    assert!(run.succeeds().stderr.contains("with the login (by the plan"), "{}", run.stderr);
+}
+
+/// As [`planned`], of what is too small to have a rate.
+fn planned_small(sshd: &Sshd, sandbox: &Sandbox, args: &[&str]) -> Value {
+    let record = plan(sshd, sandbox, &[args, &["--json"]].concat()).succeeds().json();
+    let predicted = &record["copy"]["predicted"];
+    assert_eq!(predicted["limit"], "latency", "{predicted}");
+    let number = |name: &str| predicted[name].as_f64().unwrap();
+    assert!(number("seconds") > 0.0 && number("total") > number("seconds"), "{predicted}");
+    record["copy"].clone()
+}
+
+#[test]
+fn a_copy_of_nothing_takes_its_login() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("empty", "");
+    std::fs::create_dir_all(sandbox.path("folder/in/it")).unwrap();
+    for source in ["empty", "folder"] {
+        let copy = planned_small(&sshd, &sandbox, &[source, &far(&sandbox, "b")]);
+        assert_eq!(copy["bytes"].as_u64(), Some(0), "{source}");
+        let run = plan(&sshd, &sandbox, &[source, &far(&sandbox, "b")]);
+        let text = String::from_utf8(run.succeeds().stdout.clone()).unwrap();
+        assert!(text.contains("predicted: held by latency; 0 B in "), "{text}");
+        assert!(text.contains("with the login"), "{text}");
+    }
+}
+
+#[test]
+fn a_plan_takes_the_flags_of_its_copy() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(2 * MIB, 1));
+    let args = ["-avzhu", "--delete", "--progress", "a", &far(&sandbox, "b")];
+    let record = planned(&sshd, &sandbox, &args);
+    assert!(
+        record["plan"]["notes"].to_string().contains("files already at the target are not checked"),
+        "{record}"
+    );
+}
+
+#[test]
+fn ssh_is_called_as_rsync_is_told_to() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", "text");
+    let command = format!("ssh -F '{}'", sshd.path("ssh_config").display());
+    let weir =
+        sandbox.weir(support::WEIR, ["cp", "-aq", "-e", &command, "--bwlimit=10m", "a", &far(&sandbox, "b")]);
+    weir.run().succeeds();
+    assert_eq!(sandbox.read("b"), b"text");
+    let weir =
+        sandbox.weir(support::WEIR, ["plan", "-q", &format!("--rsh={command}"), "a", &far(&sandbox, "c")]);
+    weir.run().succeeds();
 }
 
 #[test]

@@ -41,7 +41,17 @@ fn flags_of_other_programs_are_answered() {
         (&["get", "--retry=3", "http://h/x"], "it is --retries N"),
         (&["cp", "a"], "weir cp SRC... DST"),
         (&["why", "curl", "http://h/x"], "weir why -- curl ... starts a command"),
-        (&["cp", "-av", "-e", "ssh -p 2222", "a", "h:b"], "-P PORT"),
+        (
+            &["cp", "-avzP", "a", "b"],
+            "-P takes ssh's port here, and 'a' is not one; leave out rsync's -P (--partial --progress)",
+        ),
+        (&["plan", "-avzP", "a", "b"], "it is always on"),
+        (&["cp", "a", "b", "-avP"], "-P takes ssh's port here"),
+        (&["cp", "-e", "ssh 'x", "a", "h:b"], "a quote is not closed"),
+        (&["cp", "-l", "800", "a", "h:b"], "--limit-rate RATE"),
+        (&["plan", "-R", "a", "h:b"], "weir plan has no -R"),
+        (&["cp", "-avc", "a", "b"], "rsync's -c is --checksum"),
+        (&["cp", "-avS", "a", "b"], "take the word behind them"),
         (
             &["--no-config", "bench", "net", "-c", "h", "-F", "x"],
             "weir bench net has no -F: weir bench disk measures a disk, weir cp a whole copy",
@@ -52,6 +62,38 @@ fn flags_of_other_programs_are_answered() {
     }
     let unknown = sandbox.weir(env!("CARGO_BIN_EXE_weir"), ["cp", "--nonsense", "a", "b"]).run();
     unknown.exits(2).says(&["unexpected argument '--nonsense'", "Usage"]);
+}
+
+#[test]
+fn places_of_other_programs_are_answered_by_cp_and_plan_alike() {
+    let sandbox = Sandbox::new();
+    for name in ["co:lon", "a"] {
+        sandbox.write(name, "text");
+    }
+    for (source, target, says) in [
+        ("co:lon", "b", "write ./co:lon for the local file, co:./lon for the host"),
+        ("a", "co:lon", "write ./co:lon for the local file"),
+        ("scp://me@h:2222/x", "b", "write -P 2222 me@h:x"),
+        ("a", "ssh://h/srv/x", "h:/srv/x"),
+        ("rsync://h/mod/x", "b", "names a module of an rsync daemon"),
+        ("a", "h::mod", "write h:/PATH"),
+        ("h:~bob/x", "b", "h:/home/bob/x"),
+        ("~bob/x", "b", "the shell did not expand '~bob'"),
+        ("C:\\x", "b", "/mnt/c/x"),
+        ("2001:db8::1:/x", "b", "write [2001:db8::1]:/x"),
+        ("a", "me@host", "write me@host: for the host"),
+        ("http://h/x", "b", "weir get"),
+    ] {
+        let said = ["cp", "plan"].map(|command| {
+            let run = sandbox.weir(env!("CARGO_BIN_EXE_weir"), [command, source, target]).run();
+            run.exits(2).says(&[says]);
+            run.stderr
+        });
+        assert_eq!(said[0], said[1], "{source} {target}");
+    }
+    // The way out is one.
+    sandbox.weir(env!("CARGO_BIN_EXE_weir"), ["cp", "-q", "./co:lon", "./me@host"]).run().succeeds();
+    assert_eq!(sandbox.read("me@host"), b"text");
 }
 
 #[test]

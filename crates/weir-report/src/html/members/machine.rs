@@ -236,7 +236,14 @@ pub(super) fn disk(
     let mut files = Table::new(&["file", "paced after", "takes", "rate"]);
     for file in disk.files.iter().take(ROWS) {
         let paced = file.paced_after.map(|after| bytes(sane(after) as u64));
-        let paced = paced.unwrap_or("fits into memory".to_owned());
+        let paced = match (paced, file.full_after) {
+            (paced, Some(room)) => {
+                let paced = paced.map_or(String::new(), |paced| format!("{paced}; "));
+                format!("{paced}full after {}", bytes(room))
+            }
+            (Some(paced), None) => paced,
+            (None, None) => "fits into memory".to_owned(),
+        };
         files.row([bytes(file.bytes), paced, time(file.seconds), rate(file.rate)]);
     }
     card(page, "A file that is written as fast as it goes", &files);
@@ -318,6 +325,9 @@ fn pacing(disk: &DiskRecord) -> Table {
         table.row(["its background".to_owned(), bytes(limits.background)]);
         let device = limits.device.map_or("none".to_owned(), bytes);
         table.row(["limit of the device".to_owned(), device]);
+        if let Some(group) = limits.group {
+            table.row(["limit of the memory group".to_owned(), bytes(group)]);
+        }
         table.row(["pacing begins once there wait".to_owned(), whole(limits.pacing)]);
     }
     table

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 use weir_codec::codec::Setting;
-use weir_measure::codec_table::{self, Row};
-use weir_measure::corpus::{BLOCK, Corpus, Kind, MOST};
+use weir_measure::codec_table::{self, Looked, Row};
+use weir_measure::corpus::{BLOCK, Corpus, Kind, MOST, SAMPLE, Take, evenly};
 use weir_measure::repeat::Limits;
 use weir_model::pipeline::{self, Figure, best, predict};
 use weir_report::codecs::{self, CodecRow, CodecsRecord, LinkRecord, PredictionRecord, RegionRecord};
@@ -32,27 +32,31 @@ pub fn run(bench: &BenchCodec) -> anyhow::Result<u8> {
     let chosen = bench.codecs.iter().flat_map(|choice| choice.0.iter().copied());
     let settings: Vec<_> = if bench.codecs.is_empty() { codec_table::usual() } else { chosen.collect() };
     let progress = Progress::new(&bench.voice)?;
-    let measured = measure(&settings, &bench.threads, &corpus, (&Limits::within(bench.span), &progress));
+    let sample = Sample::all(&corpus);
+    let measured = measure(&settings, &bench.threads, &sample, (&Limits::within(bench.span), &progress));
     drop(progress);
     let rows = match measured {
         Ok((_, true)) => return Ok(INTERRUPTED),
         Ok((rows, false)) => rows,
+        // A file that cannot be read any more says nothing of a codec.
+        Err(codec_table::Error::Corpus(error)) => return Err(error.into()),
         Err(error) => {
             voice::fatal(&error.into());
             return Ok(WRONG_DATA);
         }
     };
-    let member = member(&corpus, &rows, &bench.links);
+    let member = member(&sample, &rows, &bench.links);
     if let (Some(mut file), Some(path)) = (picture, &bench.chart) {
         let drawn = chart::render_svg(&member, &mut file).and_then(|()| file.flush());
         drawn.with_context(|| format!("cannot write {}", path.display()))?;
     }
-    print(bench, &corpus, &member, start.elapsed().as_secs_f64())?;
+    print(bench, &member, start.elapsed().as_secs_f64())?;
     Ok(0)
 }
 
 fn corpus(bench: &BenchCodec) -> anyhow::Result<Corpus> {
-    let Some(generate) = bench.generate else { return Ok(Corpus::read(&bench.files)?) };
+    let take = if bench.whole { Take::Whole } else { Take::Blocks(bench.blocks.unwrap_or(SAMPLE)) };
+    let Some(generate) = bench.generate else { return Ok(Corpus::read(&bench.files, take)?) };
     if bench.size.0 > MOST {
         tracing::warn!("generating {} instead of {}: more is not held in memory", Bytes(MOST), bench.size);
     }
@@ -68,33 +72,72 @@ fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
     File::create(path).map(BufWriter::new).with_context(|| format!("cannot create {}", path.display()))
 }
 
-/// Measures alone. Returns also whether it was interrupted; the error is of a codec that gave back other data.
+/// The data, and how many blocks of them go through every codec.
+pub(super) struct Sample<'a> {
+    corpus: &'a Corpus,
+    blocks: usize,
+}
+
+impl<'a> Sample<'a> {
+    /// Of data whose parts may differ.
+    pub(super) fn all(corpus: &'a Corpus) -> Sample<'a> {
+        Sample { corpus, blocks: corpus.len() }
+    }
+
+    /// Of data whose parts are alike: so many stand for all.
+    pub(super) fn of(corpus: &'a Corpus, blocks: usize) -> Sample<'a> {
+        Sample { corpus, blocks: blocks.min(corpus.len()) }
+    }
+
+    /// Which of all blocks these are; none where they are all.
+    fn places(&self) -> Vec<u64> {
+        if self.blocks == self.corpus.of {
+            return Vec::new();
+        }
+        let places = evenly(self.corpus.len(), self.blocks).filter_map(|index| self.corpus.place(index));
+        places.map(|place| place as u64).collect()
+    }
+}
+
+/// Measures alone. Returns also whether it was interrupted; the error is of a codec that gave back other
+/// data, or of data that cannot be read any more.
 pub(super) fn measure(
     settings: &[Setting],
     numbers: &[u16],
-    corpus: &Corpus,
+    sample: &Sample<'_>,
     (limits, progress): (&Limits, &Progress),
 ) -> Result<(Vec<Row>, bool), codec_table::Error> {
     let mut rows: Vec<Row> = Vec::new();
     let count = settings.len() * numbers.len();
     for &setting in settings {
+        // Named twice is measured once.
+        if rows.iter().any(|row| row.setting == setting) {
+            continue;
+        }
+        let done = rows.len();
+        let go_on = |block: usize| {
+            progress.next(&format!("{setting}, block {} of {}", block + 1, sample.blocks), done, count)
+        };
+        let Some(looked) = Looked::at(setting, sample.corpus, sample.blocks, &go_on)? else {
+            return Ok((rows, true));
+        };
         for &threads in numbers {
             let threads = usize::from(threads);
-            // Named twice is measured once.
             if rows.iter().any(|row| (row.setting, row.threads) == (setting, threads)) {
                 continue;
             }
             if !progress.next(&setting.to_string(), rows.len(), count) {
                 return Ok((rows, true));
             }
-            rows.push(codec_table::measure(setting, corpus, threads, limits)?);
+            rows.push(looked.row(threads, limits)?);
         }
     }
     Ok((rows, false))
 }
 
 /// What was found, as the record holds it.
-pub(super) fn member(corpus: &Corpus, rows: &[Row], links: &[Rate]) -> CodecsRecord {
+pub(super) fn member(sample: &Sample<'_>, rows: &[Row], links: &[Rate]) -> CodecsRecord {
+    let corpus = sample.corpus;
     let figures: Vec<Figure> = rows.iter().map(Row::figure).collect();
     let regions = codec_table::winners(&figures).into_iter().map(|region| RegionRecord {
         codec: figures[region.index].name.clone(),
@@ -105,7 +148,11 @@ pub(super) fn member(corpus: &Corpus, rows: &[Row], links: &[Rate]) -> CodecsRec
     CodecsRecord {
         data: corpus.name.clone(),
         whole: corpus.whole,
-        held: corpus.held(),
+        // All went through the same blocks.
+        held: rows.first().map_or(corpus.taken(), |row| row.bytes),
+        blocks: sample.blocks as u64,
+        of_blocks: corpus.of as u64,
+        places: sample.places(),
         block: BLOCK as u64,
         rows: rows.iter().map(codec_row).collect(),
         links: links.iter().map(|link| link_record(*link, rows, &figures)).collect(),
@@ -142,9 +189,9 @@ fn link_record(link: Rate, rows: &[Row], figures: &[Figure]) -> LinkRecord {
     }
 }
 
-fn print(bench: &BenchCodec, corpus: &Corpus, member: &CodecsRecord, seconds: f64) -> anyhow::Result<()> {
+fn print(bench: &BenchCodec, member: &CodecsRecord, seconds: f64) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let mut record = Record::new("bench", Outcome::Complete, corpus.held(), seconds);
+    let mut record = Record::new("bench", Outcome::Complete, member.held, seconds);
     record.extra.insert("codecs".to_owned(), serde_json::to_value(member)?);
     let printed = if bench.voice.json {
         json::render(&record, &mut out)

@@ -79,6 +79,8 @@ fn limits(limits: &Limits) -> DirtyLimitsRecord {
         threshold: limits.threshold,
         background: limits.background,
         device: limits.device,
+        group: limits.group.map(|group| group.limit),
+        group_holds: limits.is_of_group(),
         pacing: limits.pacing(),
     }
 }
@@ -87,16 +89,10 @@ fn times(times: Times) -> TimesRecord {
     TimesRecord { median: times.median, p99: times.p99, count: times.count }
 }
 
-/// What memory and the disk take, by what was seen: paced writes where there were some, else writes past memory.
-fn rates(found: &Found) -> Option<(f64, f64)> {
-    let buffered = found.buffered?;
-    let disk = buffered.knee.map(|knee| knee.after).or(found.direct_write).or(found.synced)?;
-    Some((buffered.rate, disk))
-}
-
 fn buffered(found: &Found) -> Option<BufferedRecord> {
     let seen = found.buffered?;
-    let expected = found.limits.zip(rates(found)).map(|(limits, (memory, disk))| limits.knee(memory, disk));
+    let grounds = found.grounds();
+    let expected = grounds.and_then(|grounds| Some(grounds.limits?.knee(grounds.memory, grounds.disk)));
     Some(BufferedRecord {
         rate: seen.rate,
         knee_bytes: seen.knee.map(|knee| knee.bytes),
@@ -111,12 +107,13 @@ fn buffered(found: &Found) -> Option<BufferedRecord> {
 }
 
 fn files(found: &Found) -> Vec<FileForecastRecord> {
-    let (Some(limits), Some((memory, disk))) = (found.limits, rates(found)) else { return Vec::new() };
-    let files = forecast::FILES.iter().map(|bytes| forecast::of(*bytes, &limits, memory, disk));
+    let Some(grounds) = found.grounds() else { return Vec::new() };
+    let files = forecast::FILES.iter().map(|bytes| forecast::of(*bytes, &grounds));
     files
         .map(|file| FileForecastRecord {
             bytes: file.bytes,
             paced_after: file.paced_after,
+            full_after: file.full_after,
             seconds: file.seconds,
             rate: file.rate,
         })

@@ -16,7 +16,13 @@ pub(super) struct Foretold {
     rate: Rate,
     limit: String,
     made_of: Made,
+    /// Seconds from the command to its end that were foretold, and that it took.
+    total: Option<(f64, f64)>,
 }
+
+/// A copy that is over sooner has no rate to speak of: what it takes is its login and its round trips, and
+/// that is compared.
+const SHORT: f64 = 2.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Made {
@@ -38,11 +44,12 @@ impl Foretold {
             rate: Rate(plan.rate),
             limit: plan.limit.clone(),
             made_of: Made::Plan(plan.age()),
+            total: plan.total.map(|total| (total, report.elapsed.as_secs_f64())),
         });
         let by_start = || {
             let start = report.forecast?;
             let limit = start.limit.name().to_owned();
-            Some(Foretold { rate: start.rate, limit, made_of: Made::Start(start.from) })
+            Some(Foretold { rate: start.rate, limit, made_of: Made::Start(start.from), total: None })
         };
         by_plan.or_else(by_start)
     }
@@ -59,13 +66,17 @@ impl Foretold {
             "from": from,
             "seconds": seconds.as_secs_f64(),
             "achieved": achieved,
+            "total": self.total.map(|(total, _)| total),
+            "took": self.total.map(|(_, took)| took),
         })
     }
 
     /// In a line.
     pub(super) fn say(&self, record: &Record) -> anyhow::Result<()> {
-        // What a run that broke off has reached says nothing of a forecast.
-        if record.outcome != Outcome::Complete || record.rate <= 0.0 {
+        // What a run that broke off has reached says nothing of a forecast, and of nothing there is no rate.
+        let short = self.total.filter(|(total, _)| *total < SHORT);
+        if record.outcome != Outcome::Complete || short.is_none() && !(record.rate > 0.0 && self.rate.0 > 0.0)
+        {
             return Ok(());
         }
         let made = match self.made_of {
@@ -73,12 +84,22 @@ impl Foretold {
             Made::Plan(age) => format!("by the plan of {} ago", human_duration(age)),
             Made::Start(of) => format!("from its first {}", human_duration(of)),
         };
+        let limit = weir_report::escape::escape(&self.limit);
+        if let Some((total, took)) = short {
+            let off = 100.0 * (took / total - 1.0);
+            let [total, took] = [total, took].map(|seconds| human_duration(Duration::from_secs_f64(seconds)));
+            writeln!(
+                std::io::stderr(),
+                "predicted {total} with the login ({made}, held by {limit}), took {took} ({off:+.0} %)"
+            )?;
+            return Ok(());
+        }
         let off = 100.0 * (record.rate / self.rate.0 - 1.0);
         writeln!(
             std::io::stderr(),
             "predicted {} ({made}, held by {}), achieved {} ({off:+.0} %)",
             self.rate,
-            weir_report::escape::escape(&self.limit),
+            limit,
             Rate(record.rate)
         )?;
         Ok(())

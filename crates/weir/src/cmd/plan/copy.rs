@@ -55,8 +55,12 @@ pub fn run(args: &args::Plan) -> anyhow::Result<u8> {
         target: shown(&job.target),
         ..SurveyRecord::new(&surveyed.survey, &inputs, &result)
     };
+    let mut notes = notes(&job, &surveyed);
+    if args.of_copies.update || args.of_copies.checksum {
+        notes.push("files already at the target are not checked: the figures are for a full copy".into());
+    }
     forecast::keep(&job.host, &job.sources, &job.target, &Forecast::of(&copy.predicted));
-    let told = PlanRecord::new(&inputs, &result, notes(&job, &surveyed));
+    let told = PlanRecord::new(&inputs, &result, notes);
     print(args, &copy, told, surveyed.elapsed.as_secs_f64())?;
     Ok(0)
 }
@@ -103,6 +107,9 @@ fn job(args: &args::Plan) -> Result<Job, Usage> {
         )));
     }
     let Route { role, host, from, sources, target } = Route::of(&args.paths)?;
+    if let Some(said) = args.ssh_flags.doubt() {
+        tracing::warn!("{said}");
+    }
     if from.is_some() {
         return Err(Usage("source and target are both remote; run weir plan on one of them".into()));
     }
