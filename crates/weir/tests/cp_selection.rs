@@ -2,7 +2,15 @@
 //! `rsync` with the same words.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "cp_selection/choices.rs"]
+mod choices;
+#[path = "cp_selection/far.rs"]
+mod far;
+#[path = "cp_selection/rules.rs"]
+mod rules;
 mod support;
+#[path = "cp_selection/trees.rs"]
+mod trees;
 
 use std::fs;
 use std::process::Command;

@@ -5,13 +5,13 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use rustix::fs::{Mode, OFlags, fchmod, mkdirat};
+use rustix::fs::{Mode, OFlags, fchmod, mkdirat, openat};
 use rustix::io::Errno;
 
 use super::attributes::{self, Was};
 use super::{Shared, Target};
 use crate::entry::{self, Entry, Name};
-use crate::error::Error;
+use crate::error::{CREATE_WAY, Error};
 use crate::source;
 
 /// Directories held open: enough for the files under way at a time, and far from the usual limit of 1024 descriptors.
@@ -53,6 +53,8 @@ impl AsFd for Directory {
 #[derive(Debug)]
 pub(super) struct Directories {
     root: Arc<Directory>,
+    /// A symbolic link to a directory is one (`-K`).
+    follow: bool,
     open: HashMap<Box<[u8]>, Slot>,
     /// Counts uses; says which slot was not used for longest.
     clock: u64,
@@ -85,9 +87,15 @@ fn open_beneath(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
     }
 }
 
+/// The user said that links to directories at the target are as good (`-K`), wherever they lead.
+fn open_over_links(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    openat(root, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
 impl Directories {
-    pub fn new(root: OwnedFd) -> Directories {
-        Directories { root: Arc::new(root.into()), open: HashMap::new(), clock: 0, borrowed: HashMap::new() }
+    pub fn new(root: OwnedFd, follow: bool) -> Directories {
+        let root = Arc::new(root.into());
+        Directories { root, follow, open: HashMap::new(), clock: 0, borrowed: HashMap::new() }
     }
 
     /// The directory at `path`, open.
@@ -100,13 +108,22 @@ impl Directories {
             slot.used = self.clock;
             return Ok(Arc::clone(&slot.directory));
         }
-        let directory = Arc::new(Directory::from(open_beneath(&self.root, path)?));
+        let opened = match open_beneath(&self.root, path) {
+            Err(Errno::LOOP) if self.follow => open_over_links(&self.root, path),
+            other => other,
+        };
+        let directory = Arc::new(Directory::from(opened?));
         if self.open.len() >= OPEN {
             let oldest = self.open.iter().min_by_key(|(_, slot)| slot.used).map(|(path, _)| path.clone());
             oldest.map(|path| self.open.remove(&path));
         }
         self.open.insert(path.into(), Slot { directory: Arc::clone(&directory), used: self.clock });
         Ok(directory)
+    }
+
+    /// Whether the symbolic link `name` is as good as the directory that it leads to.
+    pub fn leads_to_directory(&mut self, name: &Name) -> bool {
+        self.follow && self.get(name.as_bytes()).is_ok()
     }
 
     /// The directory at `path`, made with those on the way to it where they are missing. `name` is for errors.
@@ -133,7 +150,7 @@ impl Directories {
                     self.borrowed.insert(made, None);
                 }
                 Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(Error::of("create the directory of", name, errno)),
+                Err(errno) => return Err(Error::of(CREATE_WAY, name, errno)),
             }
             let inside = self.get(&path[..end]).map_err(|errno| Error::on_the_way(name, errno))?;
             shared.folds.claim(&directory, &inside, &Name::new(&path[..end])?)?;
