@@ -209,10 +209,14 @@ fn into(
     is_folder: bool,
 ) -> Result<Placement, Failure> {
     if !is_folder {
+        // Of those that were named others may be missing.
+        let sources = match roots.len() {
+            0 | 1 => "several".to_owned(),
+            count => count.to_string(),
+        };
         return Err(refused(format!(
-            "{} is no folder, and {} sources are to go there",
-            folder.display(),
-            roots.len()
+            "{} is no folder, and {sources} sources are to go there",
+            folder.display()
         )));
     }
     let target = open(folder, true, options)?;

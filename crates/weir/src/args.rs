@@ -49,7 +49,7 @@ pub use login::Login;
 pub use plan::{By, Plan};
 pub use reach::ReachFlags;
 pub use report::Report;
-pub use selection::{Choice, Given, Patterns};
+pub use selection::{Given, Patterns};
 pub use self_check::SelfCheck;
 pub use ssh::Ssh;
 

@@ -128,7 +128,7 @@ impl Receiver {
         Ok(spared)
     }
 
-    /// Whether an entry is passed over for what is at the target, or is not: by the user's choice, or since what it is a second name of was.
+    /// Whether an entry is passed over for what is at the target, or is not.
     pub(super) fn leaves(&self, place: &Place, entry: &Entry) -> bool {
         let selection = &self.options.selection;
         if !selection.ignore_existing && !selection.existing {
@@ -139,11 +139,7 @@ impl Receiver {
             true => return selection.existing && !place.target.has_directory(&entry.name),
             false => place.target.existing(&entry.name).is_ok_and(|there| there.is_some()),
         };
-        let first_is_left = match &entry.kind {
-            weir_tree::Kind::HardLink { to } => self.left.has(to),
-            _ => false,
-        };
-        let leaves = first_is_left || selection.leaves(is_there);
+        let leaves = selection.leaves(is_there);
         if leaves && self.options.archive {
             self.left.note(&entry.name, 0);
         }
@@ -154,9 +150,12 @@ impl Receiver {
 /// What is called `path` below `folder`, where it is.
 fn name_within(folder: &Path, path: &Path) -> Option<Name> {
     use std::os::unix::ffi::OsStrExt;
+    // What does not exist yet has no links in it.
     let whole = |path: &Path| -> Option<PathBuf> {
-        // What does not exist yet has no links in it.
-        path.canonicalize().or_else(|_| std::path::absolute(path)).ok()
+        path.ancestors().find_map(|above| {
+            let here = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+            Some(here.canonicalize().ok()?.join(path.strip_prefix(above).ok()?))
+        })
     };
     let (folder, path) = (whole(folder)?, whole(path)?);
     let inside = path.strip_prefix(folder).ok()?;

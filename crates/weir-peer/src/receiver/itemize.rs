@@ -15,7 +15,9 @@ impl Receiver {
         if !self.options.selection.itemize {
             return None;
         }
-        let there = place.target.existing(&entry.name).ok().flatten();
+        // A folder that something came into before its own word is new all the same.
+        let is_made = entry.is_directory() && place.target.was_made(&entry.name);
+        let there = if is_made { None } else { place.target.existing(&entry.name).ok().flatten() };
         Some(Change::of(entry, there.as_ref(), self.kept(), self.options.checksum && there.is_some()))
     }
 

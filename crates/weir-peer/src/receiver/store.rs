@@ -223,6 +223,13 @@ impl Receiver {
             Kind::HardLink { to } => {
                 place.admits(to)?;
                 self.lost.check(&entry.name, to, u64::MAX)?;
+                if self.left.has(to) {
+                    let words = format_args!(
+                        "{} is a second name of {to}, which is left as it is at the target; copy it by itself",
+                        entry.name
+                    );
+                    return Err(Failure::local(words).into());
+                }
                 target.hard_link(entry)
             }
             Kind::Special(special) => {

@@ -1,6 +1,6 @@
 //! Directories of a target: opened beneath its root, kept open while they are used, made where they are missing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -58,6 +58,8 @@ pub(super) struct Directories {
     open: HashMap<Box<[u8]>, Slot>,
     /// Counts uses; says which slot was not used for longest.
     clock: u64,
+    /// Those that were made and are not finished.
+    made: HashSet<Name>,
     /// Modes to give back where modes are not kept: that of a directory that was made writable, none for one that was made.
     borrowed: HashMap<Name, Option<u32>>,
 }
@@ -95,7 +97,8 @@ fn open_over_links(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
 impl Directories {
     pub fn new(root: OwnedFd, follow: bool) -> Directories {
         let root = Arc::new(root.into());
-        Directories { root, follow, open: HashMap::new(), clock: 0, borrowed: HashMap::new() }
+        let (open, made, borrowed) = (HashMap::new(), HashSet::new(), HashMap::new());
+        Directories { root, follow, open, clock: 0, made, borrowed }
     }
 
     /// The directory at `path`, open.
@@ -109,7 +112,8 @@ impl Directories {
             return Ok(Arc::clone(&slot.directory));
         }
         let opened = match open_beneath(&self.root, path) {
-            Err(Errno::LOOP) if self.follow => open_over_links(&self.root, path),
+            // openat2(2): the last component is no directory, where it is a link that is not followed.
+            Err(Errno::LOOP | Errno::NOTDIR) if self.follow => open_over_links(&self.root, path),
             other => other,
         };
         let directory = Arc::new(Directory::from(opened?));
@@ -145,11 +149,14 @@ impl Directories {
             let end =
                 path[start..].iter().position(|byte| *byte == b'/').map_or(path.len(), |slash| start + slash);
             match mkdirat(&directory, &path[start..end], Mode::from_raw_mode(FILLING)) {
-                Ok(()) if !shared.keep.modes => {
+                Ok(()) => {
                     let made = Name::new(&path[..end])?;
-                    self.borrowed.insert(made, None);
+                    if !shared.keep.modes {
+                        self.borrowed.insert(made.clone(), None);
+                    }
+                    self.made.insert(made);
                 }
-                Ok(()) | Err(Errno::EXIST) => {}
+                Err(Errno::EXIST) => {}
                 Err(errno) => return Err(Error::of(CREATE_WAY, name, errno)),
             }
             let inside = self.get(&path[..end]).map_err(|errno| Error::on_the_way(name, errno))?;
@@ -236,6 +243,7 @@ impl Target {
             let directory =
                 directories.get(name.as_bytes()).map_err(|errno| Error::on_the_way(name, errno))?;
             directories.open.remove(name.as_bytes());
+            directories.made.remove(name);
             (directory, directories.borrowed.remove(name))
         };
         let was = match borrowed {
@@ -245,6 +253,11 @@ impl Target {
         };
         self.shared.folds.finished(name);
         attributes::of_file(&self.shared, directory.as_fd(), entry, was)
+    }
+
+    /// Whether the directory `name` was made here and is not finished yet.
+    pub fn was_made(&self, name: &Name) -> bool {
+        self.lock().made.contains(name)
     }
 
     /// Is there a directory at `name`, and may this process read it?

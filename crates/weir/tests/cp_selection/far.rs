@@ -103,6 +103,6 @@ fn a_far_end_that_stands_still_is_given_up_after_the_time_that_was_said() {
     let pid = Pid::from_raw(fs::read_to_string(&pid).unwrap().trim().parse().unwrap()).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
     assert!(since.elapsed() < Duration::from_secs(40), "{:?}", since.elapsed());
-    assert!(matches!(run.code(), Some(1 | 4)), "{}", run.stderr);
+    assert!(matches!(run.status.code(), Some(1 | 4)), "{}", run.stderr);
     assert!(run.stderr.contains("it said nothing for 2 s"), "{}", run.stderr);
 }

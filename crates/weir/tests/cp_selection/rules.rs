@@ -212,7 +212,8 @@ fn lists_of_patterns() {
                 fs::write(tree.join("list"), &text).unwrap();
             });
             let flags = [flag, "list", "--exclude=list", "--exclude=*.git", "--delete"];
-            pair.agree(&[&flags[..], if nul { &["--from0"] } else { &[] }].concat(), &["./"]);
+            // To rsync it counts from there on.
+            pair.agree(&[if nul { &["--from0"][..] } else { &[] }, &flags[..]].concat(), &["./"]);
         }
     }
     // A prefix says it otherwise in one pattern, too.
