@@ -16,6 +16,7 @@ use weir_peer::wire::message::{
     Answer, Deed, Failure, FailureKind, Listening, Message, Offered, Options, Ports, Problem, Role, Root,
     Start, Totals, Transport,
 };
+use weir_peer::wire::owners::Owners;
 use weir_peer::wire::patch::{self, Step};
 use weir_peer::wire::record::{Footer, Header, Kind, greeting};
 use weir_tree::entry::{LinkTarget, Time, Xattr};
@@ -122,6 +123,7 @@ fn messages() -> Vec<Message> {
         Answer::Nothing,
         Answer::Differing,
         Answer::Refused(failure()),
+        Answer::LeftOut,
     ];
     vec![
         Message::Hello(hello::own("0.1.0", vec![(1, 1_000_000_000)])),
@@ -130,7 +132,8 @@ fn messages() -> Vec<Message> {
         Message::Dial(listening(), 3),
         Message::Dialled(3, Some("refused".into())),
         Message::Open(1, Transport::Ssh),
-        Message::Roots(vec![root]),
+        Message::Owners(Owners { users: vec![(0, "root".into())], groups: Vec::new() }),
+        Message::Roots(vec![Some(root), None]),
         Message::Placed(vec![name("a")]),
         Message::Offer(vec![Offered { id: 1, entry: file, digest: Some([3; 32]) }]),
         Message::Answer(answers.into_iter().zip(1..).map(|(answer, id)| (id, answer)).collect()),

@@ -43,7 +43,7 @@ pub enum Event {
     Say(Message),
     /// A path that could not be read or written.
     Problem(Problem),
-    /// What a dry run would do.
+    /// What a dry run would do, or what was done.
     Would(Deed, Name),
     /// The receiver has all.
     Finished(Totals),

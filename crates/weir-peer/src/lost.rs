@@ -22,6 +22,11 @@ impl Lost {
         names.entry(of(name)).or_insert(number);
     }
 
+    /// Whether it was noted.
+    pub(crate) fn has(&self, name: &Name) -> bool {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&of(name))
+    }
+
     /// Whether `link`, entry `number`, may become a second name of `first`, which came before it: several sources may have
     /// a file of one name.
     pub(crate) fn check(&self, link: &Name, first: &Name, number: u64) -> Result<(), Failure> {

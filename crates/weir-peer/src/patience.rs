@@ -51,7 +51,7 @@ pub enum Ended {
     #[error("it said nothing for {} s", .0.as_secs())]
     Silent(Duration),
     /// Nothing went.
-    #[error("it took nothing for a minute")]
+    #[error("it took nothing for too long")]
     Deaf,
     /// The user.
     #[error("interrupted")]

@@ -62,6 +62,9 @@ pub fn serve(input: File, output: File, version: &str, speeds: &Speeds) -> Resul
         Message::Measure(Measure::Begin(start)) => (*start, true),
         _ => return Err(events_to.out_of_turn("something before the start")),
     };
+    // No shorter than its own: the driver gives up by itself, and says so.
+    let asked = start.options.selection.silence.map(|seconds| Duration::from_secs(seconds.into()));
+    input.get_mut().limit = Some(asked.map_or(SILENCE, |asked| asked.max(SILENCE)));
     let begun = begin(start, measures, (&own, &theirs), (&control, speeds), &events_to);
     let (end, context, _listener) = match begun {
         Ok(begun) => begun,
@@ -127,7 +130,10 @@ fn begin(
             ))
         }
         Role::Sender => {
-            let (walks, roots) = roots::look(&start.paths).map_err(Error::Refused)?;
+            let roots::Sources { walks, roots, missing } =
+                roots::look(&start.paths).map_err(Error::Refused)?;
+            missing.into_iter().for_each(|problem| events.problem(problem));
+            let owners = start.options.owners_here();
             let sender = Sender::new(
                 Arc::clone(control),
                 events.clone(),
@@ -136,6 +142,7 @@ fn begin(
                 (walks, speeds),
             );
             sender.know_ends(own, theirs);
+            owners.iter().for_each(|owners| control.send(owners));
             control.send(&Message::Roots(roots));
             End::Sender(sender)
         }

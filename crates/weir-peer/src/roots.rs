@@ -1,6 +1,6 @@
 //! Sources and target: what is copied, where to, and what it is called there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use weir_tree::target::{self, Keep, Target};
 use weir_tree::walk::{Identity, Root as WalkRoot};
 
 use crate::subtrees::Digest;
-use crate::wire::message::{Failure, FailureKind, Options, Root};
+use crate::wire::message::{Failure, FailureKind, Options, Problem, Root};
 
 /// A path as it was written on a command line: `~/` is the user's home, as scp has it.
 pub fn expand(path: &[u8]) -> PathBuf {
@@ -48,29 +48,84 @@ pub fn digest_of(host: Option<&str>, paths: &[Vec<u8>]) -> Digest {
 }
 
 /// The sources as this machine has them.
-pub fn look(paths: &[Vec<u8>]) -> Result<(Vec<WalkRoot>, Vec<Root>), Failure> {
-    let mut walks = Vec::new();
-    let mut roots = Vec::new();
+#[derive(Debug)]
+pub struct Sources {
+    /// Those that are there, each once.
+    pub walks: Vec<WalkRoot>,
+    /// What each is, in the order in which they were named; none for one that is not there, or that was named before.
+    pub roots: Vec<Option<Root>>,
+    /// Those that are not there.
+    pub missing: Vec<Problem>,
+}
+
+impl Sources {
+    /// The walks, where nothing is missing.
+    pub fn complete(self) -> Result<Vec<WalkRoot>, Failure> {
+        match self.missing.into_iter().next() {
+            Some(missing) => Err(missing.failure),
+            None => Ok(self.walks),
+        }
+    }
+}
+
+/// Looks at the sources. One that is missing costs only itself; it is an error where all are.
+pub fn look(paths: &[Vec<u8>]) -> Result<Sources, Failure> {
+    let mut sources = Sources { walks: Vec::new(), roots: Vec::new(), missing: Vec::new() };
+    let mut named = HashSet::new();
     for path in paths {
         let path = expand(path);
-        let failed = |error: std::io::Error| {
-            let why = weir_units::plain(&error);
-            let is_pattern = path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte));
-            // What a shell here expands never comes as a pattern.
-            let way_out = if is_pattern && error.kind() == std::io::ErrorKind::NotFound {
-                "; patterns are not expanded: name the folder, and what of it by --include and --exclude"
-            } else {
-                ""
-            };
-            Failure::local(format_args!("cannot read {}: {why}{way_out}", path.display()))
-        };
-        let there = fs::metadata(&path).map_err(failed)?;
         let walk = WalkRoot::from_argument(&path).map_err(Failure::local)?;
-        let identity = Identity::of_metadata(&there);
-        roots.push(Root { name: walk.name.clone(), directory: there.is_dir(), identity });
-        walks.push(WalkRoot { follow: true, ..walk });
+        let root = match fs::metadata(&path) {
+            Ok(there) => {
+                let (name, identity) = (walk.name.clone(), Identity::of_metadata(&there));
+                let is_new = named.insert((name.clone(), identity));
+                is_new.then(|| Root { name, directory: there.is_dir(), identity })
+            }
+            Err(error) => {
+                let failure = cannot_read(&path, &error);
+                sources.missing.push(Problem { name: walk.name.clone(), failure, harmless: false });
+                None
+            }
+        };
+        if root.is_some() {
+            sources.walks.push(WalkRoot { follow: true, ..walk });
+        }
+        sources.roots.push(root);
     }
-    Ok((walks, roots))
+    match sources.walks.is_empty() {
+        true => Err(none_of(&sources.missing)),
+        false => Ok(sources),
+    }
+}
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {
+    let why = weir_units::plain(error);
+    let is_pattern = path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte));
+    let is_missing = error.kind() == std::io::ErrorKind::NotFound;
+    let why = match fs::read_link(path) {
+        Ok(target) if is_missing => {
+            format!("it is a symbolic link to {}, which is not there", target.display())
+        }
+        _ => why,
+    };
+    // What a shell here expands never comes as a pattern.
+    let way_out = if is_pattern && is_missing {
+        "; patterns are not expanded: name the folder, and what of it by --include and --exclude"
+    } else {
+        ""
+    };
+    Failure::local(format_args!("cannot read {}: {why}{way_out}", path.display()))
+}
+
+/// Of a copy without sources: what became of them.
+fn none_of(missing: &[Problem]) -> Failure {
+    let Some((first, others)) = missing.split_first() else {
+        return Failure::local("there are no sources");
+    };
+    match others.len() {
+        0 => first.failure.clone(),
+        more => Failure::local(format_args!("{}; nor any of the {more} other sources", first.failure)),
+    }
 }
 
 /// Where the sources go.
@@ -84,17 +139,27 @@ pub struct Placement {
     pub begun: Option<Name>,
     /// The same command had begun it.
     pub goes_on: bool,
+    /// The target's own path.
+    pub folder: PathBuf,
 }
 
 /// Decides it, as cp and scp do: into a folder that is there (or written with `/` at its end, or for several sources), else
-/// under the target's own name; also under that where the same command had made the folder and did not come to its end.
-pub fn place(to: &[u8], roots: &[Root], same_machine: bool, options: &Options) -> Result<Placement, Failure> {
+/// under the target's own name; also under that where the same command had made the folder and did not come to its end. `several` were
+/// named, though all but one may be missing.
+pub fn place(
+    to: &[u8],
+    roots: &[Root],
+    several: bool,
+    same_machine: bool,
+    options: &Options,
+) -> Result<Placement, Failure> {
     let path = expand(to);
     // Without a slash at its end: with one the system finds no file.
     let there = fs::metadata(path.components().as_path()).ok();
     let is_folder = there.as_ref().is_some_and(fs::Metadata::is_dir);
-    let [only] = roots else {
-        return into(&path, roots, same_machine, options, is_folder || to.ends_with(b"/"));
+    let ([only], false) = (roots, several) else {
+        let will_be = is_folder || to.ends_with(b"/") || options.selection.mkpath && there.is_none();
+        return into(&path, roots, same_machine, options, will_be);
     };
     let is_begun = is_folder && only.directory && !to.ends_with(b"/") && is_begun(&path, options);
     if !is_begun && (is_folder || to.ends_with(b"/") || only.name.is_root()) {
@@ -113,7 +178,7 @@ pub fn place(to: &[u8], roots: &[Root], same_machine: bool, options: &Options) -
     let folder = around_of(&path);
     let target = open(&folder, false, options)?;
     let begun = only.directory.then(|| name.clone());
-    let placement = Placement { target, names: vec![name], begun, goes_on: is_begun };
+    let placement = Placement { target, names: vec![name], begun, goes_on: is_begun, folder: folder.clone() };
     finish(placement, &folder, roots, same_machine, options)
 }
 
@@ -144,15 +209,20 @@ fn into(
     is_folder: bool,
 ) -> Result<Placement, Failure> {
     if !is_folder {
+        // Of those that were named others may be missing.
+        let sources = match roots.len() {
+            0 | 1 => "several".to_owned(),
+            count => count.to_string(),
+        };
         return Err(refused(format!(
-            "{} is no folder, and {} sources are to go there",
-            folder.display(),
-            roots.len()
+            "{} is no folder, and {sources} sources are to go there",
+            folder.display()
         )));
     }
     let target = open(folder, true, options)?;
     let names = roots.iter().map(|root| root.name.clone()).collect();
-    let placement = Placement { target, names, begun: None, goes_on: false };
+    let folder_of = folder.to_owned();
+    let placement = Placement { target, names, begun: None, goes_on: false, folder: folder_of };
     let placement = finish(placement, folder, roots, same_machine, options)?;
     if !options.dry_run && placement.names.iter().any(Name::is_root) {
         forget_begun(folder, options);
@@ -160,17 +230,28 @@ fn into(
     Ok(placement)
 }
 
-fn open(folder: &Path, create: bool, options: &Options) -> Result<Target, Failure> {
-    let keep = Keep { owners: options.archive, xattrs: options.archive, ..target::Options::default().keep };
-    let of_target = target::Options { keep, create: create && !options.dry_run, sync: options.sync };
+fn open(folder: &Path, may_create: bool, options: &Options) -> Result<Target, Failure> {
+    let keep = kept(options);
+    let keep_dirlinks = options.selection.keep_dirlinks;
+    let create = may_create && !options.dry_run;
+    let of_target = target::Options { keep, create, sync: options.sync, keep_dirlinks };
+    let mkpath = options.selection.mkpath && is_missing(folder);
+    if mkpath && !options.dry_run {
+        let failed = |source| weir_tree::Error::Path { action: "create", path: folder.to_owned(), source };
+        fs::create_dir_all(folder).map_err(failed).map_err(Failure::local)?;
+    }
     // A link that leads nowhere is not made into a folder.
     let would_be_made = options.dry_run
-        && create
+        && (may_create && !is_missing(&around_of(folder)) || mkpath)
         && is_missing(folder)
-        && !is_missing(&around_of(folder))
         && !folder.components().as_path().is_symlink();
     let opened = if would_be_made { Target::to_be(of_target) } else { Target::open(folder, of_target) };
     opened.map_err(Failure::local)
+}
+
+/// What entries get of their sources' attributes.
+pub fn kept(options: &Options) -> Keep {
+    Keep { owners: options.archive, xattrs: options.archive, ..target::Options::default().keep }
 }
 
 fn is_missing(path: &Path) -> bool {

@@ -92,7 +92,7 @@ pub struct Progress<'a> {
     pub lanes: u32,
     /// What holds the copy.
     pub limit: Option<Limit>,
-    /// What a dry run would do.
+    /// What a dry run would do, or what was done to one entry.
     pub would: Option<(Deed, Name)>,
     /// What both ends saw so far.
     pub evidence: &'a Evidence,
@@ -241,7 +241,7 @@ impl<'a> Session<'a> {
             match next(&mut far, &to)? {
                 Message::Listening(listening) => break listening,
                 // The peer looks at its sources while it starts to listen.
-                roots @ Message::Roots(_) => end.handle(roots, &to)?,
+                said @ (Message::Owners(_) | Message::Roots(_)) => end.handle(said, &to)?,
                 _ => return Err(to.out_of_turn("something before where it listens")),
             }
         };
@@ -274,12 +274,14 @@ impl<'a> Session<'a> {
         sending.send(&start(job, Role::Sender, &secret, cipher));
         receiving.send(&start(job, Role::Receiver, &secret, cipher));
         let (same, near) = (sends.boot == receives.boot, hello::share_network(&sends, &receives));
-        let (roots, at) = sources(job, &mut sender, &to_sender).map_err(|error| error.of(from.shown()))?;
+        let (owners, roots, at) =
+            sources(job, &mut sender, &to_sender).map_err(|error| error.of(from.shown()))?;
         let receiving_at =
             match next(&mut receiver, &to_receiver).map_err(|error| error.of(job.host.shown()))? {
                 Message::Listening(listening) => listening,
                 _ => return Err(to_receiver.out_of_turn("something before where it listens")),
             };
+        owners.iter().for_each(|owners| receiving.send(owners));
         receiving.send(&Message::Roots(roots));
         let side = |events: &Events, control: &Arc<Control>, hello, at| {
             let (host, control) = (events.host().to_owned(), Arc::clone(control));
@@ -469,17 +471,27 @@ impl<'a> Session<'a> {
 }
 
 /// What a far sender has, under the names that the user gave, and where it listens.
-fn sources(job: &Job, far: &mut Far, events: &Events) -> Result<(Vec<Root>, Listening), Error> {
-    let Message::Roots(mut roots) = next(far, events)? else {
+fn sources(
+    job: &Job,
+    far: &mut Far,
+    events: &Events,
+) -> Result<(Option<Message>, Vec<Option<Root>>, Listening), Error> {
+    let (owners, roots) = match next(far, events)? {
+        owners @ Message::Owners(_) => (Some(owners), next(far, events)?),
+        roots => (None, roots),
+    };
+    let Message::Roots(mut roots) = roots else {
         return Err(events.out_of_turn("something before its sources"));
     };
     let names = names_of(job)?;
     if names.len() != roots.len() {
         return Err(events.out_of_turn("sources that were not asked for"));
     }
-    roots.iter_mut().zip(names).for_each(|(root, name)| root.name = name);
+    for (root, name) in roots.iter_mut().zip(names) {
+        root.iter_mut().for_each(|root| root.name = name.clone());
+    }
     match next(far, events)? {
-        Message::Listening(listening) => Ok((roots, listening)),
+        Message::Listening(listening) => Ok((owners, roots, listening)),
         _ => Err(events.out_of_turn("something before where it listens")),
     }
 }
@@ -513,18 +525,18 @@ fn begin(
     Ok((keyring, cipher.map(|cipher| cipher.name())))
 }
 
-type Sources = (Vec<weir_tree::walk::Root>, Vec<crate::wire::message::Root>);
-
 fn make_end(
     job: &Job,
     context: &Context,
     control: &Arc<Control>,
-    local: Option<Sources>,
+    local: Option<roots::Sources>,
     (own, theirs): (&Hello, &Hello),
 ) -> Result<End, Error> {
     let (control, events, options) = (Arc::clone(control), context.events.clone(), job.options.clone());
     Ok(match local {
-        Some((walks, roots)) => {
+        Some(roots::Sources { walks, roots, missing }) => {
+            missing.into_iter().for_each(|problem| events.problem(problem));
+            let owners = options.owners_here();
             let sender = Sender::new(
                 Arc::clone(&control),
                 events,
@@ -533,6 +545,7 @@ fn make_end(
                 (walks, &job.speeds),
             );
             sender.know_ends(own, theirs);
+            owners.iter().for_each(|owners| control.send(owners));
             control.send(&Message::Roots(roots));
             End::Sender(sender)
         }

@@ -45,6 +45,8 @@ pub struct Host {
     pub ssh: Vec<String>,
     /// The weir to start there, as words for the far shell (`sudo weir`); none for a copy of this one, or one that is installed.
     pub program: Option<String>,
+    /// How long it may say nothing once weir runs there ([`SILENCE`] where the user does not say).
+    pub silence: Duration,
 }
 
 /// This program, as a far host is to have it.
@@ -112,7 +114,7 @@ impl Host {
                 far
             }
         };
-        far.limit();
+        far.limit(self.silence);
         Ok(far)
     }
 
@@ -122,7 +124,7 @@ impl Host {
         command.arg("peer");
         let mut far = Far::spawn(command, stop)?;
         far.greeting(self)?;
-        far.limit();
+        far.limit(self.silence);
         Ok(far)
     }
 }
@@ -184,10 +186,10 @@ impl Far {
     }
 
     /// Weir runs there, and nobody is asked for anything any more: from here on it has to say something now and then.
-    fn limit(&mut self) {
+    fn limit(&mut self, silence: Duration) {
         if let (Some(input), Some(output)) = (&mut self.input, &mut self.output) {
-            input.limit = Some(SILENCE);
-            output.get_mut().limit = Some(SILENCE);
+            input.limit = Some(silence);
+            output.get_mut().limit = Some(silence);
         }
     }
 

@@ -82,7 +82,7 @@ impl Liar {
             directory: true,
             identity: Identity { device: 0, inode: 0 },
         };
-        liar.control.send(&Message::Roots(vec![root]));
+        liar.control.send(&Message::Roots(vec![Some(root)]));
         match liar.answer() {
             Message::Placed(names) => assert_eq!(names[0].as_bytes(), b"wanted"),
             other => panic!("{other:?}"),

@@ -6,7 +6,13 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use weir_units::plain;
 
+use crate::filter::BadRule;
 use crate::name::{Invalid, Name};
+
+/// What is done on the way to an entry.
+pub(crate) const OPEN_WAY: &str = "open the directory of";
+/// The same where it was not there.
+pub(crate) const CREATE_WAY: &str = "create the directory of";
 
 /// An operation on a tree failed.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +61,18 @@ pub enum Error {
         /// The entry.
         name: Name,
     },
+    /// A source that was to go after it was copied, and that was written to since.
+    #[error("{name} was changed after it was copied, so it stays; copy it again")]
+    Changed {
+        /// The entry.
+        name: Name,
+    },
+    /// A source that was to go after it was copied, and that is somewhere else.
+    #[error("{name} was reached over a symbolic link, so it stays; remove it and the link by hand")]
+    OverLink {
+        /// The entry.
+        name: Name,
+    },
     /// Another name of this run is the same to the target's file system.
     #[error(
         "cannot put {name}: to this file system its name is that of {other}, which is there; rename one of them"
@@ -82,6 +100,26 @@ pub enum Error {
     Itself {
         /// The entry.
         name: Name,
+    },
+    /// A link whose target is wanted and is not there.
+    #[error("cannot read {name}: it is a symbolic link, and what it leads to is not there")]
+    LeadsNowhere {
+        /// The link.
+        name: Name,
+    },
+    /// A link to a folder that it is in, whose content would never end.
+    #[error("{name} leads to a folder that it is in itself; left out")]
+    Around {
+        /// The link.
+        name: Name,
+    },
+    /// The rules of a folder: what is not to be copied, or not to be removed, cannot be told.
+    #[error("cannot tell what the rules of {name} leave out, so nothing in it is touched: {error}")]
+    Rules {
+        /// The folder.
+        name: Name,
+        /// What is wrong with them.
+        error: BadRule,
     },
     /// A name that is none.
     #[error(transparent)]
@@ -113,13 +151,23 @@ impl Error {
         }
     }
 
+    /// A directory that the entry is, or would be in, cannot be made or reached.
+    pub fn is_on_the_way(&self) -> bool {
+        match self {
+            Error::Clash { new, .. } => *new == "a directory",
+            Error::Escapes { .. } => true,
+            Error::Entry { action, .. } => matches!(*action, CREATE_WAY | OPEN_WAY),
+            _ => false,
+        }
+    }
+
     /// Opening the way to `name` failed. openat2(2): ELOOP is a symbolic link under RESOLVE_NO_SYMLINKS, EXDEV leaving
     /// under RESOLVE_BENEATH.
     pub(crate) fn on_the_way(name: &Name, errno: Errno) -> Error {
         match errno {
             Errno::LOOP | Errno::XDEV => Error::Escapes { name: name.clone() },
             Errno::NOSYS => Error::NoOpenat2,
-            errno => Error::of("open the directory of", name, errno),
+            errno => Error::of(OPEN_WAY, name, errno),
         }
     }
 

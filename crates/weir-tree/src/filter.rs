@@ -1,6 +1,9 @@
-//! What a walk leaves out: rules as in rsync's `--exclude` and `--include`, and lists of names as in its `--files-from`.
+//! What a walk leaves out and a removal spares: rules as in rsync's `--exclude`, `--include` and `--filter`, and lists of names as in
+//! its `--files-from`.
 
 mod pattern;
+mod rule;
+mod scope;
 
 use std::ffi::OsStr;
 use std::io::BufRead;
@@ -11,7 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::{MAX_NAME, Name};
 use crate::error::Error;
-use pattern::Pattern;
+use rule::{Form, Reading, Rule, What};
+pub(crate) use scope::Renamed;
+pub use scope::Scope;
 
 /// Rules in order; the first that matches decides, and what none matches is taken.
 ///
@@ -19,31 +24,74 @@ use pattern::Pattern;
 /// of the name, any other against the last component. A trailing `/` matches directories only. `*` stands for any bytes
 /// but slashes, `**` for any bytes, `?` for one byte but a slash, `[a-z]`, `[!a-z]` and `[[:alpha:]]` for one of a class; `\` takes the
 /// next byte as it is; a leading `**/` is also nothing. `DIR/***` means the directory and all that is in it.
+///
+/// Each rule holds for what is copied, for what is protected at the target, or for both. A rule may stand for a file of rules in
+/// each folder: those of one folder are a [`Scope`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     rules: Vec<Rule>,
+    delete_excluded: bool,
+    /// Of the next rule that stands for files in folders.
+    next_id: u32,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Rule {
-    take: bool,
-    pattern: Pattern,
+/// For what the rules are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// What is copied.
+    Sender,
+    /// What is protected at the target.
+    Receiver {
+        /// It is in a folder that is removed: perishable rules (rsync's `p`) do not protect it.
+        doomed: bool,
+    },
 }
+
+/// Bytes of a file of rules, at most.
+pub const MAX_RULE_FILE: u64 = 1 << 20;
 
 impl Filter {
-    /// Adds a rule that leaves out what `pattern` matches.
-    pub fn exclude(&mut self, pattern: &[u8]) -> Result<(), BadPattern> {
-        self.add(false, pattern)
+    /// No rules yet. `delete_excluded`: those that say nothing of sides do not protect what is at the target.
+    pub fn new(delete_excluded: bool) -> Filter {
+        Filter { delete_excluded, ..Filter::default() }
     }
 
-    /// Adds a rule that takes what `pattern` matches, whatever later rules say.
-    pub fn include(&mut self, pattern: &[u8]) -> Result<(), BadPattern> {
-        self.add(true, pattern)
+    /// Adds a rule that leaves out what `pattern` matches; of `+ PATTERN` one that takes it, and `!` gives up all before it.
+    pub fn exclude(&mut self, pattern: &[u8]) -> Result<(), BadRule> {
+        self.read(&mut no_files, |reading| reading.rule(pattern, Form::patterns(false)))
     }
 
-    fn add(&mut self, take: bool, pattern: &[u8]) -> Result<(), BadPattern> {
-        self.rules.push(Rule { take, pattern: Pattern::parse(pattern)? });
-        Ok(())
+    /// Adds a rule that takes what `pattern` matches, whatever later rules say; of `- PATTERN` one that leaves it out.
+    pub fn include(&mut self, pattern: &[u8]) -> Result<(), BadRule> {
+        self.read(&mut no_files, |reading| reading.rule(pattern, Form::patterns(true)))
+    }
+
+    /// Adds the patterns of a list, a line each or divided by NUL: to be taken, or left out.
+    pub fn patterns(&mut self, list: &[u8], take: bool, nul: bool) -> Result<(), BadRule> {
+        self.read(&mut no_files, |reading| reading.file(list, Form::patterns(take), nul))
+    }
+
+    /// Adds a rule as `--filter` has them. `open` reads the file that a `merge` names.
+    pub fn rule(
+        &mut self,
+        text: &[u8],
+        open: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>, String>,
+    ) -> Result<(), BadRule> {
+        self.read(open, |reading| reading.rule(text, Form::default()))
+    }
+
+    fn read(
+        &mut self,
+        open: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>, String>,
+        add: impl FnOnce(&mut Reading<'_>) -> Result<(), BadRule>,
+    ) -> Result<(), BadRule> {
+        let mut reading = Reading::new(self.delete_excluded, &mut self.next_id, open);
+        add(&mut reading)?;
+        if reading.cleared {
+            self.rules.clear();
+        }
+        self.rules.append(&mut reading.rules);
+        rule::check_size(&self.rules)
     }
 
     /// No rules: everything is taken.
@@ -51,11 +99,48 @@ impl Filter {
         self.rules.is_empty()
     }
 
-    /// Is `name` taken? What is in a directory that is not taken is not asked for.
+    /// Is `name` copied? What is in a directory that is not taken is not asked for. Rules of files in folders are those of a [`Scope`].
     pub fn takes(&self, name: &Name, is_directory: bool) -> bool {
-        let decides = self.rules.iter().find(|rule| rule.pattern.matches(name.as_bytes(), is_directory));
-        decides.is_none_or(|rule| rule.take)
+        self.decides(&Scope::default(), name, is_directory, Side::Sender)
     }
+
+    /// Whether the rules and those of the folder that it is in take `name`: it is copied, or not protected.
+    pub fn decides(&self, scope: &Scope, name: &Name, is_directory: bool, side: Side) -> bool {
+        let called = scope.called(name);
+        let asked = Asked { name: name.as_bytes(), called: &called, is_directory, side };
+        scope.decide(&self.rules, &asked, Some(&called)).unwrap_or(true)
+    }
+
+    /// Whether a file of this name may hold rules of its folder.
+    pub fn has_rules_in(&self, last: &[u8]) -> bool {
+        self.rules.iter().any(|rule| matches!(&rule.what, What::Merge(merge) if *merge.file == *last))
+    }
+
+    /// Whether folders around the tree have rules for it, too.
+    pub(crate) fn reaches_up(&self) -> bool {
+        let reaches = |rule: &Rule| matches!(&rule.what, What::Merge(merge) if merge.parents.is_some());
+        self.rules.iter().any(reaches)
+    }
+
+    /// Whether folders have rules of their own.
+    pub fn has_scopes(&self) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.what, What::Merge(_)))
+    }
+}
+
+/// What is asked about.
+struct Asked<'a> {
+    /// In the tree.
+    name: &'a [u8],
+    /// The same where a source has its own name.
+    called: &'a [u8],
+    is_directory: bool,
+    side: Side,
+}
+
+/// A list of patterns names no files.
+fn no_files(_: &[u8]) -> Result<Vec<u8>, String> {
+    Err("a list of patterns names no files".to_owned())
 }
 
 /// A pattern that cannot match anything.
@@ -64,6 +149,41 @@ impl Filter {
 pub struct BadPattern {
     pattern: String,
     why: &'static str,
+}
+
+/// A rule that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadRule {
+    /// Its pattern.
+    #[error(transparent)]
+    Pattern(#[from] BadPattern),
+    /// What is before its pattern.
+    #[error("invalid filter rule '{rule}': {why}")]
+    Rule {
+        /// As it was written.
+        rule: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file that it names.
+    #[error("cannot read the rules in {path}: {why}")]
+    File {
+        /// As it was written.
+        path: String,
+        /// Cause.
+        why: String,
+    },
+    /// A rule in a file.
+    #[error("{path}: {error}")]
+    Within {
+        /// The file.
+        path: String,
+        /// What is wrong in it.
+        error: Box<BadRule>,
+    },
+    /// More than a message holds.
+    #[error("more than 16384 filter rules, or 512 KiB of their patterns; name folders rather than files")]
+    TooMany,
 }
 
 /// The names in a list (`--files-from`): one a line, or divided by NUL. Leading `/` and `./` and trailing slashes go;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    AtFlags, Mode, OFlags, ResolveFlags, SeekFrom, Statx, StatxFlags, openat, openat2, seek, statx,
+    AtFlags, Mode, OFlags, ResolveFlags, SeekFrom, Statx, StatxFlags, openat, openat2, seek, statx, unlinkat,
 };
 use rustix::io::{Errno, read};
 
@@ -25,6 +25,8 @@ pub struct Source {
     pub(crate) directory: Arc<OwnedFd>,
     pub(crate) base: Box<[u8]>,
     pub(crate) identity: Identity,
+    /// It was reached over a symbolic link: under this name it is a file of somewhere else.
+    pub(crate) over_link: bool,
 }
 
 /// Bytes that are looked for in a file that says it has none: a page, the least that /proc hands out.
@@ -67,6 +69,20 @@ impl Source {
         let stat = stat(&file, b"").map_err(failed)?;
         self.check(entry, &stat)?;
         Ok((File::from(file), is_unchanged(&stat, entry)))
+    }
+
+    /// Removes the file, if it still is what the walk saw, by identity, size and time; not one that was reached over a link.
+    pub fn remove(&self, entry: &Entry) -> Result<(), Error> {
+        let failed = |errno| Error::of("remove the source", &entry.name, errno);
+        if self.over_link {
+            return Err(Error::OverLink { name: entry.name.clone() });
+        }
+        let stat = stat(&self.directory, &self.base).map_err(failed)?;
+        self.check(entry, &stat)?;
+        if !is_unchanged(&stat, entry) {
+            return Err(Error::Changed { name: entry.name.clone() });
+        }
+        unlinkat(&self.directory, &*self.base, AtFlags::empty()).map_err(failed)
     }
 
     fn open_any(&self, name: &Name) -> Result<OwnedFd, Error> {

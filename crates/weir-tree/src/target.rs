@@ -5,15 +5,20 @@
 //! used by several threads at once.
 
 mod attributes;
+mod backup;
+mod before;
 mod begun;
 mod clock;
 mod directories;
+mod durable;
 mod extras;
 mod folds;
 mod kept;
+mod limit;
 mod obstacle;
 mod pending;
 mod place;
+mod protection;
 mod words;
 
 use std::ffi::OsStr;
@@ -22,7 +27,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
@@ -35,12 +40,16 @@ use crate::source;
 use crate::walk::Identity;
 use crate::xattr;
 pub use attributes::umask;
+use backup::Backups;
 use clock::Clock;
 use directories::{Directories, Directory};
 pub use extras::Removed;
 use folds::Folds;
 pub use kept::Kept;
+use limit::Limit;
+pub use obstacle::Barrier;
 pub use pending::Pending;
+use protection::Protected;
 use words::Words;
 pub use words::{Lack, Word};
 
@@ -66,6 +75,8 @@ pub struct Options {
     pub create: bool,
     /// The bytes of a file are on the disk before it gets its name.
     pub sync: bool,
+    /// A symbolic link to a directory is taken for one, wherever it leads (rsync's `-K`).
+    pub keep_dirlinks: bool,
 }
 
 impl Keep {
@@ -76,7 +87,12 @@ impl Keep {
 impl Default for Options {
     /// Modes and times; the root is made; the disk takes its time.
     fn default() -> Options {
-        Options { keep: Keep { owners: false, xattrs: false, ..Keep::ALL }, create: true, sync: false }
+        Options {
+            keep: Keep { owners: false, xattrs: false, ..Keep::ALL },
+            create: true,
+            sync: false,
+            keep_dirlinks: false,
+        }
     }
 }
 
@@ -99,6 +115,9 @@ struct Shared {
     no_unnamed: AtomicBool,
     folds: Folds,
     clock: Clock,
+    backups: OnceLock<Backups>,
+    limit: Limit,
+    protected: OnceLock<Protected>,
 }
 
 fn open_root(root: &Path) -> Result<OwnedFd, Error> {
@@ -134,9 +153,9 @@ impl Target {
 
     fn of(root: &Path, directory: OwnedFd, options: Options) -> Result<Target, Error> {
         let identity = Identity::of(&directory).map_err(|errno| failed("open", root, errno))?;
-        let Options { keep, sync, .. } = options;
+        let Options { keep, sync, keep_dirlinks, .. } = options;
         let (umask, words, no_unnamed) = (attributes::umask(), Words::default(), AtomicBool::new(false));
-        let directories = Mutex::new(Directories::new(directory));
+        let directories = Mutex::new(Directories::new(directory, keep_dirlinks));
         directories::check_kernel(&directories)?;
         Ok(Target {
             shared: Arc::new(Shared {
@@ -147,6 +166,9 @@ impl Target {
                 no_unnamed,
                 folds: Folds::default(),
                 clock: Clock::default(),
+                backups: OnceLock::new(),
+                limit: Limit::default(),
+                protected: OnceLock::new(),
             }),
             directories,
             identity,
@@ -232,7 +254,10 @@ impl Target {
     pub fn symlink(&self, entry: &Entry) -> Result<(), Error> {
         let Kind::Symlink { target } = &entry.kind else { return Ok(()) };
         let (directory, last) = self.place_of(&entry.name)?;
-        let make = || place::symlink(&directory, last, target, &entry.name);
+        let make = || {
+            self.shared.before_replacing(&directory, last, &entry.name)?;
+            place::symlink(&directory, last, target, &entry.name)
+        };
         let place = || self.lending(&entry.name, make);
         self.shared.folds.place(&directory, &entry.name, place)?;
         attributes::of_link(&self.shared, &directory, last, entry)
@@ -244,7 +269,10 @@ impl Target {
         let gone = || Error::of("find the first name of", &entry.name, Errno::NOENT);
         let from = self.directory_of(to)?.ok_or_else(gone)?;
         let (directory, last) = self.place_of(&entry.name)?;
-        let place = || place::hard_link((&from, to.last()), (&directory, last), &entry.name);
+        let place = || {
+            self.shared.before_replacing(&directory, last, &entry.name)?;
+            place::hard_link((&from, to.last()), (&directory, last), &entry.name)
+        };
         self.shared.folds.place(&directory, &entry.name, place)
     }
 

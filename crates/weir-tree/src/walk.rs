@@ -5,6 +5,8 @@
 
 mod level;
 mod links;
+mod referent;
+pub(crate) mod rules;
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::{self, Entry, Kind, LinkTarget, Name};
 use crate::error::Error;
-use crate::filter::Filter;
+use crate::filter::{Filter, Scope, Side};
 use crate::source::{self, Source};
 use crate::xattr;
 use level::Level;
@@ -67,8 +69,10 @@ pub struct Wanted {
     pub xattrs: bool,
     /// Second names of a file become [`Kind::HardLink`]; without it they are files of their own.
     pub hard_links: bool,
-    /// Stay on the root's file system.
+    /// Stay on the root's file system: what is mounted is met as an empty directory.
     pub one_file_system: bool,
+    /// What symbolic links lead to is met in their place.
+    pub referents: bool,
     /// Of a directory that a list names, all that is in it.
     pub beneath: bool,
     /// A directory to leave out: the target, where it lies in the source.
@@ -121,6 +125,8 @@ pub struct Walk {
     todo: Todo,
     filter: Filter,
     wanted: Wanted,
+    /// The rules that hold around the root that the walk is in.
+    around: Scope,
     /// From the root to the directory being read.
     levels: Vec<Level>,
     links: Links,
@@ -181,12 +187,15 @@ impl Walk {
 
     fn with(todo: Todo, filter: Filter, wanted: Wanted) -> Walk {
         let scratch = Vec::with_capacity(BATCH);
+        // Behind a link a file is met again by the same name as well.
+        let links = if wanted.referents { Links::of_list() } else { Links::default() };
         Walk {
             todo,
             filter,
             wanted,
+            around: Scope::default(),
             levels: Vec::new(),
-            links: Links::default(),
+            links,
             scratch,
             next: None,
             whole: None,
@@ -201,10 +210,18 @@ impl Walk {
             Some(own) if !name.is_root() => Name::new(own.as_bytes()).ok(),
             _ => None,
         };
+        match rules::around(&self.filter, root) {
+            Ok(around) => self.around = around,
+            Err(error) => return Some(Step::Failed(name, error)),
+        }
         Some(match open_around(root) {
             Ok((directory, base)) => match self.meet(&directory, base, name, judged.as_ref())? {
                 Step::Found(entry, _) if entry.name.is_root() && !entry.is_directory() => {
                     Step::Failed(entry.name.clone(), failed_root(root, Errno::NOTDIR))
+                }
+                Step::Found(entry, source) => {
+                    let over_link = source.over_link || root.follow && root.path.is_symlink();
+                    Step::Found(entry, Source { over_link, ..source })
                 }
                 step => step,
             },
@@ -221,15 +238,32 @@ impl Walk {
         name: Name,
         judged: Option<&Name>,
     ) -> Option<Step> {
-        let stat = match source::stat(directory, &base) {
+        let (mut directory, mut base) = (Arc::clone(directory), base);
+        let mut stat = match source::stat(&directory, &base) {
             Ok(stat) => stat,
             Err(errno) => return Some(Step::Failed(name.clone(), Error::of("read", &name, errno))),
         };
+        // What the rules leave out need not be there: they are asked about a link too, which may lead nowhere.
+        if self.wanted.referents && entry::file_type(&stat).is_symlink() {
+            let leads_nowhere = |error| {
+                let is_taken = judged.is_none_or(|judged| self.takes(judged, false));
+                is_taken.then_some(Step::Failed(name.clone(), error))
+            };
+            match referent::of(&directory, &base, &name) {
+                Ok(referent) => (directory, base, stat) = referent,
+                Err(error) => return leads_nowhere(error),
+            }
+        }
         let is_directory = entry::file_type(&stat).is_dir();
-        if judged.is_some_and(|judged| !self.filter.takes(judged, is_directory)) {
+        if judged.is_some_and(|judged| !self.takes(judged, is_directory)) {
             return None;
         }
         let identity = Identity::from_statx(&stat);
+        if self.wanted.referents && is_directory && self.levels.iter().any(|level| level.identity == identity)
+        {
+            return Some(Step::Failed(name.clone(), Error::Around { name }));
+        }
+        let directory = &directory;
         Some(match self.look(directory, &base, name.clone(), &stat) {
             // It was met, and others may be links to it by now: a second copy would part them from it.
             Ok(Entry { kind: Kind::HardLink { to }, .. }) if to == name => return None,
@@ -237,10 +271,17 @@ impl Walk {
                 if entry.is_directory() {
                     self.enter(directory, &base, entry.clone(), identity);
                 }
-                Step::Found(entry, Source { directory: Arc::clone(directory), base, identity })
+                let (directory, over_link) = (Arc::clone(directory), self.wanted.referents);
+                Step::Found(entry, Source { directory, base, identity, over_link })
             }
             Err(error) => Step::Failed(name, error),
         })
+    }
+
+    /// Whether the rules take it, those of the directory being read too.
+    fn takes(&self, name: &Name, is_directory: bool) -> bool {
+        let scope = self.levels.last().map_or(&self.around, |level| &level.scope);
+        self.filter.decides(scope, name, is_directory, Side::Sender)
     }
 
     /// Reads everything about an entry but its content.
@@ -279,12 +320,25 @@ impl Walk {
                 .map_err(|error| self.next = Some(Step::Failed(entry.name.clone(), error)))
                 .ok()
         };
-        // The root stays open: the way back to the others begins there.
-        if self.levels.len() > OPEN {
+        let above = self.levels.last().map_or(&self.around, |level| &level.scope);
+        let (opened, scope) = match opened.map(|opened| {
+            let scope = rules::of(&self.filter, above, &opened, &entry.name)?;
+            Ok::<_, Error>((opened, scope))
+        }) {
+            Some(Ok((opened, scope))) => (Some(opened), scope),
+            // Without its rules it is not known what of it is not to be copied.
+            Some(Err(error)) => {
+                self.next = Some(Step::Failed(entry.name.clone(), error));
+                (None, Scope::default())
+            }
+            None => (None, Scope::default()),
+        };
+        // The root stays open: the way back to the others begins there. Over links there is no such way.
+        if self.levels.len() > OPEN && !self.wanted.referents {
             let far = self.levels.len() - OPEN;
             self.levels[far].close();
         }
-        let mut level = Level::new(entry, identity, opened.map(Arc::new));
+        let mut level = Level::new(entry, identity, opened.map(Arc::new), scope);
         if matches!(self.todo, Todo::List { .. }) && self.whole.is_none() {
             level.exhaust();
         }

@@ -19,6 +19,7 @@ mod login;
 mod plan;
 mod reach;
 mod report;
+mod selection;
 mod self_check;
 mod ssh;
 
@@ -40,7 +41,7 @@ pub use bench_http::{BenchHttp, LoadFormat, parse_field};
 pub use bench_mem::BenchMem;
 pub use bench_net::{BenchNet, NetFormat, NetLogin, Test, host_and_device};
 pub use bench_pps::{BenchPps, Method, Via};
-pub use copy::{Cp, How, Patterns};
+pub use copy::{Cp, How};
 pub use fields::GivenFields;
 pub use foreign::answer;
 pub use habits::Habits;
@@ -49,6 +50,7 @@ pub use login::Login;
 pub use plan::{By, Plan};
 pub use reach::ReachFlags;
 pub use report::Report;
+pub use selection::{Given, Patterns};
 pub use self_check::SelfCheck;
 pub use ssh::Ssh;
 
@@ -73,16 +75,20 @@ pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> 
             if !is_value {
                 without_human_readable(word);
             }
-            is_value = *word == "--exclude" || *word == "--include";
+            is_value = word.to_str().is_some_and(|word| TAKES_A_PATTERN.contains(&word));
         }
     }
     arguments
 }
 
+/// Flags whose next word may look like a flag: `-f -hidden`, `--exclude -avh`.
+const TAKES_A_PATTERN: [&str; 6] =
+    ["--exclude", "--include", "--exclude-from", "--include-from", "--filter", "-f"];
+
 /// `-avh` of rsync: figures that people read, which weir always prints. Alone `-h` asks for help.
 fn without_human_readable(word: &mut OsString) {
     let letters = word.to_str().and_then(|text| text.strip_prefix('-')).unwrap_or_default();
-    let is_cluster = letters.chars().all(|letter| "avrutpzqnHXACh".contains(letter));
+    let is_cluster = letters.chars().all(|letter| "avrutpzqnHXACLKbxh".contains(letter));
     if is_cluster && letters.contains('h') && letters.contains(|letter| letter != 'h') {
         *word = format!("-{}", letters.replace('h', "")).into();
     }

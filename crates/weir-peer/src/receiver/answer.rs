@@ -9,11 +9,8 @@ use weir_tree::{Entry, compare};
 use super::desk::Comparison;
 use super::incoming::Incoming;
 use super::{Place, Receiver};
-use crate::end::Event;
-use crate::sender::{SMALL, digest_of_file};
-use crate::wire::message::{
-    Answer, Deed, Failure, FailureKind, MAX_SUBTREES, MAX_UNDER_WAY, Message, Offered,
-};
+use crate::sender::digest_of_file;
+use crate::wire::message::{Answer, Failure, FailureKind, MAX_SUBTREES, MAX_UNDER_WAY, Message, Offered};
 
 /// Below this a changed file is sent again rather than compared: a signature costs a round trip and reading both files.
 const WORTH_A_SIGNATURE: u64 = 1 << 20;
@@ -88,25 +85,44 @@ impl Receiver {
 
     /// What is wanted of an offer; `None` where that is said once the file was compared.
     fn answer(&self, place: &Place, offer: Offered) -> Option<Answer> {
-        let Offered { id, entry, digest } = offer;
+        let Offered { id, mut entry, digest } = offer;
+        self.give(&mut entry);
         if let Err(failure) = place.admits(&entry.name) {
             return Some(Answer::Refused(failure));
         }
-        let asked = self.options.update || self.options.checksum || self.options.dry_run;
+        if self.leaves(place, &entry) || self.barred.holds(&entry, false) {
+            return Some(Answer::LeftOut);
+        }
+        let asked = self.options.asks_first();
         let there = if asked { place.target.existing(&entry.name).ok().flatten() } else { None };
         if let Some(there) = &there
             && self.is_same(place, &entry, there, digest)
         {
+            if let Err(failure) = self.make_durable(&entry) {
+                return Some(Answer::Refused(failure));
+            }
+            self.tell_attributes(&entry, there);
+            self.counts.files.fetch_add(1, Relaxed);
+            self.counts.unchanged.fetch_add(1, Relaxed);
+            return Some(Answer::Nothing);
+        }
+        if self.is_linked(place, &entry) {
+            if let Err(failure) = self.make_durable(&entry) {
+                return Some(Answer::Refused(failure));
+            }
             self.counts.files.fetch_add(1, Relaxed);
             self.counts.unchanged.fetch_add(1, Relaxed);
             return Some(Answer::Nothing);
         }
         if self.options.dry_run {
-            let _ = self.would_make_way(place, &entry, true);
-            self.events.send(Event::Would(Deed::Copy, entry.name));
+            let goes = self.would_make_way(place, &entry, true);
+            if goes != Ok(true) && self.would_be_barred(place, &entry, false) {
+                return Some(Answer::LeftOut);
+            }
+            self.tell_copy(&entry, self.change_of(place, &entry));
             return Some(Answer::Nothing);
         }
-        if entry.size() <= SMALL {
+        if !self.options.in_blocks(&entry) {
             return Some(Answer::All);
         }
         place.begin_folder(&self.options.command);
@@ -131,10 +147,19 @@ impl Receiver {
             },
             None => entry,
         };
-        Some(match Incoming::begin(&place.target, entry, will_have_gone) {
-            Ok(file) => self.take(id, file),
+        Some(self.begin_file(place, id, entry, will_have_gone))
+    }
+
+    /// Makes a place for a file that is to come.
+    fn begin_file(&self, place: &Place, id: u64, entry: Entry, will_have_gone: bool) -> Answer {
+        match Incoming::begin(&place.target, entry.clone(), will_have_gone) {
+            Ok(mut file) => {
+                file.change = self.change_of(place, &entry);
+                self.take(id, file)
+            }
+            Err(failure) if self.is_barred(place, &entry, false, &failure) => Answer::LeftOut,
             Err(failure) => Answer::Refused(failure),
-        })
+        }
     }
 
     fn is_same(&self, place: &Place, entry: &Entry, there: &Entry, digest: Option<[u8; 32]>) -> bool {
@@ -143,7 +168,10 @@ impl Receiver {
             there.is_file() && there.size() == entry.size() && digest.is_some() && digest == own()
         } else {
             self.options.update && self.looks_same(place, entry, there)
+                || self.options.selection.size_only && compare::same_size(entry, there)
         };
+        // Within one machine what is there may be the source itself, over another way: it is copied before it is removed.
+        let same = same && !(self.options.selection.remove_source_files && self.wanted.same_machine);
         same && (self.options.dry_run || place.target.mend(entry, there).is_ok())
     }
 
@@ -176,6 +204,7 @@ impl Receiver {
             Ok(file) => file,
             Err(failure) => return Some(Answer::Refused(failure)),
         };
+        file.change = self.change_of(place, &file.entry);
         if !file.there().is_empty() {
             return Some(self.take(id, file));
         }

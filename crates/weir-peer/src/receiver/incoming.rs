@@ -13,6 +13,7 @@ use super::desk::Permit;
 use super::journal::Journal;
 use crate::patience::SILENCE;
 use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of, digest_of_run, extent, extent_of_run, values_of};
+use crate::wire::change::Change;
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
 
@@ -27,6 +28,8 @@ pub(crate) struct Incoming {
     pub(crate) entry: Entry,
     /// What is in its place until it is finished: where patches copy from.
     pub(crate) old: Option<File>,
+    /// What it changes, where that is to be told.
+    pub(super) change: Option<Change>,
     /// For the signature of that, which the sender has.
     pub(super) permit: Option<Permit>,
     pending: RwLock<Option<Pending>>,
@@ -81,11 +84,16 @@ impl Incoming {
             });
         }
         let unread = there.nodes().next().is_some();
+        if entry.size() == 0 {
+            // Nothing comes of its only block, which is empty.
+            there.insert(0, digest_of(&[], 0, 0));
+        }
         let state = Mutex::new(State { there, expected: None, unread, wanted: BTreeMap::new() });
         let pending = RwLock::new(Some(pending));
         Ok(Incoming {
             entry,
             old: None,
+            change: None,
             permit: None,
             pending,
             journal,

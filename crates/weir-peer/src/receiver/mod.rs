@@ -3,9 +3,12 @@
 //! Two threads take turns on a lane: while one opens and writes its record the other reads the next.
 
 mod answer;
+mod barred;
 mod batches;
+mod begin;
 mod desk;
 mod incoming;
+mod itemize;
 pub mod journal;
 mod landing;
 mod recheck;
@@ -13,7 +16,7 @@ mod store;
 mod waits;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,7 +25,7 @@ use weir_observe::thread::{current_tid, thread_cpu_now};
 use weir_observe::watch::SAMPLE_INTERVAL;
 use weir_transfer::stage_clock::{Stage, StageClock};
 use weir_tree::target::Kept;
-use weir_tree::{Name, Target};
+use weir_tree::{Entry, Name, Target};
 
 use crate::control::Control;
 use crate::counts::Counts;
@@ -30,12 +33,14 @@ use crate::end::{Event, Events};
 use crate::error::{Error, LaneError};
 use crate::lane::{Lane, LaneReceiver};
 use crate::lost::Lost;
-use crate::roots::{self, Placement};
+use crate::roots;
 use crate::subtrees::Digest;
 use crate::threads;
 use crate::watch::{Watch, Worker};
 use crate::wire::message::{Failure, FailureKind, Found, Message, Options, Problem, Role, Root, Totals};
+use crate::wire::owners::Given;
 use crate::wire::record::{HEADER, Header, Malformed};
+use barred::Barred;
 use batches::Batches;
 use desk::Desk;
 use incoming::{Incoming, Progress};
@@ -65,6 +70,8 @@ pub struct Receiver {
     events: Events,
     options: Options,
     wanted: Wanted,
+    /// Whom entries are given to, where owners are kept by name.
+    given: OnceLock<Given>,
     place: OnceLock<Place>,
     files: Mutex<HashMap<u64, Arc<Incoming>>>,
     lanes: Mutex<HashMap<u32, Arc<LaneReceiver>>>,
@@ -75,6 +82,11 @@ pub struct Receiver {
     counts: Counts,
     batches: Batches,
     lost: Lost,
+    /// Names that are left as they are at the target.
+    left: Lost,
+    barred: Barred,
+    /// Entries that stay since no more may be removed.
+    at_limit: AtomicU64,
     /// What the sender's walk has found, as it told it last.
     found: Mutex<Found>,
     workers: Mutex<Vec<Arc<Worker>>>,
@@ -105,6 +117,10 @@ struct Place {
     /// The folder that this copy makes under a new name, or goes on with.
     begun: Option<Name>,
     made: Once,
+    /// Earlier copies, whose files may be linked to.
+    before: Vec<Target>,
+    /// A folder of backups in the target, which is not deleted.
+    spared: Option<Name>,
     /// It goes on with it: what else is in it by now may be anybody's.
     goes_on: bool,
 }
@@ -117,6 +133,7 @@ impl Receiver {
             events,
             options,
             wanted,
+            given: OnceLock::new(),
             place: OnceLock::new(),
             files: Mutex::default(),
             lanes: Mutex::default(),
@@ -127,6 +144,9 @@ impl Receiver {
             counts: Counts::default(),
             batches: Batches::default(),
             lost: Lost::default(),
+            left: Lost::default(),
+            barred: Barred::default(),
+            at_limit: AtomicU64::new(0),
             found: Mutex::default(),
             workers: Mutex::default(),
             keeps: Mutex::default(),
@@ -136,21 +156,8 @@ impl Receiver {
     }
 
     /// Finds the sources' place and begins to receive them.
-    fn start(self: &Arc<Self>, mut roots: Vec<Root>) -> Result<(), Error> {
-        if let Some(names) = &self.wanted.names {
-            if names.len() != roots.len() {
-                return Err(self.events.out_of_turn("sources that were not asked for"));
-            }
-            roots.iter_mut().zip(names).for_each(|(root, name)| root.name = name.clone());
-        }
-        let placed = roots::place(&self.wanted.to, &roots, self.wanted.same_machine, &self.options);
-        let Placement { target, names, begun, goes_on } = placed.map_err(Error::Refused)?;
-        if let Some(name) = begun.as_ref().filter(|_| goes_on) {
-            let words = if self.options.delete { ", and removes nothing in it" } else { "" };
-            let words = format!("{name} was begun by this command and not filled: it goes on there{words}");
-            self.problem(name.clone(), Failure::new(FailureKind::Local, words), true);
-        }
-        let place = Place { target, roots: names.clone(), begun, made: Once::new(), goes_on };
+    fn start(self: &Arc<Self>, roots: Vec<Option<Root>>) -> Result<(), Error> {
+        let (place, names) = self.find_place(roots)?;
         if self.place.set(place).is_err() {
             return Err(self.events.out_of_turn("its sources twice"));
         }
@@ -237,6 +244,7 @@ impl Receiver {
     /// A message from the sender.
     pub fn handle(self: &Arc<Self>, message: Message) -> Result<(), Error> {
         match message {
+            Message::Owners(owners) => self.know_owners(owners),
             Message::Roots(roots) => self.start(roots),
             Message::Offer(offers) => {
                 if self.place.get().is_none() {
@@ -256,6 +264,8 @@ impl Receiver {
             }
             Message::Finish(_, failed) => {
                 self.say_missing();
+                self.say_barred();
+                self.say_limit();
                 self.say_words();
                 // What failed may be mended, and the same command given again.
                 if let Some(place) = self.place.get()
@@ -376,12 +386,22 @@ impl Receiver {
         file.finish()
     }
 
+    /// What the sender is going to remove has to be on the disk here, name and all, before it hears that it is there.
+    fn make_durable(&self, entry: &Entry) -> Result<(), Failure> {
+        match self.place.get() {
+            Some(place) if self.options.selection.remove_source_files => {
+                place.target.make_durable(&entry.name).map_err(Failure::local)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Acts on what a block or the sender's digest changed.
     fn advance(&self, id: u64, file: &Arc<Incoming>, progress: Result<Progress, Failure>) {
         let stored = match progress {
             Ok(Progress::More) => return,
             Ok(Progress::Complete(digest)) => match self.finish(file) {
-                Ok(true) => Ok(digest),
+                Ok(true) => self.make_durable(&file.entry).map(|()| digest),
                 Ok(false) => return,
                 Err(failure) => Err(failure),
             },
@@ -391,7 +411,10 @@ impl Receiver {
             return; // another thread has told it
         }
         match &stored {
-            Ok(_) => drop(self.counts.files.fetch_add(1, Relaxed)),
+            Ok(_) => {
+                self.counts.files.fetch_add(1, Relaxed);
+                self.tell_copy(&file.entry, file.change.clone());
+            }
             Err(failure) => {
                 if let Some(place) = self.place.get() {
                     let worthless = failure.kind == FailureKind::Verification || file.is_spoiled();
@@ -433,6 +456,18 @@ impl Receiver {
                 self.counts.unkept.fetch_add(word.count, Relaxed);
             }
             self.problem(word.first, Failure::new(FailureKind::Local, words), !self.options.archive);
+        }
+    }
+
+    /// That more would have been removed than may be.
+    fn say_limit(&self) {
+        let (left, most) = (self.at_limit.load(Relaxed), self.options.selection.max_delete);
+        if let Some(most) = most.filter(|_| left > 0) {
+            let words = format!(
+                "{most} removed, the most that --max-delete lets go: {left} more that the source does not have stay; give a \
+                 higher number"
+            );
+            self.problem(Name::root(), Failure::new(FailureKind::Local, words), false);
         }
     }
 

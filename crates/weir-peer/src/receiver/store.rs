@@ -10,10 +10,9 @@ use weir_tree::target::Kept;
 use weir_tree::{Entry, Kind, Name};
 
 use super::{Place, Receiver};
-use crate::end::Event;
 use crate::subtrees::BLOCK;
 use crate::wire::batch::{self, Keep, Member};
-use crate::wire::message::{Deed, Failure, FailureKind, Message};
+use crate::wire::message::{Failure, FailureKind, Message};
 use crate::wire::record::{self, Footer, HOLE, Malformed};
 
 /// The buffers of a thread.
@@ -25,18 +24,17 @@ pub(super) struct Buffers {
 
 /// Why something was not put.
 #[derive(Debug)]
-enum Barred {
-    /// Something of another kind bars its place.
-    Yes(Failure),
-    /// Anything else.
-    No(Failure),
+struct Unplaced {
+    failure: Failure,
+    /// Something of another kind is in its place, or on the way there.
+    of_another_kind: bool,
+    /// A folder that it is, or would be in, cannot be made or reached.
+    on_the_way: bool,
 }
 
-impl Barred {
-    fn failure(self) -> Failure {
-        match self {
-            Barred::Yes(failure) | Barred::No(failure) => failure,
-        }
+impl From<Failure> for Unplaced {
+    fn from(failure: Failure) -> Unplaced {
+        Unplaced { failure, of_another_kind: false, on_the_way: false }
     }
 }
 
@@ -147,43 +145,65 @@ impl Receiver {
             return Ok(());
         }
         let place = self.place.get().ok_or(Malformed::Footer)?;
-        let (members, mut contents) = batch::parse(raw).map_err(|_| Malformed::Footer)?;
+        let (mut members, mut contents) = batch::parse(raw).map_err(|_| Malformed::Footer)?;
         let Some(_turn) = self.batches.turn(footer.file)? else { return Ok(()) };
         clock.enter(Stage::Write);
-        for member in &members {
+        for member in &mut members {
+            self.give(&mut member.entry);
             // batch::parse has checked that the sizes add up.
             let (content, rest) = contents.split_at(member.entry.size() as usize);
             contents = rest;
-            if let Err(failure) = self.place_member(place, member, content) {
-                self.lost.note(&member.entry.name, 0);
-                self.problem(member.entry.name.clone(), failure, false);
+            let (entry, last) = (&member.entry, member.last);
+            match self.place_member(place, member, content) {
+                Ok(()) => {}
+                Err(unplaced) => {
+                    self.lost.note(&entry.name, 0);
+                    let is_told =
+                        unplaced.on_the_way && self.is_barred(place, entry, last, &unplaced.failure);
+                    if !is_told {
+                        self.problem(entry.name.clone(), unplaced.failure, false);
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    fn place_member(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Failure> {
+    fn place_member(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Unplaced> {
         let entry = &member.entry;
         place.admits(&entry.name)?;
-        let is_barred = self.options.dry_run && self.would_make_way(place, entry, !member.last)?;
-        if !is_barred
+        if self.barred.holds(entry, member.last) || self.leaves(place, entry) {
+            return Ok(());
+        }
+        let will_go = self.options.dry_run && self.would_make_way(place, entry, !member.last)?;
+        if self.options.dry_run && !will_go && self.would_be_barred(place, entry, member.last) {
+            return Ok(());
+        }
+        if !will_go
             && let Some(keep) = &member.keep
             && let Err(failure) = self.remove_others(place, &entry.name, keep)
         {
             // The folder gets its own attributes all the same.
             self.problem(entry.name.clone(), failure, false);
         }
-        if self.options.dry_run || member.keep.as_ref().is_some_and(|keep| keep.more) {
+        // A folder's own word is its first: its time is another after something was put into it.
+        let change = if member.last { None } else { self.change_of(place, entry) };
+        if self.options.dry_run {
+            self.tell_copy(entry, change);
+            return Ok(());
+        }
+        if member.keep.as_ref().is_some_and(|keep| keep.more) {
             return Ok(());
         }
         place.begin_folder(&self.options.command);
         match self.put(place, member, content) {
-            Err(Barred::Yes(_)) if self.options.delete => {
+            Err(Unplaced { of_another_kind: true, .. }) if self.options.delete => {
                 self.make_way(place, entry)?;
-                self.put(place, member, content).map_err(Barred::failure)?;
+                self.put(place, member, content)?;
             }
-            other => other.map_err(Barred::failure)?,
+            other => other?,
         }
+        self.tell_copy(entry, change);
         if entry.is_file() {
             self.counts.files.fetch_add(1, Relaxed);
             self.counts.bytes.fetch_add(entry.size(), Relaxed);
@@ -193,7 +213,7 @@ impl Receiver {
         Ok(())
     }
 
-    fn put(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Barred> {
+    fn put(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Unplaced> {
         let (target, entry) = (&place.target, &member.entry);
         let done = match &entry.kind {
             Kind::Directory if member.last => target.finish_directory(entry),
@@ -201,18 +221,26 @@ impl Receiver {
             Kind::File { .. } => target.small(entry, content),
             Kind::Symlink { .. } => target.symlink(entry),
             Kind::HardLink { to } => {
-                place.admits(to).map_err(Barred::No)?;
-                self.lost.check(&entry.name, to, u64::MAX).map_err(Barred::No)?;
+                place.admits(to)?;
+                self.lost.check(&entry.name, to, u64::MAX)?;
+                if self.left.has(to) {
+                    let words = format_args!(
+                        "{} is a second name of {to}, which is left as it is at the target; copy it by itself",
+                        entry.name
+                    );
+                    return Err(Failure::local(words).into());
+                }
                 target.hard_link(entry)
             }
             Kind::Special(special) => {
                 let words = format_args!("{} is {} and is not written", entry.name, special.words());
-                return Err(Barred::No(Failure::local(words)));
+                return Err(Failure::local(words).into());
             }
         };
-        done.map_err(|error| match error.is_barred() {
-            true => Barred::Yes(Failure::local(error)),
-            false => Barred::No(Failure::local(error)),
+        done.map_err(|error| Unplaced {
+            of_another_kind: error.is_barred(),
+            on_the_way: error.is_on_the_way(),
+            failure: Failure::local(error),
         })
     }
 
@@ -278,6 +306,9 @@ impl Receiver {
         drop(keeps);
         let mut each = |extras: Vec<Name>| {
             for extra in extras {
+                if place.spared.as_ref().is_some_and(|spared| spared.is_within(&extra)) {
+                    continue;
+                }
                 // One that cannot be removed keeps no other.
                 if let Err(error) = self.remove_other(place, &extra) {
                     self.problem(extra, Failure::local(error), false);
@@ -293,13 +324,21 @@ impl Receiver {
     fn remove_other(&self, place: &Place, extra: &Name) -> Result<(), weir_tree::Error> {
         let filter = &self.options.filter;
         if self.options.dry_run {
-            return place.target.would_remove(extra.clone(), filter, |name| {
-                self.events.send(Event::Would(Deed::Delete, name));
+            let told = place.target.would_remove(extra.clone(), filter, |name| {
+                let is_directory = place.target.has_directory(&name);
+                self.tell_removal(name, is_directory);
                 self.counts.deleted.fetch_add(1, Relaxed);
-            });
+            })?;
+            self.at_limit.fetch_add((!told).into(), Relaxed);
+            return Ok(());
         }
+        let is_directory = self.options.selection.itemize && place.target.has_directory(extra);
         let removed = place.target.remove(extra, filter)?;
+        if removed.entries > 0 && !removed.stays {
+            self.tell_removal(extra.clone(), is_directory);
+        }
         self.counts.deleted.fetch_add(removed.entries, Relaxed);
+        self.at_limit.fetch_add(removed.at_limit.into(), Relaxed);
         if removed.stays {
             let words = format_args!("{extra} stays: something in it is excluded, and so protected");
             self.problem(extra.clone(), Failure::local(words), true);

@@ -7,9 +7,9 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use weir_tree::delta::Signature;
 use weir_tree::{Entry, Source};
 
+use super::Sender;
 use super::queue::Item;
 use super::source::SourceFile;
-use super::{SMALL, Sender};
 use crate::error::Error;
 use crate::subtrees::Digest;
 use crate::wire::message::{Answer, Failure, FailureKind, Message, Offered};
@@ -52,11 +52,11 @@ impl Sender {
             return Err(self.events.out_of_turn("an answer to no offer"));
         };
         match answer {
-            Answer::All if waiting.entry.size() <= SMALL => {
+            Answer::All if !self.options.in_blocks(&waiting.entry) => {
                 let Waiting { number, entry, source, .. } = waiting;
                 self.queue.push_item(Item { number, entry, source: Some(source), last: false, keep: None });
             }
-            Answer::Rest(_) | Answer::Differing if waiting.entry.size() <= SMALL => {
+            Answer::Rest(_) | Answer::Differing if !self.options.in_blocks(&waiting.entry) => {
                 return Err(self.events.out_of_turn("a small file's parts"));
             }
             Answer::All => self.send_file(id, waiting, &[], None),
@@ -71,6 +71,13 @@ impl Sender {
                 self.counts.unchanged.fetch_add(1, Relaxed);
                 self.found.fetch_sub(waiting.entry.size(), Relaxed);
                 self.count_file(&waiting.entry);
+                self.free(&waiting.entry);
+                self.remove_source(&waiting.entry, &waiting.source);
+                return Ok(Some(waiting.number));
+            }
+            Answer::LeftOut => {
+                self.found.fetch_sub(waiting.entry.size(), Relaxed);
+                self.found_files.fetch_sub(1, Relaxed);
                 self.free(&waiting.entry);
                 return Ok(Some(waiting.number));
             }
@@ -149,7 +156,7 @@ impl Sender {
         self.control.send(&Message::End(file.id, Err(failure.clone())));
         match file.again().filter(|_| failure.kind == FailureKind::Changed) {
             Some(next) => {
-                if next.entry.size() <= SMALL {
+                if !self.options.in_blocks(&next.entry) {
                     self.free(&file.entry);
                 }
                 let id = self.next_id();
@@ -175,7 +182,7 @@ impl Sender {
 
     /// A file that was offered is done with.
     pub(super) fn free(&self, entry: &Entry) {
-        if entry.size() > SMALL {
+        if self.options.in_blocks(entry) {
             self.files().large -= 1;
             self.freed.notify_all();
         }
@@ -192,7 +199,10 @@ impl Sender {
             if same { Ok(()) } else { Err(Failure::new(FailureKind::Verification, other)) }
         });
         match outcome {
-            Ok(()) => self.count_file(&file.entry),
+            Ok(()) => {
+                self.count_file(&file.entry);
+                self.remove_source(&file.entry, file.source());
+            }
             Err(failure) => {
                 self.lose(&file.entry, file.number);
                 self.problem(file.entry.name.clone(), failure);

@@ -15,6 +15,7 @@ pub(crate) mod lanes;
 mod packer;
 mod producer;
 mod queue;
+mod removal;
 mod silence;
 mod source;
 mod twice;

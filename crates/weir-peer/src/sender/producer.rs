@@ -1,6 +1,6 @@
 //! The walk: from entries of a tree to batches and offers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -11,14 +11,15 @@ use std::time::Duration;
 use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
 
+use super::Sender;
 use super::files::Waiting;
 use super::queue::Item;
 use super::twice::Twice;
-use super::{SMALL, Sender};
 use crate::descriptors;
 use crate::subtrees::Digest;
 use crate::wire::batch::Keep;
 use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY, Message, Offered, Problem};
+use crate::wire::modes;
 
 /// Offers that go into one message: their answers come back while the next are found.
 const OFFERS: usize = 256;
@@ -54,6 +55,10 @@ struct Gathered {
     listed: bool,
     /// Something could not be read: nothing is deleted then, since it may only be hidden.
     failed: bool,
+    /// The file system of the source that the walk is in.
+    device: Option<u64>,
+    /// Files that were passed over for their size: their second names are, too.
+    passed: HashSet<Name>,
 }
 
 /// What the next message offers.
@@ -79,15 +84,26 @@ impl Sender {
     pub(super) fn walk(&self, roots: Vec<Root>) {
         let archive = self.options.archive;
         let beneath = self.options.recursive;
-        let wanted = Wanted { xattrs: archive, hard_links: archive, beneath, ..Wanted::default() };
+        let selection = &self.options.selection;
+        let wanted = Wanted {
+            xattrs: archive,
+            hard_links: archive,
+            beneath,
+            one_file_system: selection.one_file_system,
+            referents: selection.copy_links,
+            ..Wanted::default()
+        };
         let named = roots.iter().map(|root| root.name.clone()).filter(|name| !name.is_root()).collect();
         let listed = self.names.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         let revisits = listed || roots.len() > 1 && roots.iter().any(|root| root.name.is_root());
-        let mut gathered = Gathered { named, revisits, listed, ..Gathered::default() };
+        // A source that is missing, for one: what it has at the target is not to be deleted.
+        let failed = self.events.has_failed();
+        let mut gathered = Gathered { named, revisits, listed, failed, ..Gathered::default() };
         let twice = Twice::of(&roots);
         let folders = descriptors::for_folders();
         let mut walk = self.walk_of(roots, wanted);
-        while let Some(step) = walk.next() {
+        while let Some(mut step) = walk.next() {
+            self.dress(&mut step);
             let Some(number) = self.queue.number_or(|| self.offer(&mut gathered.offers)) else { return };
             match step {
                 Step::Found(entry, source) if !self.may_hold(number, &source, folders, &mut gathered) => {
@@ -116,6 +132,17 @@ impl Sender {
             self.queue.defer(Item { number, entry, source: None, last: true, keep: None });
         }
         self.queue.exhausted();
+    }
+
+    /// Modes as the user wants them to arrive.
+    fn dress(&self, step: &mut Step) {
+        let changes = &self.options.selection.modes;
+        if let Step::Found(entry, _) | Step::Leave(entry) = step
+            && !changes.is_empty()
+            && !matches!(entry.kind, Kind::Symlink { .. })
+        {
+            entry.mode = modes::changed(changes, entry.mode, entry.is_directory());
+        }
     }
 
     /// Through all of the sources, or through what a list names in the only one.
@@ -147,24 +174,29 @@ impl Sender {
     }
 
     fn found(&self, number: u64, entry: Entry, source: Source, gathered: &mut Gathered) {
-        if gathered.listed && entry.size() > SMALL && self.is_under_way(&entry.name) {
+        if gathered.listed && self.options.in_blocks(&entry) && self.is_under_way(&entry.name) {
             return self.queue.settle(&[number]);
         }
-        self.found.fetch_add(entry.size(), Relaxed);
-        self.found_files.fetch_add(entry.is_file().into(), Relaxed);
         if let Some((folder, names)) = gathered.folders.last_mut()
             && entry.name.parent().as_ref() == Some(folder)
         {
             names.push(entry.name.last().to_vec());
         }
+        if self.is_passed_over(&entry, gathered) {
+            return self.queue.settle(&[number]);
+        }
+        self.found.fetch_add(entry.size(), Relaxed);
+        self.found_files.fetch_add(entry.is_file().into(), Relaxed);
         let item = |entry, source| Item { number, entry, source, last: false, keep: None };
         match &entry.kind {
-            Kind::File { size, .. } if *size <= SMALL && !self.asks_first() => {
+            Kind::File { .. } if !self.options.in_blocks(&entry) && !self.options.asks_first() => {
                 self.queue.push_item(item(entry, Some(source)));
             }
             Kind::File { .. } => self.offer_file(number, entry, source, &mut gathered.offers),
             Kind::Directory | Kind::Symlink { .. } => {
-                if entry.is_directory() && self.options.delete {
+                // Of what is mounted there nothing is read with `-x`: what is to stay of it is not known.
+                let is_read = !entry.is_directory() || self.is_read(&entry, &source, gathered);
+                if entry.is_directory() && self.options.delete && is_read {
                     gathered.folders.push((entry.name.clone(), Vec::new()));
                 }
                 self.queue.push_item(item(entry, None));
@@ -182,15 +214,42 @@ impl Sender {
         }
     }
 
+    /// Whether an entry is found, and not to be copied: by its size, or a link by where it leads.
+    fn is_passed_over(&self, entry: &Entry, gathered: &mut Gathered) -> bool {
+        let selection = &self.options.selection;
+        let passes = match &entry.kind {
+            Kind::HardLink { to } => gathered.passed.contains(to),
+            _ => selection.passes_over(entry),
+        };
+        if passes && entry.is_file() && self.options.archive {
+            gathered.passed.insert(entry.name.clone());
+        }
+        if passes && let Kind::Symlink { .. } = entry.kind {
+            let words = format!("{} leads out of what is copied, and is left out", entry.name);
+            let failure = Failure::new(FailureKind::Local, words);
+            self.events.problem(Problem { name: entry.name.clone(), failure, harmless: true });
+        }
+        passes
+    }
+
+    /// Whether the walk goes into a folder: the first one of a source tells what file system that is on.
+    fn is_read(&self, entry: &Entry, source: &Source, gathered: &mut Gathered) -> bool {
+        let device = source.identity().device;
+        if entry.name.is_root() || gathered.named.contains(&entry.name) {
+            gathered.device = Some(device);
+        }
+        !self.options.selection.one_file_system || gathered.device.is_none_or(|own| own == device)
+    }
+
     fn offer_file(&self, number: u64, entry: Entry, source: Source, offers: &mut Offers) {
-        if entry.size() > SMALL && !self.may_offer(offers) {
+        if self.options.in_blocks(&entry) && !self.may_offer(offers) {
             return;
         }
         let id = self.next_id();
         let digest = if self.options.checksum { digest(&source, &entry) } else { None };
         offers.push(Offered { id, entry: entry.clone(), digest });
         self.files().offered.insert(id, Waiting { number, entry, source, attempt: 1 });
-        if offers.are_enough() || !self.asks_first() {
+        if offers.are_enough() || !self.options.asks_first() {
             self.offer(offers);
         }
     }
@@ -246,11 +305,6 @@ impl Sender {
             let keep = Some(Keep { names, more });
             self.queue.defer(Item { number: this, entry: entry.clone(), source: None, last: true, keep });
         }
-    }
-
-    /// Whether the receiver decides about each file.
-    fn asks_first(&self) -> bool {
-        self.options.update || self.options.checksum || self.options.dry_run
     }
 
     fn offer(&self, offers: &mut Offers) {

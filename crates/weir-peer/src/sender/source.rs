@@ -88,6 +88,11 @@ impl SourceFile {
         Some(Waiting { number: self.number, entry, source: self.source.clone(), attempt: self.attempt + 1 })
     }
 
+    /// Where its content is.
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// Where blocks in a row lie.
     pub(crate) fn extent(&self, blocks: &Range<u64>) -> Range<u64> {
         extent_of_run(blocks, self.entry.size())

@@ -6,9 +6,13 @@ use serde::{Deserialize, Serialize};
 use weir_tree::walk::Identity;
 use weir_tree::{Entry, Filter, Name};
 
+use super::change::Change;
 use super::measure::Measure;
+use super::owners::{Mapping, Owners};
+use super::selection::Selection;
 use crate::ciphers::MAX_CIPHERS;
 use crate::secure::Secret;
+use crate::sender::SMALL;
 use crate::subtrees::Digest;
 
 /// The protocol that this program speaks. Ends of different numbers do not talk.
@@ -60,8 +64,10 @@ pub enum Message {
     Dialled(u32, Option<String>),
     /// The lane stands, at the driver's end.
     Open(u32, Transport),
-    /// What the sources are.
-    Roots(Vec<Root>),
+    /// What the sender's numbers of users and groups are called, before its sources, where owners are kept by name.
+    Owners(Owners),
+    /// What the sources are, in the order of the command line; none for one that is missing, or that was named before.
+    Roots(Vec<Option<Root>>),
     /// What they are to be called.
     Placed(Vec<Name>),
     /// Files that travel in blocks.
@@ -70,7 +76,7 @@ pub enum Message {
     Answer(Vec<(u64, Answer)>),
     /// The next piece of the signature of the file that is in the place of this one.
     Signature(u64, Vec<u8>),
-    /// What a dry run would do.
+    /// What a dry run would do, or what was done.
     Would(Deed, Name),
     /// All of the file was sent, or why not.
     End(u64, Result<Digest, Failure>),
@@ -212,6 +218,8 @@ pub struct Options {
     pub whole_or_nothing: bool,
     /// Only what a list names is copied, which the driver has (`--files-from`).
     pub listed: bool,
+    /// What of it is copied, over what.
+    pub selection: Selection,
     /// Of the hosts and sources, so that a folder which the same command had begun is known again ([`crate::roots::digest_of`]).
     pub command: Digest,
 }
@@ -260,6 +268,8 @@ pub enum Answer {
     Differing,
     /// Nothing: it cannot be written.
     Refused(Failure),
+    /// Nothing, and it is not there: it is not to be copied over what is there, or is told with the folder that it would be in.
+    LeftOut,
 }
 
 impl Answer {
@@ -271,18 +281,20 @@ impl Answer {
             + match self {
                 Answer::Rest(nodes) => nodes.len() * (NUMBERS + size_of::<Digest>()),
                 Answer::Refused(failure) => failure.words.len(),
-                Answer::All | Answer::Nothing | Answer::Differing => 0,
+                Answer::All | Answer::Nothing | Answer::Differing | Answer::LeftOut => 0,
             }
     }
 }
 
-/// Something that would be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Something that would be done, or was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deed {
     /// Written, new or over what is there.
     Copy,
     /// Removed.
     Delete,
+    /// The same in detail, where that was asked for; also of what was done.
+    Change(Box<Change>),
 }
 
 /// Why something ended without being done.
@@ -376,6 +388,7 @@ impl Message {
             Message::Start(start) => start.is_sound(),
             Message::Measure(measure) => measure.is_sound(),
             Message::Listening(at) | Message::Dial(at, _) => at.addresses.len() <= MAX_ADDRESSES,
+            Message::Owners(owners) => owners.is_sound(),
             Message::Roots(roots) => roots.len() <= MAX_ROOTS,
             Message::Placed(names) => names.len() <= MAX_ROOTS,
             Message::Offer(offers) => offers.len() <= MAX_OFFERS,
@@ -391,6 +404,26 @@ impl Message {
             }
             _ => true,
         }
+    }
+}
+
+impl Options {
+    /// Whether the receiver decides about each file before it is sent.
+    pub(crate) fn asks_first(&self) -> bool {
+        self.update || self.checksum || self.dry_run || self.selection.asks_first()
+    }
+
+    /// What the sender tells of owners' names before its sources, if that is of use.
+    pub(crate) fn owners_here(&self) -> Option<Message> {
+        let Mapping { numeric, users, groups } = &self.selection.owners;
+        let by_name = self.archive && !(*numeric && users.is_empty() && groups.is_empty());
+        by_name.then(|| Message::Owners(Owners::here()))
+    }
+
+    /// Whether a file travels in blocks, with a word of the receiver when it is in its place; others do in batches. A file that is to be
+    /// removed needs that word, however small it is.
+    pub(crate) fn in_blocks(&self, entry: &Entry) -> bool {
+        entry.size() > SMALL || self.selection.remove_source_files
     }
 }
 

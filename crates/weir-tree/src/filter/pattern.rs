@@ -78,6 +78,18 @@ impl Pattern {
         Ok(Pattern { tokens, place, only_directories, with_content })
     }
 
+    /// It is matched from where its rule is: the root of the tree, or the folder of its file.
+    pub fn is_anchored(&self) -> bool {
+        self.place == Place::Whole
+    }
+
+    /// About what it takes in a message.
+    pub fn weight(&self) -> usize {
+        let ranges =
+            |token: &Token| if let Token::Class { ranges, .. } = token { 2 * ranges.len() } else { 0 };
+        self.tokens.iter().map(|token| 2 + ranges(token)).sum()
+    }
+
     pub fn matches(&self, name: &[u8], is_directory: bool) -> bool {
         if self.with_content {
             // What is in a directory is matched through the directory that it is in.

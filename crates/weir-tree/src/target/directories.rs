@@ -1,17 +1,17 @@
 //! Directories of a target: opened beneath its root, kept open while they are used, made where they are missing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use rustix::fs::{Mode, OFlags, fchmod, mkdirat};
+use rustix::fs::{Mode, OFlags, fchmod, mkdirat, openat};
 use rustix::io::Errno;
 
 use super::attributes::{self, Was};
 use super::{Shared, Target};
 use crate::entry::{self, Entry, Name};
-use crate::error::Error;
+use crate::error::{CREATE_WAY, Error};
 use crate::source;
 
 /// Directories held open: enough for the files under way at a time, and far from the usual limit of 1024 descriptors.
@@ -53,9 +53,13 @@ impl AsFd for Directory {
 #[derive(Debug)]
 pub(super) struct Directories {
     root: Arc<Directory>,
+    /// A symbolic link to a directory is one (`-K`).
+    follow: bool,
     open: HashMap<Box<[u8]>, Slot>,
     /// Counts uses; says which slot was not used for longest.
     clock: u64,
+    /// Those that were made and are not finished.
+    made: HashSet<Name>,
     /// Modes to give back where modes are not kept: that of a directory that was made writable, none for one that was made.
     borrowed: HashMap<Name, Option<u32>>,
 }
@@ -85,9 +89,16 @@ fn open_beneath(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
     }
 }
 
+/// The user said that links to directories at the target are as good (`-K`), wherever they lead.
+fn open_over_links(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    openat(root, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
 impl Directories {
-    pub fn new(root: OwnedFd) -> Directories {
-        Directories { root: Arc::new(root.into()), open: HashMap::new(), clock: 0, borrowed: HashMap::new() }
+    pub fn new(root: OwnedFd, follow: bool) -> Directories {
+        let root = Arc::new(root.into());
+        let (open, made, borrowed) = (HashMap::new(), HashSet::new(), HashMap::new());
+        Directories { root, follow, open, clock: 0, made, borrowed }
     }
 
     /// The directory at `path`, open.
@@ -100,13 +111,23 @@ impl Directories {
             slot.used = self.clock;
             return Ok(Arc::clone(&slot.directory));
         }
-        let directory = Arc::new(Directory::from(open_beneath(&self.root, path)?));
+        let opened = match open_beneath(&self.root, path) {
+            // openat2(2): the last component is no directory, where it is a link that is not followed.
+            Err(Errno::LOOP | Errno::NOTDIR) if self.follow => open_over_links(&self.root, path),
+            other => other,
+        };
+        let directory = Arc::new(Directory::from(opened?));
         if self.open.len() >= OPEN {
             let oldest = self.open.iter().min_by_key(|(_, slot)| slot.used).map(|(path, _)| path.clone());
             oldest.map(|path| self.open.remove(&path));
         }
         self.open.insert(path.into(), Slot { directory: Arc::clone(&directory), used: self.clock });
         Ok(directory)
+    }
+
+    /// Whether the symbolic link `name` is as good as the directory that it leads to.
+    pub fn leads_to_directory(&mut self, name: &Name) -> bool {
+        self.follow && self.get(name.as_bytes()).is_ok()
     }
 
     /// The directory at `path`, made with those on the way to it where they are missing. `name` is for errors.
@@ -128,12 +149,15 @@ impl Directories {
             let end =
                 path[start..].iter().position(|byte| *byte == b'/').map_or(path.len(), |slash| start + slash);
             match mkdirat(&directory, &path[start..end], Mode::from_raw_mode(FILLING)) {
-                Ok(()) if !shared.keep.modes => {
+                Ok(()) => {
                     let made = Name::new(&path[..end])?;
-                    self.borrowed.insert(made, None);
+                    if !shared.keep.modes {
+                        self.borrowed.insert(made.clone(), None);
+                    }
+                    self.made.insert(made);
                 }
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(Error::of("create the directory of", name, errno)),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(Error::of(CREATE_WAY, name, errno)),
             }
             let inside = self.get(&path[..end]).map_err(|errno| Error::on_the_way(name, errno))?;
             shared.folds.claim(&directory, &inside, &Name::new(&path[..end])?)?;
@@ -219,6 +243,7 @@ impl Target {
             let directory =
                 directories.get(name.as_bytes()).map_err(|errno| Error::on_the_way(name, errno))?;
             directories.open.remove(name.as_bytes());
+            directories.made.remove(name);
             (directory, directories.borrowed.remove(name))
         };
         let was = match borrowed {
@@ -228,6 +253,11 @@ impl Target {
         };
         self.shared.folds.finished(name);
         attributes::of_file(&self.shared, directory.as_fd(), entry, was)
+    }
+
+    /// Whether the directory `name` was made here and is not finished yet.
+    pub fn was_made(&self, name: &Name) -> bool {
+        self.lock().made.contains(name)
     }
 
     /// Is there a directory at `name`, and may this process read it?

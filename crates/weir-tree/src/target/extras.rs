@@ -7,10 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, RawDir, SeekFrom, seek, unlinkat};
 use rustix::io::Errno;
 
+use super::backup::Backups;
 use super::{Kept, Target};
 use crate::entry::{self, Name};
 use crate::error::Error;
-use crate::filter::Filter;
+use crate::filter::{Filter, Side};
 use crate::source;
 
 impl Target {
@@ -30,18 +31,20 @@ impl Target {
             Err(errno) => return Err(Error::on_the_way(directory, errno)),
         };
         let failed = |errno| Error::of("read", directory, errno);
+        let scope = self.scope(filter, directory)?;
         let mut buffer = [MaybeUninit::uninit(); LISTING];
         let mut entries = listing(&open, &mut buffer).map_err(failed)?;
         let mut extras = Vec::new();
         while let Some((base, is_directory)) = next(&open, &mut entries).map_err(failed)? {
             if kept.contains(&base)
                 || kept.has_part(&base)
+                || !is_directory && self.shared.backups.get().is_some_and(|backups| backups.has(&base))
                 || self.shared.folds.placed(&open, directory, &base)
             {
                 continue;
             }
             let name = directory.join(&base)?;
-            if filter.takes(&name, is_directory) {
+            if filter.decides(&scope, &name, is_directory, Side::Receiver { doomed: false }) {
                 extras.push(name);
             }
             if extras.len() >= MOST {
@@ -52,24 +55,65 @@ impl Target {
     }
 
     /// Removes what is there; a directory with all that is in it, but for what the filter leaves out and the directories on the way
-    /// to that. No link is followed.
+    /// to that. No link is followed. Where backups are kept files go there.
     pub fn remove(&self, name: &Name, filter: &Filter) -> Result<Removed, Error> {
         let Some(directory) = self.directory_of(name)? else { return Ok(Removed::default()) };
         if name.is_root() {
             return Err(Error::of("remove", name, Errno::BUSY));
         }
-        match unlinkat(&directory, name.last(), AtFlags::empty()) {
-            Ok(()) => Ok(Removed { entries: 1, stays: false }),
-            Err(Errno::NOENT) => Ok(Removed::default()),
-            // unlink(2) of a directory: EISDIR on Linux, EPERM elsewhere on the way (some FUSE).
-            Err(Errno::ISDIR) => self.remove_tree(name, filter),
-            Err(errno) => Err(Error::of("remove", name, errno)),
+        match self.unlink(&directory, name.last(), name) {
+            Ok(Unlinked::Gone) => Ok(Removed { entries: 1, ..Removed::default() }),
+            Ok(Unlinked::AtLimit) => Ok(Removed { at_limit: true, ..Removed::default() }),
+            Ok(Unlinked::WasNot) => Ok(Removed::default()),
+            Ok(Unlinked::Directory) => self.remove_tree(name, filter),
+            Err(error) => Err(error),
         }
     }
 
+    /// Removes what is no directory, within the limit.
+    fn unlink(&self, directory: &OwnedFd, last: &[u8], name: &Name) -> Result<Unlinked, Error> {
+        let failed = |errno| Error::of("remove", name, errno);
+        let is_directory = |stat: rustix::fs::Statx| entry::file_type(&stat).is_dir();
+        if self.shared.limit.is_set() || self.shared.backups.get().is_some() {
+            match source::stat(directory, last).map(is_directory) {
+                Ok(true) => return Ok(Unlinked::Directory),
+                Ok(false) => {}
+                Err(Errno::NOENT) => return Ok(Unlinked::WasNot),
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        if !self.shared.limit.take() {
+            return Ok(Unlinked::AtLimit);
+        }
+        let gone = match self.shared.backups.get() {
+            Some(backups) if backups.has(last) => Ok(Unlinked::WasNot),
+            Some(backups) => backups.take_away(directory, last, name).map(|()| Unlinked::Gone),
+            None => match unlinkat(directory, last, AtFlags::empty()) {
+                Ok(()) => Ok(Unlinked::Gone),
+                Err(Errno::NOENT) => Ok(Unlinked::WasNot),
+                // unlink(2) of a directory: EISDIR on Linux, EPERM elsewhere on the way (some FUSE).
+                Err(Errno::ISDIR) => Ok(Unlinked::Directory),
+                Err(errno) => Err(failed(errno)),
+            },
+        };
+        if !matches!(gone, Ok(Unlinked::Gone)) {
+            self.shared.limit.give_back();
+        }
+        gone
+    }
+
     /// Tells what [`Target::remove`] would remove: one name, or where something in it is protected all that is not, in the order of a
-    /// walk and without what is in it.
-    pub fn would_remove(&self, name: Name, filter: &Filter, mut each: impl FnMut(Name)) -> Result<(), Error> {
+    /// walk and without what is in it. Where the number is limited each name is told, a folder's after what is in it. False where the
+    /// limit ended it.
+    pub fn would_remove(
+        &self,
+        name: Name,
+        filter: &Filter,
+        mut each: impl FnMut(Name),
+    ) -> Result<bool, Error> {
+        if self.shared.limit.is_set() {
+            return self.would_remove_within(name, filter, &mut each);
+        }
         let staying = self.staying(&name, filter)?;
         let mut todo = vec![name];
         while let Some(name) = todo.pop() {
@@ -77,29 +121,66 @@ impl Target {
                 each(name);
                 continue;
             }
-            let mut inside = Vec::new();
-            let listed = self.list(&name, &mut |entry, is_directory| {
-                if filter.takes(&entry, is_directory) {
-                    inside.push(entry);
-                }
-            });
-            listed.map_err(|errno| Error::of("read", &name, errno))?;
+            let mut inside: Vec<Name> =
+                self.unprotected(&name, filter)?.into_iter().map(|(name, _)| name).collect();
             inside.sort_unstable();
             todo.extend(inside.into_iter().rev());
         }
-        Ok(())
+        Ok(true)
+    }
+
+    fn would_remove_within(
+        &self,
+        name: Name,
+        filter: &Filter,
+        each: &mut dyn FnMut(Name),
+    ) -> Result<bool, Error> {
+        let staying = self.staying(&name, filter)?;
+        // With whether all that is in it was told.
+        let mut todo = vec![(name, false)];
+        while let Some((name, is_empty)) = todo.pop() {
+            let inside = match is_empty || !self.has_directory(&name) {
+                true => Vec::new(),
+                false => self.unprotected(&name, filter)?,
+            };
+            if !inside.is_empty() {
+                todo.push((name, true));
+                todo.extend(inside.into_iter().map(|(name, _)| (name, false)));
+            } else if !staying.contains(&name) {
+                if !self.shared.limit.take() {
+                    return Ok(false);
+                }
+                each(name);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What is in a directory that goes, and may go with it.
+    fn unprotected(&self, directory: &Name, filter: &Filter) -> Result<Vec<(Name, bool)>, Error> {
+        let scope = self.scope(filter, directory)?;
+        let mut inside = Vec::new();
+        let listed = self.list(directory, &mut |entry, is_directory| {
+            if filter.decides(&scope, &entry, is_directory, DOOMED) {
+                inside.push((entry, is_directory));
+            }
+        });
+        listed.map_err(|errno| Error::of("read", directory, errno))?;
+        Ok(inside)
     }
 
     /// The directories from `name` downwards that have something protected in them, at any depth.
     pub(super) fn staying(&self, name: &Name, filter: &Filter) -> Result<HashSet<Name>, Error> {
         let mut staying = HashSet::new();
         let mut todo = vec![name.clone()];
-        while !filter.is_empty()
-            && let Some(directory) = todo.pop()
-        {
+        let may_stay = !filter.is_empty() || self.shared.backups.get().is_some_and(Backups::are_beside);
+        while may_stay && let Some(directory) = todo.pop() {
             let mut has_protected = false;
+            let scope = self.scope(filter, &directory)?;
+            let backs_up = self.shared.backups.get().is_some_and(Backups::are_beside);
             let listed = self.list(&directory, &mut |entry, is_directory| {
-                if !filter.takes(&entry, is_directory) {
+                if !filter.decides(&scope, &entry, is_directory, DOOMED) || backs_up && !is_directory {
+                    // A backup beside what goes keeps the folder, too.
                     has_protected = true;
                 } else if is_directory {
                     todo.push(entry);
@@ -149,6 +230,7 @@ impl Target {
         while let Some(directory) = todo.last().cloned() {
             let failed = |errno| Error::of("remove", &directory, errno);
             let open = self.lock().get(directory.as_bytes()).map_err(failed)?;
+            let scope = self.scope(filter, &directory)?;
             let before = todo.len();
             let mut buffer = [MaybeUninit::uninit(); LISTING];
             let mut entries = listing(&open, &mut buffer).map_err(failed)?;
@@ -157,23 +239,28 @@ impl Target {
                 let Some((base, is_directory)) = next(&open, &mut entries).map_err(failed)? else { break };
                 // One whose whole name would be too long is none that a pattern was meant for.
                 let entry = directory.join(&base);
-                if entry
-                    .as_ref()
-                    .is_ok_and(|entry| !filter.takes(entry, is_directory) || done.contains(entry))
-                {
+                if entry.as_ref().is_ok_and(|entry| {
+                    !filter.decides(&scope, entry, is_directory, DOOMED) || done.contains(entry)
+                }) {
                     continue;
                 }
                 if is_directory {
                     todo.push(entry?);
-                } else {
-                    unlinkat(&open, &base[..], AtFlags::empty()).map_err(failed)?;
-                    removed += 1;
+                    continue;
+                }
+                match self.unlink(&open, &base, entry.as_ref().unwrap_or(&directory))? {
+                    Unlinked::Gone => removed += 1,
+                    Unlinked::AtLimit => return Ok(Removed { entries: removed, stays, at_limit: true }),
+                    Unlinked::WasNot | Unlinked::Directory => {}
                 }
             }
             if todo.len() == before && staying.remove(&directory) {
                 done.insert(directory);
                 todo.pop();
             } else if todo.len() == before {
+                if !self.shared.limit.take() {
+                    return Ok(Removed { entries: removed, stays, at_limit: true });
+                }
                 drop(open);
                 self.lock().forget(&directory);
                 let around = self.directory_of(&directory)?.ok_or(Errno::NOENT).map_err(failed)?;
@@ -182,7 +269,7 @@ impl Target {
                 todo.pop();
             }
         }
-        Ok(Removed { entries: removed, stays })
+        Ok(Removed { entries: removed, stays, at_limit: false })
     }
 }
 
@@ -193,7 +280,21 @@ pub struct Removed {
     pub entries: u64,
     /// The directory stays, for what is protected in it.
     pub stays: bool,
+    /// It stays, in part at least, since no more may be removed.
+    pub at_limit: bool,
 }
+
+/// What became of one entry.
+#[derive(Debug, PartialEq, Eq)]
+enum Unlinked {
+    Gone,
+    WasNot,
+    Directory,
+    AtLimit,
+}
+
+/// Of what is in a directory that is removed.
+const DOOMED: Side = Side::Receiver { doomed: true };
 
 /// Names at a time, of 255 bytes at most.
 const MOST: usize = 4096;

@@ -7,18 +7,24 @@ use rustix::io::Errno;
 use super::Target;
 use crate::entry::{self, Entry, Name};
 use crate::error::Error;
-use crate::filter::Filter;
+use crate::filter::{Filter, Side};
 use crate::source;
+
+/// A directory that is not there, and that something is to be put into: with all that is to be in it, it is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Barrier {
+    /// Its name: that of an entry, or of a directory on the way to it.
+    pub name: Name,
+    /// What is in its place, in words; nothing where it could not be made.
+    pub there: Option<&'static str>,
+}
 
 impl Target {
     /// What has to go before `entry` can be put: what is at its name or, where a directory is wanted, on the way there. What the filter
     /// leaves out is protected, also inside a directory, and so is what this run put there itself.
     pub fn obstacle(&self, entry: &Entry, filter: &Filter) -> Result<Option<Name>, Error> {
-        let bytes = entry.name.as_bytes();
-        let ends = (0..bytes.len()).filter(|at| bytes[*at] == b'/').chain([bytes.len()]);
-        for end in ends {
-            let name = Name::new(&bytes[..end])?;
-            let directory_wanted = end < bytes.len() || entry.is_directory();
+        for (name, directory_wanted) in way_to(entry) {
+            let name = Name::new(name)?;
             let Some(kind) = self.kind_of(&name)? else { return Ok(None) };
             let fits = match kind {
                 FileType::Directory => directory_wanted,
@@ -33,10 +39,28 @@ impl Target {
         Ok(None)
     }
 
+    /// The first directory on the way to `entry`, or the entry itself where it is one, that is not there.
+    pub fn barrier(&self, entry: &Entry) -> Result<Option<Barrier>, Error> {
+        for (name, _) in way_to(entry).filter(|(_, directory_wanted)| *directory_wanted) {
+            let name = Name::new(name)?;
+            let there = match self.kind_of(&name)? {
+                Some(FileType::Directory) => continue,
+                Some(FileType::RegularFile) => Some("a file"),
+                Some(FileType::Symlink) => Some("a symbolic link"),
+                Some(_) => Some("a device, pipe or socket"),
+                None => None,
+            };
+            return Ok(Some(Barrier { name, there }));
+        }
+        Ok(None)
+    }
+
     fn kind_of(&self, name: &Name) -> Result<Option<FileType>, Error> {
         let Some(directory) = self.directory_of(name)? else { return Ok(None) };
-        match source::stat(&directory, name.last()) {
-            Ok(stat) => Ok(Some(entry::file_type(&stat))),
+        match source::stat(&directory, name.last()).map(|stat| entry::file_type(&stat)) {
+            // One that is followed is what it leads to.
+            Ok(FileType::Symlink) if self.lock().leads_to_directory(name) => Ok(Some(FileType::Directory)),
+            Ok(kind) => Ok(Some(kind)),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(Error::of("look at", name, errno)),
         }
@@ -45,8 +69,16 @@ impl Target {
     fn may_go(&self, name: &Name, is_directory: bool, filter: &Filter) -> Result<bool, Error> {
         let Some((around, last)) = name.split() else { return Ok(false) };
         let Some(directory) = self.directory_of(name)? else { return Ok(false) };
-        Ok(filter.takes(name, is_directory)
+        let scope = self.scope(filter, &around)?;
+        Ok(filter.decides(&scope, name, is_directory, Side::Receiver { doomed: false })
             && !self.shared.folds.placed(&directory, &around, last)
             && (!is_directory || self.staying(name, filter)?.is_empty()))
     }
+}
+
+/// The names from the root of the tree to an entry, and whether each has to be a directory.
+fn way_to(entry: &Entry) -> impl Iterator<Item = (&[u8], bool)> {
+    let bytes = entry.name.as_bytes();
+    let ends = (0..bytes.len()).filter(|at| bytes[*at] == b'/').chain([bytes.len()]);
+    ends.map(|end| (&bytes[..end], end < bytes.len() || entry.is_directory()))
 }

@@ -266,10 +266,14 @@ impl Pending {
             self.file.sync_all().map_err(failed)?;
         }
         let place = || match &self.standing {
-            Standing::Unnamed => place::link(self.file.as_fd(), &self.directory, last, &self.name),
+            Standing::Unnamed => {
+                self.shared.before_replacing(&self.directory, last, &self.name)?;
+                place::link(self.file.as_fd(), &self.directory, last, &self.name)
+            }
             Standing::Passing(passing) | Standing::Part { part: passing, .. } => {
                 place::check(&self.directory, last, "a file", &self.name)?;
                 self.still_there()?;
+                self.shared.before_replacing(&self.directory, last, &self.name)?;
                 place::rename(&self.directory, passing, last, &self.name)
             }
             Standing::Finished => Ok(()),

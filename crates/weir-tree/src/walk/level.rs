@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::Identity;
 use crate::entry::Entry;
 use crate::error::Error;
+use crate::filter::Scope;
 use crate::source;
 
 /// A directory being read, or one of which nothing (more) can be read.
@@ -18,6 +19,8 @@ pub(super) struct Level {
     /// The directory itself, for the time when it is left.
     pub entry: Entry,
     pub identity: Identity,
+    /// The rules that hold in it.
+    pub scope: Scope,
     /// Closed while the walk is far below.
     directory: Option<Arc<OwnedFd>>,
     batch: Batch,
@@ -45,9 +48,9 @@ struct Found {
 
 impl Level {
     /// `directory` is open and about to be read; without it the level is only left again.
-    pub fn new(entry: Entry, identity: Identity, directory: Option<Arc<OwnedFd>>) -> Level {
-        let exhausted = directory.is_none();
-        Level { entry, identity, directory, batch: Batch::default(), cookie: 0, exhausted, closed: false }
+    pub fn new(entry: Entry, identity: Identity, directory: Option<Arc<OwnedFd>>, scope: Scope) -> Level {
+        let (batch, exhausted) = (Batch::default(), directory.is_none());
+        Level { entry, identity, scope, directory, batch, cookie: 0, exhausted, closed: false }
     }
 
     /// The open directory.

@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use clap::{Args, ValueEnum};
 use weir_codec::codec::Codec;
 use weir_peer::wire::message::{Ports, Transport};
 use weir_units::Rate;
 
+use super::selection::{Choice, Patterns};
 use super::{Ssh, Voice};
 
 const EXAMPLES: &str = "\
@@ -60,11 +61,14 @@ pub struct Cp {
     /// What is left out.
     #[command(flatten)]
     pub patterns: Patterns,
+    /// What else is chosen.
+    #[command(flatten)]
+    pub choice: Choice,
     /// Copy only what FILE names (- for standard input), a path relative to SRC on each line; folders on the way come along.
     #[arg(long, value_name = "FILE")]
     pub files_from: Option<OsString>,
-    /// The names of --files-from end with NUL (as find -print0 writes them).
-    #[arg(short = '0', long, requires = "files_from")]
+    /// The names of --files-from, and the lines of --exclude-from and --include-from, end with NUL (as find -print0 writes them).
+    #[arg(short = '0', long)]
     pub from0: bool,
     /// Compress by this codec alone (none, lz4, zstd, zlib ..., zstd:9 for a level) [default: what suits link and data best].
     #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = parse_codec)]
@@ -143,55 +147,6 @@ pub struct Always {
     /// Show how far it is; on a terminal (rsync).
     #[arg(long, alias = "stats", hide = true)]
     pub progress: bool,
-}
-
-/// What is left out of the sources, and what is not.
-#[derive(Debug, Default)]
-pub struct Patterns {
-    /// In the order of the command line, since the first that matches decides: whether what it matches is taken, and the pattern.
-    pub rules: Vec<(bool, OsString)>,
-}
-
-/// As the command line has them.
-#[derive(Debug, Args)]
-struct PatternArgs {
-    /// Leave out what PATTERN matches, sources that are named themselves too (as rsync's simple ones: *, **, ?, [..]; a leading /
-    /// anchors, a trailing / means folders).
-    #[arg(long, value_name = "PATTERN")]
-    exclude: Vec<OsString>,
-    /// Take what PATTERN matches, though a later --exclude matches it too: the first pattern that matches decides.
-    #[arg(long, value_name = "PATTERN")]
-    include: Vec<OsString>,
-}
-
-impl Args for Patterns {
-    fn augment_args(command: Command) -> Command {
-        PatternArgs::augment_args(command)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        PatternArgs::augment_args_for_update(command)
-    }
-}
-
-impl FromArgMatches for Patterns {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Patterns, clap::Error> {
-        let mut patterns = Patterns::default();
-        patterns.update_from_arg_matches(matches)?;
-        Ok(patterns)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        let mut placed: Vec<(usize, bool, &OsString)> = Vec::new();
-        for (id, take) in [("exclude", false), ("include", true)] {
-            let values = matches.get_many::<OsString>(id).into_iter().flatten();
-            let places = matches.indices_of(id).into_iter().flatten();
-            placed.extend(places.zip(values).map(|(place, pattern)| (place, take, pattern)));
-        }
-        placed.sort_unstable();
-        self.rules = placed.into_iter().map(|(_, take, pattern)| (take, pattern.clone())).collect();
-        Ok(())
-    }
 }
 
 /// `--transport`.

@@ -176,8 +176,8 @@ const TABLE: &[Row] = &[
     ),
     (
         "cp",
-        &["-g", "-D", "--owner", "--group", "--numeric-ids"],
-        "-a keeps owners and groups, by their numbers",
+        &["-g", "-D", "--owner", "--group"],
+        "-a keeps owners and groups, by their names (--numeric-ids by their numbers)",
     ),
     (
         "cp",
@@ -192,24 +192,19 @@ const TABLE: &[Row] = &[
     ("cp", &["--sparse"], "holes stay holes; leave it out"),
     (
         "cp",
-        &["-I", "--size-only", "--ignore-times"],
+        &["-I", "--ignore-times"],
         "-u goes by size and time, --checksum by the content; without either all is copied",
     ),
     (
         "cp",
-        &["-L", "-k", "--copy-links", "--copy-unsafe-links", "--keep-dirlinks"],
-        "symbolic links are copied as links; what they lead to is given as a source of its own",
+        &["-k", "--copy-dirlinks", "--copy-unsafe-links"],
+        "-L copies what all links lead to, --safe-links leaves out those that lead out of what is copied",
     ),
     ("cp", &["-R", "--relative"], "the paths that the list of --files-from names are kept"),
     (
         "cp",
-        &["-b", "--backup", "--suffix", "--link-dest", "--compare-dest", "--copy-dest"],
-        "weir keeps no older versions; rsync does",
-    ),
-    (
-        "cp",
-        &["--remove-source-files"],
-        "weir leaves its sources alone; remove them when it has ended with code 0",
+        &["--compare-dest", "--copy-dest"],
+        "--link-dest DIR compares with an earlier copy, and links to what is the same there",
     ),
     (
         "cp",
@@ -218,8 +213,8 @@ const TABLE: &[Row] = &[
     ),
     (
         "cp",
-        &["--info", "--out-format", "--itemize-changes"],
-        "progress is shown on every terminal; -n lists what would be done, --json what was",
+        &["--info", "--out-format"],
+        "progress is shown on every terminal; --itemize-changes and -v name what is done, -n what would be",
     ),
     (
         "cp",

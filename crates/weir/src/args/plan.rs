@@ -9,7 +9,8 @@ use weir_lab::path::Share;
 use weir_peer::wire::message::Ports;
 use weir_units::{Bytes, Rate};
 
-use super::copy::{Always, Patterns, parse_ports};
+use super::copy::{Always, parse_ports};
+use super::selection::Patterns;
 use super::{Ssh, Voice, parse_lanes, parse_span};
 use crate::cmd::plan::{parse_cores, parse_rate, parse_size};
 

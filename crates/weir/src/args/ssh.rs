@@ -2,8 +2,10 @@
 
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::Args;
+use weir_peer::patience::SILENCE;
 use weir_peer::ssh::Host;
 
 /// How ssh is called.
@@ -39,6 +41,9 @@ pub struct Ssh {
     /// Start this weir on the far host, in its shell's words ('sudo weir', /opt/weir), rather than copying one there.
     #[arg(long, value_name = "PROGRAM")]
     pub far_program: Option<String>,
+    /// Give up on a far end that says nothing for SECONDS [default: 60].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub timeout: Option<u32>,
 }
 
 /// A command in one text.
@@ -84,7 +89,8 @@ impl Ssh {
 
     /// How to reach a host by it; none is this machine.
     pub fn host(&self, name: Option<String>) -> Host {
-        Host { name, ssh: self.words(), program: self.far_program.clone() }
+        let silence = self.timeout.map_or(SILENCE, |seconds| Duration::from_secs(seconds.into()));
+        Host { name, ssh: self.words(), program: self.far_program.clone(), silence }
     }
 
     /// The ssh program and its flags.

@@ -1,6 +1,7 @@
 //! `weir cp`: from arguments to a copy, a record and an exit code.
 
 mod foretold;
+mod lines;
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
@@ -19,13 +20,14 @@ use weir_peer::roots;
 use weir_peer::sender::CodecShare;
 use weir_peer::session::{self, Job, LaneOptions, Report};
 use weir_peer::ssh::Host;
-use weir_peer::wire::message::{Deed, FailureKind, Options, Role};
+use weir_peer::wire::message::{FailureKind, Options, Role};
+use weir_peer::wire::selection::{Backup, Selection};
 use weir_report::calibration::CalibrationRecord;
 use weir_report::progress::Progress;
 use weir_report::schema::{FileRecord, Outcome, Record};
 use weir_report::{json, terminal};
 
-use weir_tree::Name;
+use weir_tree::Filter;
 use weir_units::{Bytes, Rate};
 
 use self::foretold::Foretold;
@@ -60,7 +62,10 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     let mut live = Live::new(!cp.voice.quiet && std::io::stderr().is_terminal(), 0);
     let mut pace = Pace::default();
     let mut report = session::run(&job, &stop, &mut |now| match &now.would {
-        Some((deed, name)) => would(&mut live, *deed, name),
+        Some((deed, name)) => {
+            live.clear();
+            lines::say(cp, &job, deed, name);
+        }
         None => {
             // Not before the session stands: ssh may have asked for a password.
             if std::mem::take(&mut view) {
@@ -100,17 +105,6 @@ fn title(job: &Job) -> String {
     format!("cp {what} to {}", shown(&job.target))
 }
 
-/// A line of a dry run.
-fn would(live: &mut Live, deed: Deed, name: &Name) {
-    live.clear();
-    let word = match deed {
-        Deed::Copy => "copy",
-        Deed::Delete => "delete",
-    };
-    // A reader that went away wants no more lines.
-    let _ = writeln!(std::io::stdout(), "{word} {name}");
-}
-
 /// The rate of the last second.
 #[derive(Debug, Default)]
 struct Pace {
@@ -143,7 +137,12 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
     if let Some(said) = cp.ssh.doubt() {
         tracing::warn!("{said}");
     }
-    let list = list(cp, sources.len())?;
+    let deletes = cp.delete || cp.choice.delete_excluded;
+    let list = list(cp, sources.len(), deletes)?;
+    let mut selection = cp.choice.selection()?;
+    selection.itemize = lines::are_wanted(cp);
+    selection.silence = cp.ssh.timeout;
+    let filter = filter(cp, &selection)?;
     let between = from.is_some();
     if cp.through_here && !between {
         tracing::warn!("-3 is for copies between two other hosts: the data go from or to here anyway");
@@ -168,14 +167,16 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
             update: cp.update,
             modify_window: cp.modify_window,
             checksum: cp.checksum,
-            delete: cp.delete,
+            delete: deletes,
             dry_run: cp.dry_run,
-            filter: route::filter(&cp.patterns)?,
+            filter,
             codec: cp.codec,
             rate_cap: rate_cap(cp),
-            sync: cp.sync,
+            // What goes at the source has to be on the disk at the target.
+            sync: cp.sync || cp.choice.remove_source_files,
             whole_or_nothing: cp.whole_or_nothing,
             listed: list.is_some(),
+            selection,
             command,
         },
         list,
@@ -197,13 +198,30 @@ fn rate_cap(cp: &Cp) -> Option<u64> {
     cp.limit_rate.or(of_rsync).map(|rate| rate.0.max(1.0) as u64)
 }
 
+/// What is left out, and what is spared: backups beside what they are of as well, as in rsync.
+fn filter(cp: &Cp, selection: &Selection) -> Result<Filter, Usage> {
+    let mut filter = route::filter(&cp.patterns, cp.choice.delete_excluded, cp.from0)?;
+    if let Some(Backup { folder: None, suffix }) = &selection.backup {
+        let rule = [b"P *", &escaped(suffix)[..]].concat();
+        filter.rule(&rule, &mut |_| Err(String::new())).map_err(|error| Usage(error.to_string()))?;
+    }
+    Ok(filter)
+}
+
+/// A text as a pattern of itself, behind a wildcard.
+fn escaped(text: &[u8]) -> Vec<u8> {
+    text.iter()
+        .flat_map(|byte| [b'\\', *byte].into_iter().skip(usize::from(!b"*?[\\".contains(byte))))
+        .collect()
+}
+
 /// The list of what is copied, if there is one.
-fn list(cp: &Cp, sources: usize) -> Result<Option<List>, Usage> {
+fn list(cp: &Cp, sources: usize, deletes: bool) -> Result<Option<List>, Usage> {
     let Some(file) = &cp.files_from else { return Ok(None) };
     if sources != 1 {
         return Err(Usage("--files-from names what is in one folder; there are several sources".into()));
     }
-    if cp.delete {
+    if deletes {
         return Err(Usage(
             "--delete would remove all that --files-from leaves out; use --exclude instead".into(),
         ));

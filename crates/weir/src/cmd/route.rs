@@ -1,13 +1,15 @@
 //! From where to where, and without what: a command's paths, as scp reads them, and its patterns.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use weir_peer::wire::message::{MAX_PATH, MAX_PATHS, MAX_ROOTS, Role};
 use weir_tree::Filter;
+use weir_tree::filter::MAX_RULE_FILE;
+use weir_units::Bytes;
 
-use crate::args::Patterns;
+use crate::args::{Given, Patterns};
 use crate::cmd::typed;
 use crate::voice::Usage;
 
@@ -104,15 +106,39 @@ fn place(text: &OsString) -> Place {
     Place { host: Some(host), path: bytes[colon + 1..].to_vec() }
 }
 
-/// The first that matches decides, as rsync has it.
-pub fn filter(patterns: &Patterns) -> Result<Filter, Usage> {
-    let mut filter = Filter::default();
-    for (take, pattern) in &patterns.rules {
-        let pattern = pattern.as_bytes();
-        let added = if *take { filter.include(pattern) } else { filter.exclude(pattern) };
+/// The filter of these patterns: the first that matches decides, as rsync has it. `delete_excluded`: they do not protect what is at the
+/// target. `nul`: the lines of files end with NUL.
+pub fn filter(patterns: &Patterns, delete_excluded: bool, nul: bool) -> Result<Filter, Usage> {
+    let mut filter = Filter::new(delete_excluded);
+    for (given, text) in &patterns.rules {
+        let bytes = text.as_bytes();
+        let added = match given {
+            Given::Exclude => filter.exclude(bytes),
+            Given::Include => filter.include(bytes),
+            Given::Filter => {
+                filter.rule(bytes, &mut |path| read_rules(path).map_err(|error| weir_units::plain(&error)))
+            }
+            Given::ExcludeFrom | Given::IncludeFrom => {
+                let list = read_rules(bytes).map_err(|error| {
+                    let (path, why) = (Path::new(text).display(), weir_units::plain(&error));
+                    Usage(format!("cannot read the patterns in {path}: {why}"))
+                })?;
+                let within = |error| Usage(format!("{}: {error}", Path::new(text).display()));
+                filter.patterns(&list, *given == Given::IncludeFrom, nul).map_err(within)?;
+                continue;
+            }
+        };
         added.map_err(|error| Usage(error.to_string()))?;
     }
     Ok(filter)
+}
+
+/// A file of patterns or rules; `-` is standard input.
+fn read_rules(path: &[u8]) -> std::io::Result<Vec<u8>> {
+    match path {
+        b"-" => weir_units::read_up_to(std::io::stdin().lock(), Bytes(MAX_RULE_FILE)),
+        path => weir_units::read_file(Path::new(OsStr::from_bytes(path)), Bytes(MAX_RULE_FILE)),
+    }
 }
 
 #[cfg(test)]

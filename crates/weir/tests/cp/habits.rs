@@ -435,7 +435,12 @@ fn what_changed_its_kind() {
     sandbox.write("copy/was-file", "old");
     fs::create_dir(sandbox.path("elsewhere")).unwrap();
     symlink(sandbox.path("elsewhere"), sandbox.path("copy/was-link")).unwrap();
-    cp(&sandbox, &["-q", "tree/", "copy"]).fails(1, &["cannot put a file at was-folder", "remove it"]);
+    let run = cp(&sandbox, &["-q", "tree/", "copy"]);
+    run.fails(
+        1,
+        &["cannot put a file at was-folder", "remove it", "was-file: a file is there", "(600 paths)"],
+    );
+    assert_eq!(run.stderr.lines().count(), 5, "a folder that cannot be made is said once: {}", run.stderr);
     let args = ["--delete", "--exclude=*.keep", "tree/", "copy"];
     let dry = cp(&sandbox, &[&["-n"], &args[..]].concat());
     let dry = String::from_utf8(dry.stdout).unwrap();

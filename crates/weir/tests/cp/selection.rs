@@ -2,6 +2,11 @@
 //! `rsync` with the same words.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod choices;
+mod far;
+mod rules;
+mod trees;
+
 use crate::support;
 
 use std::fs;

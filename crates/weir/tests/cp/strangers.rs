@@ -40,7 +40,7 @@ fn receives(talk: &mut Talk) -> u64 {
     loop {
         match talk.hear().expect("roots and an offer") {
             Message::Roots(roots) => {
-                talk.say(&Message::Placed(roots.into_iter().map(|root| root.name).collect()));
+                talk.say(&Message::Placed(roots.into_iter().flatten().map(|root| root.name).collect()));
             }
             Message::Offer(offers) => return offers[0].id,
             Message::Open(0, Transport::Ssh) => {}
@@ -53,7 +53,7 @@ fn receives(talk: &mut Talk) -> u64 {
 fn sends(talk: &mut Talk) {
     assert_eq!(talk.begin().role, Role::Sender);
     let identity = Identity { device: 0, inode: 0 };
-    talk.say(&Message::Roots(vec![Root { name: name("wanted"), directory: true, identity }]));
+    talk.say(&Message::Roots(vec![Some(Root { name: name("wanted"), directory: true, identity })]));
     talk.listens_nowhere();
     let (mut open, mut placed) = (false, false);
     while !(open && placed) {

@@ -123,7 +123,7 @@ fn job(args: &args::Plan) -> Result<Job, Usage> {
         sources,
         target,
         role,
-        filter: route::filter(&args.patterns)?,
+        filter: route::filter(&args.patterns, false, false)?,
         lanes: LaneOptions {
             transport,
             ports: args.port_range,

@@ -1,0 +1,26 @@
+//! Names that outlive a power cut: a file's own sync says nothing of the folder that it is in (fsync(2)).
+
+use rustix::fs::{Mode, OFlags, fsync, openat};
+
+use super::{Target, open_file};
+use crate::entry::Name;
+use crate::error::Error;
+
+impl Target {
+    /// Waits until what has this name, and the name, are on the disk, with those of the folders on the way.
+    pub fn make_durable(&self, name: &Name) -> Result<(), Error> {
+        let failed = |errno| Error::of("sync", name, errno);
+        let gone = || failed(rustix::io::Errno::NOENT);
+        let directory = self.directory_of(name)?.ok_or_else(gone)?;
+        fsync(open_file(&directory, name.last()).map_err(failed)?).map_err(failed)?;
+        let mut around = name.parent();
+        while let Some(folder) = around {
+            let directory = self.lock().get(folder.as_bytes()).map_err(failed)?;
+            // Anew: it may have been opened only to pass through.
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            fsync(openat(&*directory, ".", flags, Mode::empty()).map_err(failed)?).map_err(failed)?;
+            around = folder.parent();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,296 @@
+//! What of the sources `weir cp` copies, over what, and what becomes of what was there: rsync's flags, with rsync's meaning.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use weir_peer::wire::modes::{self, ModeChange};
+use weir_peer::wire::owners::{Mapping, parse_maps};
+use weir_peer::wire::selection::{Backup, Selection};
+
+use crate::voice::Usage;
+
+/// What is left out of the sources, and what is not.
+#[derive(Debug, Default)]
+pub struct Patterns {
+    /// In the order of the command line, since the first that matches decides.
+    pub rules: Vec<(Given, OsString)>,
+}
+
+/// By which flag a rule came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Given {
+    /// A pattern, or a file of such, of what is left out.
+    Exclude,
+    /// The file.
+    ExcludeFrom,
+    /// Of what is taken.
+    Include,
+    /// The file.
+    IncludeFrom,
+    /// A rule.
+    Filter,
+}
+
+/// As the command line has them.
+#[derive(Debug, Args)]
+struct PatternArgs {
+    /// Leave out what PATTERN matches, sources that are named themselves too (as rsync's: *, **, ?, [..]; a leading /
+    /// anchors, a trailing / means folders).
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
+    exclude: Vec<OsString>,
+    /// Take what PATTERN matches, though a later --exclude matches it too: the first pattern that matches decides.
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
+    include: Vec<OsString>,
+    /// Read patterns to leave out from FILE (- for standard input), one on each line; # and ; begin remarks.
+    #[arg(long, value_name = "FILE")]
+    exclude_from: Vec<OsString>,
+    /// Read patterns to take from FILE (- for standard input).
+    #[arg(long, value_name = "FILE")]
+    include_from: Vec<OsString>,
+    /// Add a rule as rsync's: '- PATTERN', '+ PATTERN', 'P PATTERN' (protect at the target), 'R PATTERN' (risk), '. FILE' (merge),
+    /// ': FILE' (dir-merge, a file in each folder), '!' (clear).
+    #[arg(short = 'f', long, value_name = "RULE", allow_hyphen_values = true)]
+    filter: Vec<OsString>,
+}
+
+impl Args for Patterns {
+    fn augment_args(command: Command) -> Command {
+        PatternArgs::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        PatternArgs::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for Patterns {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Patterns, clap::Error> {
+        let mut patterns = Patterns::default();
+        patterns.update_from_arg_matches(matches)?;
+        Ok(patterns)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        const FLAGS: [(&str, Given); 5] = [
+            ("exclude", Given::Exclude),
+            ("exclude_from", Given::ExcludeFrom),
+            ("include", Given::Include),
+            ("include_from", Given::IncludeFrom),
+            ("filter", Given::Filter),
+        ];
+        let mut placed: Vec<(usize, Given, &OsString)> = Vec::new();
+        for (id, given) in FLAGS {
+            let values = matches.get_many::<OsString>(id).into_iter().flatten();
+            let places = matches.indices_of(id).into_iter().flatten();
+            placed.extend(places.zip(values).map(|(place, text)| (place, given, text)));
+        }
+        placed.sort_unstable();
+        self.rules = placed.into_iter().map(|(_, given, text)| (given, text.clone())).collect();
+        Ok(())
+    }
+}
+
+/// What is chosen beside the patterns.
+#[derive(Debug, Args)]
+pub struct Choice {
+    /// As --delete, and what patterns leave out goes at the target too, unless a P rule protects it.
+    #[arg(long)]
+    pub delete_excluded: bool,
+    /// Remove at most N entries at the target; more is a failure.
+    #[arg(long, value_name = "N")]
+    pub max_delete: Option<u64>,
+    /// Pass over files larger than SIZE (as rsync: 1.5M and 1MiB are 1024 * 1024, 1MB a million).
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_size: Option<u64>,
+    /// Pass over files smaller than SIZE.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub min_size: Option<u64>,
+    /// Leave files alone that are at the target, whatever they are.
+    #[arg(long)]
+    pub ignore_existing: bool,
+    /// Make nothing new at the target: copy only over what is there.
+    #[arg(long, alias = "ignore-non-existing")]
+    pub existing: bool,
+    /// Leave files alone that have the same size at the target, whatever their times.
+    #[arg(long)]
+    pub size_only: bool,
+    /// Stay on the file systems of the sources: what is mounted below them is copied as an empty folder.
+    #[arg(short = 'x', long)]
+    pub one_file_system: bool,
+    /// Make the folders on the way to DST.
+    #[arg(long)]
+    pub mkpath: bool,
+    /// Copy what symbolic links lead to rather than the links.
+    #[arg(short = 'L', long)]
+    pub copy_links: bool,
+    /// Take a symbolic link to a folder at the target for that folder, wherever it leads.
+    #[arg(short = 'K', long)]
+    pub keep_dirlinks: bool,
+    /// Leave out symbolic links that lead out of what is copied.
+    #[arg(long)]
+    pub safe_links: bool,
+    /// Remove each file at the source once it is at the target and on its disk; folders, links and changed files stay.
+    #[arg(long, conflicts_with = "copy_links")]
+    pub remove_source_files: bool,
+    /// Link to the file in DIR, an earlier copy, where it is the same (relative to DST; may be given several times).
+    #[arg(long, value_name = "DIR")]
+    pub link_dest: Vec<OsString>,
+    /// Change modes on the way (D755,F644, u+rwX, go-w; D is for folders, F for all else).
+    #[arg(long, value_name = "CHANGES")]
+    pub chmod: Vec<String>,
+    /// With -a: keep owners by number, whatever the numbers are called at the target.
+    #[arg(long, requires = "archive")]
+    pub numeric_ids: bool,
+    /// With -a: give all to USER and GROUP of the target (either may be left out).
+    #[arg(long, value_name = "USER:GROUP", requires = "archive", conflicts_with_all = ["usermap", "groupmap"])]
+    pub chown: Option<String>,
+    /// With -a: give files of a user to another: FROM:TO,..., where FROM may be a name, with *, or numbers (1000-1999).
+    #[arg(long, value_name = "MAP", requires = "archive")]
+    pub usermap: Option<String>,
+    /// With -a: the same of groups.
+    #[arg(long, value_name = "MAP", requires = "archive")]
+    pub groupmap: Option<String>,
+    /// Print a line for each change, as rsync's --itemize-changes (its -i is ssh's key here); -v prints names alone.
+    #[arg(long)]
+    pub itemize_changes: bool,
+    /// Keep what is replaced or removed at the target, as NAME~.
+    #[arg(short = 'b', long)]
+    pub backup: bool,
+    /// As --backup, in DIR, which is relative to DST.
+    #[arg(long, value_name = "DIR")]
+    pub backup_dir: Option<OsString>,
+    /// What the name of a backup gets at its end [default: ~, nothing with --backup-dir].
+    #[arg(long, value_name = "TEXT")]
+    pub suffix: Option<OsString>,
+}
+
+impl Choice {
+    /// What both ends are told of it.
+    pub fn selection(&self) -> Result<Selection, Usage> {
+        Ok(Selection {
+            max_size: self.max_size,
+            min_size: self.min_size,
+            ignore_existing: self.ignore_existing,
+            existing: self.existing,
+            size_only: self.size_only,
+            one_file_system: self.one_file_system,
+            mkpath: self.mkpath,
+            copy_links: self.copy_links,
+            keep_dirlinks: self.keep_dirlinks,
+            safe_links: self.safe_links,
+            max_delete: self.max_delete,
+            remove_source_files: self.remove_source_files,
+            backup: self.backup()?,
+            link_dest: self.link_dest.iter().map(|folder| folder.as_bytes().to_vec()).collect(),
+            itemize: false,
+            silence: None,
+            modes: self.modes()?,
+            owners: self.owners()?,
+        })
+    }
+
+    fn modes(&self) -> Result<Vec<ModeChange>, Usage> {
+        let parsed = self.chmod.iter().map(|text| modes::parse(text, weir_tree::umask()));
+        let changes: Result<Vec<_>, String> = parsed.collect();
+        Ok(changes.map_err(Usage)?.into_iter().flatten().collect())
+    }
+
+    fn owners(&self) -> Result<Mapping, Usage> {
+        let maps = |text: &Option<String>| text.as_deref().map_or(Ok(Vec::new()), parse_maps).map_err(Usage);
+        let (mut users, mut groups) = (maps(&self.usermap)?, maps(&self.groupmap)?);
+        if let Some(chown) = &self.chown {
+            let (user, group) = chown.split_once(':').unwrap_or((chown, ""));
+            for (name, into) in [(user, &mut users), (group, &mut groups)] {
+                if !name.is_empty() {
+                    into.extend(parse_maps(&format!("*:{name}")).map_err(Usage)?);
+                }
+            }
+        }
+        Ok(Mapping { numeric: self.numeric_ids, users, groups })
+    }
+
+    fn backup(&self) -> Result<Option<Backup>, Usage> {
+        if !self.backup && self.backup_dir.is_none() {
+            return match self.suffix {
+                Some(_) => Err(Usage("--suffix is for backups: give --backup or --backup-dir too".into())),
+                None => Ok(None),
+            };
+        }
+        let folder = self.backup_dir.as_ref().map(|folder| folder.as_bytes().to_vec());
+        let default = if folder.is_some() { &b""[..] } else { b"~" };
+        let suffix = self.suffix.as_ref().map_or(default, |suffix| suffix.as_bytes()).to_vec();
+        if suffix.contains(&b'/') || suffix.is_empty() && folder.is_none() {
+            return Err(Usage(
+                "--suffix needs a text without slashes, and without --backup-dir not an empty one".into(),
+            ));
+        }
+        Ok(Some(Backup { folder, suffix }))
+    }
+}
+
+/// A size as rsync reads them (rsync(1), --max-size): digits, perhaps with a fraction; a letter or with iB behind it stands for powers
+/// of 1024, with B for powers of 1000; +1 or -1 at the end shifts it by a byte.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let bad = || {
+        format!(
+            "invalid size '{text}': expected digits and perhaps k, M, G, T or P, such as 1.5M, 10MB or 1M-1"
+        )
+    };
+    let (rest, shift) = match (text.strip_suffix("+1"), text.strip_suffix("-1")) {
+        (Some(rest), _) => (rest, 1),
+        (_, Some(rest)) => (rest, -1),
+        _ => (text, 0),
+    };
+    let digits = rest.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(rest.len());
+    let (number, unit) = rest.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| bad())?;
+    let unit = unit.to_ascii_lowercase();
+    let (letter, base) = match unit.strip_suffix("ib").map(|letter| (letter, 1024_f64)) {
+        Some(binary) => binary,
+        None => match unit.strip_suffix('b') {
+            // Bytes alone, or powers of 1000.
+            Some(letter) => (letter, 1000.0),
+            None => (&*unit, 1024.0),
+        },
+    };
+    let power = match letter {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        "p" => 5,
+        _ => return Err(bad()),
+    };
+    // Below 2^53, as all sizes of files that people bound are, this is exact.
+    let bytes = (number * base.powi(power)) as u64;
+    bytes.checked_add_signed(shift).ok_or_else(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_as_rsync_has_them() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("100", 100),
+            ("1k", 1024),
+            ("1K", 1024),
+            ("1kb", 1000),
+            ("1KiB", 1024),
+            ("1.5mb", 1_500_000),
+            ("1.5M", 1_572_864),
+            ("1M-1", (1 << 20) - 1),
+            ("2G+1", (2 << 30) + 1),
+            ("7b", 7),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "M", "1x", "-1", "1.2.3", "0-1", "1 M"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+}

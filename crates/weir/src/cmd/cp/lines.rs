@@ -1,0 +1,51 @@
+//! A line for each entry that is copied or removed: rsync's, and the words of a dry run.
+
+use std::io::Write;
+
+use weir_peer::session::Job;
+use weir_peer::wire::change::{Act, Change, Form};
+use weir_peer::wire::message::{Deed, Role};
+use weir_report::escape::escape;
+use weir_tree::Name;
+
+use crate::args::Cp;
+
+/// Whether each change is to be told: with `-v` by its name, as rsync has it. A dry run tells what it would do anyway, and the live view
+/// has no room.
+pub(super) fn are_wanted(cp: &Cp) -> bool {
+    !cp.tui && (cp.choice.itemize_changes || cp.voice.verbose > 0 && !cp.dry_run)
+}
+
+/// Prints a line. Beside a record, which has standard output to itself, on standard error.
+pub(super) fn say(cp: &Cp, job: &Job, deed: &Deed, name: &Name) {
+    let line = match deed {
+        Deed::Copy => format!("copy {name}"),
+        Deed::Delete => format!("delete {name}"),
+        Deed::Change(change) => line_of(cp, job, change, name),
+    };
+    // A reader that went away wants no more lines.
+    let _ = match cp.voice.json {
+        true => writeln!(std::io::stderr(), "{line}"),
+        false => writeln!(std::io::stdout(), "{line}"),
+    };
+}
+
+fn line_of(cp: &Cp, job: &Job, change: &Change, name: &Name) -> String {
+    let slash = if change.form == Form::Directory { "/" } else { "" };
+    let to = change.to.as_deref().map(|to| String::from_utf8_lossy(to).into_owned()).unwrap_or_default();
+    let arrow = match (change.form, &*to) {
+        (_, "") => String::new(),
+        (Form::Symlink, to) => format!(" -> {}", escape(to)),
+        (_, to) => format!(" => {}", escape(to)),
+    };
+    if cp.choice.itemize_changes {
+        // As rsync has it: within this machine everything comes, nothing goes.
+        let is_sent = job.role == Role::Sender && job.host.name.is_some();
+        let role = if is_sent { Role::Sender } else { Role::Receiver };
+        return format!("{} {name}{slash}{arrow}", change.code(role));
+    }
+    match change.act {
+        Act::Deleted => format!("deleting {name}{slash}"),
+        _ => format!("{name}{slash}{arrow}"),
+    }
+}
