@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use weir_net::ordered::Json;
 
-use super::support::net::{NetServer, free_port, has_iperf3, weir_client};
-use super::support::{Run, Sandbox, WEIR, skip, wait_for};
+use crate::support::net::{NetServer, free_port, has_iperf3, weir_client};
+use crate::support::{Run, Sandbox, WEIR, skip, wait_for};
 
 /// weir under iperf3's name.
 fn named(sandbox: &Sandbox) -> String {

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use crate::support::{Sandbox, WEIR, skip};
-use crate::trees::{Pair, has_rsync, make};
+use super::trees::{Pair, has_rsync, make};
 
 /// Files of a source and others of the same names at the target.
 fn plant(tree: &Path, to: &Path) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Sandbox, Sshd, WEIR, wait_for};
-use crate::trees::{list, make};
+use super::trees::{list, make};
 
 fn far(sandbox: &Sandbox, name: &str) -> String {
     format!("far:{}", sandbox.path(name).display())

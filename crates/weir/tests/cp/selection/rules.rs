@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{Dice, WEIR};
-use crate::trees::{Pair, has_rsync, list, make};
+use super::trees::{Pair, has_rsync, list, make};
 
 const SOURCE: [&str; 14] = [
     "a.log",
