@@ -35,7 +35,7 @@ pub use ab::AbFlags;
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
 pub use bench_disk::BenchDisk;
 pub use bench_host::{BenchHost, Part};
-pub use bench_http::{BenchHttp, LoadFormat, parse_field};
+pub use bench_http::{BenchHttp, Dist, LoadFormat, parse_field};
 pub use bench_mem::BenchMem;
 pub use bench_net::{BenchNet, NetLogin, Test};
 pub use bench_pps::{BenchPps, Method, Via};
@@ -44,7 +44,7 @@ pub use fields::GivenFields;
 pub use foreign::answer;
 pub use habits::Habits;
 pub use lab::{Lab, LabCommand, LabFidelity, LabGuard, LabRun, LabShell, LabShow};
-pub use login::Login;
+pub use login::{Certificate, Login};
 pub use plan::{By, Plan};
 pub use reach::ReachFlags;
 pub use report::Report;
@@ -56,7 +56,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_CO
 
 /// `weir URL ...` means `weir get URL ...`: no command's name holds a scheme. Links that are not fetched are answered as such.
 pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = arguments.collect();
+    let mut arguments: Vec<OsString> = invoked_as(arguments.collect());
     let is_url = |first: &OsString| first.to_str().is_some_and(schemes::is_link);
     let first = arguments.iter().skip(1).take_while(|word| *word == "--no-config").count() + 1;
     if arguments.get(first).is_some_and(is_url) {
@@ -71,6 +71,24 @@ pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> 
             is_value = *word == "--exclude" || *word == "--include";
         }
     }
+    arguments
+}
+
+/// The name of another program that weir is called by, as a link, stands for the command that takes its
+/// flags.
+fn invoked_as(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = arguments.first().and_then(|path| std::path::Path::new(path).file_name()?.to_str());
+    let asks_version =
+        |flags: &[&str]| arguments.len() == 2 && flags.iter().any(|flag| arguments[1] == *flag);
+    let words: &[&str] = match name {
+        Some("wrk") if asks_version(&["-v", "--version"]) => return vec!["weir".into(), "--version".into()],
+        Some("ab") if asks_version(&["-V"]) => return vec!["weir".into(), "--version".into()],
+        Some("wrk") => &["bench", "http", "--format", "wrk"],
+        Some("ab") if arguments.len() > 1 => &["bench", "http", "--ab"],
+        Some("ab") => &["bench", "http"],
+        _ => return arguments,
+    };
+    arguments.splice(1..1, words.iter().map(OsString::from));
     arguments
 }
 

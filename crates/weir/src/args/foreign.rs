@@ -253,7 +253,11 @@ const TABLE: &[Row] = &[
     ("bench net", &["--forceflush"], "each line is written when it is there; leave it out"),
     ("bench net", &["--dscp"], "-S N sets the whole octet, four times that number"),
     // wrk2, hey, oha
-    ("bench http", &["-R"], "wrk2's -R N is --rate N"),
+    (
+        "bench http",
+        &["-B", "--batch_latency", "-U", "--u_latency"],
+        "with --rate the latency from the send is printed beside the one from the plan; leave it out",
+    ),
     ("bench http", &["-z"], "it is -d TIME"),
 ];
 
