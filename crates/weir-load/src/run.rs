@@ -274,7 +274,11 @@ fn seats(settings: &Settings) -> Result<(Vec<Seat>, Option<Script>), Error> {
 fn reachable(settings: &Settings) -> Result<Address, Error> {
     if let Some(way) = &settings.way {
         let reached = way::try_way(way, settings.timeout);
-        return reached.map(Address::Tcp).map_err(|cause| Error::Way(plain(&cause)));
+        // What is not the system's has words of its own.
+        return reached.map(Address::Tcp).map_err(|cause| match cause.raw_os_error() {
+            Some(_) => Error::Connect { target: way.place(), cause },
+            None => Error::Way(plain(&cause)),
+        });
     }
     let addresses = match settings.addresses.as_slice() {
         [] => settings.target.resolve()?,

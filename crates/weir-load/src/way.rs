@@ -15,6 +15,9 @@ pub trait Way: Debug + Send + Sync {
     /// A connection to the server, ready for TLS or for a request, within `timeout`.
     fn dial(&self, timeout: Duration) -> io::Result<TcpStream>;
 
+    /// Where the sockets lead, for a message: `h:80`, `the proxy p:3128`.
+    fn place(&self) -> String;
+
     /// What stands between, as in "it is behind SOCKS": the process at the other end of the socket is not the
     /// server then.
     fn hides_server(&self) -> Option<String>;

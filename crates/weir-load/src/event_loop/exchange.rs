@@ -29,6 +29,10 @@ impl EventLoop<'_> {
             return self.retire(index);
         }
         if let Source::Scripted(script, _) = &self.source {
+            // Said while its answer was looked at: wrk asks nothing after it.
+            if script.said_stop() {
+                return self.retire(index);
+            }
             match script.delay() {
                 Ok(None) => {}
                 Ok(Some(delay)) => {

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use h2::client::SendRequest;
 use h2::Error;
+use h2::client::SendRequest;
 
 use super::Hub;
 use super::session::Session;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rcgen::generate_simple_self_signed;
 
 use super::support::http_servers::{Nginx, microsocks, s_server, sandbox_with_www, tinyproxy};
+use super::support::net::free_port;
 use super::support::socks::Socks;
 use super::support::{Sandbox, Server, base64, skip};
 use super::{bench, errors, hello, stdout};
@@ -73,6 +74,10 @@ fn socks_carries_a_load() {
     let refusing = Socks::start(plain.address(), None, 2);
     let at = format!("socks5h://{}", refusing.address);
     bench(&sandbox, &["-x", &at, "http://far.invalid/"]).run().fails(1, &["its rules do not allow that"]);
+    let nobody = format!("http://127.0.0.1:{}", free_port());
+    bench(&sandbox, &["-x", &nobody, &plain.url("x")])
+        .run()
+        .fails(1, &["cannot connect to the proxy 127.0.0.1:", "connection refused"]);
     let Some(real) = microsocks(Some(("me", "pw"))) else { return skip("microsocks is not installed") };
     let at = format!("socks5://me:pw@127.0.0.1:{}", real.port);
     let run = bench(&sandbox, &["-c", "2", "-n", "8", "--json", "-x", &at, &plain.url("x")]).run();

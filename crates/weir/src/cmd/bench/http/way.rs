@@ -75,12 +75,12 @@ pub fn reach(
     }
     let takes_requests = sockets.proxy().is_some_and(|proxy| proxy.takes_requests()) && !target.tls;
     let whole = takes_requests.then(|| Whole { authorization: sockets.authorization("GET", &target.url) });
-    Ok(Reached { addresses: Vec::new(), way: Some(Arc::new(Through(sockets))), whole })
+    Ok(Reached { addresses: Vec::new(), way: Some(Arc::new(Through(sockets, target.authority()))), whole })
 }
 
-/// The sockets of a download, for a load.
+/// The sockets of a download, for a load; and the host and port that it is for.
 #[derive(Debug)]
-struct Through(Sockets);
+struct Through(Sockets, String);
 
 impl Way for Through {
     fn dial(&self, timeout: Duration) -> io::Result<TcpStream> {
@@ -91,6 +91,13 @@ impl Way for Through {
                 false => io::Error::other(error.to_string()),
             })
         })
+    }
+
+    fn place(&self) -> String {
+        match self.0.proxy() {
+            Some(proxy) => format!("the proxy {}", proxy.address()),
+            None => self.1.clone(),
+        }
     }
 
     fn hides_server(&self) -> Option<String> {
