@@ -1,4 +1,5 @@
-//! Puts the commit into the binary, for `--version`.
+//! Puts the commit into the binary, for `--version`, and Lua's interface into its table of dynamic symbols,
+//! for C modules.
 
 use std::process::Command;
 
@@ -12,4 +13,18 @@ fn main() {
     println!("cargo::rerun-if-changed=../../.git/HEAD");
     println!("cargo::rerun-if-changed=../../.git/refs/heads");
     println!("cargo::rerun-if-changed=build.rs");
+    export_lua();
+}
+
+/// C modules of Lua are linked against no library: they find `lua_*` in the program that loads them. A static
+/// program loads none, and says so (`weir-load/src/script/prelude.lua`).
+fn export_lua() {
+    const SYMBOLS: &str = "lua.symbols";
+    println!("cargo::rerun-if-changed={SYMBOLS}");
+    let set = |name: &str| std::env::var(name).unwrap_or_default();
+    let is_static = set("CARGO_CFG_TARGET_FEATURE").split(',').any(|feature| feature == "crt-static");
+    if !is_static && set("CARGO_CFG_TARGET_OS") == "linux" {
+        let folder = set("CARGO_MANIFEST_DIR");
+        println!("cargo::rustc-link-arg-bins=-Wl,--dynamic-list={folder}/{SYMBOLS}");
+    }
 }

@@ -5,6 +5,8 @@
 
 use weir_http::ChunkedDecoder;
 
+use crate::reason::Reason;
+
 /// The most bytes of a head, as everywhere in weir.
 pub const MAX_HEAD: usize = 64 << 10;
 
@@ -20,6 +22,15 @@ pub enum Malformed {
     /// No HTTP/1 head.
     #[error("the answer's head is not HTTP/1")]
     Head,
+    /// The first frame of a server of HTTP/2, or a client's preface (RFC 9113 section 3.4).
+    #[error("the answer is HTTP/2")]
+    Http2,
+    /// A record of TLS.
+    #[error("the answer is TLS")]
+    Tls,
+    /// Beyond [`MAX_FIELDS`].
+    #[error("the answer's head has more than {MAX_FIELDS} fields")]
+    TooManyFields,
     /// Beyond [`MAX_HEAD`].
     #[error("the answer's head exceeds {MAX_HEAD} bytes")]
     HeadTooLong,
@@ -95,7 +106,8 @@ fn parse(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) if bytes.len() > MAX_HEAD => return Err(Malformed::HeadTooLong),
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(Malformed::Head),
+        Err(httparse::Error::TooManyHeaders) => return Err(Malformed::TooManyFields),
+        Err(_) => return foreign(bytes).map_or(Ok(None), Err),
     };
     let (Some(status), Some(minor)) = (answer.code, answer.version) else { return Err(Malformed::Head) };
     let mut keep_alive = minor >= 1;
@@ -127,6 +139,34 @@ fn parse(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
         }
     }
     Ok(Some(Head { status, keep_alive, framing, length }))
+}
+
+/// What bytes that are no head of HTTP/1 are; `None` while that cannot be told, so that it is the same
+/// however they are cut.
+fn foreign(bytes: &[u8]) -> Option<Malformed> {
+    /// What a byte at a place has to be; `None`: anything.
+    type Wanted = Option<fn(u8) -> bool>;
+    /// A client's first words (RFC 9113 section 3.4).
+    const PREFACE: &[u8] = b"PRI * HTTP/2";
+    let fits =
+        |of: &[Wanted]| bytes.iter().zip(of).all(|(byte, wanted)| wanted.is_none_or(|wanted| wanted(*byte)));
+    let zero: Wanted = Some(|byte| byte == 0);
+    // A frame of type SETTINGS (4) on stream 0, which is what a server begins with: its length, type, flags
+    // and stream.
+    let settings: [Wanted; 9] = [zero, None, None, Some(|byte| byte == 4), None, zero, zero, zero, zero];
+    // A record with an alert (21) or a handshake (22) of any version (RFC 8446 section 5.1).
+    let record: [Wanted; 3] =
+        [Some(|byte| byte == 21 || byte == 22), Some(|byte| byte == 3), Some(|byte| byte <= 4)];
+    let told = |is: bool, length: usize, what: Malformed| match is {
+        true if bytes.len() < length => Some(None),
+        true => Some(Some(what)),
+        false => None,
+    };
+    let is_preface = bytes.starts_with(PREFACE) || PREFACE.starts_with(bytes);
+    told(fits(&settings), settings.len(), Malformed::Http2)
+        .or_else(|| told(fits(&record), record.len(), Malformed::Tls))
+        .or_else(|| told(is_preface, PREFACE.len(), Malformed::Http2))
+        .unwrap_or(Some(Malformed::Head))
 }
 
 /// The bytes of an answer, where someone wants to see them.
@@ -163,6 +203,20 @@ impl Answer {
     /// No byte of it has come.
     pub fn is_fresh(&self) -> bool {
         matches!(self.state, State::Head) && self.partial.is_empty() && self.head == 0
+    }
+
+    /// What is missing of it where the connection has ended in order.
+    pub(crate) fn missing(&self) -> Reason {
+        match self.state {
+            State::Head if self.is_fresh() => Reason::ClosedUnanswered,
+            State::Head => Reason::CutHead,
+            State::Length(_) | State::Chunked(_) | State::UntilClose => Reason::ShortBody,
+        }
+    }
+
+    /// The front of a head that came in pieces.
+    pub(crate) fn front(&self) -> &[u8] {
+        &self.partial
     }
 
     /// Takes bytes from the front of `bytes`: how many, and whether the answer ended with them. An answer to HEAD (`bodyless`)
@@ -349,6 +403,36 @@ mod tests {
     fn an_answer_to_head_has_no_body() {
         let head = &LENGTH[..LENGTH.len() - 4];
         assert_eq!(fed(&[head, head].concat(), 7, true).unwrap().0.len(), 2);
+    }
+
+    #[test]
+    fn what_is_no_http_is_called_what_it_is() {
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(MAX_FIELDS + 1));
+        for (bytes, wrong) in [
+            (&b"SSH-2.0-OpenSSH\r\n"[..], Malformed::Head),
+            (b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03", Malformed::Http2),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Malformed::Http2),
+            (b"\x15\x03\x01\x00\x02\x02\x46", Malformed::Tls),
+            (many.as_bytes(), Malformed::TooManyFields),
+        ] {
+            for piece in [1, 2, 5, bytes.len()] {
+                assert_eq!(fed(bytes, piece, false).unwrap_err(), wrong, "in pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_connection_that_ended_tells_what_is_missing() {
+        for (bytes, reason) in [
+            (&b""[..], Reason::ClosedUnanswered),
+            (b"HTTP/1.1 200 O", Reason::CutHead),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nwe", Reason::ShortBody),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab", Reason::ShortBody),
+        ] {
+            let mut answer = Answer::default();
+            answer.feed(bytes, &mut LastHead::default(), false, None).unwrap();
+            assert_eq!(answer.missing(), reason);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One connection of a loop: where it stands, and the times of the request it carries.
 
 use crate::answer::{Answer, Kept};
+use crate::reason::Reason;
 use crate::wire::Wire;
 
 /// Where a connection stands.
@@ -87,6 +88,16 @@ impl Connection {
             Phase::Connecting => self.connect_begun,
             Phase::Sending | Phase::Waiting => Some(self.begun),
             _ => None,
+        }
+    }
+
+    /// What whoever waits for it waits for.
+    pub(crate) fn lacks(&self) -> Reason {
+        match self.phase {
+            Phase::Connecting => Reason::ConnectTimeout,
+            Phase::Sending => Reason::SlowToTake,
+            _ if self.first_byte.is_none() && self.answer.is_fresh() => Reason::Silent,
+            _ => Reason::Slow,
         }
     }
 }

@@ -42,6 +42,9 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
+    /// The way makes no connection, in its own words.
+    #[error("{0}")]
+    Way(String),
     /// More connections than this process may have descriptors.
     #[error(
         "{connections} connections need about {needed} descriptors, but the hard limit is {limit}: \

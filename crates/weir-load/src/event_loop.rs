@@ -6,14 +6,15 @@
 //! emptied the socket, and a write is only waited for after one that did not fit.
 
 mod connecting;
+mod dialing;
 mod exchange;
 mod waking;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
@@ -24,12 +25,14 @@ use crate::connection::{Connection, Phase};
 use crate::error::Error;
 use crate::gathering::Gathering;
 use crate::meter::{Measured, Meter, SAMPLE};
+use crate::observer::{Observer, Seen};
 use crate::schedule::Schedule;
 use crate::script::ScriptThread;
 use crate::settings::Settings;
 use crate::tally::Tally;
 use crate::target::Address;
 use connecting::Failure;
+use dialing::{DIALED, Dialing};
 
 /// What is read at once: most answers whole, and a quarter of an L2 cache.
 const BUFFER: usize = 256 << 10;
@@ -62,6 +65,9 @@ pub(crate) struct Shared {
     pub(crate) beats: Vec<AtomicU64>,
     /// What each loop had counted a moment ago, for when its script does not return.
     pub(crate) published: Vec<Mutex<Option<Tally>>>,
+    /// Answers and errors of each loop, as of its last tick.
+    pub(crate) counts: Vec<[AtomicU64; 2]>,
+    pub(crate) observer: Arc<dyn Observer>,
 }
 
 /// Where a loop's requests come from.
@@ -102,7 +108,36 @@ impl Shared {
 
     /// The plan's part of a loop that begins `now`.
     pub(crate) fn schedule(&self, index: usize, now: u64) -> Option<Schedule> {
-        Some(Schedule::of_loop(now, self.settings.rate?, index, self.beats.len()))
+        let schedule = Schedule::of_loop(now, self.settings.rate?, index, self.beats.len());
+        Some(schedule.arriving(self.settings.arrivals, index).ramped(nanos(self.settings.ramp)))
+    }
+
+    /// How long after the start of loop `index` its connection of this number is opened, nanoseconds: over
+    /// the ramp one after another, the loops by turns. With a rate the ramp is the rate's.
+    pub(crate) fn turn(&self, index: usize, connection: usize) -> u64 {
+        if self.settings.rate.is_some() || self.settings.ramp.is_zero() {
+            return 0;
+        }
+        let number = (connection * self.beats.len() + index) as f64;
+        (nanos(self.settings.ramp) as f64 * number / f64::from(self.settings.connections.max(1))) as u64
+    }
+
+    /// Tells what loop `index` has counted, for those who watch.
+    pub(crate) fn tell(&self, index: usize, tally: &Tally) {
+        let [requests, errors] = &self.counts[index];
+        requests.store(tally.requests, Relaxed);
+        errors.store(tally.errors.broken() + tally.errors.status, Relaxed);
+    }
+
+    /// How far all loops are.
+    pub(crate) fn seen(&self) -> Seen {
+        let sum = |of: usize| self.counts.iter().map(|counts| counts[of].load(Relaxed)).sum();
+        Seen {
+            elapsed: self.start.elapsed(),
+            warm_up: self.settings.warm_up,
+            requests: sum(0),
+            errors: sum(1),
+        }
     }
 
     /// A loop goes on: none of the script's functions holds it.
@@ -124,6 +159,10 @@ impl Shared {
     pub(crate) fn grant(&self) -> bool {
         self.settings.requests.is_none_or(|most| self.granted.fetch_add(1, Relaxed) < most)
     }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl LoopReport {
@@ -150,8 +189,10 @@ pub(crate) struct EventLoop<'a> {
     epoll: OwnedFd,
     connections: Vec<Connection>,
     source: Source,
-    /// Answers are kept for the script's `response()`.
+    /// Answers are kept for the script's `response()`, or for the observer.
     keeps: bool,
+    /// The queue of connections that a way makes.
+    dialing: Option<Dialing>,
     buffer: Vec<u8>,
     last: LastHead,
     meter: Meter,
@@ -184,13 +225,16 @@ impl<'a> EventLoop<'a> {
         let now = shared.now();
         let schedule = shared.schedule(index, now);
         let timer = schedule.is_some().then(|| timer(&epoll)).transpose()?;
+        let dialing = shared.settings.way.as_ref().map(|way| Dialing::new(way, &epoll)).transpose()?;
         Ok(EventLoop {
             shared,
             index,
             address,
             epoll,
             connections: (0..connections).map(|_| Connection::new()).collect(),
-            keeps: matches!(&source, Source::Scripted(script, _) if script.wants_answers()),
+            keeps: shared.settings.shows_answers
+                || matches!(&source, Source::Scripted(script, _) if script.wants_answers()),
+            dialing,
             source,
             buffer: vec![0; BUFFER],
             last: LastHead::default(),
@@ -219,7 +263,7 @@ impl<'a> EventLoop<'a> {
         }
         self.now = self.clock_now();
         for index in 0..self.connections.len() {
-            self.open(index);
+            self.open_in_turn(index);
         }
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
         while !self.is_over() {
@@ -290,6 +334,9 @@ impl<'a> EventLoop<'a> {
             }
             return;
         }
+        if number == DIALED {
+            return self.take_dialed();
+        }
         let index = number as usize;
         // The end of the stream may have come with its last bytes: then no other event tells of it.
         let ended =
@@ -317,10 +364,12 @@ impl<'a> EventLoop<'a> {
         for index in 0..self.connections.len() {
             let since = self.connections[index].waits_since();
             if since.is_some_and(|since| self.now.saturating_sub(since) > timeout) {
-                self.fail(index, Failure::Timeout);
+                let reason = self.connections[index].lacks();
+                self.fail(index, Failure::Because(reason));
             }
         }
         self.meter.sample(self.now);
+        self.shared.tell(self.index, &self.meter.tally);
         if matches!(self.source, Source::Scripted(..))
             && let Ok(mut published) = self.shared.published[self.index].lock()
         {

@@ -37,6 +37,8 @@ const PATHS: usize = 4;
 /// What all tasks of a loop share. They run on one thread: no borrow outlasts an `await`.
 struct Hub {
     shared: Arc<Shared>,
+    /// Which loop it is.
+    index: usize,
     address: Address,
     question: Question,
     meter: RefCell<Meter>,
@@ -71,6 +73,7 @@ pub(crate) fn run(
     let hub = Rc::new(Hub {
         meter: RefCell::new(shared.meter()),
         shared: Arc::clone(shared),
+        index,
         address,
         question,
         pacer,
@@ -82,9 +85,9 @@ pub(crate) fn run(
         (0..connections).map(|number| Rc::new(Session::new(number < PATHS))).collect();
     let tasks = LocalSet::new();
     let paths = tasks.block_on(&runtime, async {
-        for session in &sessions {
+        for (number, session) in sessions.iter().enumerate() {
             for _ in 0..streams {
-                spawn_local(ask_on(Rc::clone(&hub), Rc::clone(session)));
+                spawn_local(ask_on(Rc::clone(&hub), Rc::clone(session), number));
             }
         }
         if hub.pacer.is_some() {
@@ -103,8 +106,12 @@ pub(crate) fn run(
     hub.report(paths)
 }
 
-/// One stream after another.
-async fn ask_on(hub: Rc<Hub>, session: Rc<Session>) {
+/// One request after another, from the connection's turn of the ramp on.
+async fn ask_on(hub: Rc<Hub>, session: Rc<Session>, number: usize) {
+    let turn = hub.shared.turn(hub.index, number);
+    if turn > 0 {
+        tokio::time::sleep(Duration::from_nanos(turn)).await;
+    }
     while !hub.is_over() && hub.shared.grant() {
         let planned = match &hub.pacer {
             Some(pacer) => Some(pacer.next(&hub.shared).await),
@@ -150,6 +157,7 @@ impl Hub {
                 if now >= meter.next_tick() {
                     meter.tick(now);
                     meter.sample(now);
+                    self.shared.tell(self.index, &meter.tally);
                 }
                 meter.next_tick().min(meter.to).saturating_sub(now)
             };

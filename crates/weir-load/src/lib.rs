@@ -4,10 +4,13 @@
 //! * [`settings`]: what a run is asked to do; [`request`]: the bytes that are sent.
 //! * [`run`]: from the settings to the outcome. Each thread has a loop of its own (epoll, one write and one read a request)
 //!   over its share of the connections; over HTTP/2 the loop is a runtime's, with the `h2` crate.
+//! * [`observer`]: who watches a run from outside.
 //! * [`answer`]: where an answer ends, without allocating.
+//! * [`reason`]: why a request came to no whole answer.
 //! * [`schedule`]: when each request is due in an open loop.
 //! * [`tally`]: what was counted, latency in histograms; closed-loop latency is what was measured, never "corrected".
 //! * [`script`]: scripts of wrk's Lua interface.
+//! * [`way`]: connections that others make: through proxies.
 //!
 //! What held the figure is `weir_model::load`'s to say, from [`run::Outcome::evidence`]. Nothing here prints, but scripts may.
 //!
@@ -20,7 +23,8 @@
 //! let settings = Settings {
 //!     ask: Ask::Same(Request::default().bytes(&target)),
 //!     target,
-//!     address: None,
+//!     addresses: Vec::new(),
+//!     way: None,
 //!     tls: None,
 //!     connections: 10,
 //!     threads: 2,
@@ -29,11 +33,14 @@
 //!     warm_up: Duration::ZERO,
 //!     timeout: Duration::from_secs(2),
 //!     rate: None,
+//!     arrivals: Default::default(),
 //!     keep_alive: true,
 //!     bodyless: false,
 //!     rows: 0,
+//!     ramp: Duration::ZERO,
+//!     shows_answers: false,
 //! };
-//! let outcome = run::run(settings, &Arc::new(AtomicBool::new(false)), || ())?;
+//! let outcome = run::run(settings, &Arc::new(AtomicBool::new(false)), Arc::new(()))?;
 //! println!("{} requests", outcome.tally.requests);
 //! # Ok::<(), weir_load::Error>(())
 //! ```
@@ -46,6 +53,8 @@ mod event_loop;
 mod gathering;
 mod http2;
 mod meter;
+pub mod observer;
+pub mod reason;
 pub mod request;
 pub mod run;
 pub mod schedule;
@@ -54,6 +63,7 @@ mod server;
 pub mod settings;
 pub mod tally;
 pub mod target;
+pub mod way;
 pub mod wire;
 
 pub use error::Error;

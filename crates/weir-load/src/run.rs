@@ -11,16 +11,19 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weir_model::evidence::Reading;
 use weir_model::load::{LoadEvidence, PathUse, Use};
 use weir_observe::cpu::{self, CpuReader, CpuTicks};
+use weir_units::plain;
 
 use crate::error::Error;
 use crate::event_loop::{EventLoop, LoopReport, PathSeen, Shared, Source};
 use crate::http2::{self, question::Question};
+use crate::observer::Observer;
 use crate::request;
 use crate::script::{Script, ScriptThread, Spectrum, Summary};
 use crate::server::{self, Server, ServerTimes};
 use crate::settings::{Ask, Settings};
 use crate::tally::Tally;
 use crate::target::{self, Address};
+use crate::way;
 
 /// How long a loop may take to notice that it should end: ten of its ticks, and far below what a person waits for.
 const GRACE: Duration = Duration::from_secs(2);
@@ -81,20 +84,20 @@ impl Outcome {
     }
 }
 
-/// Runs it. `stop` ends it early, with what was counted by then; `begun` is called when the first request may go out.
+/// Runs it. `stop` ends it early, with what was counted by then; `observer` hears of it.
 ///
 /// All work is done on threads of its own, so that a script that never returns, wherever it is, cannot hold the caller: such
 /// threads are left behind, for the end of the process to end them.
 pub fn run(
     settings: Settings,
     stop: &Arc<AtomicBool>,
-    begun: impl FnOnce() + Send + 'static,
+    observer: Arc<dyn Observer>,
 ) -> Result<Outcome, Error> {
     let (sender, receiver) = channel();
     let own_stop = Arc::clone(stop);
     let script = script_path(&settings);
     let direct = move || {
-        let _ = sender.send(direct(settings, &own_stop, begun));
+        let _ = sender.send(direct(settings, &own_stop, observer));
     };
     spawn("bench http", direct)?;
     let hangs = || match script.clone() {
@@ -154,18 +157,21 @@ enum Work {
     Http2(Question),
 }
 
-fn direct(settings: Settings, stop: &AtomicBool, begun: impl FnOnce()) -> Result<Outcome, Error> {
+fn direct(settings: Settings, stop: &AtomicBool, observer: Arc<dyn Observer>) -> Result<Outcome, Error> {
     raise_descriptors(&settings)?;
     let (seats, script) = seats(&settings)?;
     let address = seats[0].address.clone();
-    let server = Server::find(&address);
+    let server = match settings.way.as_ref().and_then(|way| way.hides_server()) {
+        Some(why) => Reading::Missing(why),
+        None => Server::find(&address),
+    };
     if stop.load(Relaxed) {
         return Err(Error::Interrupted);
     }
     let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     let from = nanos(settings.warm_up);
     script.iter().for_each(Script::flush);
-    begun();
+    observer.begun();
     let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let shared = Arc::new(Shared {
         to: settings.span.map_or(u64::MAX, |span| from.saturating_add(nanos(span))),
@@ -175,6 +181,8 @@ fn direct(settings: Settings, stop: &AtomicBool, begun: impl FnOnce()) -> Result
         granted: AtomicU64::new(0),
         beats: seats.iter().map(|_| AtomicU64::new(0)).collect(),
         published: seats.iter().map(|_| Mutex::new(None)).collect(),
+        counts: seats.iter().map(|_| Default::default()).collect(),
+        observer,
         settings,
     });
     let (sender, receiver) = channel();
@@ -219,7 +227,12 @@ fn seats(settings: &Settings) -> Result<(Vec<Seat>, Option<Script>), Error> {
             same(&|| Work::Http2(question.clone()))
         }
         Ask::Script(wanted) => {
-            let script = Script::load(wanted, &settings.target, settings.address.as_ref())?;
+            // A way knows where its sockets lead; a script is told, and has no say in it.
+            let known = match &settings.way {
+                Some(_) => vec![reachable(settings)?],
+                None => settings.addresses.clone(),
+            };
+            let script = Script::load(wanted, &settings.target, &known)?;
             let mut made: Vec<ScriptThread> = Vec::with_capacity(threads);
             let mut first = Vec::new();
             let mut depth = 1;
@@ -227,12 +240,14 @@ fn seats(settings: &Settings) -> Result<(Vec<Seat>, Option<Script>), Error> {
                 let thread = script.thread()?;
                 if index == 0 {
                     // As wrk does, from the first thread's state alone: its counters start one ahead.
-                    thread.request(&mut first)?;
-                    depth = request::count(&first).map_err(|wrong| Error::ScriptRequest {
-                        what: wrong.what,
-                        line: wrong.line,
-                        column: wrong.column,
-                    })?;
+                    // Without a text it has said stop, and no loop asks anything.
+                    if thread.request(&mut first)? {
+                        depth = request::count(&first).map_err(|wrong| Error::ScriptRequest {
+                            what: wrong.what,
+                            line: wrong.line,
+                            column: wrong.column,
+                        })?;
+                    }
                 }
                 made.push(thread);
             }
@@ -257,9 +272,17 @@ fn seats(settings: &Settings) -> Result<(Vec<Seat>, Option<Script>), Error> {
 
 /// The first of the target's addresses where somebody is.
 fn reachable(settings: &Settings) -> Result<Address, Error> {
-    let addresses = match &settings.address {
-        Some(address) => vec![address.clone()],
-        None => settings.target.resolve()?,
+    if let Some(way) = &settings.way {
+        let reached = way::try_way(way, settings.timeout);
+        // What is not the system's has words of its own.
+        return reached.map(Address::Tcp).map_err(|cause| match cause.raw_os_error() {
+            Some(_) => Error::Connect { target: way.place(), cause },
+            None => Error::Way(plain(&cause)),
+        });
+    }
+    let addresses = match settings.addresses.as_slice() {
+        [] => settings.target.resolve()?,
+        given => given.to_vec(),
     };
     target::first_reachable(&settings.target, &addresses, settings.timeout)
 }
@@ -310,7 +333,7 @@ fn gather(
                 missing -= 1;
             }
             Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => shared.observer.seen(&shared.seen()),
         }
         if stop.load(Relaxed) && !shared.stop.swap(true, Relaxed) {
             interrupted = true;

@@ -1,10 +1,13 @@
 //! What a run is asked to do.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::request::Request;
+use crate::schedule::Arrivals;
 use crate::target::{Address, Target};
+use crate::way::Way;
 use crate::wire::Tls;
 
 /// A run, as the user asked for it.
@@ -12,8 +15,11 @@ use crate::wire::Tls;
 pub struct Settings {
     /// Whom to ask.
     pub target: Target,
-    /// Where connections go; `None`: what the target's host resolves to. A Unix socket stands here.
-    pub address: Option<Address>,
+    /// Where connections may go, in the order in which they are tried; empty: what the target's host resolves
+    /// to. A Unix socket stands here.
+    pub addresses: Vec<Address>,
+    /// Who makes the connections; `None`: they are made to the first of the addresses where somebody is.
+    pub way: Option<Arc<dyn Way>>,
     /// TLS, for a target of https.
     pub tls: Option<Tls>,
     /// Connections, at least one.
@@ -28,8 +34,10 @@ pub struct Settings {
     pub warm_up: Duration,
     /// A request that takes longer has failed.
     pub timeout: Duration,
-    /// Requests a second, planned evenly; `None`: each connection asks again when it was answered.
+    /// Requests a second, planned; `None`: each connection asks again when it was answered.
     pub rate: Option<f64>,
+    /// How the requests of a rate follow one another.
+    pub arrivals: Arrivals,
     /// Several requests over one connection.
     pub keep_alive: bool,
     /// What is asked.
@@ -38,6 +46,10 @@ pub struct Settings {
     pub bodyless: bool,
     /// Keep each request's times, at most this many.
     pub rows: usize,
+    /// Open the connections evenly over this time, or with `rate` let the rate grow evenly to what it is.
+    pub ramp: Duration,
+    /// Show each answer to the run's observer (over HTTP/1.1).
+    pub shows_answers: bool,
 }
 
 /// What is asked.

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::reason::{Kind, Reason, Reasons};
+
 /// The longest latency that a histogram tells from a longer one, nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
 
@@ -29,6 +31,9 @@ pub struct Errors {
     /// Whole answers with a status of 400 or above.
     pub status: u64,
 }
+
+/// The most bytes that are kept of an answer that was no HTTP: a line of a terminal.
+const STRANGE: usize = 60;
 
 impl Errors {
     /// Requests without a whole answer.
@@ -101,7 +106,13 @@ pub struct Tally {
     pub sent: u64,
     /// What failed.
     pub errors: Errors,
-    /// Why the first connection that did not come about did not.
+    /// The same, but for statuses, by reason.
+    pub reasons: Reasons,
+    /// How many whole answers had each status: the index is the status.
+    pub statuses: Vec<u64>,
+    /// The first bytes of the first answer that was no HTTP.
+    pub strange: Option<Vec<u8>>,
+    /// Why the first connection, or the first TLS session, that did not come about or broke did so.
     pub refusal: Option<Arc<io::Error>>,
     /// What the answers looked like.
     pub lengths: Lengths,
@@ -150,6 +161,9 @@ impl Tally {
             received: 0,
             sent: 0,
             errors: Errors::default(),
+            reasons: Reasons::default(),
+            statuses: Vec::new(),
+            strange: None,
             refusal: None,
             lengths: Lengths::default(),
             latency: histogram(),
@@ -168,14 +182,59 @@ impl Tally {
 
     /// Counts a connection that did not come about.
     pub(crate) fn refused(&mut self, why: io::Error) {
-        self.errors.connect += 1;
+        self.failed(Reason::of_connect(&why), 1);
         self.refusal.get_or_insert_with(|| Arc::new(why));
+    }
+
+    /// Counts requests that came to no whole answer.
+    pub(crate) fn failed(&mut self, reason: Reason, times: u64) {
+        self.reasons.count(reason, times);
+        let errors = &mut self.errors;
+        *match reason.row().kind {
+            Kind::Connect => &mut errors.connect,
+            Kind::Read => &mut errors.read,
+            Kind::Write => &mut errors.write,
+            Kind::Timeout => &mut errors.timeout,
+        } += times;
+    }
+
+    /// Counts an answer whose reading failed; `begun`: a byte of it had come.
+    pub(crate) fn broke(&mut self, why: io::Error, begun: bool) {
+        let reason = Reason::of_read(&why, begun);
+        self.failed(reason, 1);
+        // A server that wants a certificate says so within its answer's session (RFC 8446 section 4.4.2.4).
+        if reason == Reason::TlsBroken {
+            self.refusal.get_or_insert_with(|| Arc::new(why));
+        }
+    }
+
+    /// Keeps the beginning of an answer that was no HTTP, if it is the first.
+    pub(crate) fn found_strange(&mut self, bytes: &[u8]) {
+        self.strange.get_or_insert_with(|| bytes[..bytes.len().min(STRANGE)].to_vec());
+    }
+
+    /// The statuses that came, with how often each did.
+    pub fn by_status(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.statuses.iter().copied().enumerate().filter(|(_, count)| *count > 0)
+    }
+
+    /// The share of the requests that came to no whole answer, or to one with a status of 400 or above; 0 of
+    /// none.
+    pub fn error_share(&self) -> f64 {
+        let failed = self.errors.broken() + self.errors.status;
+        let asked = self.requests + self.errors.broken();
+        if asked == 0 { 0.0 } else { failed as f64 / asked as f64 }
     }
 
     /// Counts a whole answer; true of the first one.
     pub(crate) fn answered(&mut self, status: u16, body: u64, kept: bool) -> bool {
         self.requests += 1;
         self.errors.status += u64::from(status > 399);
+        let place = usize::from(status);
+        if self.statuses.len() <= place {
+            self.statuses.resize(place + 1, 0);
+        }
+        self.statuses[place] += 1;
         let lengths = &mut self.lengths;
         lengths.bodies += body;
         lengths.kept += u64::from(kept);
@@ -218,6 +277,12 @@ impl Tally {
         self.received += other.received;
         self.sent += other.sent;
         self.errors.add(&other.errors);
+        self.reasons.add(&other.reasons);
+        if self.statuses.len() < other.statuses.len() {
+            self.statuses.resize(other.statuses.len(), 0);
+        }
+        self.statuses.iter_mut().zip(&other.statuses).for_each(|(own, other)| *own += other);
+        self.strange = self.strange.take().or_else(|| other.strange.clone());
         self.refusal = self.refusal.take().or_else(|| other.refusal.clone());
         self.lengths.first = self.lengths.first.or(other.lengths.first);
         self.lengths.other += other.lengths.other;
@@ -258,15 +323,23 @@ mod tests {
         let mut other = Tally::new(true);
         for tally in [&mut one, &mut other] {
             tally.requests = 2;
-            tally.errors.timeout = 1;
+            tally.failed(Reason::Slow, 1);
+            tally.answered(503, 7, true);
             tally.latency.saturating_record(5_000);
             tally.byte_samples = vec![3];
-            tally.lengths.first = Some(7);
         }
+        // A time-out and an answer of 503, of four.
+        assert!((other.error_share() - 0.5).abs() < 1e-9);
+        other.answered(404, 7, true);
         other.latency.saturating_record(u64::MAX);
         other.byte_samples.push(4);
         one.add(&other);
-        assert_eq!((one.requests, one.errors.broken(), one.latency.len()), (4, 2, 3));
+        assert_eq!((one.requests, one.errors.broken(), one.latency.len()), (7, 2, 3));
+        assert_eq!(
+            one.reasons.counted().map(|(row, count)| (row.name, count)).collect::<Vec<_>>(),
+            [("slow-answer", 2)]
+        );
+        assert_eq!(one.by_status().collect::<Vec<_>>(), [(404, 1), (503, 2)]);
         assert_eq!(one.byte_samples, [6, 4]);
         assert_eq!(one.lengths.first, Some(7));
     }

@@ -5,7 +5,9 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{self as unix, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -117,7 +119,7 @@ pub fn lookup(host: &str, port: u16) -> io::Result<Vec<Address>> {
 pub enum Address {
     /// Over TCP.
     Tcp(SocketAddr),
-    /// Over a Unix socket.
+    /// Over a Unix socket; a name of the abstract namespace begins with a zero byte (unix(7)).
     Unix(PathBuf),
 }
 
@@ -126,7 +128,12 @@ impl Address {
     pub fn try_connect(&self, patience: Duration) -> io::Result<()> {
         match self {
             Address::Tcp(address) => TcpStream::connect_timeout(address, patience).map(drop),
-            Address::Unix(path) => UnixStream::connect(path).map(drop),
+            Address::Unix(path) => match path.as_os_str().as_bytes().strip_prefix(b"\0") {
+                Some(name) => {
+                    UnixStream::connect_addr(&unix::SocketAddr::from_abstract_name(name)?).map(drop)
+                }
+                None => UnixStream::connect(path).map(drop),
+            },
         }
     }
 }
@@ -135,7 +142,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Tcp(address) => address.fmt(f),
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::Unix(path) => write!(f, "unix:{}", path.display().to_string().replace('\0', "@")),
         }
     }
 }

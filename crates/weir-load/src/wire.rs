@@ -1,7 +1,9 @@
 //! A socket that never blocks, plain or with TLS over it.
 
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use rustix::net::{
@@ -53,12 +55,26 @@ impl Wire {
                 sockopt::set_tcp_nodelay(&socket, true)?;
                 rustix::net::connect(&socket, address)
             }
-            Address::Unix(path) => rustix::net::connect(&socket, &SocketAddrUnix::new(path)?),
+            Address::Unix(path) => match path.as_os_str().as_bytes().strip_prefix(b"\0") {
+                Some(name) => rustix::net::connect(&socket, &SocketAddrUnix::new_abstract_name(name)?),
+                None => rustix::net::connect(&socket, &SocketAddrUnix::new(path)?),
+            },
         };
         match begun {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
+        Wire::of(socket, tls)
+    }
+
+    /// Over a connection that stands; [`Wire::open`] goes on with TLS.
+    pub fn over(stream: TcpStream, tls: Option<&Tls>) -> io::Result<Wire> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        Wire::of(stream.into(), tls)
+    }
+
+    fn of(socket: OwnedFd, tls: Option<&Tls>) -> io::Result<Wire> {
         let session = tls.map(|tls| ClientConnection::new(Arc::clone(&tls.config), tls.name.clone()));
         let session = session.transpose().map_err(io::Error::other)?.map(|mut session| {
             // A request is handed over whole, whatever its length.

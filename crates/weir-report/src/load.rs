@@ -10,6 +10,7 @@ pub mod csv;
 pub mod hdr;
 pub mod wrk;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
@@ -38,7 +39,13 @@ pub struct LoadRecord {
     pub requests_rate: f64,
     /// What failed.
     pub errors: ErrorsRecord,
-    /// Why the first connection that did not come about did not.
+    /// The same, but for statuses, by reason. Empty in older records.
+    pub reasons: Vec<ReasonRecord>,
+    /// How many whole answers had each status.
+    pub statuses: BTreeMap<String, u64>,
+    /// How the first answer that was no HTTP began.
+    pub strange: Option<String>,
+    /// Why the first connection, or the first TLS session, that did not come about or broke did so.
     pub refusal: Option<String>,
     /// Bytes of requests sent.
     pub sent: u64,
@@ -80,6 +87,20 @@ pub struct ErrorsRecord {
     pub timeout: u64,
     /// Whole answers with a status of 400 and above.
     pub status: u64,
+}
+
+/// Requests that came to no whole answer for one reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReasonRecord {
+    /// Its name, such as `closed-unread`.
+    pub reason: String,
+    /// In which count of [`ErrorsRecord`] they are: `connect`, `read`, `write`, `timeout`.
+    pub kind: String,
+    /// How many.
+    pub count: u64,
+    /// For people, behind the number.
+    pub words: String,
 }
 
 /// A distribution of times, in seconds.
@@ -179,24 +200,39 @@ fn latency_line(name: &str, of: &LatencyRecord, note: &str, out: &mut dyn Write)
 }
 
 fn render_errors(record: &LoadRecord, out: &mut dyn Write) -> io::Result<()> {
-    let (errors, unsent) = (&record.errors, record.unsent);
-    let counted = [
-        (errors.connect, "no connection"),
-        (errors.read, "answer broke off"),
-        (errors.write, "could not be sent"),
-        (errors.timeout, "timed out"),
-        (errors.status, "status 400 or above"),
-        (unsent, "planned but never sent"),
-    ];
-    let said: Vec<String> = counted
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
+    if !record.statuses.is_empty() {
+        let each: Vec<String> =
+            record.statuses.iter().map(|(status, count)| format!("{count} of {}", escape(status))).collect();
+        writeln!(out, "answers by status: {}", each.join(", "))?;
+    }
+    let said: Vec<String> =
+        failures(record).into_iter().map(|(what, count)| format!("{count} {}", escape(&what))).collect();
     if !said.is_empty() {
         writeln!(out, "errors: {}", said.join(", "))?;
     }
+    if let Some(strange) = &record.strange {
+        writeln!(out, "  the first that was not HTTP began with: {}", escape(strange))?;
+    }
     record.refusal.iter().try_for_each(|why| writeln!(out, "  no connection: {}", escape(why)))
+}
+
+/// What failed, in words and numbers: by reason where the record has reasons, else by kind.
+pub(crate) fn failures(record: &LoadRecord) -> Vec<(String, u64)> {
+    let errors = &record.errors;
+    let by_kind = [
+        ("no connection", errors.connect),
+        ("answer broke off", errors.read),
+        ("could not be sent", errors.write),
+        ("timed out", errors.timeout),
+    ];
+    let mut found: Vec<(String, u64)> = match record.reasons.as_slice() {
+        [] => by_kind.map(|(what, count)| (what.to_owned(), count)).to_vec(),
+        reasons => reasons.iter().map(|of| (of.words.clone(), of.count)).collect(),
+    };
+    found.push(("status 400 or above".to_owned(), errors.status));
+    found.push(("planned but never sent".to_owned(), record.unsent));
+    found.retain(|(_, count)| *count > 0);
+    found
 }
 
 fn render_verdict(record: &LoadRecord, verdict: &VerdictRecord, out: &mut dyn Write) -> io::Result<()> {
@@ -270,5 +306,34 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn people_see_reasons_and_statuses() {
+        let reason = |reason: &str, words: &str, count| ReasonRecord {
+            reason: reason.to_owned(),
+            kind: "read".to_owned(),
+            count,
+            words: words.to_owned(),
+        };
+        let record = LoadRecord {
+            requests: 5,
+            errors: ErrorsRecord { read: 7, status: 1, ..ErrorsRecord::default() },
+            reasons: vec![reason("not-http", "not HTTP", 4), reason("bad-chunk", "malformed chunk", 3)],
+            statuses: BTreeMap::from([("200".to_owned(), 4), ("503".to_owned(), 1)]),
+            strange: Some("SSH-2.0\x1b[2J".to_owned()),
+            ..LoadRecord::default()
+        };
+        let mut text = Vec::new();
+        render(&record, 0, 1.0, None, &mut text).unwrap();
+        let said = String::from_utf8(text).unwrap();
+        for part in [
+            "answers by status: 4 of 200, 1 of 503\n",
+            "errors: 4 not HTTP, 3 malformed chunk, 1 status 400 or above\n",
+            "  the first that was not HTTP began with: SSH-2.0",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(!said.contains('\u{1b}'), "{said:?}");
     }
 }

@@ -37,7 +37,7 @@ pub use ab::AbFlags;
 pub use bench::{Bench, BenchCipher, BenchCodec, BenchCommand, Generated};
 pub use bench_disk::BenchDisk;
 pub use bench_host::{BenchHost, Part};
-pub use bench_http::{BenchHttp, LoadFormat, parse_field};
+pub use bench_http::{BenchHttp, Dist, LoadFormat, parse_field};
 pub use bench_mem::BenchMem;
 pub use bench_net::{BenchNet, NetFormat, NetLogin, Test, host_and_device};
 pub use bench_pps::{BenchPps, Method, Via};
@@ -46,7 +46,7 @@ pub use fields::GivenFields;
 pub use foreign::answer;
 pub use habits::Habits;
 pub use lab::{Lab, LabCommand, LabFidelity, LabGuard, LabRun, LabShell, LabShow};
-pub use login::Login;
+pub use login::{Certificate, Login};
 pub use plan::{By, Plan};
 pub use reach::ReachFlags;
 pub use report::Report;
@@ -60,10 +60,11 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_CO
 /// `weir URL ...` means `weir get URL ...`: no command's name holds a scheme. Links that are not fetched are
 /// answered as such. Under the name of iperf3 weir takes its words.
 pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = arguments.collect();
+    let arguments: Vec<OsString> = arguments.collect();
     if arguments.first().is_some_and(|program| iperf3::is_meant(program)) {
         return iperf3::words(&arguments);
     }
+    let mut arguments = invoked_as(arguments);
     let is_url = |first: &OsString| first.to_str().is_some_and(schemes::is_link);
     let first = arguments.iter().skip(1).take_while(|word| *word == "--no-config").count() + 1;
     if arguments.get(first).is_some_and(is_url) {
@@ -84,6 +85,24 @@ pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> 
 /// Flags whose next word may look like a flag: `-f -hidden`, `--exclude -avh`.
 const TAKES_A_PATTERN: [&str; 6] =
     ["--exclude", "--include", "--exclude-from", "--include-from", "--filter", "-f"];
+
+/// The name of another program that weir is called by, as a link, stands for the command that takes its
+/// flags.
+fn invoked_as(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = arguments.first().and_then(|path| std::path::Path::new(path).file_name()?.to_str());
+    let asks_version =
+        |flags: &[&str]| arguments.len() == 2 && flags.iter().any(|flag| arguments[1] == *flag);
+    let words: &[&str] = match name {
+        Some("wrk") if asks_version(&["-v", "--version"]) => return vec!["weir".into(), "--version".into()],
+        Some("ab") if asks_version(&["-V"]) => return vec!["weir".into(), "--version".into()],
+        Some("wrk") => &["bench", "http", "--format", "wrk"],
+        Some("ab") if arguments.len() > 1 => &["bench", "http", "--ab"],
+        Some("ab") => &["bench", "http"],
+        _ => return arguments,
+    };
+    arguments.splice(1..1, words.iter().map(OsString::from));
+    arguments
+}
 
 /// `-avh` of rsync: figures that people read, which weir always prints. Alone `-h` asks for help.
 fn without_human_readable(word: &mut OsString) {

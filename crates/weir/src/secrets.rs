@@ -55,13 +55,15 @@ fn secrets(command: &Command) -> Vec<Secret> {
             found.extend(get.headers.iter().filter_map(|line| of_field(line)));
             let cookies = get.login.cookies.iter().filter(|given| given.contains('='));
             found.extend(cookies.map(|given| Secret { text: given.clone(), hidden: 0..given.len() }));
-            found.extend(get.login.cert.iter().filter_map(|cert| of_certificate(cert)));
+            found.extend(get.login.certificate.cert.iter().filter_map(|cert| of_certificate(cert)));
             let urls = get.urls.iter().chain(&get.proxy).chain(&get.checksum_from);
             found.extend(urls.filter_map(|url| of_url(url)));
         }
         Command::Bench(bench) => {
             if let BenchCommand::Http(http) = &bench.command {
                 found.extend(http.headers.iter().filter_map(|line| of_field(line)));
+                found.extend(http.certificate.cert.iter().filter_map(|cert| of_certificate(cert)));
+                found.extend(http.proxy.iter().filter_map(|url| of_url(url)));
                 // ab's -A and -P: user and password for the server and for a proxy.
                 for two in http.ab.iter().flat_map(|words| words.windows(2)) {
                     if matches!(two[0].as_str(), "-A" | "-P") {

@@ -9,15 +9,15 @@ use rustix::event::epoll;
 
 use super::EventLoop;
 use crate::connection::{Phase, backoff};
+use crate::reason::Reason;
 use crate::wire::{Progress, Wire};
 
 /// Why a request failed.
 #[derive(Debug)]
 pub(super) enum Failure {
     Connect(io::Error),
-    Read,
-    Write,
-    Timeout,
+    Read(io::Error),
+    Because(Reason),
 }
 
 impl EventLoop<'_> {
@@ -30,18 +30,33 @@ impl EventLoop<'_> {
         connection.answer.reset();
         connection.connect_begun = Some(self.now);
         connection.phase = Phase::Connecting;
-        let opened = Wire::connect(&self.address, self.shared.settings.tls.as_ref()).and_then(|wire| {
-            let interest = epoll::EventFlags::IN
-                | epoll::EventFlags::OUT
-                | epoll::EventFlags::RDHUP
-                | epoll::EventFlags::ET;
-            epoll::add(&self.epoll, wire.as_fd(), epoll::EventData::new_u64(index as u64), interest)?;
-            Ok(wire)
-        });
-        match opened {
-            Ok(wire) => connection.wire = Some(wire),
-            Err(why) => self.fail(index, Failure::Connect(why)),
+        if self.dials(index) {
+            return;
         }
+        let opened = Wire::connect(&self.address, self.shared.settings.tls.as_ref());
+        if let Err(why) = opened.and_then(|wire| self.watch(index, wire)) {
+            self.fail(index, Failure::Connect(why));
+        }
+    }
+
+    /// From now on events tell of what happens to `wire`, which is the connection's.
+    pub(super) fn watch(&mut self, index: usize, wire: Wire) -> io::Result<()> {
+        let interest =
+            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, wire.as_fd(), epoll::EventData::new_u64(index as u64), interest)?;
+        self.connections[index].wire = Some(wire);
+        Ok(())
+    }
+
+    /// Opens the connection when its turn of the ramp comes.
+    pub(super) fn open_in_turn(&mut self, index: usize) {
+        let turn = self.shared.turn(self.index, index);
+        if turn == 0 {
+            return self.open(index);
+        }
+        let connection = &mut self.connections[index];
+        connection.wake_at = self.now.saturating_add(turn);
+        self.wakes.push(Reverse((connection.wake_at, index)));
     }
 
     pub(super) fn go_on_connecting(&mut self, index: usize) {
@@ -81,7 +96,7 @@ impl EventLoop<'_> {
     /// After an answer that ends the connection. Answers that were still due on it will not come.
     pub(super) fn reopen_after_answer(&mut self, index: usize) {
         let lost = self.connections[index].due as u64;
-        self.meter.tally.errors.read += lost;
+        self.meter.tally.failed(Reason::ClosedUnanswered, lost);
         self.reopen(index);
     }
 
@@ -116,18 +131,21 @@ impl EventLoop<'_> {
                     self.reopen_after_answer(index);
                 }
             }
-            None => self.fail(index, Failure::Read),
+            None => {
+                let reason = connection.answer.missing();
+                self.fail(index, Failure::Because(reason));
+            }
         }
     }
 
     pub(super) fn fail(&mut self, index: usize, failure: Failure) {
-        let tally = &mut self.meter.tally;
-        let errors = &mut tally.errors;
         match failure {
-            Failure::Connect(why) => tally.refused(why),
-            Failure::Read => errors.read += 1,
-            Failure::Write => errors.write += 1,
-            Failure::Timeout => errors.timeout += 1,
+            Failure::Connect(why) => self.meter.tally.refused(why),
+            Failure::Read(why) => {
+                let begun = !self.connections[index].answer.is_fresh();
+                self.meter.tally.broke(why, begun);
+            }
+            Failure::Because(reason) => self.meter.tally.failed(reason, 1),
         }
         self.connections[index].granted = false;
         self.rest(index);

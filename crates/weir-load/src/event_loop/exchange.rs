@@ -7,6 +7,7 @@ use super::connecting::Failure;
 use super::{EventLoop, ROUND, Source};
 use crate::answer::Complete;
 use crate::connection::Phase;
+use crate::reason::Reason;
 use crate::tally::Times;
 
 /// Buffers that one connection is read at most before the others have their turn: 4 MiB, a few milliseconds of a server that
@@ -28,6 +29,10 @@ impl EventLoop<'_> {
             return self.retire(index);
         }
         if let Source::Scripted(script, _) = &self.source {
+            // Said while its answer was looked at: wrk asks nothing after it.
+            if script.said_stop() {
+                return self.retire(index);
+            }
             match script.delay() {
                 Ok(None) => {}
                 Ok(Some(delay)) => {
@@ -55,8 +60,10 @@ impl EventLoop<'_> {
         connection.due = match &self.source {
             Source::Same(_, depth) | Source::Kept(_, depth, _) => *depth,
             Source::Scripted(script, depth) => {
-                if let Err(error) = script.request(&mut connection.request) {
-                    return self.failed = Some(error);
+                match script.request(&mut connection.request) {
+                    Ok(true) => {}
+                    Ok(false) => return self.retire(index),
+                    Err(error) => return self.failed = Some(error),
                 }
                 self.shared.beat(self.index);
                 // What the script takes is no latency of the server's.
@@ -91,11 +98,11 @@ impl EventLoop<'_> {
                 }
             }
             // A server that had enough may have answered before it closed.
-            Err(_) => {
+            Err(error) => {
                 // A buffer of its own: the loop's may be in use further up. What is beyond one turn is no answer to wait for.
                 self.read_into(index, &mut [0; 16 << 10], true);
                 if self.connections[index].phase == Phase::Sending {
-                    self.fail(index, Failure::Write);
+                    self.fail(index, Failure::Because(Reason::of_write(&error)));
                 }
             }
         }
@@ -158,7 +165,7 @@ impl EventLoop<'_> {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) if connection.due == 0 => return self.left(index),
-                Err(_) => return self.fail(index, Failure::Read),
+                Err(error) => return self.fail(index, Failure::Read(error)),
             };
             let drained = !ended && count < buffer.len() && wire.short_read_means_empty();
             self.meter.tally.received += count as u64;
@@ -183,14 +190,19 @@ impl EventLoop<'_> {
             let connection = &mut self.connections[index];
             if connection.due == 0 {
                 // Nobody asked for this.
-                self.fail(index, Failure::Read);
+                self.fail(index, Failure::Because(Reason::Unasked));
                 return Taken::Moved;
             }
             let kept = self.keeps.then_some(&mut connection.kept);
             let fed = connection.answer.feed(bytes, &mut self.last, self.shared.settings.bodyless, kept);
             match fed {
-                Err(_) => {
-                    self.fail(index, Failure::Read);
+                Err(wrong) => {
+                    let reason = Reason::of_answer(wrong);
+                    if reason == Reason::NotHttp {
+                        let front = connection.answer.front();
+                        self.meter.tally.found_strange(if front.is_empty() { bytes } else { front });
+                    }
+                    self.fail(index, Failure::Because(reason));
                     return Taken::Moved;
                 }
                 Ok((_, None)) => {
@@ -230,13 +242,16 @@ impl EventLoop<'_> {
         if first {
             self.meter.tally.first_head = self.last.bytes().to_vec();
         }
-        if let Source::Scripted(script, _) = &self.source
-            && self.keeps
-        {
-            if let Err(error) = script.response(complete.status, &connection.kept) {
-                self.failed = Some(error);
+        if self.keeps {
+            if self.shared.settings.shows_answers {
+                self.shared.observer.answered(complete.status, &connection.kept);
             }
-            self.shared.beat(self.index);
+            if let Source::Scripted(script, _) = &self.source {
+                if let Err(error) = script.response(complete.status, &connection.kept) {
+                    self.failed = Some(error);
+                }
+                self.shared.beat(self.index);
+            }
             connection.kept.body.clear();
         }
         if connection.due > 0 {

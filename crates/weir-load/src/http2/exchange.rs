@@ -1,14 +1,16 @@
 //! One request and its answer over a stream.
 
+use std::cell::Cell;
 use std::fmt::Write;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use h2::Error;
 use h2::client::SendRequest;
-use h2::{Error, Reason};
 
 use super::Hub;
 use super::session::Session;
+use crate::reason::Reason;
 use crate::tally::Times;
 
 /// A whole answer.
@@ -27,8 +29,8 @@ pub(super) async fn ask(hub: &Rc<Hub>, session: &Rc<Session>, planned: Option<u6
     loop {
         let Some(lease) = session.lease(hub).await else { return };
         let begun = *begun.get_or_insert_with(|| hub.now());
-        let received = session.received();
-        match tokio::time::timeout(hub.timeout(), exchange(hub, lease.client)).await {
+        let (received, head_came) = (session.received(), Cell::new(false));
+        match tokio::time::timeout(hub.timeout(), exchange(hub, lease.client, &head_came)).await {
             Ok(Ok(answer)) => {
                 session.answered();
                 return count(hub, &answer, (planned.unwrap_or(begun), begun), lease.connect);
@@ -42,7 +44,8 @@ pub(super) async fn ask(hub: &Rc<Hub>, session: &Rc<Session>, planned: Option<u6
                     continue;
                 }
                 session.failed();
-                hub.meter.borrow_mut().tally.errors.read += 1;
+                let reason = Reason::of_http2(&error, head_came.get());
+                hub.meter.borrow_mut().tally.failed(reason, 1);
             }
             Err(_) => {
                 // A connection over which nothing came at all is replaced, as in HTTP/1.1; a slow stream is only given up.
@@ -50,7 +53,8 @@ pub(super) async fn ask(hub: &Rc<Hub>, session: &Rc<Session>, planned: Option<u6
                     session.forget(lease.generation);
                 }
                 session.failed();
-                hub.meter.borrow_mut().tally.errors.timeout += 1;
+                let reason = if head_came.get() { Reason::Slow } else { Reason::Silent };
+                hub.meter.borrow_mut().tally.failed(reason, 1);
             }
         }
         return;
@@ -61,13 +65,17 @@ pub(super) async fn ask(hub: &Rc<Hub>, session: &Rc<Session>, planned: Option<u6
 /// section 8.7).
 fn is_unprocessed(error: &Error) -> bool {
     match error.reason() {
-        Some(Reason::NO_ERROR) => error.is_go_away() && error.is_remote(),
-        Some(Reason::REFUSED_STREAM) => error.is_reset(),
+        Some(h2::Reason::NO_ERROR) => error.is_go_away() && error.is_remote(),
+        Some(h2::Reason::REFUSED_STREAM) => error.is_reset(),
         _ => false,
     }
 }
 
-async fn exchange(hub: &Hub, mut client: SendRequest<Bytes>) -> Result<Answer, Error> {
+async fn exchange(
+    hub: &Hub,
+    mut client: SendRequest<Bytes>,
+    head_came: &Cell<bool>,
+) -> Result<Answer, Error> {
     let question = &hub.question;
     let (answer, mut stream) = client.send_request(question.head.clone(), question.body.is_none())?;
     if let Some(body) = &question.body {
@@ -76,6 +84,7 @@ async fn exchange(hub: &Hub, mut client: SendRequest<Bytes>) -> Result<Answer, E
     let written = hub.now();
     let (head, mut content) = answer.await?.into_parts();
     let first_byte = hub.now();
+    head_came.set(true);
     let mut body = 0;
     while let Some(piece) = content.data().await {
         let length = piece?.len();

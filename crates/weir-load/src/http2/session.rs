@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 use tokio_rustls::TlsConnector;
 
@@ -19,7 +21,9 @@ use super::Hub;
 use crate::connection::backoff;
 use crate::error::Error;
 use crate::event_loop::{PathSeen, path_seen};
+use crate::reason::Reason;
 use crate::target::Address;
+use crate::way::{Way, dial_beside};
 
 /// What may be on its way for one stream, and for all of a connection: more than any path here holds, and the bound of what a server
 /// can make this program keep.
@@ -99,10 +103,10 @@ impl Session {
                 self.failed();
                 let tally = &mut hub.meter.borrow_mut().tally;
                 match failure {
-                    Failure::Timeout => tally.errors.timeout += 1,
+                    Failure::Timeout => tally.failed(Reason::ConnectTimeout, 1),
                     Failure::Connect(why) => tally.refused(why),
                     Failure::NoHttp2 => {
-                        tally.errors.connect += 1;
+                        tally.failed(Reason::NotConnected, 1);
                         hub.give_up(Error::NoHttp2 { authority: hub.question.authority() });
                     }
                 }
@@ -158,7 +162,11 @@ impl Session {
     async fn dial(self: &Rc<Self>, hub: &Rc<Hub>) -> Result<SendRequest<Bytes>, Failure> {
         match &hub.address {
             Address::Tcp(address) => {
-                let socket = TcpStream::connect(address).await.map_err(Failure::Connect)?;
+                let socket = match &hub.shared.settings.way {
+                    Some(way) => dialed(way, hub.timeout()).await,
+                    None => TcpStream::connect(address).await,
+                };
+                let socket = socket.map_err(Failure::Connect)?;
                 let _ = socket.set_nodelay(true);
                 if self.keeps_socket {
                     *self.socket.borrow_mut() = socket.as_fd().try_clone_to_owned().ok();
@@ -208,6 +216,15 @@ impl Session {
         });
         Ok(client)
     }
+}
+
+/// A connection that `way` makes.
+async fn dialed(way: &Arc<dyn Way>, timeout: Duration) -> io::Result<TcpStream> {
+    let (sender, receiver) = oneshot::channel();
+    dial_beside(way, timeout, move |made| drop(sender.send(made)))?;
+    let stream = receiver.await.map_err(io::Error::other)??;
+    stream.set_nonblocking(true)?;
+    TcpStream::from_std(stream)
 }
 
 /// Why there is no connection.

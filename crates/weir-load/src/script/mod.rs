@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mlua::{Function, Lua, LuaString, Table, Value};
+use mlua::{Function, Lua, Table, Value};
 
 use crate::answer::Kept;
 use crate::error::Error;
@@ -21,7 +21,7 @@ use crate::tally::Errors;
 use crate::target::{Address, Target};
 
 pub use spectrum::Spectrum;
-use state::ThreadHandle;
+use state::{State, ThreadHandle};
 
 /// The longest `delay()`: beyond it the arithmetic of times would end.
 const LONGEST_DELAY: f64 = 86_400_000.0;
@@ -48,24 +48,18 @@ pub(crate) struct Summary {
 }
 
 impl Script {
-    /// Executes the file in the main state, and resolves the host unless the address is known (a Unix socket).
+    /// Executes the file in the main state, and resolves the host unless its addresses are known
+    /// (`--resolve`, a Unix socket).
     pub(crate) fn load(
         settings: &ScriptSettings,
         target: &Target,
-        address: Option<&Address>,
+        known: &[Address],
     ) -> Result<Script, Error> {
-        let main = state::create(settings, target)?;
+        let main = state::create(settings, target)?.lua;
         let script = Script { main, settings: settings.clone(), target: target.clone(), threads: Vec::new() };
         let wrk = script.wrk(&script.main)?;
-        match address {
-            Some(address) => {
-                let addrs = script
-                    .main
-                    .create_sequence_from([state::Addr(address.clone())])
-                    .map_err(script.said())?;
-                wrk.set("addrs", addrs).map_err(script.said())?;
-            }
-            None => {
+        match known {
+            [] => {
                 let resolve: Function = wrk.get("resolve").map_err(script.said())?;
                 resolve.call::<()>((target.host.as_str(), target.effective_port())).map_err(script.said())?;
                 let found: Table = wrk.get("addrs").map_err(script.said())?;
@@ -75,6 +69,12 @@ impl Script {
                     let first = crate::target::first_reachable(target, &addresses, Duration::from_secs(5))?;
                     found.push(state::Addr(first)).map_err(script.said())?;
                 }
+            }
+            // Only those where somebody is, as wrk.resolve has it.
+            known => {
+                let first = crate::target::first_reachable(target, known, Duration::from_secs(5))?;
+                let addrs = script.main.create_sequence_from([state::Addr(first)]).map_err(script.said())?;
+                wrk.set("addrs", addrs).map_err(script.said())?;
             }
         }
         Ok(script)
@@ -87,7 +87,7 @@ impl Script {
 
     /// Makes one thread's state: executes the file in it, then `setup` in the main state and `init` in the new one.
     pub(crate) fn thread(&self) -> Result<ScriptThread, Error> {
-        let lua = state::create(&self.settings, &self.target)?;
+        let State { lua, calls } = state::create(&self.settings, &self.target)?;
         let place = Arc::new(Mutex::new(Address::Tcp(([127, 0, 0, 1], 0).into())));
         let stop = Arc::new(AtomicBool::new(false));
         let handle =
@@ -105,22 +105,19 @@ impl Script {
         let init: Function = wrk.get("init").map_err(&said)?;
         init.call::<()>(args).map_err(&said)?;
         let globals = lua.globals();
-        let function = |name: &str| match globals.get::<Value>(name) {
-            Ok(Value::Function(function)) => Some(function),
-            _ => None,
-        };
-        let (request, response, delay) = (function("request"), function("response"), function("delay"));
-        let dynamic = request.is_some();
-        let request = request.map_or_else(|| wrk.get("request").map_err(&said), Ok)?;
+        // Which of them there are is asked once, as in wrk; what they are, at each call.
+        let is_there = |name: &str| matches!(globals.get::<Value>(name), Ok(Value::Function(_)));
+        let call = |name: &str| calls.get::<Function>(name).map_err(&said);
+        let wanted = |name: &str| is_there(name).then(|| call(name)).transpose();
         Ok(ScriptThread {
             path: self.settings.path.clone(),
-            dynamic,
-            request,
-            response,
-            delay,
+            dynamic: is_there("request"),
+            request: call("request")?,
+            response: wanted("response")?,
+            delay: wanted("delay")?,
             place,
             stop,
-            _lua: lua,
+            lua,
         })
     }
 
@@ -187,7 +184,7 @@ pub(crate) struct ScriptThread {
     delay: Option<Function>,
     place: Arc<Mutex<Address>>,
     stop: Arc<AtomicBool>,
-    _lua: Lua,
+    lua: Lua,
 }
 
 impl ScriptThread {
@@ -196,12 +193,24 @@ impl ScriptThread {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts the next request's text into `into`.
-    pub(crate) fn request(&self, into: &mut Vec<u8>) -> Result<(), Error> {
-        let text: LuaString = self.request.call(()).map_err(|error| self.said(&error))?;
+    /// Puts the next request's text into `into`; false where the script has said stop and gives none.
+    pub(crate) fn request(&self, into: &mut Vec<u8>) -> Result<bool, Error> {
         into.clear();
-        into.extend_from_slice(&text.as_bytes());
-        Ok(())
+        let made: Value = self.request.call(()).map_err(|error| self.said(&error))?;
+        let kind = made.type_name();
+        // As lua_tolstring takes it: a number is its text.
+        match self.lua.coerce_string(made).map_err(|error| self.said(&error))? {
+            Some(text) => into.extend_from_slice(&text.as_bytes()),
+            None if kind == "nil" && self.said_stop() => return Ok(false),
+            None => {
+                return Err(Error::Script(format!(
+                    "{}: request() returned {kind} in place of a request's text; end it by 'return wrk.format(...)', \
+                     or call wrk.thread:stop() before it returns nothing",
+                    self.path.display()
+                )));
+            }
+        }
+        Ok(true)
     }
 
     /// Whether the script has a say in when requests go out.
@@ -218,12 +227,12 @@ impl ScriptThread {
     pub(crate) fn response(&self, status: u16, kept: &Kept) -> Result<(), Error> {
         let Some(response) = &self.response else { return Ok(()) };
         let call = || {
-            let fields = self._lua.create_table()?;
+            let fields = self.lua.create_table()?;
             values::each_field(&kept.head, |name, value| {
                 // The last value of a name wins.
-                fields.raw_set(self._lua.create_string(name)?, self._lua.create_string(value)?)
+                fields.raw_set(self.lua.create_string(name)?, self.lua.create_string(value)?)
             })?;
-            response.call::<()>((status, fields, self._lua.create_string(&kept.body)?))
+            response.call::<()>((status, fields, self.lua.create_string(&kept.body)?))
         };
         call().map_err(|error| self.said(&error))
     }

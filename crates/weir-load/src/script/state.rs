@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mlua::{
-    Lua, LuaOptions, MetaMethod, StdLib, UserData, UserDataFields, UserDataMethods, UserDataRef, Value,
-    WeakLua, ffi,
+    Lua, LuaOptions, MetaMethod, StdLib, Table, UserData, UserDataFields, UserDataMethods, UserDataRef,
+    Value, WeakLua, ffi,
 };
 
 use super::values;
@@ -26,8 +26,28 @@ const LONGEST: Bytes = Bytes(16_000_000);
 /// How long `wrk.connect` waits for an address.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// Where distributions keep modules, besides LuaJIT's own folders.
+const MODULES: [&str; 4] = [
+    "/usr/local/share/lua/5.1/?.lua",
+    "/usr/local/share/lua/5.1/?/init.lua",
+    "/usr/share/lua/5.1/?.lua",
+    "/usr/share/lua/5.1/?/init.lua",
+];
+
+/// A state, and the functions that a loop calls in it.
+pub(super) struct State {
+    pub(super) lua: Lua,
+    /// `request`, `response`, `delay`: each calls what the script calls so at that moment.
+    pub(super) calls: Table,
+}
+
 /// Makes a state and executes the script in it.
-pub(super) fn create(settings: &ScriptSettings, target: &Target) -> Result<Lua, Error> {
+pub(super) fn create(settings: &ScriptSettings, target: &Target) -> Result<State, Error> {
+    create_as(settings, target, cfg!(target_feature = "crt-static"))
+}
+
+/// The same; `is_static`: this program loads no C modules.
+fn create_as(settings: &ScriptSettings, target: &Target, is_static: bool) -> Result<State, Error> {
     let text = weir_units::read_file(&settings.path, LONGEST)
         .map_err(|cause| Error::ScriptFile { path: settings.path.clone(), cause })?;
     let lua = with_all_libraries();
@@ -46,15 +66,32 @@ pub(super) fn create(settings: &ScriptSettings, target: &Target) -> Result<Lua, 
         given.set("body", settings.request.body.as_ref().map(|body| lua.create_string(body)).transpose()?)?;
         given.set("lookup", lua.create_function(lookup)?)?;
         given.set("connect", lua.create_function(connect)?)?;
-        lua.load(PRELUDE).set_name("=wrk").call::<()>(given)?;
+        given.set("modules", MODULES.to_vec())?;
+        given.set("c_modules", c_modules(std::env::consts::ARCH))?;
+        given.set("static", is_static)?;
+        let calls = lua.load(PRELUDE).set_name("=wrk").call::<Table>(given)?;
         // `#!` in the first line is the shell's.
         let code = if text.starts_with(b"#") { [b"--".as_slice(), &text].concat() } else { text.clone() };
-        lua.load(code).set_name(format!("@{}", settings.path.display())).exec()
+        lua.load(code).set_name(format!("@{}", settings.path.display())).exec()?;
+        Ok(calls)
     };
     match build() {
-        Ok(()) => Ok(lua),
+        Ok(calls) => Ok(State { lua, calls }),
         Err(error) => Err(Error::Script(words(&error, &settings.path))),
     }
+}
+
+/// Where distributions keep C modules for Lua 5.1: Debian below a folder with the machine's name
+/// (dpkg-architecture(1)), Fedora in lib64.
+fn c_modules(arch: &str) -> Vec<String> {
+    let triple = match arch {
+        "x86" => "i386-linux-gnu".to_owned(),
+        "arm" => "arm-linux-gnueabihf".to_owned(),
+        other => format!("{other}-linux-gnu"),
+    };
+    let folders = [format!("/usr/local/lib/{triple}"), format!("/usr/lib/{triple}")].into_iter();
+    let folders = folders.chain(["/usr/local/lib", "/usr/lib64", "/usr/lib"].map(str::to_owned));
+    folders.map(|folder| format!("{folder}/lua/5.1/?.so")).collect()
 }
 
 /// All of LuaJIT's libraries, `ffi` and C modules among them: scripts for wrk may count on them.
@@ -103,7 +140,7 @@ unsafe extern "C-unwind" fn whole(state: *mut ffi::lua_State, function: ffi::lua
 }
 
 /// `wrk.lookup(host, service)`.
-fn lookup(lua: &Lua, (host, service): (String, Value)) -> mlua::Result<mlua::Table> {
+fn lookup(lua: &Lua, (host, service): (String, Value)) -> mlua::Result<Table> {
     let port = match &service {
         Value::Integer(port) => u16::try_from(*port).ok(),
         Value::Number(port) if port.fract() == 0.0 && (0.0..65536.0).contains(port) => Some(*port as u16),
@@ -221,5 +258,39 @@ impl UserData for ThreadHandle {
             thread.stop.store(true, Relaxed);
             Ok(())
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Request;
+
+    /// What the script of these lines fails with, in a static program.
+    fn fails_statically(lines: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("own.lua");
+        std::fs::write(&path, lines.replace("HERE", &folder.path().display().to_string())).unwrap();
+        std::fs::write(folder.path().join("native.so"), "").unwrap();
+        let settings = ScriptSettings { path, args: Vec::new(), request: Request::default() };
+        let target = Target::parse("http://127.0.0.1:9/").unwrap();
+        create_as(&settings, &target, true).map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_static_program_says_that_it_loads_no_c_modules() {
+        let said = fails_statically("package.cpath = 'HERE/?.so'\nrequire('native')\n");
+        for part in ["own.lua:2:", "'native'", "native.so", "static build", "make build"] {
+            assert!(said.contains(part), "{said}");
+        }
+        // What is not there at all is told as always.
+        let said = fails_statically("require('no.such')\n");
+        assert!(said.contains("module 'no.such' not found") && said.contains("no/such.so"), "{said}");
+    }
+
+    #[test]
+    fn folders_of_c_modules_carry_the_machines_name() {
+        assert!(c_modules("x86_64").contains(&"/usr/lib/x86_64-linux-gnu/lua/5.1/?.so".to_owned()));
+        assert!(c_modules("aarch64").contains(&"/usr/lib/aarch64-linux-gnu/lua/5.1/?.so".to_owned()));
     }
 }

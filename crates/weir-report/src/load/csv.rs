@@ -6,8 +6,19 @@ use super::LoadRecord;
 
 /// Writes a header and a row.
 pub fn render(record: &LoadRecord, received: u64, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
+    let names = columns(record, received, seconds).map(|(name, _)| name);
+    writeln!(out, "{}", names.join(","))?;
+    render_row(record, received, seconds, out)
+}
+
+/// Writes a row alone.
+pub fn render_row(record: &LoadRecord, received: u64, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", columns(record, received, seconds).map(|(_, value)| value).join(","))
+}
+
+fn columns(record: &LoadRecord, received: u64, seconds: f64) -> [(&'static str, String); 20] {
     let (latency, errors) = (&record.latency, &record.errors);
-    let columns: [(&str, String); 20] = [
+    [
         ("url", quoted(&record.url)),
         ("connections", record.connections.to_string()),
         ("threads", record.threads.to_string()),
@@ -28,9 +39,7 @@ pub fn render(record: &LoadRecord, received: u64, seconds: f64, out: &mut dyn Wr
         ("errors_status", errors.status.to_string()),
         ("client_cpu", format!("{:.9}", record.client_cpu)),
         ("held_by", record.held_by.clone().unwrap_or_default()),
-    ];
-    writeln!(out, "{}", columns.each_ref().map(|(name, _)| *name).join(","))?;
-    writeln!(out, "{}", columns.map(|(_, value)| value).join(","))
+    ]
 }
 
 /// As RFC 4180 quotes what may hold a comma.

@@ -421,7 +421,7 @@ impl<'a> Client<'a> {
     }
 
     /// The way of a connection that begins now.
-    fn way(&self) -> Way<'_> {
+    pub(super) fn way(&self) -> Way<'_> {
         let whole = self.dial.connect_timeout;
         // What a job has waited for its name is gone, but a connect gets a fair chance.
         let left = whole.saturating_sub(self.put_aside.unwrap_or_default()).max(whole / 4);

@@ -17,6 +17,7 @@ pub mod proxy;
 pub mod reach;
 pub mod request;
 pub mod said;
+pub mod sockets;
 mod socks;
 pub mod speed;
 pub mod tls;

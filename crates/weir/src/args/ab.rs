@@ -45,6 +45,14 @@ pub struct AbFlags {
     pub percentiles_file: Option<PathBuf>,
     /// `-g`.
     pub rows_file: Option<PathBuf>,
+    /// `-v`: from 2 on the answers are printed.
+    pub verbosity: u8,
+    /// `-X`, `host:port`.
+    pub proxy: Option<String>,
+    /// `-P`, ready for the field.
+    pub proxy_authorization: Option<String>,
+    /// `-E`: a client certificate with its key.
+    pub certificate: Option<String>,
 }
 
 impl Default for AbFlags {
@@ -68,6 +76,10 @@ impl Default for AbFlags {
             quiet: false,
             percentiles_file: None,
             rows_file: None,
+            verbosity: 0,
+            proxy: None,
+            proxy_authorization: None,
+            certificate: None,
         }
     }
 }
@@ -76,7 +88,7 @@ impl Default for AbFlags {
 const VALUED: &str = "nctsbBpuTvmxyzCHAPXgeZfE";
 
 /// Flags that would change what is measured and that weir does not have: to leave them out would be a lie.
-const ABSENT: &str = "bBPXEZfIwxyz";
+const ABSENT: &str = "bBZfIwxyz";
 
 impl AbFlags {
     /// Takes ab's words apart as getopt does: `-n 10`, `-n10`, `-kq`; flags before the URL, the URL last.
@@ -139,6 +151,13 @@ impl AbFlags {
             'T' => self.content_type = value,
             'C' => self.cookies.push(value),
             'A' => self.authorization = Some(format!("Basic {}", BASE64_STANDARD.encode(value))),
+            'X' => self.proxy = Some(value),
+            'P' => self.proxy_authorization = Some(format!("Basic {}", BASE64_STANDARD.encode(value))),
+            'E' => self.certificate = Some(value),
+            'v' => match value.parse() {
+                Ok(level) => self.verbosity = level,
+                Err(_) => return Err(format!("ab's -v wants a number from 0 to 255, not '{value}'")),
+            },
             'H' if value.contains(':') && !value.contains(['\r', '\n']) => self.headers.push(value),
             'H' => return Err("ab's -H wants a field such as 'Accept: text/html'".to_owned()),
             'l' => self.any_length = true,
@@ -147,8 +166,8 @@ impl AbFlags {
             'q' => self.quiet = true,
             'e' => self.percentiles_file = Some(value.into()),
             'g' => self.rows_file = Some(value.into()),
-            // Errors are always counted, never the end; and there is nothing more to say.
-            'r' | 'v' => {}
+            // Errors are always counted, never the end.
+            'r' => {}
             _ => return Err(format!("ab has no -{letter}")),
         }
         Ok(())
@@ -166,6 +185,9 @@ impl AbFlags {
         }
         if let Some(credentials) = &self.authorization {
             text.push_str(&format!("Authorization: {credentials}\r\n"));
+        }
+        if let Some(credentials) = &self.proxy_authorization {
+            text.push_str(&format!("Proxy-Authorization: {credentials}\r\n"));
         }
         if let Some(body) = body {
             text.push_str(&format!(
@@ -216,7 +238,8 @@ mod tests {
             ("-n 10", "wants a URL"),
             ("-n 1 -c 2 http://h/", "is above"),
             ("-n x http://h/", "a number"),
-            ("-X proxy:1 http://h/", "not known"),
+            ("-b 9 http://h/", "not known"),
+            ("-v x http://h/", "a number"),
             ("-Q http://h/", "no -Q"),
             ("http://h/ http://i/", "second"),
             ("http://h/ -n", "wants a value"),
@@ -233,6 +256,14 @@ mod tests {
             String::from_utf8(flags.request("/", "127.0.0.1:8378", None)).unwrap(),
             "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\nCookie: a=b\r\nAuthorization: Basic dTpw\r\nX-A:b\r\n\
              Host: 127.0.0.1:8378\r\nUser-Agent: ApacheBench/2.3\r\nAccept: */*\r\n\r\n"
+        );
+        // To a proxy the whole URL is the path.
+        let flags = parse("-v 2 -X p:81 -P u:p http://h/").unwrap();
+        assert_eq!((flags.verbosity, flags.proxy.as_deref()), (2, Some("p:81")));
+        assert!(
+            String::from_utf8(flags.request("http://h/", "h", None))
+                .unwrap()
+                .starts_with("GET http://h/ HTTP/1.0\r\nProxy-Authorization: Basic dTpw\r\nHost: h\r\n")
         );
         let flags = parse("-p file -T text/x http://h/").unwrap();
         assert_eq!(

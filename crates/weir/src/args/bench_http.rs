@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::Voice;
+use super::{Certificate, ReachFlags, Voice};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,17 +15,27 @@ Examples:
   weir bench http --http2 --streams 8 -c 4 URL                  HTTP/2, 8 requests at a time over each of 4 connections
   weir bench http --format wrk --latency URL                    the report as wrk prints it
   weir bench http --ab -n 10000 -c 100 -k http://host/          ab's flags, requests and report
+  weir bench http -i urls.txt --max-errors 1% --json            a record for each URL; exit code 1 above 1 %
+  weir bench http --resolve h:443:10.0.0.7 https://h/           one machine of those that are called h
 Closed loop (without --rate) the latency is what was measured, never \"corrected\": while a server stands still nobody asks
 it, so its worst moments count little. --rate asks on time and counts from the planned time.
-Exit code: 0 when requests were answered, 1 when none was, 130 when interrupted (the report is of what came until then).";
+Exit code: 0 when requests were answered, 1 when none was or when more than --max-errors failed, 130 when
+interrupted (the report is of what came until then). Called by the name wrk or ab, weir takes that program's flags
+and prints its report.";
 
 /// `weir bench http`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub struct BenchHttp {
-    /// Whom to ask, http or https.
-    #[arg(value_name = "URL", required_unless_present = "ab")]
+    /// Whom to ask, http or https; several are asked one after another, with a report each.
+    #[arg(value_name = "URL", required_unless_present_any = ["ab", "list"])]
     pub url: Option<String>,
+    /// Further URLs; with --script its args[1] and on, as wrk has it.
+    #[arg(value_name = "URL", hide = true)]
+    pub more: Vec<String>,
+    /// Also ask what LIST names, one URL a line, '#' begins a remark; '-' for stdin.
+    #[arg(short = 'i', long = "input", value_name = "LIST", conflicts_with = "ab")]
+    pub list: Option<String>,
     /// Connections to hold open.
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = parse_count)]
     pub connections: u32,
@@ -39,14 +49,25 @@ pub struct BenchHttp {
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_requests, conflicts_with = "warm_up")]
     pub requests: Option<u64>,
     /// Ask this often, evenly, in all; latency counts from the planned time.
-    #[arg(long, value_name = "PER_SECOND", value_parser = parse_rate)]
+    #[arg(short = 'R', long, value_name = "PER_SECOND", value_parser = parse_rate)]
     pub rate: Option<f64>,
+    /// Spread the requests of --rate evenly (fixed), or as independent users come, with gaps by chance (exp).
+    #[arg(short = 'D', long, value_enum, value_name = "HOW", default_value = "fixed")]
+    pub dist: Dist,
+    /// Open the connections evenly over this time, or let --rate grow evenly to what it is; measured is what
+    /// comes after it (with -n, all).
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_span)]
+    pub ramp: Duration,
     /// Load before the measured time.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_span)]
     pub warm_up: Duration,
     /// A request without a whole answer in this time has failed.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_span)]
+    #[arg(short = 'T', long, value_name = "TIME", default_value = "2s", value_parser = parse_span)]
     pub timeout: Duration,
+    /// End with exit code 1 where more of the requests than this share failed, answers of 400 and above among
+    /// them: 1%, 0.01, 0.
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub max_errors: Option<f64>,
 
     /// Send this field, as in "Name: value".
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
@@ -66,9 +87,16 @@ pub struct BenchHttp {
     /// Requests under way at a time over each connection (--http2).
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count, requires = "http2")]
     pub streams: u32,
-    /// Connect to this Unix socket; the URL says what to ask.
-    #[arg(long, value_name = "PATH")]
-    pub unix_socket: Option<PathBuf>,
+    /// How the host is reached; the URL says what to ask.
+    #[command(flatten)]
+    pub reach: ReachFlags,
+    /// Go through this proxy (http, socks5, socks5h, socks4, socks4a); the environment's proxies are not
+    /// used.
+    #[arg(short = 'x', long, value_name = "URL", conflicts_with = "ab")]
+    pub proxy: Option<String>,
+    /// The client certificate.
+    #[command(flatten)]
+    pub certificate: Certificate,
     /// Trust any certificate.
     #[arg(short = 'k', long)]
     pub insecure: bool,
@@ -83,7 +111,7 @@ pub struct BenchHttp {
     #[arg(long, value_enum, value_name = "FORM", default_value = "weir", conflicts_with = "json")]
     pub format: LoadFormat,
     /// Print percentiles too (--format wrk).
-    #[arg(long)]
+    #[arg(short = 'L', long)]
     pub latency: bool,
     /// What follows are ab's flags.
     #[arg(long, value_name = "ARGS", num_args = 1.., allow_hyphen_values = true)]
@@ -94,6 +122,22 @@ pub struct BenchHttp {
     /// For the script: args[1] and on.
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<String>,
+}
+
+impl BenchHttp {
+    /// What the script is given, with and without a `--` before it.
+    pub fn script_args(&self) -> Vec<String> {
+        self.more.iter().chain(&self.args).cloned().collect()
+    }
+}
+
+/// `--dist`, as wrk2 calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Dist {
+    /// Evenly.
+    Fixed,
+    /// With exponential gaps: a Poisson process.
+    Exp,
 }
 
 /// `--format`.
@@ -161,6 +205,15 @@ fn parse_rate(text: &str) -> Result<f64, String> {
     }
 }
 
+/// `1%`, `0.01`.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let (digits, factor) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 0.01));
+    match digits.trim().parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&(share * factor)) => Ok(share * factor),
+        _ => Err("expected a share from 0 to 1, such as 0.01 or 1%".to_owned()),
+    }
+}
+
 /// A field that cannot become two, nor end the head. What is wrong is told without the text, which may be a credential.
 pub fn parse_field(text: &str) -> Result<(String, String), String> {
     let wrong = || "invalid header (-H): expected a field such as \"Accept: text/html\"".to_owned();
@@ -193,6 +246,8 @@ mod tests {
         assert!(parse_span("x").is_err() && parse_span("-1s").is_err() && parse_span("NaN").is_err());
         assert_eq!(parse_rate("2.5k"), Ok(2500.0));
         assert!(parse_rate("0").is_err() && parse_rate("inf").is_err());
+        assert_eq!((parse_share("1%"), parse_share("0.5"), parse_share("0")), (Ok(0.01), Ok(0.5), Ok(0.0)));
+        assert!(["2", "-1", "101%", "NaN", "%"].iter().all(|text| parse_share(text).is_err()));
     }
 
     #[test]

@@ -259,7 +259,11 @@ const TABLE: &[Row] = &[
     ("bench net", &["-F", "--file"], "weir bench disk measures a disk, weir cp a whole copy"),
     ("bench net", &["-X", "--xbind", "--sctp", "--nstreams"], "TCP and UDP are what is measured"),
     // wrk2, hey, oha
-    ("bench http", &["-R"], "wrk2's -R N is --rate N"),
+    (
+        "bench http",
+        &["-B", "--batch_latency", "-U", "--u_latency"],
+        "with --rate the latency from the send is printed beside the one from the plan; leave it out",
+    ),
     ("bench http", &["-z"], "it is -d TIME"),
 ];
 

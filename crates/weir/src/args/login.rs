@@ -37,6 +37,19 @@ pub struct Login {
     #[arg(long, value_name = "FILE", alias = "cookie-jar")]
     pub save_cookies: Option<PathBuf>,
 
+    /// The client certificate.
+    #[command(flatten)]
+    pub certificate: Certificate,
+
+    /// Go to these hosts without a proxy, in place of $no_proxy: names with those below them, addresses,
+    /// blocks (10.0.0.0/8), each with :PORT if need be; '*' for all.
+    #[arg(long, value_name = "LIST")]
+    pub noproxy: Option<String>,
+}
+
+/// Who we are to a server that asks for a certificate.
+#[derive(Debug, Args)]
+pub struct Certificate {
     /// Show this client certificate to servers that ask for one: PEM with its chain, or PKCS#12 (.p12, .pfx).
     #[arg(long, value_name = "FILE[:PASSWORD]", alias = "certificate")]
     pub cert: Option<String>,
@@ -46,9 +59,4 @@ pub struct Login {
     /// Read the password of the key or of the PKCS#12 file from FILE's first line; else weir asks for it.
     #[arg(long, value_name = "FILE")]
     pub pass_file: Option<PathBuf>,
-
-    /// Go to these hosts without a proxy, in place of $no_proxy: names with those below them, addresses, blocks
-    /// (10.0.0.0/8), each with :PORT if need be; '*' for all.
-    #[arg(long, value_name = "LIST")]
-    pub noproxy: Option<String>,
 }

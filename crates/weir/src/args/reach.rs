@@ -1,4 +1,5 @@
-//! Flags of `weir get` that say how a host is reached: `--resolve`, `--connect-to`, `--interface`, `-4`,
+//! Flags of `weir get` and `weir bench http` that say how a host is reached: `--resolve`, `--connect-to`,
+//! `--interface`, `-4`,
 //! `--unix-socket`.
 
 use std::ffi::OsString;

@@ -12,7 +12,7 @@ use weir_transfer::http::jar::Jar;
 use weir_transfer::http::logins::Schemes;
 use weir_units::Bytes;
 
-use crate::args::{Get, Login};
+use crate::args::{Certificate, Get, Login};
 use crate::output;
 use crate::prompt;
 use crate::voice::Usage;
@@ -138,9 +138,9 @@ pub fn save_cookies(get: &Get, http: &Http) -> anyhow::Result<()> {
 }
 
 /// The client certificate.
-pub fn identity(login: &Login) -> anyhow::Result<Option<Identity>> {
-    let Some(cert) = &login.cert else {
-        return match &login.key {
+pub fn identity(certificate: &Certificate) -> anyhow::Result<Option<Identity>> {
+    let Some(cert) = &certificate.cert else {
+        return match &certificate.key {
             Some(_) => {
                 Err(Usage("--key wants --cert FILE, the certificate that it belongs to".to_owned()).into())
             }
@@ -148,12 +148,12 @@ pub fn identity(login: &Login) -> anyhow::Result<Option<Identity>> {
         };
     };
     let (file, given) = split_password(cert);
-    let from_file = login.pass_file.as_deref().map(read_password).transpose()?;
+    let from_file = certificate.pass_file.as_deref().map(read_password).transpose()?;
     let mut given = from_file.or_else(|| given.map(str::to_owned));
     let mut password = |file: &str| {
         given.take().or_else(|| prompt::password(&format!("password of {}", file.escape_debug())))
     };
-    Ok(Some(Identity::read(&file, login.key.as_deref(), &mut password)?))
+    Ok(Some(Identity::read(&file, certificate.key.as_deref(), &mut password)?))
 }
 
 /// `FILE` or `FILE:PASSWORD`, as curl has it; a colon may be part of a name that is there.

@@ -120,6 +120,11 @@ fn tls_handshakes_full_and_resumed() {
     let trusting = ["--only", "tls", "--cacert", "ca.pem", "--json"];
     let record = host(&sandbox, &address, &trusting).run().succeeds().json();
     assert_eq!(certificate(&record), "trusted");
+    // -k accepts it, which does not make it trusted; with its authority it is, -k or not.
+    for (flags, expected) in [(&["-k"][..], "not trusted"), (&["-k", "--cacert", "ca.pem"], "trusted")] {
+        let run = host(&sandbox, &address, &["--only", "tls", "--json"]).args(flags).run();
+        assert_eq!(certificate(&run.succeeds().json()), expected, "{flags:?}");
+    }
 }
 
 #[test]

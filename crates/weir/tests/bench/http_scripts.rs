@@ -3,8 +3,10 @@
 
 use crate::support;
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
@@ -105,16 +107,25 @@ type Seen = (Vec<Vec<String>>, Vec<String>);
 
 /// Runs wrk and weir with the script.
 fn both(name: &str, threads: &str, args: &[&str]) -> Option<[Seen; 2]> {
-    if Command::new("wrk").arg("-v").output().is_err() {
-        skip("wrk is not installed");
+    if !has_wrk() {
         return None;
     }
-    let sandbox = Sandbox::new();
+    Some(both_with(&Sandbox::new(), &script(name), threads, args))
+}
+
+fn has_wrk() -> bool {
+    let is_there = Command::new("wrk").arg("-v").output().is_ok();
+    if !is_there {
+        skip("wrk is not installed");
+    }
+    is_there
+}
+
+fn both_with(sandbox: &Sandbox, file: &str, threads: &str, args: &[&str]) -> [Seen; 2] {
     let found = ["wrk", "weir"].map(|program| {
         let recorder = Recorder::start();
-        let file = script(name);
         // Patience beyond the run, so that the request without an answer is no failure.
-        let common = ["-t", threads, "-c", threads, "-d", "1", "--timeout", "10s", "-s", &file];
+        let common = ["-t", threads, "-c", threads, "-d", "1", "--timeout", "10s", "-s", file];
         let run = match program {
             "wrk" => sandbox.weir("wrk", common),
             _ => sandbox.weir(WEIR, ["bench", "http", "--format", "wrk"]).args(&common),
@@ -123,7 +134,13 @@ fn both(name: &str, threads: &str, args: &[&str]) -> Option<[Seen; 2]> {
         run.succeeds();
         (recorder.take(), said(&run))
     });
-    Some(found)
+    // Each recorder has a port of its own.
+    found.map(|(mut asked, said)| {
+        for request in asked.iter_mut().flatten() {
+            *request = without_ports(request);
+        }
+        (asked, said)
+    })
 }
 
 fn said(run: &Run) -> Vec<String> {
@@ -134,13 +151,7 @@ fn said(run: &Run) -> Vec<String> {
 /// Both must have asked and printed the same, and each connection so many requests.
 #[track_caller]
 fn agree(name: &str, threads: &str, args: &[&str], requests: usize) -> Vec<String> {
-    let Some([mut wrk, mut weir]) = both(name, threads, args) else { return Vec::new() };
-    // Each recorder has a port of its own.
-    for (asked, _) in [&mut wrk, &mut weir] {
-        for request in asked.iter_mut().flatten() {
-            *request = without_ports(request);
-        }
-    }
+    let Some([wrk, weir]) = both(name, threads, args) else { return Vec::new() };
     assert_eq!(weir, wrk, "weir first, then wrk");
     for asked in &weir.0 {
         assert_eq!(asked.len(), requests, "{asked:#?}");
@@ -208,6 +219,107 @@ fn stop() {
     agree("stop", "1", &[], 9);
 }
 
+/// A script of `lua/kinds.lua`.
+struct KindOfScript {
+    name: String,
+    threads: String,
+    args: Vec<String>,
+    /// A module of Lua that it cannot do without.
+    needs: Option<String>,
+    text: String,
+}
+
+fn kinds() -> Vec<KindOfScript> {
+    let all = std::fs::read_to_string(script("kinds")).unwrap();
+    let parts = all.split("\n--== ").skip(1);
+    let kind = |part: &str| {
+        let (head, text) = part.split_once('\n').unwrap();
+        let mut words = head.split_whitespace();
+        let name = words.next().unwrap().to_owned();
+        let set: HashMap<&str, &str> = words.map(|word| word.split_once('=').unwrap()).collect();
+        KindOfScript {
+            name,
+            threads: set.get("threads").copied().unwrap_or("1").to_owned(),
+            args: set.get("args").into_iter().flat_map(|args| args.split(',')).map(str::to_owned).collect(),
+            needs: set.get("needs").map(|needs| (*needs).to_owned()),
+            text: text.to_owned(),
+        }
+    };
+    parts.map(kind).collect()
+}
+
+/// Whether this machine has the module, where wrk itself finds it.
+fn has_module(name: &str) -> bool {
+    let file = format!("{}.so", name.replace('.', "/"));
+    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/local/lib", "/usr/lib"];
+    folders.iter().any(|folder| Path::new(folder).join("lua/5.1").join(&file).exists())
+}
+
+/// What people write for wrk: both send the same requests, and their scripts see the same.
+#[test]
+fn scripts_of_every_kind_send_what_wrk_sends() {
+    if !has_wrk() {
+        return;
+    }
+    let kinds: Vec<KindOfScript> = kinds()
+        .into_iter()
+        .filter(|kind| {
+            let missing = kind.needs.as_ref().filter(|needs| !has_module(needs));
+            if let Some(needs) = missing {
+                skip(&format!(
+                    "{}: the Lua module {needs} is not installed (lua-socket, lua-cjson)",
+                    kind.name
+                ));
+            }
+            missing.is_none()
+        })
+        .collect();
+    assert!(kinds.len() >= 40);
+    // Each run waits most of its second: eight at a time are no load.
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let share = |part: usize| kinds.iter().skip(part).step_by(8);
+        let workers: Vec<_> = (0..8)
+            .map(|part| scope.spawn(move || share(part).filter_map(compared).collect::<Vec<_>>()))
+            .collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What weir does otherwise than wrk with the script.
+fn compared(kind: &KindOfScript) -> Option<String> {
+    let sandbox = Sandbox::new();
+    sandbox.write("kind.lua", &kind.text);
+    let args: Vec<&str> = kind.args.iter().map(String::as_str).collect();
+    let [wrk, weir] = both_with(&sandbox, "kind.lua", &kind.threads, &args);
+    let is_right = weir == wrk && weir.0.iter().map(Vec::len).sum::<usize>() > 1;
+    (!is_right).then(|| format!("{}: weir {weir:#?}\nwrk {wrk:#?}", kind.name))
+}
+
+/// Words behind the URL are the script's, with `--` before them and without; flags have wrk's short forms.
+#[test]
+fn wrks_command_line_is_taken_as_it_is() {
+    let (sandbox, recorder) = (Sandbox::new(), Recorder::start());
+    sandbox.write("own.lua", "function init(args) wrk.path = '/' .. table.concat(args, '/') end\n");
+    let url = recorder.url();
+    for words in [&["a", "b"][..], &["--", "a", "b"]] {
+        let args = [
+            "bench", "http", "-c1", "-t1", "-n", "3", "-T", "5s", "-L", "-D", "exp", "-R", "100", "-s",
+            "own.lua", &url,
+        ];
+        sandbox.weir(WEIR, args).args(words).run().succeeds();
+        assert!(recorder.take().concat().iter().all(|asked| asked.starts_with("GET /a/b")), "{words:?}");
+    }
+    // By its name, too.
+    std::os::unix::fs::symlink(WEIR, sandbox.path("wrk")).unwrap();
+    let link = sandbox.path("wrk");
+    let run = sandbox.weir(link.to_str().unwrap(), ["-c1", "-t1", "-d1s", "--latency", &url]).run();
+    let said = String::from_utf8_lossy(&run.succeeds().stdout).into_owned();
+    assert!(said.starts_with("Running 1s test @ ") && said.contains("Latency Distribution"), "{said}");
+    let version = sandbox.weir(link.to_str().unwrap(), ["-v"]).run();
+    assert!(version.succeeds().stdout.starts_with(b"weir "), "scripts ask whether it is there");
+}
+
 /// Runs a script of these lines against a server that answers.
 fn run_lines(lines: &str, args: &[&str]) -> Run {
     let (sandbox, recorder) = (Sandbox::new(), Recorder::start());
@@ -229,6 +341,9 @@ fn errors_name_file_and_line() {
     run_lines("function init() wrk.lookup('no.such.host.invalid', 80) end\n", &[])
         .fails(1, &["own.lua:1:", "no.such.host.invalid"]);
     run_lines("function request() return 'nonsense' end\n", &[]).fails(1, &["request at 1:"]);
+    run_lines("function request() return nil end\n", &[])
+        .fails(1, &["own.lua", "request() returned nil", "wrk.format(", "thread:stop()"]);
+    run_lines("function request() return {} end\n", &[]).fails(1, &["request() returned table"]);
     run_lines("function done() error('at last') end\n", &[]).fails(1, &["own.lua:1: at last"]);
     let sandbox = Sandbox::new();
     sandbox

@@ -15,7 +15,7 @@ use super::{ROWS, card, read};
 use crate::ciphers::CiphersRecord;
 use crate::codecs::CodecsRecord;
 use crate::host::HostRecord;
-use crate::load::LoadRecord;
+use crate::load::{LoadRecord, failures};
 use crate::net::{IntervalRecord, NetRecord};
 use crate::packets::{PacketsRecord, PacketsRow};
 use crate::schema::Record;
@@ -51,18 +51,15 @@ pub(super) fn http(
     if let Some(capacity) = load.capacity {
         table.row(["that thread could take".to_owned(), format!("{} requests a second", count(capacity))]);
     }
-    let errors = load.errors;
-    for (name, number) in [
-        ("no connection", errors.connect),
-        ("answer broke off", errors.read),
-        ("could not be sent", errors.write),
-        ("timed out", errors.timeout),
-        ("status 400 or above", errors.status),
-        ("planned but never sent", load.unsent),
-    ] {
-        if number > 0 {
-            table.row([name.to_owned(), number.to_string()]);
-        }
+    // Three digits make no more of them that are in use; a foreign record may hold any number.
+    for (status, number) in load.statuses.iter().take(100) {
+        table.row([format!("answers with status {}", short(status, 10)), number.to_string()]);
+    }
+    for (name, number) in failures(&load).into_iter().take(100) {
+        table.row([short(&name, 100), number.to_string()]);
+    }
+    if let Some(strange) = &load.strange {
+        table.row(["the first that was not HTTP began with".to_owned(), short(strange, 80)]);
     }
     card(page, "Figures", &table);
     Ok(())

@@ -171,16 +171,18 @@ impl<'a> Subject<'a> {
         figures::mtu(&echoes, &datagrams, self.tries(stop))
     }
 
-    /// With the user's trust; where the certificate is not trusted, with anyone's, and that is said.
+    /// With the user's trust; where the certificate is not trusted, with anyone's, and that is said. `-k`
+    /// accepts a certificate, and does not make it a trusted one: whether it is one is asked without it.
     fn tls(&self, stop: &AtomicBool) -> Result<(tls::Found, Option<String>), String> {
         let plan = tls::Plan { timeout: self.bench.timeout, ..tls::Plan::default() };
         let run = |trust: &Trust| -> Result<tls::Found, tls::Error> {
             let clients = Clients::new(trust).map_err(|error| tls::Error::Untrusted(error.to_string()))?;
             tls::run(self.address, &self.target.host, &clients.http1, &plan, stop)
         };
-        match run(&trust(self.bench)) {
+        let believing = Trust { insecure: false, ..trust(self.bench) };
+        match run(&believing) {
             Ok(found) => Ok((found, None)),
-            Err(tls::Error::Untrusted(why)) if self.bench.cacert.is_none() => {
+            Err(tls::Error::Untrusted(why)) if self.bench.cacert.is_none() || self.bench.insecure => {
                 let found = run(&Trust { insecure: true, ..Trust::default() });
                 found.map(|found| (found, Some(why))).map_err(|error| error.to_string())
             }

@@ -2,10 +2,14 @@
 
 mod figures;
 mod plan;
+mod targets;
+mod teller;
+mod way;
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::anyhow;
 use weir_load::run::{self, Outcome};
@@ -18,16 +22,63 @@ use crate::args::{BenchHttp, LoadFormat};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::output;
 use crate::page;
-use crate::voice::{self, Printed};
+use crate::voice::{self, Printed, Usage};
 use plan::Plan;
+use teller::Teller;
 
-/// Runs the load and reports. Returns the exit code.
+/// Runs the load and reports, for each target. Returns the exit code.
 pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
     voice::start_log(bench.voice.quiet, bench.voice.verbose);
-    let plan = plan::make(bench)?;
     let stop = interrupt::stop()?;
-    let head = head(&plan);
-    let mut outcome = match run::run(plan.settings.clone(), &stop, move || print_head(&head)) {
+    if bench.ab.is_some() {
+        return one(bench, "", true, &stop);
+    }
+    match targets::read(bench)?.as_slice() {
+        [only] => one(bench, only, true, &stop),
+        many => all(bench, many, &stop),
+    }
+}
+
+/// One target after another. One that fails costs itself, and the exit code.
+fn all(bench: &BenchHttp, targets: &[String], stop: &Arc<AtomicBool>) -> anyhow::Result<u8> {
+    if bench.voice.report.is_some() {
+        return Err(Usage(
+            "--report makes the page of one target: --json prints a record for each, for weir report"
+                .to_owned(),
+        )
+        .into());
+    }
+    let mut worst = 0;
+    for (number, url) in targets.iter().enumerate() {
+        let is_first = number == 0;
+        if !is_first && !bench.voice.quiet && !bench.voice.json && bench.format != LoadFormat::Csv {
+            print_head(b"\n");
+        }
+        match one(bench, url, is_first, stop) {
+            Ok(0) => {}
+            Ok(code) => worst = code,
+            Err(error) => {
+                voice::fatal(&error);
+                worst = 1;
+            }
+        }
+        if stop.load(Relaxed) {
+            return Ok(INTERRUPTED);
+        }
+    }
+    Ok(worst)
+}
+
+/// A run against one target. `is_first`: of a table, the header comes before its row.
+fn one(bench: &BenchHttp, url: &str, is_first: bool, stop: &Arc<AtomicBool>) -> anyhow::Result<u8> {
+    let plan = match plan::make(bench, url, stop) {
+        Err(_) if stop.load(Relaxed) => return Ok(INTERRUPTED),
+        plan => plan?,
+    };
+    let teller = Arc::new(Teller::new(&plan, head(&plan)));
+    let ran = run::run(plan.settings.clone(), stop, Arc::<Teller>::clone(&teller));
+    teller.end();
+    let mut outcome = match ran {
         Ok(outcome) => outcome,
         Err(weir_load::Error::Interrupted) => return Ok(INTERRUPTED),
         Err(error) if stop.load(Relaxed) => {
@@ -38,13 +89,13 @@ pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
     };
     let judged = load::explain(&outcome.evidence);
     let member = figures::member(&plan, &outcome, &judged);
-    print(&plan, &outcome, &judged, &member).printed("the report")?;
+    print(&plan, &outcome, &judged, &member, is_first).printed("the report")?;
     write_files(&plan, &outcome)?;
     if bench.voice.report.is_some() {
-        page::keep(&bench.voice, &figures::record(&member, &outcome, &judged))?;
+        page::keep(&bench.voice, &figures::record(&plan, &member, &outcome, &judged))?;
     }
     if outcome.failed.is_none() {
-        match outcome.finish(&stop) {
+        match outcome.finish(stop) {
             Err(error) if stop.load(Relaxed) => {
                 voice::fatal(&error.into());
                 return Ok(INTERRUPTED);
@@ -52,13 +103,14 @@ pub fn run(bench: &BenchHttp) -> anyhow::Result<u8> {
             finished => finished?,
         }
     }
-    match &outcome.failed {
-        Some(error) => Err(anyhow!("{error}")),
-        None if outcome.interrupted => Ok(INTERRUPTED),
-        None if outcome.tally.requests == 0 => {
+    match (&outcome.failed, figures::too_many_errors(&plan, &outcome)) {
+        (Some(error), _) => Err(anyhow!("{error}")),
+        (None, _) if outcome.interrupted => Ok(INTERRUPTED),
+        (None, _) if outcome.tally.requests == 0 => {
             Err(anyhow!("no request to {} was answered", figures::shown(&plan.settings.target.url)))
         }
-        None => Ok(0),
+        (None, Some(why)) => Err(anyhow!(why)),
+        (None, None) => Ok(0),
     }
 }
 
@@ -69,11 +121,15 @@ fn head(plan: &Plan) -> Vec<u8> {
     let _ = match plan.format {
         LoadFormat::Wrk if !plan.quiet => wrk::render_head(&figures::wrk_head(plan), &mut text),
         LoadFormat::Ab if !plan.quiet => {
-            write!(
-                text,
-                "weir bench http, in the form of ab 2.3\n\nBenchmarking {} ...",
-                plan.settings.target.host
-            )
+            let host = &plan.settings.target.host;
+            let begun = write!(text, "weir bench http, in the form of ab 2.3\n\nBenchmarking {host} ...");
+            if plan.settings.shows_answers {
+                let method = plan.ab.as_ref().and_then(|flags| flags.method.as_deref()).unwrap_or("GET");
+                text.extend(format!("INFO: {method} header == \n---\n").into_bytes());
+                text.extend_from_slice(&plan.asked);
+                text.extend_from_slice(b"\n---\n");
+            }
+            begun
         }
         _ => Ok(()),
     };
@@ -85,7 +141,13 @@ fn print_head(head: &[u8]) {
     let _ = out.write_all(head).and_then(|()| out.flush());
 }
 
-fn print(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict, member: &LoadRecord) -> io::Result<()> {
+fn print(
+    plan: &Plan,
+    outcome: &Outcome,
+    judged: &LoadVerdict,
+    member: &LoadRecord,
+    is_first: bool,
+) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if plan.quiet {
         return Ok(());
@@ -103,8 +165,9 @@ fn print(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict, member: &LoadReco
         LoadFormat::Weir | LoadFormat::Json | LoadFormat::Csv => {
             let (received, seconds) = (outcome.tally.received, outcome.span.as_secs_f64());
             match plan.format {
-                LoadFormat::Csv => csv::render(member, received, seconds, &mut out),
-                LoadFormat::Json => json::render(&figures::record(member, outcome, judged), &mut out),
+                LoadFormat::Csv if is_first => csv::render(member, received, seconds, &mut out),
+                LoadFormat::Csv => csv::render_row(member, received, seconds, &mut out),
+                LoadFormat::Json => json::render(&figures::record(plan, member, outcome, judged), &mut out),
                 _ => {
                     let verdict = VerdictRecord::from(&judged.verdict);
                     report::render(member, received, seconds, Some(&verdict), &mut out)

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use crate::support::{Sandbox, WEIR, skip};
 use super::trees::{Pair, has_rsync, make};
+use crate::support::{Sandbox, WEIR, skip};
 
 /// Files of a source and others of the same names at the target.
 fn plant(tree: &Path, to: &Path) {

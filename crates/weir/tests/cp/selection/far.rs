@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Sandbox, Sshd, WEIR, wait_for};
 use super::trees::{list, make};
+use crate::support::{Sandbox, Sshd, WEIR, wait_for};
 
 fn far(sandbox: &Sandbox, name: &str) -> String {
     format!("far:{}", sandbox.path(name).display())

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Dice, WEIR};
 use super::trees::{Pair, has_rsync, list, make};
+use crate::support::{Dice, WEIR};
 
 const SOURCE: [&str; 14] = [
     "a.log",

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use url::Url;
+use weir_load::reason;
 use weir_load::run::Outcome;
 use weir_load::script::Spectrum;
 use weir_load::settings::Ask;
@@ -11,7 +12,7 @@ use weir_model::load::{Holder, LoadVerdict};
 use weir_report::load::ab::{AbReport, AbRow, Failed};
 use weir_report::load::hdr::{Foot, Step};
 use weir_report::load::wrk::{Figures, WrkReport};
-use weir_report::load::{ErrorsRecord, LatencyRecord, LoadRecord, ServerRecord};
+use weir_report::load::{ErrorsRecord, LatencyRecord, LoadRecord, ReasonRecord, ServerRecord};
 use weir_report::schema::{self, Record, Sample, VerdictRecord};
 use weir_transfer::http::tls;
 use weir_transfer::object;
@@ -54,6 +55,9 @@ pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecor
             timeout: tally.errors.timeout,
             status: tally.errors.status,
         },
+        reasons: reasons(outcome),
+        statuses: tally.by_status().map(|(status, count)| (status.to_string(), count)).collect(),
+        strange: tally.strange.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
         refusal: tally.refusal.as_ref().map(|why| {
             let of_tls = tls::explain(&settings.target.authority(), why);
             of_tls.map_or_else(|| plain(why), |error| error.to_string())
@@ -80,16 +84,56 @@ pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecor
     }
 }
 
+/// What failed, by reason.
+fn reasons(outcome: &Outcome) -> Vec<ReasonRecord> {
+    let row = |(row, count): (&reason::Row, u64)| ReasonRecord {
+        reason: row.name.to_owned(),
+        kind: row.kind.name().to_owned(),
+        count,
+        words: row.words.to_owned(),
+    };
+    outcome.tally.reasons.counted().map(row).collect()
+}
+
+/// What there is to say where more failed than `--max-errors` allows.
+pub fn too_many_errors(plan: &Plan, outcome: &Outcome) -> Option<String> {
+    let (most, tally) = (plan.max_errors?, &outcome.tally);
+    let share = tally.error_share();
+    if share <= most {
+        return None;
+    }
+    let mut of: Vec<String> =
+        tally.reasons.counted().map(|(row, count)| format!("{count} {}", row.words)).collect();
+    let refused = tally.by_status().filter(|(status, _)| *status > 399);
+    of.extend(refused.map(|(status, count)| format!("{count} status {status}")));
+    Some(format!(
+        "{} of {} requests to {} failed, {}, and --max-errors allows {}: {}",
+        tally.errors.broken() + tally.errors.status,
+        tally.requests + tally.errors.broken(),
+        shown(&plan.settings.target.url),
+        percent(share),
+        percent(most),
+        of.join(", ")
+    ))
+}
+
+/// With two digits, since a share of one in a thousand is one that people ask for.
+fn percent(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
+}
+
 /// The whole record.
-pub fn record(member: &LoadRecord, outcome: &Outcome, judged: &LoadVerdict) -> Record {
-    let kind = match (outcome.failed.is_some() || outcome.tally.requests == 0, outcome.interrupted) {
+pub fn record(plan: &Plan, member: &LoadRecord, outcome: &Outcome, judged: &LoadVerdict) -> Record {
+    let too_many = too_many_errors(plan, outcome);
+    let has_failed = outcome.failed.is_some() || outcome.tally.requests == 0 || too_many.is_some();
+    let kind = match (has_failed, outcome.interrupted) {
         (true, _) => schema::Outcome::Failed,
         (false, true) => schema::Outcome::Partial,
         (false, false) => schema::Outcome::Complete,
     };
     let mut record = Record::new("bench", kind, outcome.tally.received, outcome.span.as_secs_f64());
     record.connections = Some(member.connections);
-    record.error = outcome.failed.as_ref().map(ToString::to_string);
+    record.error = outcome.failed.as_ref().map(ToString::to_string).or(too_many);
     record.verdict = Some(VerdictRecord::from(&judged.verdict));
     let limit = record.verdict.as_ref().and_then(|verdict| verdict.limit.clone());
     let samples = outcome.tally.byte_samples.iter().enumerate().map(|(index, bytes)| Sample {

@@ -1,18 +1,23 @@
 //! From the command line, weir's or ab's, to a run's settings.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
 use rustls::pki_types::ServerName;
 use weir_load::request::Request;
+use weir_load::schedule::Arrivals;
 use weir_load::settings::{Ask, Http2Settings, ScriptSettings, Settings};
-use weir_load::target::{Address, Target};
+use weir_load::target::Target;
 use weir_load::wire::Tls;
 use weir_transfer::http::trust::{Clients, Trust};
 use weir_units::Bytes;
 
-use crate::args::{AbFlags, BenchHttp, LoadFormat, parse_field};
+use super::way::{self, Whole};
+use crate::args::{AbFlags, BenchHttp, Certificate, Dist, LoadFormat, ReachFlags, parse_field};
+use crate::cmd::get_who;
 use crate::voice::Usage;
 
 /// Rows that a loop keeps for `--format ab` where no number of requests bounds them: 64 MiB of them.
@@ -31,19 +36,84 @@ pub struct Plan {
     /// `--latency`.
     pub percentiles: bool,
     pub quiet: bool,
+    /// `--max-errors`.
+    pub max_errors: Option<f64>,
     pub ab: Option<AbFlags>,
+    /// The bytes that are asked, where they are always the same.
+    pub asked: Vec<u8>,
 }
 
-/// Puts it together.
-pub fn make(bench: &BenchHttp) -> anyhow::Result<Plan> {
+/// Puts a run against `url` together; against ab's own, where its flags are given.
+pub fn make(bench: &BenchHttp, url: &str, stop: &Arc<AtomicBool>) -> anyhow::Result<Plan> {
     match &bench.ab {
-        Some(words) => of_ab(AbFlags::parse(words).map_err(Usage)?),
-        None => of_weir(bench),
+        Some(words) => of_ab(AbFlags::parse(words).map_err(Usage)?, &bench.reach, stop),
+        None => of_weir(bench, url, stop),
     }
 }
 
-fn of_weir(bench: &BenchHttp) -> anyhow::Result<Plan> {
-    let target = parse(bench.url.as_deref().unwrap_or_default())?;
+fn of_weir(bench: &BenchHttp, url: &str, stop: &Arc<AtomicBool>) -> anyhow::Result<Plan> {
+    let target = parse(url)?;
+    let threads = threads(bench)?;
+    if bench.timeout.is_zero() {
+        return Err(
+            Usage("--timeout 0 would let every request fail: expected a time such as 2s".to_owned()).into()
+        );
+    }
+    let authorities = bench.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
+    let identity = get_who::identity(&bench.certificate)?.map(Into::into);
+    let trust = Trust { authorities, insecure: bench.insecure, identity };
+    let reached = way::reach(&target, &bench.reach, bench.proxy.as_deref(), &trust, bench.timeout, stop)?;
+    let (ask, bodyless) = ask(bench, &target, reached.whole.as_ref())?;
+    let asked = match &ask {
+        Ask::Same(bytes) => bytes.clone(),
+        Ask::Script(_) | Ask::Http2(_) => Vec::new(),
+    };
+    let format = if bench.voice.json { LoadFormat::Json } else { bench.format };
+    // What comes before the measured time; a run that is counted in requests is measured from its first on.
+    let warm_up = if bench.requests.is_some() { bench.warm_up } else { bench.warm_up.max(bench.ramp) };
+    let settings = Settings {
+        tls: tls(&target, &trust, bench.http2)?,
+        target,
+        addresses: reached.addresses,
+        way: reached.way,
+        connections: bench.connections,
+        threads,
+        span: bench.duration.or_else(|| bench.requests.is_none().then_some(Duration::from_secs(10))),
+        requests: bench.requests,
+        warm_up,
+        timeout: bench.timeout,
+        rate: bench.rate,
+        arrivals: match bench.dist {
+            Dist::Fixed => Arrivals::Even,
+            Dist::Exp => Arrivals::Independent,
+        },
+        keep_alive: !bench.no_keep_alive,
+        ask,
+        bodyless,
+        rows: if format == LoadFormat::Ab { rows(bench.requests) } else { 0 },
+        ramp: bench.ramp,
+        shows_answers: false,
+    };
+    let (percentiles, quiet, max_errors) = (bench.latency, bench.voice.quiet, bench.max_errors);
+    Ok(Plan { settings, format, percentiles, quiet, max_errors, ab: None, asked })
+}
+
+/// Loops: as many as processors, and no more than connections.
+fn threads(bench: &BenchHttp) -> anyhow::Result<u32> {
+    let cpus = weir_observe::cpu::available_cpus();
+    let threads = bench.threads.unwrap_or(cpus.min(bench.connections));
+    if threads > bench.connections {
+        return Err(Usage(format!(
+            "-t {threads} is above -c {}: a loop needs a connection",
+            bench.connections
+        ))
+        .into());
+    }
+    Ok(threads)
+}
+
+/// What is asked, and whether its answers have no body.
+fn ask(bench: &BenchHttp, target: &Target, whole: Option<&Whole>) -> anyhow::Result<(Ask, bool)> {
     let body = bench.body.as_deref().map(body).transpose()?;
     let method = match (&bench.method, &body) {
         (Some(method), _) => method.clone(),
@@ -52,10 +122,18 @@ fn of_weir(bench: &BenchHttp) -> anyhow::Result<Plan> {
     };
     let fields =
         bench.headers.iter().map(|field| parse_field(field)).collect::<Result<_, _>>().map_err(Usage)?;
-    let request = Request { method, fields, body, close: bench.no_keep_alive };
+    let mut request = Request { method, fields, body, close: bench.no_keep_alive };
     let bodyless = request.method == "HEAD";
     let ask = match &bench.script {
-        Some(path) => Ask::Script(ScriptSettings { path: path.clone(), args: bench.args.clone(), request }),
+        _ if whole.is_some() && (bench.script.is_some() || bench.http2) => {
+            return Err(Usage(
+                "an HTTP proxy wants requests for http:// with whole URLs, which neither a script nor HTTP/2 \
+                 writes: ask by https://, or through a socks5h:// proxy"
+                    .to_owned(),
+            )
+            .into());
+        }
+        Some(path) => Ask::Script(ScriptSettings { path: path.clone(), args: bench.script_args(), request }),
         None if !bench.args.is_empty() => {
             return Err(Usage("words after -- are a script's: give it by -s".to_owned()).into());
         }
@@ -69,54 +147,43 @@ fn of_weir(bench: &BenchHttp) -> anyhow::Result<Plan> {
             }
             Ask::Http2(Http2Settings { request, streams: bench.streams })
         }
-        None => Ask::Same(request.bytes(&target)),
+        None => {
+            let authorization = whole.and_then(|whole| whole.authorization.clone());
+            request.fields.extend(authorization.map(|value| ("Proxy-Authorization".to_owned(), value)));
+            match whole {
+                Some(_) => Ask::Same(request.bytes(&as_a_proxy_takes_it(target))),
+                None => Ask::Same(request.bytes(target)),
+            }
+        }
     };
-    let cpus = weir_observe::cpu::available_cpus();
-    let threads = bench.threads.unwrap_or(cpus.min(bench.connections));
-    if threads > bench.connections {
-        return Err(Usage(format!(
-            "-t {threads} is above -c {}: a loop needs a connection",
-            bench.connections
-        ))
-        .into());
-    }
-    if bench.timeout.is_zero() {
-        return Err(
-            Usage("--timeout 0 would let every request fail: expected a time such as 2s".to_owned()).into()
-        );
-    }
-    let authorities = bench.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
-    let format = if bench.voice.json { LoadFormat::Json } else { bench.format };
-    let settings = Settings {
-        tls: tls(&target, &Trust { authorities, insecure: bench.insecure, ..Trust::default() }, bench.http2)?,
-        target,
-        address: bench.unix_socket.clone().map(Address::Unix),
-        connections: bench.connections,
-        threads,
-        span: bench.duration.or_else(|| bench.requests.is_none().then_some(Duration::from_secs(10))),
-        requests: bench.requests,
-        warm_up: bench.warm_up,
-        timeout: bench.timeout,
-        rate: bench.rate,
-        keep_alive: !bench.no_keep_alive,
-        ask,
-        bodyless,
-        rows: if format == LoadFormat::Ab { rows(bench.requests) } else { 0 },
-    };
-    Ok(Plan { settings, format, percentiles: bench.latency, quiet: bench.voice.quiet, ab: None })
+    Ok((ask, bodyless))
 }
 
-fn of_ab(flags: AbFlags) -> anyhow::Result<Plan> {
+/// The target with its whole URL in the place of its path.
+fn as_a_proxy_takes_it(target: &Target) -> Target {
+    Target { path: format!("http://{}{}", target.authority(), target.path), ..target.clone() }
+}
+
+fn of_ab(flags: AbFlags, reach: &ReachFlags, stop: &Arc<AtomicBool>) -> anyhow::Result<Plan> {
     // ab knows a host without a scheme.
     let url = if flags.url.contains("://") { flags.url.clone() } else { format!("http://{}", flags.url) };
     let target = parse(&url)?;
     let body = flags.body.as_deref().map(read).transpose()?;
-    let request = flags.request(&target.path, &target.authority(), body.as_deref());
+    let certificate = Certificate { cert: flags.certificate.clone(), key: None, pass_file: None };
+    // ab looks at no certificate.
+    let identity = get_who::identity(&certificate)?.map(Into::into);
+    let trust = Trust { insecure: true, identity, ..Trust::default() };
+    let reached = way::reach(&target, reach, flags.proxy.as_deref(), &trust, flags.timeout, stop)?;
+    let asked = match reached.whole {
+        Some(_) => as_a_proxy_takes_it(&target),
+        None => target.clone(),
+    };
+    let asked = flags.request(&asked.path, &target.authority(), body.as_deref());
     let settings = Settings {
-        // ab looks at no certificate.
-        tls: tls(&target, &Trust { insecure: true, ..Trust::default() }, false)?,
+        tls: tls(&target, &trust, false)?,
         target,
-        address: None,
+        addresses: reached.addresses,
+        way: reached.way,
         connections: flags.concurrency,
         threads: 1,
         span: flags.limit,
@@ -124,13 +191,23 @@ fn of_ab(flags: AbFlags) -> anyhow::Result<Plan> {
         warm_up: Duration::ZERO,
         timeout: flags.timeout,
         rate: None,
+        arrivals: Arrivals::Even,
         keep_alive: flags.keep_alive,
-        ask: Ask::Same(request),
+        ask: Ask::Same(asked.clone()),
         bodyless: flags.method.as_deref() == Some("HEAD"),
         rows: rows(Some(flags.requests)),
+        ramp: Duration::ZERO,
+        shows_answers: flags.verbosity >= 2,
     };
-    let quiet = false;
-    Ok(Plan { settings, format: LoadFormat::Ab, percentiles: false, quiet, ab: Some(flags) })
+    Ok(Plan {
+        settings,
+        format: LoadFormat::Ab,
+        percentiles: false,
+        quiet: false,
+        max_errors: None,
+        ab: Some(flags),
+        asked,
+    })
 }
 
 fn rows(requests: Option<u64>) -> usize {

@@ -1,0 +1,207 @@
+//! How a load reaches its server: other addresses, other places, proxies, client certificates; and how it
+//! begins.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rcgen::generate_simple_self_signed;
+
+use super::support::http_servers::{Nginx, microsocks, s_server, sandbox_with_www, tinyproxy};
+use super::support::net::free_port;
+use super::support::socks::Socks;
+use super::support::{Sandbox, Server, base64, skip};
+use super::{bench, errors, hello, stdout};
+
+#[test]
+fn a_host_is_reached_as_the_user_says() {
+    let server = Server::start(|_, wire| hello(wire));
+    let port = server.address().port();
+    let sandbox = Sandbox::new();
+    sandbox.write("own.lua", "wrk.headers['X-Script'] = 'yes'\n");
+    let at = format!("far.invalid:{port}:127.0.0.1");
+    let (host, place) = (format!("http://far.invalid:{port}/x"), format!("far.invalid:81:127.0.0.1:{port}"));
+    for (args, field) in [
+        (vec!["--resolve", &at, &host], format!("far.invalid:{port}")),
+        (vec!["--resolve", &at, "-s", "own.lua", "-t", "1", &host], format!("far.invalid:{port}")),
+        (vec!["--connect-to", &place, "http://far.invalid:81/x"], "far.invalid:81".to_owned()),
+        (vec!["--resolve", &at, "--interface", "127.0.0.1", &host], format!("far.invalid:{port}")),
+        (vec!["--resolve", &at, "-4", &host], format!("far.invalid:{port}")),
+        (vec!["--resolve", &at, "--http2", &host], String::new()),
+    ] {
+        let before = server.requests().len();
+        let run = bench(&sandbox, &["-c", "2", "-n", "6", "--json"]).args(&args).run();
+        if field.is_empty() {
+            // It is found, and speaks HTTP/1.1.
+            run.fails(1, &["does not speak HTTP/2"]);
+            continue;
+        }
+        assert_eq!(run.succeeds().json()["http"]["requests"], 6, "{args:?}");
+        let asked = server.requests_from(before);
+        assert!(asked.iter().all(|request| request.field("host") == Some(&field)), "{args:?}");
+        assert!(asked.iter().all(|request| request.target == "/x"), "{args:?}");
+    }
+    bench(&sandbox, &["--resolve", &at, "-6", &host]).run().fails(1, &["only IPv4", "-6"]);
+    bench(&sandbox, &["--interface", "weir-none", &host]).run().fails(2, &["no such interface"]);
+    bench(&sandbox, &["--resolve", "nonsense", &host]).run().fails(2, &["HOST:PORT:ADDRESS"]);
+}
+
+#[test]
+fn socks_carries_a_load() {
+    let (plain, tls) = (Server::start(|_, wire| hello(wire)), Server::start_tls(|_, wire| hello(wire)));
+    let sandbox = Sandbox::new();
+    sandbox.write("own.lua", "wrk.path = '/x'\n");
+    for (server, scheme, more) in [
+        (&plain, "http", &[][..]),
+        (&plain, "http", &["--no-keep-alive"]),
+        (&plain, "http", &["-s", "own.lua", "-t", "1"]),
+        (&tls, "https", &["-k"]),
+    ] {
+        let proxy = Socks::start(server.address(), Some("me:geheim"), 0);
+        let at = format!("socks5h://me:geheim@{}", proxy.address);
+        let url = format!("{scheme}://far.invalid:{}/x", server.address().port());
+        let args = ["-c", "2", "-n", "8", "--json", "-x", &at, &url];
+        let run = bench(&sandbox, &args).args(more).run();
+        let record = run.succeeds().hides("geheim").json();
+        assert_eq!((&record["http"]["requests"], errors(&record)), (&8.into(), [0; 5]), "{record}");
+        // One that asks whether somebody is there, and the load's own.
+        assert!(proxy.asked().len() >= 3, "{:?}", proxy.asked());
+        assert!(proxy.asked().iter().all(|asked| asked.starts_with("5 far.invalid:")));
+        // The process at the other end of the socket is the proxy, not the server.
+        assert!(record["http"]["server"].is_null(), "{record}");
+    }
+    let refusing = Socks::start(plain.address(), None, 2);
+    let at = format!("socks5h://{}", refusing.address);
+    bench(&sandbox, &["-x", &at, "http://far.invalid/"]).run().fails(1, &["its rules do not allow that"]);
+    let nobody = format!("http://127.0.0.1:{}", free_port());
+    bench(&sandbox, &["-x", &nobody, &plain.url("x")])
+        .run()
+        .fails(1, &["cannot connect to the proxy 127.0.0.1:", "connection refused"]);
+    let Some(real) = microsocks(Some(("me", "pw"))) else { return skip("microsocks is not installed") };
+    let at = format!("socks5://me:pw@127.0.0.1:{}", real.port);
+    let run = bench(&sandbox, &["-c", "2", "-n", "8", "--json", "-x", &at, &plain.url("x")]).run();
+    assert_eq!(run.succeeds().json()["http"]["requests"], 8);
+}
+
+#[test]
+fn an_http_proxy_takes_whole_requests_and_makes_tunnels() {
+    let (plain, tls) = (Server::start(|_, wire| hello(wire)), Server::start_tls(|_, wire| hello(wire)));
+    let sandbox = Sandbox::new();
+    let Some(proxy) = tinyproxy(&sandbox, "BasicAuth me geheim\n") else {
+        return skip("tinyproxy is not installed");
+    };
+    let at = format!("http://me:geheim@127.0.0.1:{}", proxy.port);
+    for (server, more) in [(&plain, &[][..]), (&tls, &["-k"])] {
+        let args = ["-c", "1", "-n", "4", "--no-keep-alive", "--json", "-x", &at, &server.url("x?y")];
+        let record = bench(&sandbox, &args).args(more).run().succeeds().json();
+        assert_eq!((&record["http"]["requests"], errors(&record)), (&4.into(), [0; 5]), "{record}");
+        let asked = server.requests_from(0);
+        assert!(asked.iter().all(|request| request.target == "/x?y"), "the proxy asks by the path");
+        assert!(asked.iter().all(|request| request.field("proxy-authorization").is_none()));
+    }
+    // Without a login the proxy says no: as an answer of its own, or before there is a tunnel.
+    let bare = format!("http://127.0.0.1:{}", proxy.port);
+    let refused = ["-c", "1", "-n", "2", "--no-keep-alive", "--json", "-x", &bare];
+    let record = bench(&sandbox, &refused).args(&[&plain.url("x")]).run().json();
+    assert_eq!(errors(&record)[4], 2, "{record}");
+    bench(&sandbox, &refused).args(&["-k", &tls.url("x")]).run().fails(1, &["407"]);
+    sandbox.write("own.lua", "");
+    let script = ["-s", "own.lua", "-x", &bare, &plain.url("x")];
+    bench(&sandbox, &script).run().fails(2, &["whole URLs", "socks5h://"]);
+}
+
+#[test]
+fn ab_goes_through_a_proxy_too() {
+    let server = Server::start(|request, wire| {
+        // As a proxy it answers itself.
+        assert!(request.target.starts_with("http://far.invalid/"), "{}", request.target);
+        hello(wire).and_then(|()| wire.close())
+    });
+    let at = server.address().to_string();
+    let args = ["--ab", "-n", "2", "-X", &at, "-P", "me:geheim", "http://far.invalid/x"];
+    bench(&Sandbox::new(), &args).run().succeeds();
+    let asked = server.requests_from(0);
+    let login = format!("Basic {}", base64(b"me:geheim"));
+    assert!(asked.iter().all(|request| request.field("proxy-authorization") == Some(&login)));
+    assert!(asked.iter().all(|request| request.field("host") == Some("far.invalid")));
+}
+
+#[test]
+fn client_certificates_are_shown() {
+    let sandbox = sandbox_with_www();
+    sandbox.write("www/page", "hello");
+    let me = generate_simple_self_signed(["me".to_owned()]).unwrap();
+    let ca = sandbox.write("me.pem", me.cert.pem());
+    sandbox.write("me.key", me.signing_key.serialize_pem());
+    let verify = format!("ssl_client_certificate {}; ssl_verify_client on;", ca.display());
+    let Some(nginx) = Nginx::start(&sandbox, &verify) else { return skip("nginx is not installed") };
+    let url = format!("https://127.0.0.1:{}/page", nginx.https);
+    for more in [&[][..], &["--http2"]] {
+        let of = |flags: &[&str]| {
+            let args = ["-k", "-c", "2", "-n", "6", "--json", &url];
+            bench(&sandbox, &args).args(more).args(flags).run().succeeds().json()["http"]["statuses"]
+                .to_string()
+        };
+        assert_eq!(of(&["--cert", "me.pem", "--key", "me.key"]), r#"{"200":6}"#);
+        assert_eq!(of(&[]), r#"{"400":6}"#, "nginx says that it wants one");
+    }
+    bench(&sandbox, &["--key", "me.key", &url]).run().fails(2, &["--cert FILE"]);
+    bench(&sandbox, &["--cert", "none.pem", &url]).run().fails(1, &["none.pem"]);
+    // One that ends the session because of it: the reason, and what helps.
+    let path = |name: &str| sandbox.path(name).to_str().unwrap().to_owned();
+    let (cert, key, ca) = (path("cert.pem"), path("key.pem"), path("me.pem"));
+    let args = ["-cert", &cert, "-key", &key, "-CAfile", &ca, "-Verify", "1", "-verify_return_error"];
+    let Some(strict) = s_server(&args) else { return skip("openssl is not installed") };
+    let url = format!("https://127.0.0.1:{}/", strict.port);
+    let run = bench(&sandbox, &["-k", "-c", "1", "-n", "2", &url]).run();
+    run.exits(1);
+    assert!(stdout(&run).contains("--cert FILE"), "{}", stdout(&run));
+}
+
+/// A server that keeps when each connection came.
+fn watching() -> (SocketAddr, Arc<Mutex<Vec<Instant>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let times: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let kept = Arc::clone(&times);
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            kept.lock().unwrap().push(Instant::now());
+            std::thread::spawn(move || {
+                let mut piece = [0; 1000];
+                // A request is one piece here.
+                while socket.read(&mut piece).is_ok_and(|count| count > 0)
+                    && socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_ok()
+                {
+                }
+            });
+        }
+    });
+    (address, times)
+}
+
+#[test]
+fn connections_are_opened_over_a_ramp() {
+    let (address, times) = watching();
+    let url = format!("http://{address}/");
+    let args = ["-c", "4", "-t", "2", "-d", "200ms", "--ramp", "800ms", "--json", &url];
+    let record = bench(&Sandbox::new(), &args).run().succeeds().json();
+    let times = times.lock().unwrap();
+    // The first one only asks whether somebody is there; of the four one comes every 200 ms.
+    assert_eq!(times.len(), 5);
+    assert!(times[4] - times[1] > Duration::from_millis(500), "{times:?}");
+    assert!(record["seconds"].as_f64().unwrap() < 0.5, "measured is what comes after the ramp: {record}");
+}
+
+#[test]
+fn a_rate_grows_over_a_ramp() {
+    let server = Server::start(|_, wire| hello(wire));
+    // 200 a second after a second of growing: half of it, then all of it.
+    let args = ["-c", "4", "--rate", "200", "--ramp", "1s", "-d", "1s", "--json", &server.url("x")];
+    let record = bench(&Sandbox::new(), &args).run().succeeds().json();
+    let asked = server.requests().len();
+    assert!((250..=305).contains(&asked), "{asked} asked");
+    let measured = record["http"]["requests"].as_u64().unwrap();
+    assert!((150..=205).contains(&measured), "measured is what comes after the ramp: {record}");
+}
