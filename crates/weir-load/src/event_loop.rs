@@ -115,6 +115,11 @@ impl Shared {
         self.start.elapsed().as_nanos() as u64
     }
 
+    /// How long ago that was.
+    pub(crate) fn since(&self, then: u64) -> Duration {
+        Duration::from_nanos(self.now().saturating_sub(then))
+    }
+
     /// All of the requests that are to be made (`-n`) have been taken: the plan of a rate has no more of them.
     pub(crate) fn all_granted(&self) -> bool {
         self.settings.requests.is_some_and(|most| self.granted.load(Relaxed) >= most)
@@ -218,6 +223,7 @@ impl<'a> EventLoop<'a> {
             self.meter.begin(self.now);
         }
         self.now = self.clock_now();
+        self.connections.iter_mut().for_each(|connection| connection.settled = self.now);
         for index in 0..self.connections.len() {
             self.open(index);
         }
@@ -310,6 +316,28 @@ impl<'a> EventLoop<'a> {
         }
     }
 
+    /// The connection's time until now was spent on what it does; to be called before it does something else.
+    fn settle(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let since = std::mem::replace(&mut connection.settled, self.now);
+        if let Some(on) = connection.spends() {
+            self.meter.spend(on, since, self.now);
+        }
+    }
+
+    /// The same at the end: requests that are under way have not failed.
+    fn settle_all(&mut self) {
+        for index in 0..self.connections.len() {
+            let connection = &self.connections[index];
+            match connection.phase {
+                Phase::Sending | Phase::Waiting if connection.due > 0 => {
+                    self.meter.spend(|time| &mut time.unfinished, connection.settled, self.now);
+                }
+                _ => self.settle(index),
+            }
+        }
+    }
+
     /// What is done ten times a second: time-outs, samples, the begin of the measured time.
     fn look_around(&mut self) {
         self.meter.tick(self.now);
@@ -321,6 +349,8 @@ impl<'a> EventLoop<'a> {
             }
         }
         self.meter.sample(self.now);
+        let waiting = self.connections.iter().filter(|one| one.waits_since().is_some()).count();
+        self.meter.listen(self.now, waiting);
         if matches!(self.source, Source::Scripted(..))
             && let Ok(mut published) = self.shared.published[self.index].lock()
         {
@@ -331,8 +361,10 @@ impl<'a> EventLoop<'a> {
         self.shared.beat(self.index);
     }
 
-    fn report(self) -> LoopReport {
+    fn report(mut self) -> LoopReport {
         let now = self.clock_now();
+        self.now = now;
+        self.settle_all();
         let wires = self.connections.iter().filter_map(|connection| connection.wire.as_ref());
         let paths =
             wires.filter(|_| matches!(self.address, Address::Tcp(_))).take(PATHS).filter_map(path_seen);

@@ -7,6 +7,7 @@
 //! * [`answer`]: where an answer ends, without allocating.
 //! * [`schedule`]: when each request is due in an open loop.
 //! * [`tally`]: what was counted, latency in histograms; closed-loop latency is what was measured, never "corrected".
+//! * [`spent`]: where the connections' time went.
 //! * [`script`]: scripts of wrk's Lua interface.
 //!
 //! What held the figure is `weir_model::load`'s to say, from [`run::Outcome::evidence`]. Nothing here prints, but scripts may.
@@ -52,6 +53,7 @@ pub mod schedule;
 pub mod script;
 mod server;
 pub mod settings;
+pub mod spent;
 pub mod tally;
 pub mod target;
 pub mod wire;

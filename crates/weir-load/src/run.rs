@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use weir_model::evidence::Reading;
-use weir_model::load::{LoadEvidence, PathUse, Use};
+use weir_model::evidence::{CpuWindow, Reading};
+use weir_model::load::{Connects, LoadEvidence, LoopUse, PathUse, Use};
 use weir_observe::cpu::{self, CpuReader, CpuTicks};
 
 use crate::error::Error;
@@ -17,7 +17,7 @@ use crate::event_loop::{EventLoop, LoopReport, PathSeen, Shared, Source};
 use crate::http2::{self, question::Question};
 use crate::request;
 use crate::script::{Script, ScriptThread, Spectrum, Summary};
-use crate::server::{self, Server, ServerTimes};
+use crate::server::{self, Halts, Server, ServerTimes};
 use crate::settings::{Ask, Settings};
 use crate::tally::Tally;
 use crate::target::{self, Address};
@@ -268,7 +268,7 @@ fn reachable(settings: &Settings) -> Result<Address, Error> {
 struct Gathered {
     reports: Vec<Option<LoopReport>>,
     server: Reading<weir_model::load::ServerUse>,
-    cores: Reading<Vec<f64>>,
+    cores: Reading<CpuWindow>,
     interrupted: bool,
 }
 
@@ -291,7 +291,7 @@ fn gather(
     server: Reading<Server>,
 ) -> Gathered {
     let mut cpu = CpuReader::open().ok();
-    let mut before = moment(&server, &mut cpu);
+    let (mut before, mut halts) = (moment(&server, &mut cpu), Halts::new());
     let mut after: Option<Moment> = None;
     let mut reports: Vec<Option<LoopReport>> = (0..count).map(|_| None).collect();
     let (mut missing, mut interrupted, mut warm) = (count, false, shared.from > 0);
@@ -300,8 +300,9 @@ fn gather(
         let received = receiver.recv_timeout(GLANCE);
         let now = shared.start.elapsed().as_nanos() as u64;
         if warm && now >= shared.from {
-            (before, warm) = (moment(&server, &mut cpu), false);
+            (before, halts, warm) = (moment(&server, &mut cpu), Halts::new(), false);
         }
+        halts.look(&server);
         match received {
             Ok((index, report)) => {
                 // The first loop's end is the load's: what follows is idling.
@@ -328,13 +329,13 @@ fn gather(
     Gathered {
         reports,
         server: match (before.server, &after.server, server) {
-            (Some(before), Some(after), _) => server::between(&before, after),
+            (Some(before), Some(after), _) => server::between(&before, after, halts.time()),
             (_, _, Reading::Missing(why)) => Reading::Missing(why),
             _ => Reading::Missing("not read".to_owned()),
         },
         cores: match (before.cores, after.cores) {
             (Some(before), Some(after)) => match cpu::window(&before, &after, Duration::ZERO) {
-                Some(window) => Reading::Value(window.busy),
+                Some(window) => Reading::Value(window),
                 None => Reading::Missing("the run was shorter than a clock tick".to_owned()),
             },
             _ => Reading::Missing("/proc/stat cannot be read".to_owned()),
@@ -381,7 +382,8 @@ fn outcome(
         span = span.max(measured.wall);
         cpu += measured.cpu;
         let waited = measured.runqueue.unwrap_or_default();
-        loops.push(Use { cpu: measured.cpu, waited, over: measured.wall });
+        let thread = Use { cpu: measured.cpu, waited, over: measured.wall };
+        loops.push(LoopUse { thread, script: measured.tally.spent.script });
         paths.extend(report.paths);
         failed = failed.or(report.failed);
         threads.push(report.script);
@@ -392,6 +394,10 @@ fn outcome(
     // The latency from the send is what client, path and server take; what a plan adds is waiting for a connection.
     let (first, inside) = (tally.first_byte, tally.inside);
     let per = |sum: Duration, count: u64| Duration::from_secs_f64(sum.as_secs_f64() / count.max(1) as f64);
+    let (cores, stolen) = match gathered.cores {
+        Reading::Value(window) => (Reading::Value(window.busy), window.steal),
+        Reading::Missing(why) => (Reading::Missing(why), 0.0),
+    };
     let evidence = LoadEvidence {
         span,
         requests: tally.requests,
@@ -402,9 +408,13 @@ fn outcome(
         unsent: tally.unsent,
         loops,
         server: gathered.server,
-        cores: gathered.cores,
+        cores,
+        stolen,
         latency: per(first + inside, tally.latency.len()),
         inside: per(inside, tally.latency.len()),
+        time: tally.spent.time,
+        acks: tally.spent.acks,
+        connects: Connects { made: tally.connect.len(), ..tally.spent.connects },
         path: path_use(&paths),
         samples: tally.byte_samples.clone(),
         link_rate: None,
@@ -432,7 +442,8 @@ fn path_use(paths: &[PathSeen]) -> Reading<PathUse> {
     let mut rtts: Vec<Duration> = paths.iter().map(|path| path.rtt).collect();
     rtts.sort();
     let retransmits = paths.iter().map(|path| path.retransmits).sum();
-    Reading::Value(PathUse { min_rtt, rtt: rtts[rtts.len() / 2], retransmits })
+    let sockets = u32::try_from(paths.len()).unwrap_or(u32::MAX);
+    Reading::Value(PathUse { min_rtt, rtt: rtts[rtts.len() / 2], retransmits, sockets })
 }
 
 /// Lets this process have as many descriptors as the connections take, where the hard limit allows it.

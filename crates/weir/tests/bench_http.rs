@@ -401,7 +401,7 @@ fn who_held_the_figure_is_told_apart() {
         ("time.sleep(0.03)", &["-c", "4"][..], "server", "application"),
         ("pass", &["-c", "1", "--rate", "50"], "rate", "rate-limit"),
         // A script that thinks for longer than the server answers.
-        ("pass", &["-c", "1", "-s", "heavy.lua"], "client", "cpu-core"),
+        ("pass", &["-c", "1", "-s", "heavy.lua"], "script", "cpu-core"),
         // On a processor all the time, but for the moments of one connection's turns.
         (
             "end = time.time() + 0.05\n    while time.time() < end: pass",
