@@ -22,6 +22,9 @@ pub(crate) struct Server {
 /// comes.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// What a process's times are counted in: USER_HZ, 100 on every common machine.
+const TICK: Duration = Duration::from_millis(10);
+
 /// Watches whether the server's processes are stopped, or gone.
 #[derive(Debug)]
 pub(crate) struct Halts {
@@ -136,10 +139,13 @@ pub(crate) fn between(before: &ServerTimes, after: &ServerTimes, halted: Duratio
     let since = |(pid, now): (&Pid, &Duration)| Some(now.saturating_sub(*before.processes.get(pid)?));
     // Threads that ended meanwhile, as those of a server that has one for each connection, are only in their process's sum.
     let alive = total;
-    total = total.max(after.processes.iter().filter_map(since).sum());
-    // What those waited is in no file: as much for what they ran as the others.
-    if !alive.is_zero() {
-        waited = waited.mul_f64(total.as_secs_f64() / alive.as_secs_f64());
+    let all: Duration = after.processes.iter().filter_map(since).sum();
+    total = total.max(all);
+    // What those waited is in no file: as much for what they ran as the others. That sum counts in ticks, of
+    // which a process may have one too many at either end.
+    let grain = 2 * TICK * u32::try_from(after.processes.len()).unwrap_or(u32::MAX);
+    if all > alive + grain && !alive.is_zero() {
+        waited = waited.mul_f64(all.as_secs_f64() / alive.as_secs_f64());
     }
     match busiest {
         Some((pid, busiest)) => {

@@ -29,8 +29,6 @@ const FLAT: f64 = 0.25;
 pub(super) struct Parts {
     /// The whole.
     pub latency: f64,
-    /// The path's smallest round trip.
-    pub path: f64,
     /// Waiting for a processor, at both ends.
     pub waiting: f64,
     /// What path, processors and waking explain, queues before them included: the likely figure.
@@ -148,7 +146,6 @@ impl<'a> Figures<'a> {
         let beside = path + WAKES.as_secs_f64();
         Parts {
             latency,
-            path,
             waiting: client_waits + server_waits,
             explained: beside + client + server,
             covered: beside + latency * (occupied + self.server_busy()),
@@ -181,7 +178,9 @@ impl<'a> Figures<'a> {
 
     /// How far tenths of a second scatter around the mean rate, and whether that is little.
     pub fn scatter(&self) -> Option<(f64, bool)> {
-        scatter(&self.seen.samples).map(|scatter| (scatter, scatter < FLAT))
+        // What a loop takes late for want of a processor falls into the next tenth of a second.
+        let flat = FLAT + self.client.waiting().min(FLAT);
+        scatter(&self.seen.samples).map(|scatter| (scatter, scatter < flat))
     }
 
     /// Share of all processors' time that went to others than weir's loops and the server, what the host took

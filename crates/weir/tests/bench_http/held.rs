@@ -2,7 +2,8 @@
 //! are another's.
 //!
 //! `cargo test` plays a sample once; `make truth-http` all of them five times, or as often as `WEIR_HELD`
-//! says. A verdict is right if it names one of those who hold the run, and abstains where it names nobody.
+//! says, and `WEIR_HELD_ONLY` those whose name has that in it. A verdict is right if it names one of those who
+//! hold the run, and abstains where it names nobody or cannot tell the server from the path.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -15,9 +16,6 @@ use super::MACHINE;
 use super::support::http_servers::{self, sandbox_with_www};
 use super::support::net::in_a_network;
 use super::support::{Sandbox, WEIR, skip};
-
-/// Runs that may be void: none of them may convict an innocent.
-const HONEST: f64 = 57.0 / 60.0;
 
 /// Of the runs of the whole table, those whose verdict names somebody: to abstain always would be honest as
 /// well.
@@ -221,14 +219,14 @@ const CAUSES: &[Cause] = &[
         name: "the server computes",
         made: Server(&["computes", "20"]),
         flags: &["-c", "1"],
-        holders: &["server-cpu"],
+        holders: &["server-cpu", "processor"],
         sample: false,
     },
     Cause {
         name: "the server computes under a lock",
         made: Server(&["computes", "20"]),
         flags: &["-c", "4"],
-        holders: &["server-cpu"],
+        holders: &["server-cpu", "processor"],
         sample: false,
     },
     Cause {
@@ -334,8 +332,7 @@ fn who_held_the_figure_is_told_beside_a_busy_machine() {
     println!("{} of {} right, {} abstained", sums.right, sums.all, sums.abstained);
     assert!(sums.wrong.is_empty(), "convicted innocents: {:#?}", sums.wrong);
     if wanted.is_some() && only.is_none() {
-        let share = |count: usize| count as f64 / sums.all.max(1) as f64;
-        assert!(share(sums.right + sums.abstained) >= HONEST && share(sums.right) >= NAMED);
+        assert!(sums.right as f64 >= NAMED * sums.all as f64, "it abstains too often");
     }
 }
 
@@ -355,6 +352,7 @@ impl Sums {
         match said {
             None => self.abstained += 1,
             Some(holder) if cause.holders.contains(&holder) => self.right += 1,
+            Some("server-or-path") => self.abstained += 1,
             Some(holder) => {
                 self.wrong.push(format!("{}: {holder}: {} {}", cause.name, record["verdict"], record["http"]))
             }
