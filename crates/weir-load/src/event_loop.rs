@@ -84,6 +84,10 @@ pub struct PathSeen {
     pub rtt: Duration,
     /// Segments sent again.
     pub retransmits: u64,
+    /// Segments of data received.
+    pub data_segments: u64,
+    /// Those of them that came out of order.
+    pub out_of_order: u64,
 }
 
 /// What a loop did.
@@ -401,5 +405,7 @@ pub(crate) fn path_seen(socket: &impl AsFd) -> Option<PathSeen> {
         min_rtt: info.min_rtt?,
         rtt: info.rtt?,
         retransmits: info.total_retrans.map_or(0, u64::from),
+        data_segments: info.data_segs_in.map_or(0, u64::from),
+        out_of_order: info.rcv_ooopack.map_or(0, u64::from),
     })
 }

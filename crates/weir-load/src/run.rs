@@ -443,7 +443,10 @@ fn path_use(paths: &[PathSeen]) -> Reading<PathUse> {
     rtts.sort();
     let retransmits = paths.iter().map(|path| path.retransmits).sum();
     let sockets = u32::try_from(paths.len()).unwrap_or(u32::MAX);
-    Reading::Value(PathUse { min_rtt, rtt: rtts[rtts.len() / 2], retransmits, sockets })
+    let received: u64 = paths.iter().map(|path| path.data_segments).sum();
+    let out_of_order: u64 = paths.iter().map(|path| path.out_of_order).sum();
+    let disordered = out_of_order as f64 / received.max(1) as f64;
+    Reading::Value(PathUse { min_rtt, rtt: rtts[rtts.len() / 2], retransmits, disordered, sockets })
 }
 
 /// Lets this process have as many descriptors as the connections take, where the hard limit allows it.

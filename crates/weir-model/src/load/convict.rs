@@ -311,8 +311,8 @@ fn nagle(figures: &Figures<'_>) -> Option<Conviction> {
         .then(|| Conviction::new(Holder::Nagle, Limit::Nagle, 0.6 + 0.4 * share.min(1.0), acks(seen)))
 }
 
-/// 12. Most of a request's time passes inside its answer, at a flat rate, and a queue stands; or the link's
-/// rate is known and reached.
+/// 12. Most of a request's time passes inside its answer, at a flat rate, and a queue stands or overflows; or
+/// the link's rate is known and reached.
 ///
 /// Without the queue it may as well be a server that sends at a pace of its own. One on this machine is known
 /// to have no path before it that could be full, but for a queue that shows it.
@@ -323,7 +323,8 @@ fn path_full(figures: &Figures<'_>) -> Option<Conviction> {
         return None;
     }
     let (scatter, queue) = (figures.scatter(), figures.queue());
-    let sure = at_link || (queue.is_some() && scatter.is_some_and(|(_, flat)| flat));
+    let flat = scatter.is_some_and(|(_, flat)| flat);
+    let sure = at_link || (flat && (queue.is_some() || figures.overflows()));
     if !sure && figures.server().is_some() {
         return None;
     }
@@ -338,6 +339,9 @@ fn path_full(figures: &Figures<'_>) -> Option<Conviction> {
     if let (Some(_), Some(path)) = (queue, figures.path()) {
         let (rtt, min) = (seconds(path.rtt.as_secs_f64()), seconds(path.min_rtt.as_secs_f64()));
         evidence.push_str(&format!("; the round trip is {rtt}, at its smallest {min}: a queue stands"));
+    } else if let Some(path) = figures.path().filter(|_| figures.overflows()) {
+        let share = percent(path.disordered);
+        evidence.push_str(&format!("; {share} of the segments came out of order: a queue overflows"));
     }
     let strength = if at_link { 0.95 } else { 0.6 + 0.3 * inside.min(1.0) };
     Some(match sure {

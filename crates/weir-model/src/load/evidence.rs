@@ -130,6 +130,8 @@ pub struct PathUse {
     pub rtt: Duration,
     /// Segments sent again by this end.
     pub retransmits: u64,
+    /// Share of the segments received that came out of order: after a hole that a queue's overflow tore.
+    pub disordered: f64,
     /// Sockets that were asked.
     pub sockets: u32,
 }

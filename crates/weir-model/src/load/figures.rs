@@ -19,6 +19,9 @@ const QUEUE: Duration = Duration::from_millis(1);
 /// by what less than that takes at the rate seen was waited for elsewhere.
 const QUEUED: f64 = 3.0 * 1448.0;
 
+/// So many of the segments out of order are more than a path that reorders now and then brings.
+const OVERFLOW: f64 = 0.01;
+
 /// One processor's time, and the clock's grain.
 const ONE: f64 = 1.05;
 
@@ -164,6 +167,11 @@ impl<'a> Figures<'a> {
         let queue = path.rtt.saturating_sub(path.min_rtt);
         let holds = self.bytes() * queue.as_secs_f64();
         (queue >= QUEUE && path.rtt >= path.min_rtt * 3 / 2 && holds >= QUEUED).then_some(queue)
+    }
+
+    /// The path drops segments of the answers, as a full queue does.
+    pub fn overflows(&self) -> bool {
+        self.path().is_some_and(|path| path.disordered >= OVERFLOW)
     }
 
     /// Bytes received in a second.

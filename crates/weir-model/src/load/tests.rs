@@ -19,7 +19,7 @@ fn server(cpu_ms: u64) -> Reading<ServerUse> {
 
 fn path(min_us: u64, rtt_us: u64) -> Reading<PathUse> {
     let (min_rtt, rtt) = (Duration::from_micros(min_us), Duration::from_micros(rtt_us));
-    Reading::Value(PathUse { min_rtt, rtt, retransmits: 0, sockets: 1 })
+    Reading::Value(PathUse { min_rtt, rtt, disordered: 0.0, retransmits: 0, sockets: 1 })
 }
 
 fn unseen() -> Reading<ServerUse> {
@@ -334,6 +334,11 @@ fn answers_that_trickle_at_an_even_rate_are_the_paths() {
         let own = explain(&LoadEvidence { server: server(10), ..seen.clone() });
         assert_eq!((own.holder, limit(&own)), (Some(Holder::Server), Some(Limit::Application)));
     }
+    // One that overflows tears holes.
+    let Reading::Value(full) = path(40_000, 45_000) else { unreachable!("a value") };
+    seen.path = Reading::Value(PathUse { disordered: 0.05, ..full });
+    assert_eq!(limit(&explain(&seen)), Some(Limit::PathBandwidth));
+    seen.path = path(40_000, 40_000);
     // At a known link's rate there is no doubt.
     (seen.received, seen.link_rate) = (1_250_000, Some(1_300_000.0));
     assert_eq!(limit(&explain(&seen)), Some(Limit::PathBandwidth));
@@ -343,7 +348,7 @@ fn answers_that_trickle_at_an_even_rate_are_the_paths() {
 fn segments_sent_again_are_the_paths() {
     let mut seen = asking(4, 220 * MS, 5, 0);
     seen.server = unseen();
-    let path = PathUse { min_rtt: 10 * MS, rtt: 12 * MS, retransmits: 16, sockets: 4 };
+    let path = PathUse { min_rtt: 10 * MS, rtt: 12 * MS, retransmits: 16, disordered: 0.0, sockets: 4 };
     seen.path = Reading::Value(path);
     assert_eq!(limit(&explain(&seen)), Some(Limit::PathLoss));
     seen.path = Reading::Value(PathUse { retransmits: 2, ..path });
