@@ -402,8 +402,8 @@ fn who_held_the_figure_is_told_apart() {
         ("pass", &["-c", "1", "--rate", "50"], &["rate"], "rate-limit"),
         // A script that thinks for longer than the server answers.
         ("pass", &["-c", "1", "-s", "heavy.lua"], &["script"], "cpu-core"),
-        // On a processor all the time, but for the moments of one connection's turns; or waiting for one, where
-        // others have it.
+        // On a processor all the time, but for the moments of one connection's turns; or waiting for one,
+        // where others have it.
         (
             "end = time.time() + 0.05\n    while time.time() < end: pass",
             &["-c", "1"],

@@ -93,8 +93,8 @@ impl<'a> Figures<'a> {
         Some(self.server()?.total.as_secs_f64() / self.seen.requests.max(1) as f64)
     }
 
-    /// How busy the server can have been at most: its busiest thread; or all of them one after another, as under
-    /// one lock, where together they ran no more than one processor's time.
+    /// How busy the server can have been at most: its busiest thread; or all of them one after another, as
+    /// under one lock, where together they ran no more than one processor's time.
     pub fn server_busy(&self) -> f64 {
         self.server().map_or(0.0, |server| {
             let ran = server.total.as_secs_f64() / server.busiest.over.as_secs_f64().max(1e-9);

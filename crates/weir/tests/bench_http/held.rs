@@ -2,8 +2,8 @@
 //! are another's.
 //!
 //! `cargo test` plays a sample once; `make truth-http` all of them five times, or as often as `WEIR_HELD`
-//! says, and `WEIR_HELD_ONLY` those whose name has that in it. A verdict is right if it names one of those who
-//! hold the run, and abstains where it names nobody or cannot tell the server from the path.
+//! says, and `WEIR_HELD_ONLY` those whose name has that in it. A verdict is right if it names one of those
+//! who hold the run, and abstains where it names nobody or cannot tell the server from the path.
 
 use std::env;
 use std::io::{BufRead, BufReader};
