@@ -42,6 +42,10 @@ truth-field: ## slow transfers of real programs, judged by weir why (six minutes
 	@scripts/need truth-field
 	WEIR_FIELD="$(or $(WEIR_FIELD),all)" cargo test $(LOCKED) -p weir --test truth_field -- --nocapture real_programs
 
+truth-http: ## who held weir bench http's figure, told beside two busy loops: every cause and its likes five times (seven minutes, root); WEIR_HELD=1 once
+	@scripts/need test
+	WEIR_HELD="$(or $(WEIR_HELD),all)" cargo test $(LOCKED) -p weir --test bench_http_clock -- --nocapture busy_machine
+
 plan-check: ## ten copies over shaped links, each planned first: within 15 % in nine (minutes, root; WEIR_PLAN_CASES=N for one)
 	@scripts/need build
 	WEIR_PLAN_CASES="$(or $(WEIR_PLAN_CASES),all)" cargo test --release $(LOCKED) -p weir --test plan_cases --test cp_verdict -- --nocapture --test-threads 1

@@ -1,5 +1,9 @@
 //! One connection of a loop: where it stands, and the times of the request it carries.
 
+use std::time::Duration;
+
+use weir_model::load::PlaceTime;
+
 use crate::answer::{Answer, Kept};
 use crate::reason::Reason;
 use crate::wire::Wire;
@@ -27,6 +31,8 @@ pub(crate) enum Phase {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) phase: Phase,
+    /// Until when its time has been told what it was spent on.
+    pub(crate) settled: u64,
     pub(crate) wire: Option<Wire>,
     /// A request was granted to it (`-n`) that it has not begun.
     pub(crate) granted: bool,
@@ -39,6 +45,8 @@ pub(crate) struct Connection {
     /// Answers due: more than one where requests are pipelined.
     pub(crate) due: usize,
     pub(crate) answer: Answer,
+    /// Its pieces are acknowledged at once.
+    pub(crate) hastened: bool,
     pub(crate) kept: Kept,
     /// It was not read to its end and has a place in the loop's queue; whether the peer has closed.
     pub(crate) unread: Option<bool>,
@@ -62,6 +70,7 @@ impl Connection {
     pub(crate) fn new() -> Connection {
         Connection {
             phase: Phase::Closed,
+            settled: 0,
             wire: None,
             granted: false,
             request: Vec::new(),
@@ -69,6 +78,7 @@ impl Connection {
             sent_all: false,
             due: 0,
             answer: Answer::default(),
+            hastened: false,
             kept: Kept::default(),
             unread: None,
             planned: 0,
@@ -79,6 +89,20 @@ impl Connection {
             connected: 0,
             wake_at: 0,
             failures: 0,
+        }
+    }
+
+    /// What its time is being spent on, if that is a matter of the load's. A connection that is closed pauses
+    /// after a failure, or waits for its first turn.
+    pub(crate) fn spends(&self) -> Option<fn(&mut PlaceTime) -> &mut Duration> {
+        match self.phase {
+            Phase::Closed if self.failures > 0 => Some(|time| &mut time.resting),
+            Phase::Closed | Phase::Retired => None,
+            Phase::Connecting => Some(|time| &mut time.connecting),
+            Phase::Ready => Some(|time| &mut time.idle),
+            Phase::Delayed => Some(|time| &mut time.delayed),
+            Phase::Sending | Phase::Waiting if self.due == 0 => Some(|time| &mut time.answered),
+            Phase::Sending | Phase::Waiting => Some(|time| &mut time.failed),
         }
     }
 

@@ -90,6 +90,10 @@ pub struct PathSeen {
     pub rtt: Duration,
     /// Segments sent again.
     pub retransmits: u64,
+    /// Segments of data received.
+    pub data_segments: u64,
+    /// Those of them that came out of order.
+    pub out_of_order: u64,
 }
 
 /// What a loop did.
@@ -148,6 +152,11 @@ impl Shared {
     /// Nanoseconds since the run's start.
     pub(crate) fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
+    }
+
+    /// How long ago that was.
+    pub(crate) fn since(&self, then: u64) -> Duration {
+        Duration::from_nanos(self.now().saturating_sub(then))
     }
 
     /// All of the requests that are to be made (`-n`) have been taken: the plan of a rate has no more of them.
@@ -262,6 +271,7 @@ impl<'a> EventLoop<'a> {
             self.meter.begin(self.now);
         }
         self.now = self.clock_now();
+        self.connections.iter_mut().for_each(|connection| connection.settled = self.now);
         for index in 0..self.connections.len() {
             self.open_in_turn(index);
         }
@@ -357,6 +367,28 @@ impl<'a> EventLoop<'a> {
         }
     }
 
+    /// The connection's time until now was spent on what it does; to be called before it does something else.
+    fn settle(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let since = std::mem::replace(&mut connection.settled, self.now);
+        if let Some(on) = connection.spends() {
+            self.meter.spend(on, since, self.now);
+        }
+    }
+
+    /// The same at the end: requests that are under way have not failed.
+    fn settle_all(&mut self) {
+        for index in 0..self.connections.len() {
+            let connection = &self.connections[index];
+            match connection.phase {
+                Phase::Sending | Phase::Waiting if connection.due > 0 => {
+                    self.meter.spend(|time| &mut time.unfinished, connection.settled, self.now);
+                }
+                _ => self.settle(index),
+            }
+        }
+    }
+
     /// What is done ten times a second: time-outs, samples, the begin of the measured time.
     fn look_around(&mut self) {
         self.meter.tick(self.now);
@@ -370,6 +402,8 @@ impl<'a> EventLoop<'a> {
         }
         self.meter.sample(self.now);
         self.shared.tell(self.index, &self.meter.tally);
+        let waiting = self.connections.iter().filter(|one| one.waits_since().is_some()).count();
+        self.meter.listen(self.now, waiting);
         if matches!(self.source, Source::Scripted(..))
             && let Ok(mut published) = self.shared.published[self.index].lock()
         {
@@ -380,8 +414,10 @@ impl<'a> EventLoop<'a> {
         self.shared.beat(self.index);
     }
 
-    fn report(self) -> LoopReport {
+    fn report(mut self) -> LoopReport {
         let now = self.clock_now();
+        self.now = now;
+        self.settle_all();
         let wires = self.connections.iter().filter_map(|connection| connection.wire.as_ref());
         let paths =
             wires.filter(|_| matches!(self.address, Address::Tcp(_))).take(PATHS).filter_map(path_seen);
@@ -418,5 +454,7 @@ pub(crate) fn path_seen(socket: &impl AsFd) -> Option<PathSeen> {
         min_rtt: info.min_rtt?,
         rtt: info.rtt?,
         retransmits: info.total_retrans.map_or(0, u64::from),
+        data_segments: info.data_segs_in.map_or(0, u64::from),
+        out_of_order: info.rcv_ooopack.map_or(0, u64::from),
     })
 }

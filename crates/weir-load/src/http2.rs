@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local};
+use weir_model::load::PlaceTime;
 
 use crate::error::Error;
 use crate::event_loop::{LoopReport, PathSeen, Shared};
@@ -34,6 +35,31 @@ use session::Session;
 /// Sockets whose round trip is asked for at the end; each costs a second descriptor.
 const PATHS: usize = 4;
 
+/// The requests that are under way.
+#[derive(Debug, Default)]
+struct Asking {
+    count: Cell<usize>,
+    /// When each was sent, added up.
+    sent: Cell<u64>,
+}
+
+impl Asking {
+    fn begin(&self, sent: u64) {
+        self.count.set(self.count.get() + 1);
+        self.sent.set(self.sent.get().wrapping_add(sent));
+    }
+
+    fn end(&self, sent: u64) {
+        self.count.set(self.count.get() - 1);
+        self.sent.set(self.sent.get().wrapping_sub(sent));
+    }
+
+    /// Since when one of them has been under way on average; none where nothing is.
+    fn since(&self) -> Option<u64> {
+        self.sent.get().checked_div(self.count.get() as u64)
+    }
+}
+
 /// What all tasks of a loop share. They run on one thread: no borrow outlasts an `await`.
 struct Hub {
     shared: Arc<Shared>,
@@ -45,6 +71,7 @@ struct Hub {
     pacer: Option<Pacer>,
     /// Streams that may still ask.
     active: Cell<usize>,
+    asking: Asking,
     /// Something happened that may end the run.
     changed: Notify,
     failed: RefCell<Option<Error>>,
@@ -78,6 +105,7 @@ pub(crate) fn run(
         question,
         pacer,
         active: Cell::new(connections * streams),
+        asking: Asking::default(),
         changed: Notify::new(),
         failed: RefCell::new(None),
     });
@@ -113,10 +141,12 @@ async fn ask_on(hub: Rc<Hub>, session: Rc<Session>, number: usize) {
         tokio::time::sleep(Duration::from_nanos(turn)).await;
     }
     while !hub.is_over() && hub.shared.grant() {
+        let free = hub.now();
         let planned = match &hub.pacer {
             Some(pacer) => Some(pacer.next(&hub.shared).await),
             None => None,
         };
+        hub.spend(|time| &mut time.idle, free);
         exchange::ask(&hub, &session, planned).await;
     }
     hub.active.set(hub.active.get() - 1);
@@ -126,6 +156,11 @@ async fn ask_on(hub: Rc<Hub>, session: Rc<Session>, number: usize) {
 impl Hub {
     fn now(&self) -> u64 {
         self.shared.now()
+    }
+
+    /// A stream spent the time since then on this.
+    fn spend(&self, on: fn(&mut PlaceTime) -> &mut Duration, since: u64) {
+        self.meter.borrow_mut().spend(on, since, self.now());
     }
 
     fn timeout(&self) -> Duration {
@@ -158,6 +193,7 @@ impl Hub {
                     meter.tick(now);
                     meter.sample(now);
                     self.shared.tell(self.index, &meter.tally);
+                    meter.listen(now, self.asking.count.get());
                 }
                 meter.next_tick().min(meter.to).saturating_sub(now)
             };
@@ -168,7 +204,12 @@ impl Hub {
     /// Hands over what was measured; the tasks that are left count into nothing.
     fn report(&self, paths: Vec<PathSeen>) -> LoopReport {
         let now = self.now();
-        let meter = self.meter.replace(self.shared.meter());
+        let mut meter = self.meter.replace(self.shared.meter());
+        if let Some(since) = self.asking.since() {
+            for _ in 0..self.asking.count.get() {
+                meter.spend(|time| &mut time.unfinished, since, now);
+            }
+        }
         let pacer = self.pacer.as_ref().filter(|_| !self.shared.all_granted());
         let unsent = pacer.map_or(0, |pacer| pacer.behind(now.min(meter.to)));
         let failed = self.failed.take();

@@ -9,6 +9,7 @@
 //! * [`reason`]: why a request came to no whole answer.
 //! * [`schedule`]: when each request is due in an open loop.
 //! * [`tally`]: what was counted, latency in histograms; closed-loop latency is what was measured, never "corrected".
+//! * [`spent`]: where the connections' time went.
 //! * [`script`]: scripts of wrk's Lua interface.
 //! * [`way`]: connections that others make: through proxies.
 //!
@@ -61,6 +62,7 @@ pub mod schedule;
 pub mod script;
 mod server;
 pub mod settings;
+pub mod spent;
 pub mod tally;
 pub mod target;
 pub mod way;

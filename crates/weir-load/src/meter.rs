@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use weir_model::load::PlaceTime;
 use weir_observe::thread::{ThreadClock, current_tid, thread_cpu_now};
 
+use crate::spent::Silence;
 use crate::tally::Tally;
 
 /// How often rates are sampled, as wrk does it.
@@ -30,6 +32,7 @@ pub(crate) struct Meter {
     sampled_at: u64,
     sampled_requests: u64,
     sampled_bytes: u64,
+    silence: Silence,
 }
 
 /// What a loop measured.
@@ -62,6 +65,7 @@ impl Meter {
             sampled_at: 0,
             sampled_requests: 0,
             sampled_bytes: 0,
+            silence: Silence::default(),
         }
     }
 
@@ -112,11 +116,26 @@ impl Meter {
         self.sampled_at = now;
     }
 
+    /// Some connection spent the time from `since` until `now` on this, as far as it was measured.
+    pub(crate) fn spend(&mut self, on: fn(&mut PlaceTime) -> &mut Duration, since: u64, now: u64) {
+        let measured = now.min(self.to).saturating_sub(since.max(self.measured_from));
+        *on(&mut self.tally.spent.time) += Duration::from_nanos(measured);
+    }
+
+    /// Looks whether anything has come for the so many connections that wait; to be done at each tick.
+    pub(crate) fn listen(&mut self, now: u64, waiting: usize) {
+        let Meter { silence, tally, .. } = self;
+        let still = silence.look(now, tally.received, waiting, 2 * SAMPLE, || tally.usual());
+        tally.spent.time.still += still;
+    }
+
     /// The end, with the requests that were due and never sent.
     pub(crate) fn end(mut self, now: u64, unsent: u64) -> Measured {
         if !self.measuring {
             self.begin(now);
         }
+        let still = self.silence.end(|| self.tally.usual());
+        self.tally.spent.time.still += still;
         let runqueue = self.runqueue().zip(self.runqueue_at).map(|(now, then)| now.saturating_sub(then));
         self.tally.unsent = unsent;
         Measured {

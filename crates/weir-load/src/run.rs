@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use weir_model::evidence::Reading;
-use weir_model::load::{LoadEvidence, PathUse, Use};
+use weir_model::evidence::{CpuWindow, Reading};
+use weir_model::load::{Connects, LoadEvidence, LoopUse, PathUse, Use};
 use weir_observe::cpu::{self, CpuReader, CpuTicks};
 use weir_units::plain;
 
@@ -19,7 +19,7 @@ use crate::http2::{self, question::Question};
 use crate::observer::Observer;
 use crate::request;
 use crate::script::{Script, ScriptThread, Spectrum, Summary};
-use crate::server::{self, Server, ServerTimes};
+use crate::server::{self, Halts, Server, ServerTimes};
 use crate::settings::{Ask, Settings};
 use crate::tally::Tally;
 use crate::target::{self, Address};
@@ -291,7 +291,7 @@ fn reachable(settings: &Settings) -> Result<Address, Error> {
 struct Gathered {
     reports: Vec<Option<LoopReport>>,
     server: Reading<weir_model::load::ServerUse>,
-    cores: Reading<Vec<f64>>,
+    cores: Reading<CpuWindow>,
     interrupted: bool,
 }
 
@@ -314,7 +314,7 @@ fn gather(
     server: Reading<Server>,
 ) -> Gathered {
     let mut cpu = CpuReader::open().ok();
-    let mut before = moment(&server, &mut cpu);
+    let (mut before, mut halts) = (moment(&server, &mut cpu), Halts::new());
     let mut after: Option<Moment> = None;
     let mut reports: Vec<Option<LoopReport>> = (0..count).map(|_| None).collect();
     let (mut missing, mut interrupted, mut warm) = (count, false, shared.from > 0);
@@ -323,8 +323,9 @@ fn gather(
         let received = receiver.recv_timeout(GLANCE);
         let now = shared.start.elapsed().as_nanos() as u64;
         if warm && now >= shared.from {
-            (before, warm) = (moment(&server, &mut cpu), false);
+            (before, halts, warm) = (moment(&server, &mut cpu), Halts::new(), false);
         }
+        halts.look(&server);
         match received {
             Ok((index, report)) => {
                 // The first loop's end is the load's: what follows is idling.
@@ -351,13 +352,13 @@ fn gather(
     Gathered {
         reports,
         server: match (before.server, &after.server, server) {
-            (Some(before), Some(after), _) => server::between(&before, after),
+            (Some(before), Some(after), _) => server::between(&before, after, halts.time()),
             (_, _, Reading::Missing(why)) => Reading::Missing(why),
             _ => Reading::Missing("not read".to_owned()),
         },
         cores: match (before.cores, after.cores) {
             (Some(before), Some(after)) => match cpu::window(&before, &after, Duration::ZERO) {
-                Some(window) => Reading::Value(window.busy),
+                Some(window) => Reading::Value(window),
                 None => Reading::Missing("the run was shorter than a clock tick".to_owned()),
             },
             _ => Reading::Missing("/proc/stat cannot be read".to_owned()),
@@ -404,7 +405,8 @@ fn outcome(
         span = span.max(measured.wall);
         cpu += measured.cpu;
         let waited = measured.runqueue.unwrap_or_default();
-        loops.push(Use { cpu: measured.cpu, waited, over: measured.wall });
+        let thread = Use { cpu: measured.cpu, waited, over: measured.wall };
+        loops.push(LoopUse { thread, script: measured.tally.spent.script });
         paths.extend(report.paths);
         failed = failed.or(report.failed);
         threads.push(report.script);
@@ -415,6 +417,10 @@ fn outcome(
     // The latency from the send is what client, path and server take; what a plan adds is waiting for a connection.
     let (first, inside) = (tally.first_byte, tally.inside);
     let per = |sum: Duration, count: u64| Duration::from_secs_f64(sum.as_secs_f64() / count.max(1) as f64);
+    let (cores, stolen) = match gathered.cores {
+        Reading::Value(window) => (Reading::Value(window.busy), window.steal),
+        Reading::Missing(why) => (Reading::Missing(why), 0.0),
+    };
     let evidence = LoadEvidence {
         span,
         requests: tally.requests,
@@ -425,9 +431,13 @@ fn outcome(
         unsent: tally.unsent,
         loops,
         server: gathered.server,
-        cores: gathered.cores,
+        cores,
+        stolen,
         latency: per(first + inside, tally.latency.len()),
         inside: per(inside, tally.latency.len()),
+        time: tally.spent.time,
+        acks: tally.spent.acks,
+        connects: Connects { made: tally.connect.len(), ..tally.spent.connects },
         path: path_use(&paths),
         samples: tally.byte_samples.clone(),
         link_rate: None,
@@ -455,7 +465,11 @@ fn path_use(paths: &[PathSeen]) -> Reading<PathUse> {
     let mut rtts: Vec<Duration> = paths.iter().map(|path| path.rtt).collect();
     rtts.sort();
     let retransmits = paths.iter().map(|path| path.retransmits).sum();
-    Reading::Value(PathUse { min_rtt, rtt: rtts[rtts.len() / 2], retransmits })
+    let sockets = u32::try_from(paths.len()).unwrap_or(u32::MAX);
+    let received: u64 = paths.iter().map(|path| path.data_segments).sum();
+    let out_of_order: u64 = paths.iter().map(|path| path.out_of_order).sum();
+    let disordered = out_of_order as f64 / received.max(1) as f64;
+    Reading::Value(PathUse { min_rtt, rtt: rtts[rtts.len() / 2], retransmits, disordered, sockets })
 }
 
 /// Lets this process have as many descriptors as the connections take, where the hard limit allows it.

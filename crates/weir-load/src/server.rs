@@ -18,6 +18,45 @@ pub(crate) struct Server {
     processes: Vec<Pid>,
 }
 
+/// How often is looked whether the server's processes run at all: as often as a loop looks whether anything
+/// comes.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What a process's times are counted in: USER_HZ, 100 on every common machine.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Watches whether the server's processes are stopped, or gone.
+#[derive(Debug)]
+pub(crate) struct Halts {
+    looked: Instant,
+    halted: Duration,
+}
+
+impl Halts {
+    pub(crate) fn new() -> Halts {
+        Halts { looked: Instant::now(), halted: Duration::ZERO }
+    }
+
+    /// Looks, if it is time: each process that is stopped holds what it was asked, and all that are gone do.
+    pub(crate) fn look(&mut self, server: &Reading<Server>) {
+        let elapsed = self.looked.elapsed();
+        let Some(server) = server.value().filter(|_| elapsed >= LOOK) else { return };
+        self.looked = Instant::now();
+        let states: Vec<Option<char>> =
+            server.processes.iter().map(|pid| process::stat(*pid).ok().map(|stat| stat.state)).collect();
+        let stopped = states.iter().any(|state| matches!(state, Some('T' | 't')));
+        let gone = states.iter().all(|state| matches!(state, None | Some('Z' | 'X')));
+        if stopped || gone {
+            self.halted += elapsed;
+        }
+    }
+
+    /// For how long they were.
+    pub(crate) fn time(&self) -> Duration {
+        self.halted
+    }
+}
+
 /// All threads of a server at one moment.
 #[derive(Debug)]
 pub(crate) struct ServerTimes {
@@ -80,17 +119,18 @@ impl Server {
     }
 }
 
-/// What the server used between two moments.
-pub(crate) fn between(before: &ServerTimes, after: &ServerTimes) -> Reading<ServerUse> {
+/// What the server used between two moments, for so much of which it was halted.
+pub(crate) fn between(before: &ServerTimes, after: &ServerTimes, halted: Duration) -> Reading<ServerUse> {
     let over = after.at.saturating_duration_since(before.at);
     let mut busiest: Option<(Pid, Use)> = None;
-    let (mut total, mut threads) = (Duration::ZERO, 0);
+    let (mut total, mut waited, mut threads) = (Duration::ZERO, Duration::ZERO, 0);
     for (id, now) in &after.threads {
         // A thread that came in between counts from its beginning.
         let then = before.threads.get(id).copied().unwrap_or_default();
         let cpu = now.run.saturating_sub(then.run);
         let used = Use { cpu, waited: now.wait.saturating_sub(then.wait), over };
         total += cpu;
+        waited += used.waited;
         threads += u32::from(!cpu.is_zero());
         if busiest.as_ref().is_none_or(|(_, most)| used.busy() > most.busy()) {
             busiest = Some((id.0, used));
@@ -98,10 +138,19 @@ pub(crate) fn between(before: &ServerTimes, after: &ServerTimes) -> Reading<Serv
     }
     let since = |(pid, now): (&Pid, &Duration)| Some(now.saturating_sub(*before.processes.get(pid)?));
     // Threads that ended meanwhile, as those of a server that has one for each connection, are only in their process's sum.
-    total = total.max(after.processes.iter().filter_map(since).sum());
+    let alive = total;
+    let all: Duration = after.processes.iter().filter_map(since).sum();
+    total = total.max(all);
+    // What those waited is in no file: as much for what they ran as the others. That sum counts in ticks, of
+    // which a process may have one too many at either end.
+    let grain = 2 * TICK * u32::try_from(after.processes.len()).unwrap_or(u32::MAX);
+    if all > alive + grain && !alive.is_zero() {
+        waited = waited.mul_f64(all.as_secs_f64() / alive.as_secs_f64());
+    }
     match busiest {
         Some((pid, busiest)) => {
-            Reading::Value(ServerUse { name: process::described(pid), busiest, total, threads })
+            let name = process::described(pid);
+            Reading::Value(ServerUse { name, busiest, total, waited, threads, halted })
         }
         None => Reading::Missing("the server's threads cannot be read".to_owned()),
     }
@@ -136,7 +185,9 @@ mod tests {
             threads: HashMap::from([((own, 1), times(300)), ((own, 2), times(905)), ((own, 3), times(0))]),
             processes: HashMap::new(),
         };
-        let Reading::Value(used) = between(&before, &after) else { panic!("threads were there") };
+        let Reading::Value(used) = between(&before, &after, Duration::ZERO) else {
+            panic!("threads were there")
+        };
         assert_eq!((used.total, used.threads), (Duration::from_millis(1100), 2));
         assert!((used.busiest.busy() - 0.9).abs() < 1e-9);
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::reason::{Kind, Reason, Reasons};
+use crate::spent::Spent;
 
 /// The longest latency that a histogram tells from a longer one, nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
@@ -127,8 +128,6 @@ pub struct Tally {
     pub first_byte: Duration,
     /// Time inside answers that came in several pieces.
     pub inside: Duration,
-    /// Time of all connections in connects and handshakes.
-    pub connecting: Duration,
     /// Whole answers per second, of each loop in each tenth of a second.
     pub rates: Vec<u64>,
     /// Bytes received in each tenth of a second.
@@ -139,6 +138,8 @@ pub struct Tally {
     pub rows: Vec<Row>,
     /// The first answer's head.
     pub first_head: Vec<u8>,
+    /// Where the time went.
+    pub spent: Spent,
 }
 
 impl Tally {
@@ -171,17 +172,24 @@ impl Tally {
             connect: histogram(),
             first_byte: Duration::ZERO,
             inside: Duration::ZERO,
-            connecting: Duration::ZERO,
             rates: Vec::new(),
             byte_samples: Vec::new(),
             unsent: 0,
             rows: Vec::new(),
             first_head: Vec::new(),
+            spent: Spent::default(),
         }
+    }
+
+    /// What the median answer took from its request's begin, nanoseconds; `None` before the first.
+    pub(crate) fn usual(&self) -> Option<u64> {
+        let times = self.service.as_ref().unwrap_or(&self.latency);
+        (!times.is_empty()).then(|| times.value_at_quantile(0.5))
     }
 
     /// Counts a connection that did not come about.
     pub(crate) fn refused(&mut self, why: io::Error) {
+        self.spent.refused(&why);
         self.failed(Reason::of_connect(&why), 1);
         self.refusal.get_or_insert_with(|| Arc::new(why));
     }
@@ -297,7 +305,6 @@ impl Tally {
         let _ = self.connect.add(&other.connect);
         self.first_byte += other.first_byte;
         self.inside += other.inside;
-        self.connecting += other.connecting;
         self.rates.extend_from_slice(&other.rates);
         for (index, bytes) in other.byte_samples.iter().enumerate() {
             match self.byte_samples.get_mut(index) {
@@ -306,6 +313,7 @@ impl Tally {
             }
         }
         self.unsent += other.unsent;
+        self.spent.add(&other.spent);
         self.rows.extend_from_slice(&other.rows);
         if self.first_head.is_empty() {
             self.first_head.clone_from(&other.first_head);

@@ -165,6 +165,12 @@ impl Wire {
         }
     }
 
+    /// Acknowledges what has come at once, where TCP would rather wait for more to say.
+    pub fn acknowledge(&self) {
+        // On a socket that is not TCP there is nothing to acknowledge.
+        let _ = sockopt::set_tcp_quickack(&self.socket, true);
+    }
+
     /// A read that fills less than was offered left nothing behind: the next byte makes a new event. Only true of a bare
     /// socket; a TLS session may hold more.
     pub fn short_read_means_empty(&self) -> bool {

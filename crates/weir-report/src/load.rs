@@ -61,8 +61,12 @@ pub struct LoadRecord {
     pub rate_asked: Option<f64>,
     /// Planned requests that found no free connection until the end.
     pub unsent: u64,
-    /// Who was waited for: `client`, `server-cpu`, `server`, `path`, `connections`, `rate`.
+    /// Who was waited for: `client`, `script`, `delay`, `processor`, `server-cpu`, `server`,
+    /// `server-or-path`, `path`, `nagle`, `stall`, `connecting`, `ports`, `queue`, `connections`, `rate`.
+    /// `null`: nobody alone, or it cannot be told.
     pub held_by: Option<String>,
+    /// Where the time went.
+    pub time: TimeRecord,
     /// Share of the time in which the client's fullest loop ran or wanted to run.
     pub client_busy: f64,
     /// The server's busiest thread, where it could be seen.
@@ -101,6 +105,35 @@ pub struct ReasonRecord {
     pub count: u64,
     /// For people, behind the number.
     pub words: String,
+}
+
+/// Where the time went. The first eight are shares of all connections' time (over HTTP/2 of all streams'), of
+/// which the first seven add up to 1; the others are shares of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TimeRecord {
+    /// In requests that were answered.
+    pub answered: f64,
+    /// In requests that failed.
+    pub failed: f64,
+    /// In requests that were under way at the end.
+    pub unfinished: f64,
+    /// Making connections.
+    pub connecting: f64,
+    /// In a script's `delay()`.
+    pub delayed: f64,
+    /// In pauses after failures.
+    pub resting: f64,
+    /// With nothing to ask (`--rate`).
+    pub idle: f64,
+    /// While nothing came for far longer than answers take.
+    pub still: f64,
+    /// The script's functions, in the loop that they held longest.
+    pub script: f64,
+    /// In which a loop wanted a processor and had none, of the loop that waited longest.
+    pub client_waited: f64,
+    /// So did the server's busiest thread, where it could be seen.
+    pub server_waited: Option<f64>,
 }
 
 /// A distribution of times, in seconds.
@@ -246,6 +279,15 @@ fn render_verdict(record: &LoadRecord, verdict: &VerdictRecord, out: &mut dyn Wr
         Some("path") => "the path",
         Some("connections") => "the number of connections",
         Some("rate") => "the asked rate",
+        Some("script") => "the script's functions",
+        Some("delay") => "the script's delay()",
+        Some("processor") => "this busy machine's processors",
+        Some("server-or-path") => "the server or the path",
+        Some("nagle") => "a delayed acknowledgement",
+        Some("stall") => "a standstill",
+        Some("connecting") => "making connections",
+        Some("ports") => "the lack of local ports",
+        Some("queue") => "weir's own queue for a connection",
         _ => "more than one",
     };
     writeln!(out, "limit: {limit}, held by {who} ({:.0} % sure)", 100.0 * verdict.confidence)?;

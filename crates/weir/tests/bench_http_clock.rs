@@ -1,6 +1,9 @@
-//! `weir bench http` and the clock: what holds while a server floods, stands still, or is only being warmed up.
+//! `weir bench http` and the clock: what holds while a server floods, stands still, or is only being warmed
+//! up, and who is said to have held the figure beside a busy machine.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "bench_http_clock/held.rs"]
+mod held;
 mod support;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 use rustix::event::epoll;
 
@@ -26,6 +25,7 @@ impl EventLoop<'_> {
         if !self.grant(index) {
             return self.retire(index);
         }
+        self.settle(index);
         let connection = &mut self.connections[index];
         connection.answer.reset();
         connection.connect_begun = Some(self.now);
@@ -70,7 +70,6 @@ impl EventLoop<'_> {
                 connection.connected = self.now;
                 let took = self.now.saturating_sub(connection.connect_begun.unwrap_or(self.now));
                 self.meter.tally.connect.saturating_record(took);
-                self.meter.tally.connecting += Duration::from_nanos(took);
                 self.ready(index);
             }
             Err(why) => self.fail(index, Failure::Connect(why)),
@@ -85,6 +84,7 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn retire(&mut self, index: usize) {
+        self.settle(index);
         let connection = &mut self.connections[index];
         if connection.phase != Phase::Retired {
             connection.phase = Phase::Retired;
@@ -106,6 +106,7 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn close(&mut self, index: usize) {
+        self.settle(index);
         let connection = &mut self.connections[index];
         // epoll forgets a socket that is closed.
         connection.wire = None;

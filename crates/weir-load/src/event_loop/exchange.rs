@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::io;
+use std::time::Duration;
 
 use super::connecting::Failure;
 use super::{EventLoop, ROUND, Source};
@@ -25,6 +26,7 @@ enum Taken {
 impl EventLoop<'_> {
     /// The connection is free for its next request.
     pub(super) fn ready(&mut self, index: usize) {
+        self.settle(index);
         if !self.grant(index) {
             return self.retire(index);
         }
@@ -33,7 +35,10 @@ impl EventLoop<'_> {
             if script.said_stop() {
                 return self.retire(index);
             }
-            match script.delay() {
+            let asked = self.shared.now();
+            let delay = script.delay();
+            self.meter.tally.spent.script += self.shared.since(asked);
+            match delay {
                 Ok(None) => {}
                 Ok(Some(delay)) => {
                     let connection = &mut self.connections[index];
@@ -56,10 +61,12 @@ impl EventLoop<'_> {
 
     /// Sends the next request; a closed loop's is planned for when it is ready.
     pub(super) fn begin(&mut self, index: usize, planned: Option<u64>) {
+        self.settle(index);
         let connection = &mut self.connections[index];
         connection.due = match &self.source {
             Source::Same(_, depth) | Source::Kept(_, depth, _) => *depth,
             Source::Scripted(script, depth) => {
+                let asked = self.shared.now();
                 match script.request(&mut connection.request) {
                     Ok(true) => {}
                     Ok(false) => return self.retire(index),
@@ -68,11 +75,13 @@ impl EventLoop<'_> {
                 self.shared.beat(self.index);
                 // What the script takes is no latency of the server's.
                 self.now = self.shared.now();
+                self.meter.tally.spent.script += Duration::from_nanos(self.now.saturating_sub(asked));
                 *depth
             }
         };
         connection.granted = false;
         (connection.planned, connection.begun) = (planned.unwrap_or(self.now), self.now);
+        connection.settled = self.now;
         (connection.sent, connection.sent_all, connection.first_byte) = (0, false, None);
         connection.phase = Phase::Sending;
         self.send(index);
@@ -208,6 +217,10 @@ impl EventLoop<'_> {
                 Ok((_, None)) => {
                     if connection.first_byte.is_none() {
                         connection.first_byte = Some(self.shared.start.elapsed().as_nanos() as u64);
+                        connection.hastened = self.meter.tally.spent.hastens();
+                    }
+                    if let Some(wire) = connection.wire.as_ref().filter(|_| connection.hastened) {
+                        wire.acknowledge();
                     }
                     return Taken::More;
                 }
@@ -247,15 +260,21 @@ impl EventLoop<'_> {
                 self.shared.observer.answered(complete.status, &connection.kept);
             }
             if let Source::Scripted(script, _) = &self.source {
+                let asked = self.shared.now();
                 if let Err(error) = script.response(complete.status, &connection.kept) {
                     self.failed = Some(error);
                 }
+                self.meter.tally.spent.script += self.shared.since(asked);
                 self.shared.beat(self.index);
             }
             connection.kept.body.clear();
         }
         if connection.due > 0 {
             return;
+        }
+        if let Some(first) = connection.first_byte {
+            let inside = Duration::from_nanos(self.now.saturating_sub(first));
+            self.meter.tally.spent.came_in_pieces(inside, connection.hastened);
         }
         let times = Times {
             planned: connection.planned,

@@ -27,15 +27,24 @@ pub(super) async fn ask(hub: &Rc<Hub>, session: &Rc<Session>, planned: Option<u6
     let mut begun = None;
     let mut again = true;
     loop {
-        let Some(lease) = session.lease(hub).await else { return };
-        let begun = *begun.get_or_insert_with(|| hub.now());
+        let wanted = hub.now();
+        let Some(lease) = session.lease(hub).await else {
+            return hub.spend(|time| &mut time.resting, wanted);
+        };
+        hub.spend(|time| &mut time.connecting, wanted);
+        let sent = hub.now();
+        let begun = *begun.get_or_insert(sent);
         let (received, head_came) = (session.received(), Cell::new(false));
-        match tokio::time::timeout(hub.timeout(), exchange(hub, lease.client, &head_came)).await {
+        hub.asking.begin(sent);
+        let answer = tokio::time::timeout(hub.timeout(), exchange(hub, lease.client, &head_came)).await;
+        hub.asking.end(sent);
+        match answer {
             Ok(Ok(answer)) => {
                 session.answered();
                 return count(hub, &answer, (planned.unwrap_or(begun), begun), lease.connect);
             }
             Ok(Err(error)) => {
+                hub.spend(|time| &mut time.failed, sent);
                 if !error.is_reset() {
                     session.forget(lease.generation);
                 }
@@ -48,6 +57,7 @@ pub(super) async fn ask(hub: &Rc<Hub>, session: &Rc<Session>, planned: Option<u6
                 hub.meter.borrow_mut().tally.failed(reason, 1);
             }
             Err(_) => {
+                hub.spend(|time| &mut time.failed, sent);
                 // A connection over which nothing came at all is replaced, as in HTTP/1.1; a slow stream is only given up.
                 if session.received() == received {
                     session.forget(lease.generation);
@@ -96,6 +106,7 @@ async fn exchange(
 
 fn count(hub: &Hub, answer: &Answer, (planned, begun): (u64, u64), connect: Option<(u64, u64)>) {
     let ended = hub.now();
+    hub.spend(|time| &mut time.answered, begun);
     let tally = &mut hub.meter.borrow_mut().tally;
     if tally.answered(answer.head.status.as_u16(), answer.body, true) {
         tally.first_head = told(&answer.head).into_bytes();

@@ -94,7 +94,6 @@ impl Session {
                 let took = connected.saturating_sub(begun);
                 let tally = &mut hub.meter.borrow_mut().tally;
                 tally.connect.saturating_record(took);
-                tally.connecting += Duration::from_nanos(took);
                 let generation = self.generation.get();
                 *self.open.borrow_mut() = Some(Open { client: client.clone(), generation });
                 Some(Lease { client, generation, connect: Some((begun, connected)) })

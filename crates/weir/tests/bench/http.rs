@@ -1,14 +1,11 @@
 //! `weir bench http`: what it says of servers good and bad, in which forms, and who it says held the figure.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use crate::support;
-
-#[path = "bench_http/forms.rs"]
 mod forms;
-#[path = "bench_http/reached.rs"]
 mod reached;
-#[path = "bench_http/reasons.rs"]
 mod reasons;
+
+use crate::support;
 
 use std::io::{BufRead, Read, Write};
 use std::os::unix::net::UnixListener;
@@ -404,16 +401,17 @@ impl Drop for Aside {
 
 #[test]
 fn who_held_the_figure_is_told_apart() {
-    for (work, args, holder, limit) in [
-        ("time.sleep(0.03)", &["-c", "4"][..], "server", "application"),
-        ("pass", &["-c", "1", "--rate", "50"], "rate", "rate-limit"),
+    for (work, args, holders, limit) in [
+        ("time.sleep(0.03)", &["-c", "4"][..], &["server"][..], "application"),
+        ("pass", &["-c", "1", "--rate", "50"], &["rate"], "rate-limit"),
         // A script that thinks for longer than the server answers.
-        ("pass", &["-c", "1", "-s", "heavy.lua"], "client", "cpu-core"),
-        // On a processor all the time, but for the moments of one connection's turns.
+        ("pass", &["-c", "1", "-s", "heavy.lua"], &["script"], "cpu-core"),
+        // On a processor all the time, but for the moments of one connection's turns; or waiting for one,
+        // where others have it.
         (
             "end = time.time() + 0.05\n    while time.time() < end: pass",
             &["-c", "1"],
-            "server-cpu",
+            &["server-cpu", "processor"],
             "cpu-core",
         ),
     ] {
@@ -423,11 +421,8 @@ fn who_held_the_figure_is_told_apart() {
         sandbox.write("heavy.lua", heavy);
         let run = || bench(&sandbox, &["--json", "-d", "1s", &server.url]).args(args).run();
         let record = undisturbed(run).succeeds().json();
-        assert_eq!(
-            (&record["http"]["held_by"], &record["verdict"]["limit"]),
-            (&holder.into(), &limit.into()),
-            "{record}"
-        );
+        let held_by = record["http"]["held_by"].as_str().unwrap_or_default();
+        assert!(holders.contains(&held_by) && record["verdict"]["limit"] == limit, "{record}");
     }
 }
 

@@ -8,11 +8,11 @@ use weir_load::run::Outcome;
 use weir_load::script::Spectrum;
 use weir_load::settings::Ask;
 use weir_load::target::Target;
-use weir_model::load::{Holder, LoadVerdict};
+use weir_model::load::{LoadEvidence, LoadVerdict, LoopUse};
 use weir_report::load::ab::{AbReport, AbRow, Failed};
 use weir_report::load::hdr::{Foot, Step};
 use weir_report::load::wrk::{Figures, WrkReport};
-use weir_report::load::{ErrorsRecord, LatencyRecord, LoadRecord, ReasonRecord, ServerRecord};
+use weir_report::load::{ErrorsRecord, LatencyRecord, LoadRecord, ReasonRecord, ServerRecord, TimeRecord};
 use weir_report::schema::{self, Record, Sample, VerdictRecord};
 use weir_transfer::http::tls;
 use weir_transfer::object;
@@ -39,7 +39,7 @@ pub fn shown(url: &str) -> String {
 pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecord {
     let (tally, settings, evidence) = (&outcome.tally, &plan.settings, &outcome.evidence);
     let requests = tally.requests.max(1) as f64;
-    let busiest = evidence.loops.iter().map(weir_model::load::Use::busy).fold(0.0, f64::max);
+    let busiest = evidence.loops.iter().map(|one| one.thread.busy()).fold(0.0, f64::max);
     LoadRecord {
         url: shown(&settings.target.url),
         address: outcome.address.to_string(),
@@ -69,7 +69,8 @@ pub fn member(plan: &Plan, outcome: &Outcome, judged: &LoadVerdict) -> LoadRecor
         connect: (!tally.connect.is_empty()).then(|| latency(&tally.connect)),
         rate_asked: settings.rate,
         unsent: tally.unsent,
-        held_by: judged.holder.map(|holder| holder_name(holder).to_owned()),
+        held_by: judged.holder.map(|holder| holder.name().to_owned()),
+        time: time(evidence),
         client_busy: busiest,
         server: evidence.server.value().map(|server| ServerRecord {
             name: server.name.clone(),
@@ -149,14 +150,22 @@ pub fn record(plan: &Plan, member: &LoadRecord, outcome: &Outcome, judged: &Load
     record
 }
 
-fn holder_name(holder: Holder) -> &'static str {
-    match holder {
-        Holder::Rate => "rate",
-        Holder::Client => "client",
-        Holder::ServerCpu => "server-cpu",
-        Holder::Server => "server",
-        Holder::Path => "path",
-        Holder::Connections => "connections",
+/// Where the time went, in shares.
+fn time(evidence: &LoadEvidence) -> TimeRecord {
+    let time = &evidence.time;
+    let fullest = |of: fn(&LoopUse) -> f64| evidence.loops.iter().map(of).fold(0.0, f64::max);
+    TimeRecord {
+        answered: time.share(time.answered),
+        failed: time.share(time.failed),
+        unfinished: time.share(time.unfinished),
+        connecting: time.share(time.connecting),
+        delayed: time.share(time.delayed),
+        resting: time.share(time.resting),
+        idle: time.share(time.idle),
+        still: time.share(time.still),
+        script: fullest(LoopUse::in_script),
+        client_waited: fullest(|one| one.thread.waiting()),
+        server_waited: evidence.server.value().map(|server| server.busiest.waiting()),
     }
 }
 

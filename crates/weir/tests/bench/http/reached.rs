@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use rcgen::generate_simple_self_signed;
 
-use super::support::http_servers::{Nginx, microsocks, s_server, sandbox_with_www, tinyproxy};
-use super::support::net::free_port;
-use super::support::socks::Socks;
-use super::support::{Sandbox, Server, base64, skip};
 use super::{bench, errors, hello, stdout};
+use crate::support::http_servers::{Nginx, microsocks, s_server, sandbox_with_www, tinyproxy};
+use crate::support::net::free_port;
+use crate::support::socks::Socks;
+use crate::support::{Sandbox, Server, base64, skip};
 
 #[test]
 fn a_host_is_reached_as_the_user_says() {

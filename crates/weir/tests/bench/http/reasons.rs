@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::support::{Sandbox, Server, Wire};
 use super::{bench, errors, hello, record, stdout};
+use crate::support::{Sandbox, Server, Wire};
 
 /// Each reason with its count.
 fn reasons(record: &Value) -> Vec<(String, u64)> {

@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use super::support::{Sandbox, Server, skip};
 use super::{WEIR, bench, hello, stdout};
+use crate::support::{Sandbox, Server, skip};
 
 /// Every line of a text with its numbers and units taken out, so that what is left is the form.
 fn shape(text: &str) -> Vec<String> {
