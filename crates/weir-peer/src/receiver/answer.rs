@@ -10,7 +10,8 @@ use super::desk::Comparison;
 use super::incoming::Incoming;
 use super::{Place, Receiver};
 use crate::end::Event;
-use crate::sender::{SMALL, digest_of_file};
+use crate::holes::digest_of_file;
+use crate::sender::SMALL;
 use crate::wire::message::{
     Answer, Deed, Failure, FailureKind, MAX_SUBTREES, MAX_UNDER_WAY, Message, Offered,
 };

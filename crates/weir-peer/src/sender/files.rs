@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use weir_tree::delta::Signature;
 use weir_tree::{Entry, Source};
 
-use super::queue::Item;
+use super::job::Item;
 use super::source::SourceFile;
 use super::{SMALL, Sender};
 use crate::error::Error;
