@@ -167,6 +167,8 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
             rate_cap: cp.limit_rate.map(|rate| rate.0.max(1.0) as u64),
             sync: cp.sync,
             whole_or_nothing: cp.whole_or_nothing,
+            devices: cp.nodes.devices || cp.nodes.nodes,
+            specials: cp.nodes.specials || cp.nodes.nodes,
             listed: list.is_some(),
             command,
         },
@@ -263,6 +265,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
             None => None,
         },
         "tried": report.tried,
+        "strangers": report.strangers,
         "lanes": report.lanes,
     });
     record.extra.insert("cp".to_owned(), cp);
@@ -303,6 +306,16 @@ fn say_how(job: &Job, report: &Report) -> anyhow::Result<()> {
         let tried =
             if report.tried.is_empty() { String::new() } else { format!(" ({})", report.tried.join("; ")) };
         writeln!(stderr, "{}{}", cost, weir_report::escape::escape(&tried))?;
+    }
+    if report.strangers > 0 {
+        let times = match report.strangers {
+            1 => "once".to_owned(),
+            count => format!("{count} times"),
+        };
+        writeln!(
+            stderr,
+            "note: strangers connected to the port for data {times} and were turned away; a firewall keeps them from it (--port-range)"
+        )?;
     }
     let notes = report.problems.notes();
     for problem in &notes.first {
