@@ -3,11 +3,20 @@
 
 use crate::evidence::{Silent, Window};
 use crate::limit::Limit;
+use crate::rule::{Rule, Side};
 use crate::sight::{Vantage, vantage};
 use crate::words::{percent, seconds};
 
-/// Whether a limit can be told from what is left to be seen.
-pub(crate) fn shows(silent: Silent, limit: Limit) -> bool {
+/// Whether what is left to be seen is enough for a rule: neither of an end that told nothing, nor inferred of it.
+pub(crate) fn shows(silent: Silent, rule: &Rule) -> bool {
+    let of_a_silent_end = match rule.side {
+        Side::Sender => silent.sender,
+        Side::Receiver => silent.receiver,
+    };
+    !of_a_silent_end && tells(silent, rule.limit)
+}
+
+fn tells(silent: Silent, limit: Limit) -> bool {
     let own_program = matches!(limit, Limit::CpuCore | Limit::Memory);
     match silent {
         Silent { sender: false, receiver: false } => true,

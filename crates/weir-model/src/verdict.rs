@@ -147,14 +147,11 @@ fn judgements(window: &Window, context: &Context<'_>) -> Vec<Option<Judgement>> 
 
 fn choose(judgements: &[Option<Judgement>], window: &Window, context: &Context<'_>) -> WindowVerdict {
     let convictions = || {
-        RULES
-            .iter()
-            .zip(judgements)
-            .filter_map(|(rule, judgement)| match judgement {
-                Some(Judgement::Convict { strength, evidence }) => Some((rule.limit, *strength, evidence)),
-                _ => None,
-            })
-            .filter(|(limit, ..)| silence::shows(window.silent, *limit))
+        let seen = RULES.iter().zip(judgements).filter(|(rule, _)| silence::shows(window.silent, rule));
+        seen.filter_map(|(rule, judgement)| match judgement {
+            Some(Judgement::Convict { strength, evidence }) => Some((rule.limit, *strength, evidence)),
+            _ => None,
+        })
     };
     let strongest = convictions().map(|(_, strength, _)| strength).fold(0.0, f64::max);
     match convictions().find(|(_, strength, _)| *strength + CLOSE >= strongest) {
@@ -219,7 +216,7 @@ impl<'a> Run<'a> {
             }
             for ((tally, judgement), rule) in tallies.iter_mut().zip(&judgements).zip(RULES) {
                 match judgement {
-                    _ if !silence::shows(window.silent, rule.limit) => {}
+                    _ if !silence::shows(window.silent, rule) => {}
                     Some(Judgement::Convict { .. }) => tally[0] += span,
                     Some(Judgement::Acquit { .. }) => tally[1] += span,
                     Some(Judgement::Unknown { .. }) => tally[2] += span,

@@ -53,7 +53,8 @@ pub(crate) fn digest_of_file(mut file: File) -> Option<Digest> {
         }
     }
     let mut subtrees = Subtrees::new(size);
-    let Survey { holes, data } = survey(&file, size, &[0..blocks(size)]);
+    let whole = 0..blocks(size);
+    let Survey { holes, data } = survey(&file, size, std::slice::from_ref(&whole));
     holes.into_iter().for_each(|run| subtrees.insert_zeros(run));
     for index in data.into_iter().flatten() {
         let Range { start, end } = extent(index, size);
@@ -74,6 +75,7 @@ fn push(runs: &mut Vec<Range<u64>>, run: Range<u64>) {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "a run of blocks is a range")]
 mod tests {
     use std::io::{Seek, SeekFrom};
 

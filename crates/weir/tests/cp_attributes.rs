@@ -276,7 +276,7 @@ fn an_ordinary_user_is_told_what_was_passed_over() {
         return skip("no setpriv here");
     }
     sandbox.write("tree/file", "text");
-    for name in [".", "tree", "tree/file"] {
+    for name in [".", "tree", "tree/file", "tree/pipe"] {
         chown(sandbox.path(name), Some(NOBODY), Some(NOBODY)).unwrap();
     }
     let copy = |args: &[&str]| {

@@ -196,7 +196,9 @@ fn an_end_that_stands_still_is_not_seen() {
         let known = held(&record, &["disk", "dirty-throttle", "rate-limit", "sender-or-path", "source-disk"]);
         assert!(known < 0.5, "{verdict:#}");
         let innocent = lines("innocent");
-        assert!(!innocent.iter().any(|line| line.starts_with("reader")), "{verdict:#}");
+        // A receiver that was seen all the time is known; one that was not is not ruled out.
+        let ruled_out = innocent.iter().any(|line| line.starts_with("reader"));
+        assert!(who == "the sender" || !ruled_out, "{verdict:#}");
         assert!(sandbox.read("a") == sandbox.read("b"));
         std::fs::remove_file(sandbox.path("b")).unwrap();
     }
