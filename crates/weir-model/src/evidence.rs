@@ -204,12 +204,33 @@ pub struct Window {
     /// Of a copy: the threads of the end that receives.
     #[serde(skip_serializing_if = "Reading::is_missing")]
     pub receiving: Reading<Stages>,
+    /// Of a copy: the ends that told nothing of this time.
+    #[serde(skip_serializing_if = "Silent::is_none")]
+    pub silent: Silent,
     /// Of foreign programs: those that do one stage of a copy, at most one for a stage, the busiest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
     /// Of foreign programs: what stood around their connections.
     #[serde(skip_serializing_if = "Around::is_empty")]
     pub around: Around,
+}
+
+/// Ends of a copy that told nothing of a time: their programs stood still, or their words did not come through. What was seen of them
+/// before says nothing of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Silent {
+    /// The one that sends.
+    pub sender: bool,
+    /// The one that receives.
+    pub receiver: bool,
+}
+
+impl Silent {
+    /// Both have told what they saw, or it is no copy.
+    pub fn is_none(&self) -> bool {
+        *self == Silent::default()
+    }
 }
 
 /// A foreign program that does one stage of a copy all the time: `gzip` in a pipe, or `ssh`.

@@ -59,6 +59,7 @@ pub mod plan;
 pub mod rule;
 pub mod sender;
 pub mod sight;
+mod silence;
 pub mod stages;
 pub mod survey;
 pub mod verdict;

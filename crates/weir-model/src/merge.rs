@@ -46,6 +46,9 @@ fn join_window(sum: &mut Window, next: &Window) {
     join(&mut sum.dirty, &next.dirty, |sum, next| *sum = *next);
     join(&mut sum.sending, &next.sending, |sum, next| sum.join(next, before, after));
     join(&mut sum.receiving, &next.receiving, |sum, next| sum.join(next, before, after));
+    // Of a time that was seen in part, that part is there to judge by.
+    sum.silent.sender &= next.silent.sender;
+    sum.silent.receiver &= next.silent.receiver;
     join_programs(&mut sum.programs, &next.programs);
     sum.around.join(&next.around, (before, after));
     join(&mut sum.disk, &next.disk, |sum, next| {

@@ -17,6 +17,7 @@ use crate::limit::Limit;
 use crate::merge::merged;
 use crate::rule::{Context, Judge, Judgement, RULES, View, latency, rate_limit, sender_or_path};
 use crate::sight::Sight;
+use crate::silence;
 use crate::words::{bytes, percent, rate, seconds};
 use crate::worth::{self, Grounds};
 
@@ -29,6 +30,8 @@ pub struct WindowVerdict {
     pub strength: f64,
     /// The numbers that say so.
     pub evidence: String,
+    /// Nothing says so: an end of the copy told nothing of this time.
+    pub unseen: bool,
 }
 
 /// What held a run, with what supports it.
@@ -38,7 +41,7 @@ pub struct Verdict {
     pub limit: Option<MainLimit>,
     /// 0 to 1: how sure, by the signs' strength and the readings that were there.
     pub confidence: f64,
-    /// The share of the run's time that each limit held, adding up to 1; empty when nothing was observed.
+    /// The share of the run's time that each limit held, adding up to 1 with what was not seen; empty when nothing was observed.
     pub shares: BTreeMap<Limit, f64>,
     /// The same in order of time.
     pub phases: Vec<Phase>,
@@ -53,9 +56,9 @@ pub struct Verdict {
     pub missing: Vec<String>,
     /// What to change.
     pub advice: Vec<Advice>,
-    /// The limit of each window, in the order of the evidence.
+    /// The limit of each window, in the order of the evidence; `None` where an end was not seen and so nothing is known.
     #[serde(skip)]
-    pub windows: Vec<Limit>,
+    pub windows: Vec<Option<Limit>>,
     /// What it rests on, of another program's transfer.
     #[serde(skip)]
     pub grounds: Option<Grounds>,
@@ -107,6 +110,7 @@ pub fn explain(evidence: &Evidence) -> Verdict {
     // That nothing was seen says nothing where nothing could be.
     worded.retain(|limit| evidence.facts.unseen.is_none() || *limit != Limit::SenderOrPath);
     let mut missing = run.too_short(main);
+    missing.extend(silence::lines(run.judged().map(|(window, _)| window), run.total));
     missing.extend(missing_readings(evidence));
     if matches!(main, Some(MainLimit::One(Limit::SenderOrPath) | MainLimit::Mixed)) {
         missing.extend(run.untold());
@@ -129,7 +133,7 @@ pub fn explain(evidence: &Evidence) -> Verdict {
             }
             None => Vec::new(),
         },
-        windows: run.verdicts.iter().map(|verdict| verdict.limit).collect(),
+        windows: run.verdicts.iter().map(|verdict| (!verdict.unseen).then_some(verdict.limit)).collect(),
         grounds: run.grounds(&run.mains(main)),
         shares,
     }
@@ -143,20 +147,27 @@ fn judgements(window: &Window, context: &Context<'_>) -> Vec<Option<Judgement>> 
 
 fn choose(judgements: &[Option<Judgement>], window: &Window, context: &Context<'_>) -> WindowVerdict {
     let convictions = || {
-        RULES.iter().zip(judgements).filter_map(|(rule, judgement)| match judgement {
+        let seen = RULES.iter().zip(judgements).filter(|(rule, _)| silence::shows(window.silent, rule));
+        seen.filter_map(|(rule, judgement)| match judgement {
             Some(Judgement::Convict { strength, evidence }) => Some((rule.limit, *strength, evidence)),
             _ => None,
         })
     };
     let strongest = convictions().map(|(_, strength, _)| strength).fold(0.0, f64::max);
     match convictions().find(|(_, strength, _)| *strength + CLOSE >= strongest) {
-        Some((limit, strength, evidence)) => WindowVerdict { limit, strength, evidence: evidence.clone() },
+        Some((limit, strength, evidence)) => {
+            WindowVerdict { limit, strength, evidence: evidence.clone(), unseen: false }
+        }
+        None if !window.silent.is_none() => {
+            let evidence = silence::words(window.silent);
+            WindowVerdict { limit: Limit::SenderOrPath, strength: 0.0, evidence, unseen: true }
+        }
         None => match sender_or_path::judge(window, context) {
             Judgement::Convict { strength, evidence } => {
-                WindowVerdict { limit: Limit::SenderOrPath, strength, evidence }
+                WindowVerdict { limit: Limit::SenderOrPath, strength, evidence, unseen: false }
             }
             Judgement::Acquit { evidence: why } | Judgement::Unknown { missing: why } => {
-                WindowVerdict { limit: Limit::SenderOrPath, strength: 0.0, evidence: why }
+                WindowVerdict { limit: Limit::SenderOrPath, strength: 0.0, evidence: why, unseen: false }
             }
         },
     }
@@ -170,6 +181,8 @@ struct Run<'a> {
     counted: Range<usize>,
     /// Seconds that each limit held.
     held: BTreeMap<Limit, f64>,
+    /// Seconds of which nothing is known, since an end told nothing.
+    unseen: f64,
     /// Of those of latency, seconds in which connections began: see [`latency::begins`].
     begun: f64,
     /// Seconds observed; 1 in place of none, so that it divides.
@@ -183,7 +196,7 @@ impl<'a> Run<'a> {
     fn judge(evidence: &'a Evidence) -> Run<'a> {
         let mut verdicts = Vec::with_capacity(evidence.windows.len());
         let mut held = BTreeMap::new();
-        let mut begun = 0.0;
+        let (mut begun, mut unseen) = (0.0, 0.0);
         let mut tallies = vec![[0.0; 3]; RULES.len()];
         let mut total = 0.0;
         let counted = counted(evidence);
@@ -193,14 +206,17 @@ impl<'a> Run<'a> {
             let verdict = choose(&judgements, window, &context);
             let span = if counted.contains(&index) { window.span.as_secs_f64() } else { 0.0 };
             total += span;
-            if span > 0.0 {
+            if verdict.unseen {
+                unseen += span;
+            } else if span > 0.0 {
                 *held.entry(verdict.limit).or_insert(0.0) += span;
                 if verdict.limit == Limit::Latency && latency::begins(window, &context) {
                     begun += span;
                 }
             }
-            for (tally, judgement) in tallies.iter_mut().zip(&judgements) {
+            for ((tally, judgement), rule) in tallies.iter_mut().zip(&judgements).zip(RULES) {
                 match judgement {
+                    _ if !silence::shows(window.silent, rule) => {}
                     Some(Judgement::Convict { .. }) => tally[0] += span,
                     Some(Judgement::Acquit { .. }) => tally[1] += span,
                     Some(Judgement::Unknown { .. }) => tally[2] += span,
@@ -215,6 +231,7 @@ impl<'a> Run<'a> {
             verdicts,
             counted,
             held,
+            unseen,
             begun,
             total: if observed { total } else { 1.0 },
             observed,
@@ -232,7 +249,7 @@ impl<'a> Run<'a> {
     }
 
     fn main(&self) -> Option<MainLimit> {
-        if !self.observed {
+        if !self.observed || self.is_unseen() {
             return None;
         }
         let short = self.total < SHORT;
@@ -252,6 +269,11 @@ impl<'a> Run<'a> {
         let blind = self.received() == 0 || self.evidence.facts.unseen.is_some();
         let guessed = *limit == Limit::SenderOrPath && blind;
         (!guessed && (!short || self.timed(*limit))).then_some(MainLimit::One(*limit))
+    }
+
+    /// Nothing is known of most of the time.
+    fn is_unseen(&self) -> bool {
+        self.unseen > 0.5 * self.total
     }
 
     /// Whether this limit shows by a clock that starts and stops with what it measures (a wait for an answer, the sleep of a
@@ -276,6 +298,7 @@ impl<'a> Run<'a> {
     fn too_short(&self, main: Option<MainLimit>) -> Vec<String> {
         let why = match main {
             Some(_) => return Vec::new(),
+            None if self.is_unseen() => return Vec::new(),
             None if !self.observed => "the run was too short to judge: nothing was observed".to_owned(),
             None if self.received() == 0 => format!("no byte arrived in {}", seconds(self.total)),
             None => {
@@ -338,31 +361,32 @@ impl<'a> Run<'a> {
 
     fn phases(&self) -> Vec<Phase> {
         let mut phases: Vec<Phase> = Vec::new();
-        let mut from = 0.0;
+        let (mut from, mut apart) = (0.0, false);
         for (index, (verdict, window)) in self.verdicts.iter().zip(&self.evidence.windows).enumerate() {
-            if !self.counted.contains(&index) {
+            if !self.counted.contains(&index) || verdict.unseen {
                 from += window.span.as_secs_f64();
+                apart = true;
                 continue;
             }
             let to = from + window.span.as_secs_f64();
             match phases.last_mut() {
-                Some(last) if last.limit == verdict.limit => last.to = to,
+                Some(last) if last.limit == verdict.limit && !apart => last.to = to,
                 _ => phases.push(Phase { from, to, limit: verdict.limit }),
             }
-            from = to;
+            (from, apart) = (to, false);
         }
         phases
     }
 
     /// The windows that count, with their verdicts.
-    fn judged(&self) -> impl Iterator<Item = (&'a Window, &WindowVerdict)> {
+    fn judged(&self) -> impl Iterator<Item = (&'a Window, &WindowVerdict)> + Clone {
         let counted = |index: &usize| self.counted.contains(index);
         let all = self.evidence.windows.iter().zip(&self.verdicts).enumerate();
         all.filter(move |(index, _)| counted(index)).map(|(_, judged)| judged)
     }
 
     fn windows_of(&self, limit: Limit) -> impl Iterator<Item = (&'a Window, &WindowVerdict)> {
-        self.judged().filter(move |(_, verdict)| verdict.limit == limit)
+        self.judged().filter(move |(_, verdict)| verdict.limit == limit && !verdict.unseen)
     }
 
     /// All time that counts, as one window: a watch may have begun long before the transfer.
@@ -592,6 +616,7 @@ fn counted(evidence: &Evidence) -> Range<usize> {
 fn at_work(window: &Window) -> bool {
     window.received > 0
         || window.written > 0
+        || !window.silent.is_none()
         || window.around.counts()
         || window.lanes.iter().any(|lane| {
             let waits = [lane.connecting, lane.first_byte, lane.output_wait, lane.write];

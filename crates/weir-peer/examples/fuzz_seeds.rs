@@ -74,7 +74,7 @@ fn record(write: &impl Fn(&str, &str, &[u8]), kind: Kind, payload: &[u8]) {
         .push_to(&mut plain);
     write("cp_record", &format!("{kind:?}"), &plain);
     let header = Header { length: plain.len(), sequence: 0 }.to_bytes();
-    write("cp_lane", &format!("{kind:?}"), &[&greeting(1)[..], &header, &plain].concat());
+    write("cp_lane", &format!("{kind:?}"), &[&greeting(1, &[7; 16])[..], &header, &plain].concat());
 }
 
 fn entry(name: &str, kind: Is) -> Entry {

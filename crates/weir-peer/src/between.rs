@@ -146,6 +146,7 @@ impl Between {
             (_, Message::Dialled(id, None)) => Event::LaneUp(id),
             (_, Message::Dialled(id, why)) => Event::Dialled(id, why),
             (_, Message::Sample(json)) => Event::Sample(from, json),
+            (_, Message::Strangers(count)) => Event::Strangers(count),
             (_, Message::Problem(problem)) => {
                 Event::Problem(Problem { failure: named(problem.failure), ..problem })
             }

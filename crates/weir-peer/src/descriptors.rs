@@ -17,3 +17,10 @@ pub(crate) fn for_folders() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(USUAL);
     (limit / 4).clamp(64, 4096) as usize
 }
+
+/// How many connections may wait at the port for lanes without having proven anything: an eighth, so that lanes and files have theirs, and
+/// no more than are heard in a blink.
+pub(crate) fn for_guests() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(USUAL);
+    (limit / 8).clamp(4, 64) as usize
+}

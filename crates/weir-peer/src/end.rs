@@ -39,6 +39,8 @@ pub enum Event {
     LaneUp(u32),
     /// A lane is over, and why.
     LaneLost(u32, String),
+    /// Connections to a port for lanes that were none of the session's, so far.
+    Strangers(u64),
     /// Goes to the other end, after what this end told before: a problem must not come after the end of all.
     Say(Message),
     /// A path that could not be read or written.
@@ -247,6 +249,7 @@ impl End {
                 return Ok(());
             }
             Message::Open(_, Transport::Tcp) => return Ok(()),
+            Message::Strangers(count) => Event::Strangers(count),
             Message::Problem(problem) => Event::Problem(problem),
             Message::Sample(json) => Event::Sample(self.far(), json),
             Message::Alive => return Ok(()),
@@ -334,6 +337,7 @@ pub fn tell(control: &Control, event: Event) {
         Event::Say(message) => control.send(&message),
         Event::Would(deed, name) => control.send(&Message::Would(deed, name)),
         Event::LaneLost(lane, why) => control.send(&Message::LaneLost(lane, why)),
+        Event::Strangers(count) => control.send(&Message::Strangers(count)),
         Event::Failed(error) => control.send(&Message::Abort(error.to_failure())),
         Event::Window(sample) => match serde_json::to_string(&sample) {
             Ok(json) if json.len() <= MAX_SAMPLE => control.send(&Message::Sample(json)),

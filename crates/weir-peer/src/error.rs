@@ -110,6 +110,11 @@ pub enum LaneError {
     /// Its connection broke.
     #[error("{}", weir_units::plain(.0))]
     Io(#[from] io::Error),
+    /// It was ended before its first record came.
+    #[error(
+        "taken and closed again without a word: strangers crowd the port, or something on the way closes it"
+    )]
+    LetGo,
     /// Who is there is not who should be.
     #[error("the lane's first record is not of this session")]
     Stranger,

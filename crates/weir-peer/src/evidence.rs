@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use weir_model::congestion::Controls;
-use weir_model::evidence::{Evidence, LaneWindow, Reading, Trial, Window};
+use weir_model::evidence::{Evidence, LaneWindow, Reading, Silent, Trial, Window};
 use weir_model::forecast::{self, Forecast};
 use weir_model::limit::Limit;
 use weir_model::rule::Context;
@@ -23,7 +23,8 @@ const MOST_LANE_WINDOWS: usize = 24_000;
 const WINDOW_JSON: usize = 8 << 10;
 const LANE_JSON: usize = 3 << 10;
 
-/// A sender's window says nothing of a time so much later. Windows come ten times a second, over ssh in bursts of a few.
+/// An end's window says nothing of a time so much later. Windows come ten times a second, over ssh in bursts of a few. One that is longer
+/// than this by itself is of an end that stood still, and has the state in which it stopped.
 const STALE: Duration = Duration::from_secs(1);
 
 /// Joins the windows of both ends as they come.
@@ -32,10 +33,20 @@ pub struct Joiner {
     /// This end's role.
     role: Role,
     evidence: Evidence,
-    /// The sender's last window, and when it came.
-    sending: Option<(Window, Instant)>,
-    /// The sender has told something before, and nothing lately.
+    /// The sender's last window, where it is no older than it may be.
+    sending: Option<Window>,
+    /// When that came; before the first when the receiver's first did.
+    told: Option<Instant>,
+    /// Windows of the receiver's since then.
+    since: usize,
+    /// The sender has told nothing lately.
     silent: bool,
+    /// When the receiver's last window came, and the sender's since then.
+    receiving: Option<Instant>,
+    alone: Vec<Window>,
+    /// Time of the copy that is told of without the receiver, whose words on it may come late; and when the first came.
+    passed: Duration,
+    back: Option<Instant>,
     limit: Option<Limit>,
     fresh: bool,
     outlook: Option<Rate>,
@@ -55,7 +66,13 @@ impl Joiner {
             role,
             evidence,
             sending: None,
+            told: None,
+            since: 0,
             silent: false,
+            receiving: None,
+            alone: Vec::new(),
+            passed: Duration::ZERO,
+            back: None,
             limit,
             fresh: false,
             outlook,
@@ -134,31 +151,72 @@ impl Joiner {
                 }
             }
         }
+        let now = Instant::now();
         match role {
             Role::Sender => {
                 self.outlook = sample.outlook.map(Rate).or(self.outlook);
-                self.sending = Some((sample.window, Instant::now()));
+                self.sender_told(sample.window, now);
             }
-            Role::Receiver => self.join(sample.window, Instant::now()),
+            Role::Receiver => self.receiver_told(sample.window, now),
         }
     }
 
-    /// The receiver's window is the ground: it has the bytes that arrived. The sender's last one says what its end did, as long as
-    /// that end goes on telling: of one that stands still its last state is no news.
+    /// The receiver's windows are the ground, as long as it tells any; else the sender's own are.
+    fn sender_told(&mut self, window: Window, now: Instant) {
+        let stood = window.span > STALE;
+        // It begins to tell before this end has a first window.
+        let last = *self.receiving.get_or_insert(now);
+        self.alone.push(if stood { unseen(&window, Role::Sender) } else { window.clone() });
+        if now.saturating_duration_since(last) > STALE {
+            for window in std::mem::take(&mut self.alone) {
+                self.passed += window.span;
+                self.back = None;
+                self.add(without_receiver(window));
+            }
+        }
+        self.look_for_silence(now);
+        self.silent |= stood;
+        self.sending = (!stood).then_some(window);
+        (self.told, self.since) = (Some(now), 0);
+    }
+
+    fn receiver_told(&mut self, window: Window, now: Instant) {
+        self.receiving = Some(now);
+        self.alone.clear();
+        if !self.passed.is_zero() {
+            let back = *self.back.get_or_insert(now);
+            // What comes at once is of the time that was told of without it.
+            if now.saturating_duration_since(back) <= STALE {
+                self.passed = self.passed.saturating_sub(window.span);
+                return;
+            }
+            self.passed = Duration::ZERO;
+        }
+        self.back = None;
+        let window = if window.span > STALE { unseen(&window, Role::Receiver) } else { window };
+        self.join(window, now);
+    }
+
+    /// The sender's last window says what its end did, as long as that end goes on telling: of one that stands still its last state is no
+    /// news, and was none since.
+    fn look_for_silence(&mut self, now: Instant) {
+        let told = *self.told.get_or_insert(now);
+        if self.silent || now.saturating_duration_since(told) <= STALE {
+            return;
+        }
+        tracing::debug!("no samples from the sender");
+        self.silent = true;
+        // But for the one that it was told for.
+        let since = self.since.saturating_sub(self.sending.take().is_some().into());
+        self.evidence.windows.iter_mut().rev().take(since).for_each(without_sender);
+    }
+
+    /// Adds a window of the receiver's, with what the sender told of its end.
     fn join(&mut self, mut window: Window, now: Instant) {
-        if let Some((_, came)) =
-            self.sending.take_if(|(_, came)| now.saturating_duration_since(*came) > STALE)
-        {
-            tracing::debug!("no samples from the sender for {:?}", now.saturating_duration_since(came));
-            self.silent = true;
-        }
-        if self.sending.is_some() {
+        self.look_for_silence(now);
+        self.since += 1;
+        if let Some(sending) = &self.sending {
             self.silent = false;
-        } else if self.silent {
-            let why = "the sender told nothing at that time: its program stood still, or its words did not come through";
-            window.sending = Reading::Missing(why.to_owned());
-        }
-        if let Some((sending, _)) = &self.sending {
             window.sending = sending.sending.clone();
             for lane in &mut window.lanes {
                 if let Some(other) = sending.lanes.iter().find(|other| other.lane == lane.lane) {
@@ -169,8 +227,15 @@ impl Joiner {
                 let limited = stages.share(stages.limited, sending.span);
                 window.lanes.iter_mut().for_each(|lane| lane.limited = window.span.mul_f64(limited));
             }
+        } else if self.silent {
+            without_sender(&mut window);
         }
-        self.limit = Some(judge_window(&window, &Context::live(&self.evidence)).limit);
+        self.add(window);
+    }
+
+    fn add(&mut self, window: Window) {
+        let verdict = judge_window(&window, &Context::live(&self.evidence));
+        self.limit = (!verdict.unseen).then_some(verdict.limit);
         // Of a long run windows are joined, and what happened within one is no more to be seen.
         self.controls.observe(&window);
         let most = MOST_WINDOWS.min(MOST_LANE_WINDOWS / window.lanes.len().max(1));
@@ -180,6 +245,32 @@ impl Joiner {
             self.forecast = forecast::from_start(&self.evidence, self.outlook);
         }
     }
+}
+
+/// Why there is nothing of an end.
+const SILENCE: &str =
+    "the sender told nothing at that time: its program stood still, or its words did not come through";
+
+/// A window of which the sender told nothing.
+fn without_sender(window: &mut Window) {
+    window.silent.sender = true;
+    window.sending = Reading::Missing(SILENCE.to_owned());
+    for lane in &mut window.lanes {
+        lane.sender = Reading::Missing(SILENCE.to_owned());
+        lane.limited = Duration::ZERO;
+    }
+}
+
+/// A sender's own window, of which the receiver told nothing. The disk and the dirty pages would be of the sender's machine.
+fn without_receiver(window: Window) -> Window {
+    let silent = Silent { receiver: true, ..window.silent };
+    Window { silent, written: 0, disk: Reading::default(), dirty: Reading::default(), ..window }
+}
+
+/// The time of a window of an end of this role that stood still in it: that it passed, and what came in it.
+fn unseen(window: &Window, role: Role) -> Window {
+    let silent = Silent { sender: role == Role::Sender, receiver: role == Role::Receiver };
+    Window { at: window.at, span: window.span, received: window.received, silent, ..Window::default() }
 }
 
 /// A congestion control has a short name of few letters (TCP_CA_NAME_MAX, 16 bytes with the zero); anything else is none.
@@ -196,21 +287,115 @@ mod tests {
     use super::*;
     use weir_model::sender::SenderWindow;
 
+    const SPAN: Duration = Duration::from_millis(100);
+
+    fn receivers(span: Duration) -> Window {
+        Window { span, receiving: Reading::Value(Default::default()), ..Window::default() }
+    }
+
+    fn senders(span: Duration) -> Window {
+        Window { span, sending: Reading::Value(Default::default()), ..Window::default() }
+    }
+
+    /// Seconds of each kind of silence: of none, of the sender, of the receiver, of both.
+    fn silences(joiner: &Joiner) -> [f64; 4] {
+        let mut sums = [0.0; 4];
+        for window in &joiner.evidence().windows {
+            let Silent { sender, receiver } = window.silent;
+            sums[usize::from(sender) + 2 * usize::from(receiver)] += window.span.as_secs_f64();
+            assert!(!sender || window.sending.is_missing());
+            assert!(!receiver || window.receiving.is_missing());
+        }
+        sums.map(|sum| (sum * 10.0).round() / 10.0)
+    }
+
     #[test]
     fn the_last_word_of_a_sender_that_stands_still_is_no_news() {
         let mut joiner = Joiner::new(Role::Receiver, false, None, 1);
-        let window = || Window { span: Duration::from_millis(100), ..Window::default() };
-        let told = Window { sending: Reading::Value(Default::default()), ..window() };
         let start = Instant::now();
-        joiner.sending = Some((told.clone(), start));
-        joiner.join(window(), start + STALE);
-        joiner.join(window(), start + STALE + Duration::from_millis(100));
-        joiner.join(window(), start + 20 * STALE);
-        joiner.sending = Some((told, start + 20 * STALE));
-        joiner.join(window(), start + 20 * STALE);
-        let seen: Vec<bool> =
-            joiner.evidence().windows.iter().map(|window| window.sending.value().is_some()).collect();
-        assert_eq!(seen, [true, false, false, true]);
+        let at = |tenths: u32| start + tenths * SPAN;
+        for tenth in 0..10 {
+            joiner.sender_told(senders(SPAN), at(tenth));
+            joiner.receiver_told(receivers(SPAN), at(tenth));
+        }
+        (10..110).for_each(|tenth| joiner.receiver_told(receivers(SPAN), at(tenth)));
+        // The second in which it was not known yet is none of its last state either.
+        assert_eq!(silences(&joiner), [1.0, 10.0, 0.0, 0.0]);
+        // Its first word is of all that time, with the state in which it stopped.
+        joiner.sender_told(senders(101 * SPAN), at(110));
+        joiner.receiver_told(receivers(SPAN), at(110));
+        joiner.sender_told(senders(SPAN), at(111));
+        joiner.receiver_told(receivers(SPAN), at(111));
+        assert_eq!(silences(&joiner), [1.1, 10.1, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_sender_that_stands_still_from_the_start_is_not_seen() {
+        let mut joiner = Joiner::new(Role::Receiver, false, None, 1);
+        let start = Instant::now();
+        (0..50).for_each(|tenth| joiner.receiver_told(receivers(SPAN), start + tenth * SPAN));
+        assert_eq!(silences(&joiner), [0.0, 5.0, 0.0, 0.0]);
+        joiner.sender_told(senders(SPAN), start + 50 * SPAN);
+        joiner.receiver_told(receivers(SPAN), start + 50 * SPAN);
+        assert_eq!(silences(&joiner), [0.1, 5.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_receiver_that_stands_still_is_not_seen_and_its_time_is_counted_once() {
+        let mut joiner = Joiner::new(Role::Sender, false, None, 1);
+        let start = Instant::now();
+        let at = |tenths: u32| start + tenths * SPAN;
+        for tenth in 0..10 {
+            joiner.receiver_told(receivers(SPAN), at(tenth));
+            joiner.sender_told(senders(SPAN), at(tenth));
+        }
+        (10..130).for_each(|tenth| joiner.sender_told(senders(SPAN), at(tenth)));
+        assert_eq!(silences(&joiner), [1.0, 0.0, 12.1, 0.0]);
+        // Its first word is of all that time.
+        joiner.receiver_told(receivers(120 * SPAN), at(130));
+        for tenth in 131..136 {
+            joiner.receiver_told(receivers(SPAN), at(tenth));
+            joiner.sender_told(senders(SPAN), at(tenth));
+        }
+        // The first of these is of that time too, as far as is known.
+        assert_eq!(silences(&joiner), [1.4, 0.0, 12.1, 0.0]);
+    }
+
+    #[test]
+    fn words_that_come_late_are_of_time_that_is_told_of_already() {
+        let mut joiner = Joiner::new(Role::Sender, false, None, 1);
+        let start = Instant::now();
+        let at = |tenths: u32| start + tenths * SPAN;
+        joiner.receiver_told(receivers(SPAN), at(0));
+        (1..51).for_each(|tenth| joiner.sender_told(senders(SPAN), at(tenth)));
+        // All of them at once.
+        (1..51).for_each(|_| joiner.receiver_told(receivers(SPAN), at(51)));
+        joiner.receiver_told(receivers(SPAN), at(52));
+        assert_eq!(silences(&joiner), [0.2, 0.0, 5.0, 0.0]);
+    }
+
+    #[test]
+    fn this_end_may_have_stood_still_itself() {
+        for role in [Role::Sender, Role::Receiver] {
+            let mut joiner = Joiner::new(role, false, None, 1);
+            let start = Instant::now();
+            joiner.sender_told(senders(SPAN), start);
+            joiner.receiver_told(receivers(SPAN), start);
+            let back = start + 12 * STALE;
+            // Its own first word is of all that time; those of the other end have waited.
+            let late = |joiner: &mut Joiner| match role {
+                Role::Sender => (0..120).for_each(|_| joiner.receiver_told(receivers(SPAN), back)),
+                Role::Receiver => (0..120).for_each(|_| joiner.sender_told(senders(SPAN), back)),
+            };
+            match role {
+                Role::Sender => joiner.sender_told(senders(12 * STALE), back),
+                Role::Receiver => joiner.receiver_told(receivers(12 * STALE), back),
+            }
+            late(&mut joiner);
+            let seconds: f64 = silences(&joiner).iter().sum();
+            assert!((12.0..12.5).contains(&seconds), "{role:?}: {:?}", silences(&joiner));
+            assert!(silences(&joiner)[0] < 0.2, "{role:?}: {:?}", silences(&joiner));
+        }
     }
 
     #[test]

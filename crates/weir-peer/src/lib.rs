@@ -21,6 +21,7 @@ pub mod end;
 pub mod error;
 pub mod evidence;
 pub mod hello;
+mod holes;
 pub mod lane;
 pub mod list;
 mod lost;

@@ -73,6 +73,8 @@ pub struct LaneMaker {
     /// What had been moved when a lane broke last.
     moved: u64,
     why: Vec<String>,
+    /// Connections to the port for lanes that were none of this session's, as far as is known.
+    strangers: u64,
 }
 
 impl LaneMaker {
@@ -113,6 +115,7 @@ impl LaneMaker {
             due: None,
             moved: 0,
             why: Vec::new(),
+            strangers: 0,
         }
     }
 
@@ -152,6 +155,7 @@ impl LaneMaker {
                 }
                 self.make_soon();
             }
+            Event::Strangers(count) => self.strangers = self.strangers.max(count),
             Event::Dialled(_, None) => {}
             Event::Dialled(id, _) if id < self.since => {}
             Event::Dialled(_, Some(why)) => {
@@ -210,6 +214,11 @@ impl LaneMaker {
     /// Lanes that stand.
     pub fn standing(&self) -> u32 {
         self.standing
+    }
+
+    /// Connections of strangers to the port for lanes, as far as is known.
+    pub fn strangers(&self) -> u64 {
+        self.strangers
     }
 
     /// Why the ways that were tried first did not work.
@@ -279,12 +288,14 @@ impl LaneMaker {
         if self.listener.is_none() {
             let ports = self.options.ports.unwrap_or(Ports { first: 0, last: 0 });
             let (end, events) = (self.end.clone(), self.context.events.clone());
+            let tell = events.clone();
             let up = move |lane: crate::lane::Lane| {
                 let id = lane.id;
                 end.add_lane(lane);
                 events.send(Event::LaneUp(id));
             };
-            match Listener::start(ports, self.context.keyring.clone(), self.context.role, up) {
+            let strangers = move |count| tell.send(Event::Strangers(count));
+            match Listener::start(ports, self.context.keyring.clone(), self.context.role, up, strangers) {
                 Ok(listener) => self.listener = Some(listener),
                 Err(error) => {
                     let why = format!("cannot listen here: {}", weir_units::plain(&error));

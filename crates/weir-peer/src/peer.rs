@@ -153,13 +153,14 @@ fn begin(
         }
     };
     let listener = start.listen.and_then(|ports| {
-        let (end, events) = (end.clone(), events.clone());
+        let (end, tell, events) = (end.clone(), events.clone(), events.clone());
         let up = move |lane: crate::lane::Lane| {
             let id = lane.id;
             end.add_lane(lane);
             events.send(Event::LaneUp(id));
         };
-        Listener::start(ports, keyring, start.role, up).ok()
+        let strangers = move |count| tell.send(Event::Strangers(count));
+        Listener::start(ports, keyring, start.role, up, strangers).ok()
     });
     let port = listener.as_ref().map_or(0, Listener::port);
     let connection = std::env::var("SSH_CONNECTION").ok();

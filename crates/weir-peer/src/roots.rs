@@ -66,6 +66,14 @@ impl Sources {
             None => Ok(self.walks),
         }
     }
+
+    /// What they are, where nothing is missing.
+    pub fn complete_roots(self) -> Result<Vec<Root>, Failure> {
+        match self.missing.into_iter().next() {
+            Some(missing) => Err(missing.failure),
+            None => Ok(self.roots.into_iter().flatten().collect()),
+        }
+    }
 }
 
 /// Looks at the sources. One that is missing costs only itself; it is an error where all are.

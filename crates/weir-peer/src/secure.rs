@@ -103,13 +103,22 @@ impl Keyring {
     /// What whoever opens `lane` says in its first record in `direction`: only one who has the secret can, also where no cipher seals
     /// what follows.
     pub fn proof(&self, lane: u32, direction: Direction) -> [u8; 32] {
+        self.word(b"hello", lane, direction)
+    }
+
+    /// What a connector of `lane` says before that, in the clear: enough to be told from a stranger by, and used for nothing else.
+    pub fn cookie(&self, lane: u32, direction: Direction) -> [u8; 16] {
+        self.word(b"door", lane, direction)
+    }
+
+    fn word<const N: usize>(&self, what: &[u8], lane: u32, direction: Direction) -> [u8; N] {
         let lane = lane.to_le_bytes();
-        let info: [&[u8]; 3] = [b"hello", &lane, &[direction as u8]];
-        let mut proof = [0; 32];
-        let filled = self.root.expand(&info, Length(proof.len())).and_then(|word| word.fill(&mut proof));
-        // A proof of zeros would prove nothing, so this has to stop the program.
-        filled.expect("HKDF gives up to 255 hashes' length, a proof is one");
-        proof
+        let info: [&[u8]; 3] = [what, &lane, &[direction as u8]];
+        let mut word = [0; N];
+        let filled = self.root.expand(&info, Length(N)).and_then(|okm| okm.fill(&mut word));
+        // A word of zeros would prove nothing, so this has to stop the program.
+        filled.expect("HKDF gives up to 255 hashes' length, a word is one at most");
+        word
     }
 
     fn key(&self, lane: u32, direction: Direction) -> Option<Key> {

@@ -115,6 +115,8 @@ pub struct Report {
     pub way: Option<Way>,
     /// Why the ways that were tried before did not work.
     pub tried: Vec<String>,
+    /// Connections of strangers that came to the port for lanes.
+    pub strangers: u64,
     /// The most lanes at one time.
     pub lanes: u32,
     /// The lanes' cipher.
@@ -140,6 +142,7 @@ pub fn run(job: &Job, stop: &Arc<AtomicBool>, progress: &mut dyn FnMut(&Progress
         moving: Duration::ZERO,
         way: None,
         tried: Vec::new(),
+        strangers: 0,
         lanes: 0,
         cipher: None,
         codecs: Vec::new(),
@@ -357,6 +360,7 @@ impl<'a> Session<'a> {
             report.totals = self.end.totals();
         }
         report.tried = self.maker.tried().to_vec();
+        report.strangers = self.maker.strangers();
         if let End::Sender(sender) = &self.end {
             report.codecs = sender.codecs();
         }

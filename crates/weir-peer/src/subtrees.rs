@@ -3,17 +3,45 @@
 //! BLAKE3 hashes 1 KiB chunks as a binary tree, so 1024 chunks at a multiple of 1 MiB are a subtree with a value of its
 //! own. Blocks arrive in any order; two neighbours that make a larger subtree become one value. So the set stays small
 //! however large the file, says what is missing, and ends as the file's ordinary BLAKE3 without a second read.
+//!
+//! Of a file with holes it ends otherwise: to BLAKE3 each chunk has its place, so that the same zeros have another value
+//! everywhere, and a hole of a terabyte would have to be hashed. A whole block of zeros, one of several, has the one value
+//! [`zeros`] instead, whether it lies in a hole or not, and runs of them are joined by level without a look at their bytes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use weir_tree::source::is_zero;
 
 /// Bytes of a block: a subtree of 1024 chunks, and about what a system call must move for its cost to vanish.
 pub const BLOCK: u64 = 1 << 20;
 
 /// A subtree's value, or a digest.
 pub type Digest = [u8; 32];
+
+/// A block of zeros. Of the program's zeroed memory: takes none of its own until it is read.
+pub(crate) static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
+
+/// Levels of subtrees: more than files of 2^63 bytes have.
+const LEVELS: usize = 48;
+
+/// Of subtrees of nothing but whole blocks of zeros, by level. The first is the key that BLAKE3 derives from these words and nothing
+/// else: nobody finds a block that has it too.
+static VALUES_OF_ZEROS: LazyLock<[Digest; LEVELS]> = LazyLock::new(|| {
+    let mut values = [blake3::derive_key("weir cp 1: a block of zeros", &[]); LEVELS];
+    for level in 1..LEVELS {
+        let below = values[level - 1];
+        values[level] = merge_subtrees_non_root(&below, &below, Mode::Hash);
+    }
+    values
+});
+
+/// The value of a subtree of 2^`level` whole blocks of zeros, other than a whole file.
+pub fn zeros(level: u8) -> Digest {
+    VALUES_OF_ZEROS[usize::from(level).min(LEVELS - 1)]
+}
 
 /// The number of blocks of a file.
 pub fn blocks(size: u64) -> u64 {
@@ -36,6 +64,10 @@ pub fn digest_of(block: &[u8], index: u64, size: u64) -> Digest {
     if size <= BLOCK {
         return *blake3::hash(block).as_bytes();
     }
+    // Of anything else the first page tells.
+    if block.len() as u64 == BLOCK && is_zero(block) {
+        return zeros(0);
+    }
     let mut hasher = blake3::Hasher::new();
     hasher.set_input_offset(index * BLOCK);
     hasher.update(block);
@@ -50,6 +82,12 @@ pub fn values_of(bytes: &[u8], first: u64, size: u64) -> Vec<Digest> {
     all.map(|(block, index)| digest_of(block, index, size)).collect()
 }
 
+/// The value of block `index` of a file of `size` bytes, where that holds nothing but zeros.
+pub fn zeros_at(index: u64, size: u64) -> Digest {
+    let Range { start, end } = extent(index, size);
+    digest_of(&ZEROS[..(end - start) as usize], index, size)
+}
+
 /// What says of the blocks of one record that they are the right ones: of a single one its value, of several the digest of theirs.
 pub fn digest_of_run(values: &[Digest]) -> Digest {
     match values {
@@ -61,6 +99,7 @@ pub fn digest_of_run(values: &[Digest]) -> Digest {
 /// The subtrees that are complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subtrees {
+    size: u64,
     blocks: u64,
     /// By first block; each with its level: it spans `1 << level` blocks, cut off at the file's end.
     nodes: BTreeMap<u64, (u8, Digest)>,
@@ -69,7 +108,7 @@ pub struct Subtrees {
 impl Subtrees {
     /// Of a file of `size` bytes, none.
     pub fn new(size: u64) -> Subtrees {
-        Subtrees { blocks: blocks(size), nodes: BTreeMap::new() }
+        Subtrees { size, blocks: blocks(size), nodes: BTreeMap::new() }
     }
 
     /// Block `index` is there. False where it was already, or is none of this file's.
@@ -79,6 +118,26 @@ impl Subtrees {
         }
         self.join(0, index, digest);
         true
+    }
+
+    /// Blocks in a row are there and hold nothing but zeros; those that were there before stay what they are.
+    pub fn insert_zeros(&mut self, run: Range<u64>) {
+        let whole = self.size / BLOCK;
+        for gap in self.missing_in(run) {
+            let mut at = gap.start;
+            while at < gap.end {
+                // The last block may be shorter, and the only one of a file is its root.
+                if at >= whole || self.blocks == 1 {
+                    self.join(0, at, zeros_at(at, self.size));
+                    at += 1;
+                    continue;
+                }
+                let fits = (gap.end.min(whole) - at).ilog2().min(at.trailing_zeros());
+                let level = (fits as u8).min(self.top() - 1);
+                self.join(level, at, zeros(level));
+                at += 1 << level;
+            }
+        }
     }
 
     /// Takes in what [`Subtrees::nodes`] gave. False where it cannot be of this file or overlaps what is there.
@@ -107,16 +166,27 @@ impl Subtrees {
 
     /// Runs of blocks that are not there.
     pub fn missing(&self) -> Vec<Range<u64>> {
+        self.missing_in(0..self.blocks)
+    }
+
+    /// Those of a run of blocks that are not there.
+    pub fn missing_in(&self, run: Range<u64>) -> Vec<Range<u64>> {
+        let after = |(first, (level, _)): (&u64, &(u8, Digest))| first + (1 << level);
         let mut missing = Vec::new();
-        let mut at = 0;
-        for (first, (level, _)) in &self.nodes {
-            if at < *first {
-                missing.push(at..*first);
-            }
-            at = (first + (1 << level)).min(self.blocks);
+        // What begins before the run may reach into it.
+        let before = self.nodes.range(..=run.start).next_back().map(after);
+        let (mut at, end) = (run.start.max(before.unwrap_or(0)), run.end.min(self.blocks));
+        if at >= end {
+            return missing;
         }
-        if at < self.blocks {
-            missing.push(at..self.blocks);
+        for node in self.nodes.range(at..end) {
+            if at < *node.0 {
+                missing.push(at..*node.0);
+            }
+            at = after(node);
+        }
+        if at < end {
+            missing.push(at..end);
         }
         missing
     }
@@ -167,6 +237,24 @@ mod tests {
         (0..size).map(|at| (at * 31 + at / 251) as u8).collect()
     }
 
+    #[test]
+    fn zeros_have_one_value_and_other_bytes_that_of_blake3() {
+        let size = 3 * BLOCK + 5;
+        let values = values_of(&vec![0; size as usize], 0, size);
+        assert!(values[..3].iter().all(|value| *value == zeros(0)) && values[3] != zeros(0));
+        assert_eq!(
+            digest_of(&ZEROS, 0, BLOCK),
+            *blake3::hash(&ZEROS).as_bytes(),
+            "the only block is the file"
+        );
+        // A terabyte and more, and what cannot be a file.
+        for blocks in [1u64 << 20, (1 << 43) - 1, 1 << 43] {
+            let mut there = Subtrees::new(blocks * BLOCK - 1);
+            there.insert_zeros(0..u64::MAX);
+            assert!(there.root().is_some());
+        }
+    }
+
     fn digests(data: &[u8]) -> Vec<Digest> {
         let size = data.len() as u64;
         let of = |index| {
@@ -210,6 +298,26 @@ mod tests {
             }
             prop_assert_eq!(there.root(), Some(*blake3::hash(&data).as_bytes()));
             prop_assert!(there.nodes().count() == 1 && !there.insert(digests.len() as u64, [0; 32]));
+        }
+
+        #[test]
+        fn zeros_join_by_runs_as_they_do_block_by_block(
+            size in 0u64..40 << 20, runs in prop::collection::vec((0u64..44, 0u64..44), 0..6), first in 0u64..44,
+        ) {
+            let (mut by_run, mut by_block) = (Subtrees::new(size), Subtrees::new(size));
+            // One that has bytes in it.
+            for there in [&mut by_run, &mut by_block] {
+                there.insert(first, [7; 32]);
+            }
+            for (start, end) in runs {
+                by_run.insert_zeros(start..end);
+                for index in start..end.min(blocks(size)) {
+                    by_block.insert(index, zeros_at(index, size));
+                }
+                prop_assert_eq!(&by_run, &by_block);
+            }
+            by_run.insert_zeros(0..u64::MAX);
+            prop_assert!(by_run.root().is_some() && by_run.missing().is_empty());
         }
 
         #[test]

@@ -24,7 +24,7 @@ use weir_peer::wire::message::{
     Answer, FailureKind, Listening, MAX_UNDER_WAY, Message, Offered, Options, Ports, Role, Root,
 };
 use weir_peer::wire::record::{Footer, Kind};
-use weir_tree::entry::{LinkTarget, Special, Time};
+use weir_tree::entry::{Device, LinkTarget, Special, Time};
 use weir_tree::walk::Identity;
 use weir_tree::{Entry, Kind as Is, Name};
 
@@ -63,7 +63,8 @@ impl Liar {
         std::thread::spawn(move || listen_to(there.0, &reader, &events_to));
         let ports = Ports { first: 0, last: 0 };
         let listener =
-            Listener::start(ports, ring.clone(), Role::Receiver, move |lane| accept.add_lane(lane)).unwrap();
+            Listener::start(ports, ring.clone(), Role::Receiver, move |lane| accept.add_lane(lane), |_| {})
+                .unwrap();
         let at = Listening { port: listener.port(), addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] };
         let (lane, _) = dial(&at, 1, &ring, Role::Sender, PATIENCE).unwrap().into_sender();
         let mut liar = Liar {
@@ -360,7 +361,9 @@ fn bombs_do_not_unpack() {
 #[test]
 fn what_is_no_data_is_not_made() {
     let mut liar = Liar::new();
-    let specials = [Special::Fifo, Special::Socket, Special::BlockDevice, Special::CharacterDevice];
+    let device = Device { major: 1, minor: 3 };
+    let specials =
+        [Special::Fifo, Special::Socket, Special::BlockDevice(device), Special::CharacterDevice(device)];
     for special in specials {
         liar.members(&[member("wanted/x", Is::Special(special))], b"");
         assert!(liar.problem().contains("is not written"));

@@ -339,13 +339,13 @@ pub fn samples(evidence: &Evidence, verdict: &Verdict, most: usize) -> Vec<Sampl
         .collect()
 }
 
-fn sample(windows: &[Window], limits: &[Limit]) -> Sample {
+fn sample(windows: &[Window], limits: &[Option<Limit>]) -> Sample {
     let joined = merged(windows);
-    let mut held: BTreeMap<Limit, f64> = BTreeMap::new();
+    let mut held: BTreeMap<Option<Limit>, f64> = BTreeMap::new();
     for (window, limit) in windows.iter().zip(limits) {
         *held.entry(*limit).or_insert(0.0) += window.span.as_secs_f64();
     }
-    let longest = held.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(limit, _)| limit.name().to_owned());
+    let longest = held.iter().max_by(|a, b| a.1.total_cmp(b.1)).and_then(|(limit, _)| *limit);
     let codecs = joined.sending.value().map(|stages| &stages.codecs);
     let most = codecs.and_then(|codecs| codecs.iter().max_by_key(|(_, shrunk)| shrunk.raw));
     let sums = codecs.map(|codecs| {
@@ -356,7 +356,7 @@ fn sample(windows: &[Window], limits: &[Limit]) -> Sample {
     Sample {
         t: tidy(joined.at),
         rate: Rate::of(joined.received, joined.span).0,
-        limit: longest,
+        limit: longest.map(|limit| limit.name().to_owned()),
         written_rate: Some(Rate::of(joined.written, joined.span).0),
         disk_rate: joined.disk.value().map(|disk| Rate::of(disk.written, joined.span).0),
         connections: windows.iter().map(connections).max(),

@@ -19,6 +19,7 @@
 //! | 8 KiB | 2.55 | 4.45 |
 
 mod chunks;
+mod holes;
 mod recipe;
 mod signature;
 

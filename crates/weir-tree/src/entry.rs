@@ -59,7 +59,7 @@ pub enum Kind {
         /// The first name.
         to: Name,
     },
-    /// What weir does not copy.
+    /// What is no data: made anew where that is asked for and allowed.
     Special(Special),
 }
 
@@ -71,9 +71,18 @@ pub enum Special {
     /// A socket's name.
     Socket,
     /// A block device.
-    BlockDevice,
+    BlockDevice(Device),
     /// A character device.
-    CharacterDevice,
+    CharacterDevice(Device),
+}
+
+/// Which device of its kind (makedev(3)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Device {
+    /// Whose it is.
+    pub major: u32,
+    /// Which of them.
+    pub minor: u32,
 }
 
 /// A symbolic link's target: 1 to 4095 bytes without NUL. Absolute and `..` are allowed: it is data, not a way to go.
@@ -107,15 +116,11 @@ impl Entry {
         let kind = match file_type(stat) {
             FileType::Directory => Kind::Directory,
             FileType::Symlink => Kind::Symlink { target: target(&name)? },
-            FileType::Fifo => Kind::Special(Special::Fifo),
-            FileType::Socket => Kind::Special(Special::Socket),
-            FileType::BlockDevice => Kind::Special(Special::BlockDevice),
-            FileType::CharacterDevice => Kind::Special(Special::CharacterDevice),
             // stx_blocks counts 512 bytes whatever the block size is (statx(2)).
-            _ => Kind::File {
+            _ => Special::of(stat).map(Kind::Special).unwrap_or(Kind::File {
                 size: stat.stx_size,
                 sparse: stat.stx_blocks.saturating_mul(512) < stat.stx_size,
-            },
+            }),
         };
         let mtime = Time { secs: stat.stx_mtime.tv_sec, nanos: stat.stx_mtime.tv_nsec.min(NANOS - 1) };
         let mode = u32::from(stat.stx_mode) & 0o7777;
@@ -168,13 +173,30 @@ impl Kind {
 }
 
 impl Special {
+    /// As statx(2) tells it; `None` of anything else.
+    pub(crate) fn of(stat: &Statx) -> Option<Special> {
+        let device = Device { major: stat.stx_rdev_major, minor: stat.stx_rdev_minor };
+        Some(match file_type(stat) {
+            FileType::Fifo => Special::Fifo,
+            FileType::Socket => Special::Socket,
+            FileType::BlockDevice => Special::BlockDevice(device),
+            FileType::CharacterDevice => Special::CharacterDevice(device),
+            _ => return None,
+        })
+    }
+
+    /// Is it a device?
+    pub fn is_device(self) -> bool {
+        matches!(self, Special::BlockDevice(_) | Special::CharacterDevice(_))
+    }
+
     /// What it is, in words with an article.
     pub fn words(self) -> &'static str {
         match self {
             Special::Fifo => "a named pipe",
             Special::Socket => "a socket",
-            Special::BlockDevice => "a block device",
-            Special::CharacterDevice => "a character device",
+            Special::BlockDevice(_) => "a block device",
+            Special::CharacterDevice(_) => "a character device",
         }
     }
 }

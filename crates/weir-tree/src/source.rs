@@ -139,7 +139,9 @@ pub fn data<'a>(file: &'a File, entry: &'a Entry) -> impl Iterator<Item = Result
     })
 }
 
-fn next_data(file: &File, at: u64, size: u64) -> Result<Option<Range<u64>>, Errno> {
+/// The first range of `file` that holds data, from `at` on and below `size`; `None` where all of that is a hole. All of it is data where
+/// the file system cannot tell. Uses the position of `file`.
+pub fn next_data(file: &File, at: u64, size: u64) -> Result<Option<Range<u64>>, Errno> {
     let start = match seek(file, SeekFrom::Data(at)) {
         Ok(start) if start < size => start,
         // ENXIO: nothing but a hole from here on (lseek(2)).
@@ -150,6 +152,13 @@ fn next_data(file: &File, at: u64, size: u64) -> Result<Option<Range<u64>>, Errn
     let end = seek(file, SeekFrom::Hole(start))?;
     // Another process may cut the file between the two calls.
     Ok(Some(start..end.clamp(start + 1, size)))
+}
+
+/// Whether all bytes are zero, as those of a hole are: page by page, since data tell in their first.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    const PAGE: usize = 4096;
+    // Without a look at each byte by itself, which a compiler could not make several of.
+    bytes.chunks(PAGE).all(|page| page.iter().fold(0, |all, byte| all | byte) == 0)
 }
 
 /// The directory at `path` below `root`, by no link and by nothing that leads out.

@@ -4,6 +4,7 @@
 //! descriptor; what is done in it goes by a single component, never through a link. `&self` everywhere: a target may be
 //! used by several threads at once.
 
+mod aside;
 mod attributes;
 mod backup;
 mod before;
@@ -19,12 +20,14 @@ mod obstacle;
 mod pending;
 mod place;
 mod protection;
+mod special;
 mod words;
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -39,6 +42,7 @@ use crate::error::Error;
 use crate::source;
 use crate::walk::Identity;
 use crate::xattr;
+use aside::Aside;
 pub use attributes::umask;
 use backup::Backups;
 use clock::Clock;
@@ -111,6 +115,7 @@ struct Shared {
     sync: bool,
     umask: u32,
     words: Words,
+    aside: Aside,
     /// This file system has no unnamed files.
     no_unnamed: AtomicBool,
     folds: Folds,
@@ -163,6 +168,7 @@ impl Target {
                 sync,
                 umask,
                 words,
+                aside: Aside::default(),
                 no_unnamed,
                 folds: Folds::default(),
                 clock: Clock::default(),
@@ -200,6 +206,11 @@ impl Target {
         self.shared.words.all()
     }
 
+    /// What stood where a part was to be and was no part of this user's, so that it has another name now: for whom, and a word on it.
+    pub fn put_aside(&self) -> Vec<(Name, String)> {
+        self.shared.aside.all()
+    }
+
     /// Begins a file that appears under its name only when it is finished; directories on the way are made.
     /// Space is reserved unless it is sparse.
     pub fn create(&self, entry: &Entry) -> Result<Pending, Error> {
@@ -211,15 +222,25 @@ impl Target {
         Ok(pending)
     }
 
-    /// Begins or goes on with a file that is kept beside its name (`.NAME.weir-part`) when this run ends early.
+    /// Begins or goes on with a file that is kept beside its name (`.NAME.weir-part`) when this run ends early. A file of that name that
+    /// `is_part` does not take for one gets another name.
     /// What cannot be replaced at the end is said at the beginning, unless it will have gone by then.
-    pub fn part(&self, entry: &Entry, will_have_gone: bool) -> Result<Pending, Error> {
+    pub fn part(
+        &self,
+        entry: &Entry,
+        will_have_gone: bool,
+        is_part: impl Fn(&File) -> bool,
+    ) -> Result<Pending, Error> {
         let (directory, last) = self.place_of(&entry.name)?;
         if !will_have_gone {
             place::check(&directory, last, "a file", &entry.name)?;
         }
         let begin = || Pending::part(&self.shared, Arc::clone(&directory), &entry.name);
         let mut pending = self.lending(&entry.name, begin)?;
+        if pending.adopted() && !is_part(pending.file()) {
+            pending.put_aside("holds nothing that weir left")?;
+            pending = begin()?;
+        }
         if let Err(error) = pending.reserve(entry) {
             // Nothing came yet: nothing of it is to stay.
             if !pending.adopted() {
@@ -260,7 +281,7 @@ impl Target {
         };
         let place = || self.lending(&entry.name, make);
         self.shared.folds.place(&directory, &entry.name, place)?;
-        attributes::of_link(&self.shared, &directory, last, entry)
+        attributes::of_node(&self.shared, &directory, last, entry)
     }
 
     /// A second name of a finished file of this tree.
@@ -322,8 +343,8 @@ impl Target {
         if is_same && xattrs().is_ok_and(|xattrs| xattrs == entry.xattrs) {
             return Ok(());
         }
-        if let Kind::Symlink { .. } = entry.kind {
-            return attributes::of_link(&self.shared, &directory, entry.name.last(), entry);
+        if let Kind::Symlink { .. } | Kind::Special(_) = entry.kind {
+            return attributes::of_node(&self.shared, &directory, entry.name.last(), entry);
         }
         let file = open_file(&directory, entry.name.last()).map_err(failed)?;
         attributes::of_file(&self.shared, file.as_fd(), entry, attributes::Was::There)
@@ -365,6 +386,12 @@ impl Target {
         // A panic elsewhere leaves the cache as good as it was.
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a file is the mark of a folder that a copy has begun, beside which it stands under the name of a part.
+pub fn is_mark(file: &File) -> bool {
+    let mut start = [0; begun::MARKED.len()];
+    file.read_exact_at(&mut start, 0).is_ok() && start == *begun::MARKED.as_bytes()
 }
 
 /// Opens for reading what may turn out to be anything: no link is followed, no pipe waited for.

@@ -110,7 +110,7 @@ impl Identity {
 /// What a walk meets.
 #[derive(Debug)]
 pub enum Step {
-    /// An entry. A directory comes before what is in it. [`Kind::Special`] is for a word to the user only.
+    /// An entry. A directory comes before what is in it. [`Kind::Special`] has no content.
     Found(Entry, Source),
     /// All of a directory was met: the entry as it was found, for its attributes come last. Every directory that is
     /// found is left, also one that cannot be read.

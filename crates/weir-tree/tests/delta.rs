@@ -138,3 +138,34 @@ proptest! {
         let _ = postcard::from_bytes::<Signature>(&bytes);
     }
 }
+
+/// A terabyte of nothing has chunks of one kind, which are read once; and they are those that the same zeros have where they are written.
+#[test]
+fn holes_are_cut_as_zeros_are_and_not_read() {
+    let name = Name::root();
+    let holed = |size: u64, at: u64, bytes: &[u8]| {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(size).unwrap();
+        file.write_all_at(bytes, at).unwrap();
+        file
+    };
+    let data = random(5, 300_000);
+    let size = 24 << 20;
+    let zeros = |at: usize| {
+        let mut bytes = vec![0; size];
+        bytes[at..at + data.len()].copy_from_slice(&data);
+        bytes
+    };
+    let (old, new) = (holed(size as u64, 9_000_000, &data), holed(size as u64, 14_000_000, &data));
+    let signature = Signature::of(&old, &name).unwrap();
+    for new in [&new, &file(&zeros(14_000_000))] {
+        let recipe = delta::missing(new, &name, &signature).unwrap();
+        assert!(rebuild(&zeros(9_000_000), &zeros(14_000_000), &recipe) == zeros(14_000_000));
+        let literal: u64 =
+            recipe.ops().map(|op| if let Op::Literal { length, .. } = op { length } else { 0 }).sum();
+        assert!(literal < 200_000, "{literal} bytes are to come");
+    }
+    let (old, new) = (holed(1 << 40, 1 << 39, &data), holed(1 << 40, (1 << 39) + 5_000_000, &data));
+    let recipe = delta::missing(&new, &name, &Signature::of(&old, &name).unwrap()).unwrap();
+    assert_eq!(recipe.size(), 1 << 40);
+}

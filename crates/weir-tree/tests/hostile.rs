@@ -58,7 +58,7 @@ fn no_step_goes_over_a_link() {
     for refused in [
         target.small(&file("way/precious"), b"bad").err(),
         target.create(&file("way/precious")).err(),
-        target.part(&file("way/precious"), false).err(),
+        target.part(&file("way/precious"), false, |_| true).err(),
         target.directory(&"way".parse().unwrap()).err(),
         target.directory(&"way/deeper".parse().unwrap()).err(),
         target.finish_directory(&entry("way", Kind::Directory)).err(),
@@ -116,7 +116,7 @@ fn a_name_that_is_too_long_for_the_file_system_is_named() {
     // ext4 and tmpfs take 255 bytes, which a name in a tree may have; eCryptfs and others take fewer.
     let long = "n".repeat(255);
     target.small(&file(&long), b"new").unwrap();
-    let part = target.part(&file(&long), false).unwrap();
+    let part = target.part(&file(&long), false, |_| true).unwrap();
     part.write_at(0, b"abc").unwrap();
     part.finish(&file(&long)).unwrap();
     assert_eq!(target.existing(&long.parse().unwrap()).unwrap().unwrap().size(), 3);
@@ -128,13 +128,13 @@ fn a_name_that_is_too_long_for_the_file_system_is_named() {
 #[test]
 fn a_part_is_adopted_only_if_it_can_only_be_ours() {
     let Place { outside, root, target, .. } = &place();
-    let part = target.part(&file("x"), false).unwrap();
+    let part = target.part(&file("x"), false, |_| true).unwrap();
     part.write_at(0, b"ab").unwrap();
     assert!(!part.adopted());
-    assert!(target.part(&file("x"), false).unwrap_err().to_string().contains("another weir"));
+    assert!(target.part(&file("x"), false, |_| true).unwrap_err().to_string().contains("another weir"));
     drop(part);
     assert_eq!(names(root), [".x.weir-part"]);
-    let part = target.part(&file("x"), false).unwrap();
+    let part = target.part(&file("x"), false, |_| true).unwrap();
     assert!(part.adopted());
     part.write_at(2, b"c").unwrap();
     part.finish(&file("x")).unwrap();
@@ -144,7 +144,7 @@ fn a_part_is_adopted_only_if_it_can_only_be_ours() {
         |precious: &Path, part: &Path| symlink(precious, part),
     ] {
         bait(&outside.join("precious"), &root.join(".x.weir-part")).unwrap();
-        let part = target.part(&file("x"), false).unwrap();
+        let part = target.part(&file("x"), false, |_| true).unwrap();
         assert!(!part.adopted());
         part.write_at(0, b"new").unwrap();
         part.finish(&file("x")).unwrap();
@@ -157,7 +157,18 @@ fn a_part_is_adopted_only_if_it_can_only_be_ours() {
             .to_string()
             .contains("weir's unfinished files")
     );
-    assert_eq!(names(root), ["x"]);
+    // What was there before may be somebody's: it has another name now, and that is said.
+    assert_eq!(names(root), [".x.weir-part.aside-1", ".x.weir-part.aside-2", "x"]);
+    let words: Vec<String> = target.put_aside().into_iter().map(|(_, words)| words).collect();
+    assert_eq!(words.len(), 2);
+    assert!(words[0].contains("has other names too") && words[1].contains("is a symbolic link"), "{words:?}");
+    fs::create_dir(root.join(".x.weir-part")).unwrap();
+    drop(target.part(&file("x"), false, |_| true).unwrap());
+    fs::write(root.join(".x.weir-part"), "a letter").unwrap();
+    let part = target.part(&file("x"), false, |_| false).unwrap();
+    assert!(!part.adopted(), "whoever knows parts may say that it is none");
+    assert!(root.join(".x.weir-part.aside-3").is_dir());
+    assert_eq!(fs::read(root.join(".x.weir-part.aside-4")).unwrap(), b"a letter");
 }
 
 #[test]

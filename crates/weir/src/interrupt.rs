@@ -71,19 +71,30 @@ pub fn stop_beside(view: bool) -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-#[allow(unsafe_code, reason = "a signal handler that looks at the clock")]
 fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    on_signals(&[SIGINT, SIGTERM], stop, || low_level::exit(INTERRUPTED.into()))
+}
+
+/// Sets `stop` at each of these signals, and does `at_once` at one that is a wish of its own after another: when it comes, since a thread
+/// that is told of it may get to it as late as the next one comes. `at_once` is done in the handler, and may only do what may be done there.
+#[allow(unsafe_code, reason = "a signal handler that looks at the clock")]
+pub(crate) fn on_signals(
+    signals: &[i32],
+    stop: &Arc<AtomicBool>,
+    at_once: impl Fn() + Clone + Send + Sync + 'static,
+) -> anyhow::Result<()> {
     let wishes = Arc::new(Wishes::new());
-    for signal in [SIGINT, SIGTERM] {
-        let (stop, wishes) = (Arc::clone(stop), Arc::clone(&wishes));
+    for signal in signals {
+        let (stop, wishes, at_once) = (Arc::clone(stop), Arc::clone(&wishes), at_once.clone());
         let asked = move || {
             stop.store(true, Relaxed);
             if wishes.hear() == Says::AtOnce {
-                low_level::exit(INTERRUPTED.into());
+                at_once();
             }
         };
-        // SAFETY: it stores to an atomic, hears (see there) and calls _exit: each may be done in a handler (signal-safety(7)).
-        unsafe { low_level::register(signal, asked)? };
+        // SAFETY: it stores to an atomic, hears (see there) and does what its caller promises may be done in a handler
+        // (signal-safety(7)).
+        unsafe { low_level::register(*signal, asked)? };
     }
     Ok(())
 }

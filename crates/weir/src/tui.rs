@@ -28,7 +28,7 @@ use signal_hook::iterator::Signals;
 use weir_report::tui::state::{News, State};
 use weir_report::tui::{Look, draw};
 
-use crate::interrupt::{INTERRUPTED, Says, Wishes};
+use crate::interrupt::{self, INTERRUPTED};
 use crate::voice;
 use keys::Keys;
 
@@ -151,22 +151,20 @@ impl Drop for Screen {
 /// SIGINT, SIGTERM and SIGHUP set `stop`; a second one gives the terminal back and ends the program at once.
 pub fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
-    for signal in SIGNALS {
-        signal_hook::flag::register(signal, Arc::clone(stop))?;
-    }
+    let asked_again = Arc::new(AtomicBool::new(false));
+    let at_once = Arc::clone(&asked_again);
+    interrupt::on_signals(&SIGNALS, stop, move || asked_again.store(true, Relaxed))?;
+    // Registered behind it: what a signal meant is known when this wakes.
     let mut signals = Signals::new(SIGNALS)?;
     std::thread::Builder::new().name("signals".to_owned()).stack_size(256 << 10).spawn(move || {
-        let wishes = Wishes::new();
+        let mut told = false;
         for _ in signals.forever() {
-            match wishes.hear() {
-                Says::End => {
-                    take_line("ending; asked once more it ends at once", false);
-                }
-                Says::Same => {}
-                Says::AtOnce => {
-                    restore_in_time();
-                    signal_hook::low_level::exit(INTERRUPTED.into());
-                }
+            if at_once.load(Relaxed) {
+                restore_in_time();
+                signal_hook::low_level::exit(INTERRUPTED.into());
+            }
+            if !std::mem::replace(&mut told, true) {
+                take_line("ending; asked once more it ends at once", false);
             }
         }
     })?;

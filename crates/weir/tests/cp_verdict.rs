@@ -3,11 +3,14 @@
 
 mod support;
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{MIB, Sandbox, Sshd, WEIR, pattern, skip};
+use support::{MIB, Sandbox, Sshd, WEIR, pattern, skip, wait_for};
 use weir_lab::leftovers::Folder;
 use weir_lab::netns::Namespace;
 use weir_lab::slow_disk::{SlowDisk, SlowDiskConfig};
@@ -141,4 +144,62 @@ fn a_codec_that_is_too_strong() {
     sandbox.write("a", text(12 * MIB));
     let record = sandbox.weir(WEIR, ["cp", "--json", "--codec", "zstd:19", "a", "b"]).run().succeeds().json();
     names(&record, &["compress"]);
+}
+
+/// The far end of a copy, by what it was started as and what is in its environment.
+fn far_end(mark: &str) -> Pid {
+    let is_ours = |process: &Path| {
+        let ours = || std::fs::read(process.join("environ")).unwrap_or_default();
+        std::fs::read(process.join("cmdline")).is_ok_and(|line| line.ends_with(b"\0peer\0"))
+            && ours().windows(mark.len()).any(|bytes| bytes == mark.as_bytes())
+    };
+    let mut found = None;
+    wait_for("a far end", || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let mut ours = processes.filter(|process| is_ours(process));
+        found = ours.find_map(|process| Pid::from_raw(process.file_name()?.to_str()?.parse().ok()?));
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+/// Of an end that stands still nothing is known meanwhile: not that it went on as it did before, and not that it was in nobody's way.
+#[test]
+fn an_end_that_stands_still_is_not_seen() {
+    let _alone = alone();
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(40 * MIB, 1));
+    let (far, cache) = (format!("far:{}", sandbox.path("b").display()), sshd.path("cache"));
+    let from = format!("far:{}", sandbox.path("a").display());
+    for (who, paths) in [("the receiver", ["a", far.as_str()]), ("the sender", [from.as_str(), "b"])] {
+        let args = ["--json", "--limit-rate", "20M", "--codec", "none"];
+        let running = sshd.cp(&sandbox, &args).args(&paths).spawn();
+        wait_for("a part", || sandbox.path(".b.weir-part").exists());
+        let stands = far_end(&cache.display().to_string());
+        kill_process(stands, Signal::STOP).unwrap();
+        // Three times as long as the copy takes by itself.
+        std::thread::sleep(Duration::from_secs(6));
+        kill_process(stands, Signal::CONT).unwrap();
+        let record = running.wait().succeeds().json();
+        let verdict = &record["verdict"];
+        let lines = |member: &str| -> Vec<String> {
+            let lines = verdict[member].as_array().unwrap().iter();
+            lines.map(|line| line.as_str().unwrap().to_owned()).collect()
+        };
+        let told =
+            lines("missing").into_iter().find(|line| line.starts_with(&format!("{who} was not seen for ")));
+        let told = told.unwrap_or_else(|| panic!("nothing of {who}: {verdict:#}"));
+        let seconds: f64 = told.split(' ').nth(6).unwrap().parse().unwrap();
+        assert!((4.5..8.0).contains(&seconds), "{told}");
+        // What stood still did not write, read or keep to a rate.
+        let known = held(&record, &["disk", "dirty-throttle", "rate-limit", "sender-or-path", "source-disk"]);
+        assert!(known < 0.5, "{verdict:#}");
+        let innocent = lines("innocent");
+        // A receiver that was seen all the time is known; one that was not is not ruled out.
+        let ruled_out = innocent.iter().any(|line| line.starts_with("reader"));
+        assert!(who == "the sender" || !ruled_out, "{verdict:#}");
+        assert!(sandbox.read("a") == sandbox.read("b"));
+        std::fs::remove_file(sandbox.path("b")).unwrap();
+    }
 }

@@ -80,7 +80,7 @@ struct Knee {
 /// Where writing began to be paced to the disk: the first window so judged. Rates are of writing, which the knee slows.
 fn knee(evidence: &Evidence) -> Option<Knee> {
     let verdict = explain(evidence);
-    let at = verdict.windows.iter().position(|limit| *limit == Limit::DirtyThrottle)?;
+    let at = verdict.windows.iter().position(|limit| *limit == Some(Limit::DirtyThrottle))?;
     let sum = |windows: &[Window]| {
         windows.iter().fold((0.0, 0.0), |(bytes, seconds), window| {
             (bytes + window.written as f64, seconds + window.span.as_secs_f64())

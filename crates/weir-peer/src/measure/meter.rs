@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::end::Events;
 use crate::error::Error;
 use crate::lane::{Lane, LaneSender};
-use crate::roots;
+use crate::roots::{self, Sources};
 use crate::secure::Keyring;
 use crate::sender::lanes::Lanes;
 use crate::wire::measure::{Ask, Found, Measure};
@@ -174,7 +174,9 @@ impl Meter {
                 [path] => target::look(path, bounds, &self.over).map(Found::Target),
                 _ => Err(not_mine()),
             },
-            (Ask::Roots, Role::Sender) => roots::look(&self.paths).map(|(_, roots)| Found::Roots(roots)),
+            (Ask::Roots, Role::Sender) => {
+                roots::look(&self.paths).and_then(Sources::complete_roots).map(Found::Roots)
+            }
             (Ask::Place(roots, same_machine), Role::Receiver) => match &self.paths[..] {
                 [path] => self.place(path, &roots, same_machine),
                 _ => Err(not_mine()),
@@ -189,7 +191,8 @@ impl Meter {
     /// As a copy decides where its sources go, and refuses to; nothing is made.
     fn place(&self, path: &[u8], roots: &[Root], same_machine: bool) -> Result<Found, Failure> {
         let options = Options { dry_run: true, ..Options::default() };
-        roots::place(path, roots, same_machine, &options).map(|_| Found::Placed)
+        let several = roots.len() > 1;
+        roots::place(path, roots, several, same_machine, &options).map(|_| Found::Placed)
     }
 
     /// Asks the other end.

@@ -9,7 +9,7 @@ use weir_tree::{Entry, compare};
 use super::desk::Comparison;
 use super::incoming::Incoming;
 use super::{Place, Receiver};
-use crate::sender::digest_of_file;
+use crate::holes::digest_of_file;
 use crate::wire::message::{Answer, Failure, FailureKind, MAX_SUBTREES, MAX_UNDER_WAY, Message, Offered};
 
 /// Below this a changed file is sent again rather than compared: a signature costs a round trip and reading both files.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -10,9 +11,12 @@ use std::time::{Duration, Instant};
 use weir_tree::{Entry, Kind, Pending, Target};
 
 use super::desk::Permit;
-use super::journal::Journal;
+use super::journal::{self, Journal, Written};
+use crate::holes;
 use crate::patience::SILENCE;
-use crate::subtrees::{BLOCK, Digest, Subtrees, digest_of, digest_of_run, extent, extent_of_run, values_of};
+use crate::subtrees::{
+    BLOCK, Digest, Subtrees, blocks, digest_of, digest_of_run, extent, extent_of_run, values_of, zeros_at,
+};
 use crate::wire::change::Change;
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
@@ -138,17 +142,18 @@ impl Incoming {
             let Some((records, next)) = piece.map_err(failed)? else { break };
             from = next;
             let mut others = Vec::new();
-            for (index, digest) in records {
-                let Some(same) = self.with_file(|file| self.is_still(file, index, &digest, &mut block))
+            for record in records {
+                let Some(changed) = self.with_file(|file| self.changed(file, record, &mut block, over))
                 else {
                     return Ok(Progress::More);
                 };
                 if over.load(Relaxed) {
                     return Ok(Progress::More);
                 }
-                if !same && self.state().wanted.insert(index, digest).is_none() {
-                    others.push(index);
-                }
+                let mut state = self.state();
+                others.extend(changed.into_iter().filter_map(|(index, digest)| {
+                    state.wanted.insert(index, digest).is_none().then_some(index)
+                }));
             }
             if !others.is_empty() {
                 tell(others);
@@ -156,6 +161,27 @@ impl Incoming {
         }
         self.state().unread = false;
         self.progress()
+    }
+
+    /// The blocks of a record that are not what it says any more, and what they have to be. What is a hole still is not read.
+    fn changed(
+        &self,
+        file: &File,
+        record: Written,
+        block: &mut Vec<u8>,
+        over: &AtomicBool,
+    ) -> Vec<(u64, Digest)> {
+        let size = self.entry.size();
+        let blocks: Vec<(u64, Digest)> = match record {
+            Written::Block(index, digest) => vec![(index, digest)],
+            Written::Zeros(run) => {
+                let run = run.start..run.end.min(blocks(size));
+                let data = holes::survey(file, size, &[run]).data.into_iter().flatten();
+                data.map(|index| (index, zeros_at(index, size))).collect()
+            }
+        };
+        let is_other = |(index, digest): &(u64, Digest)| !self.is_still(file, *index, digest, block);
+        blocks.into_iter().take_while(|_| !over.load(Relaxed)).filter(is_other).collect()
     }
 
     /// Whether a block on the disk has this value. One that cannot be read has none.
@@ -235,8 +261,7 @@ impl Incoming {
             due
         };
         if due.is_some_and(|due| due != *digest) {
-            let words = format!("{} is another at the source than it was; copy it again", self.entry.name);
-            return Err(Failure::new(FailureKind::Verification, words));
+            return Err(self.another());
         }
         let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
         // Finished or given up meanwhile: the block was there before.
@@ -248,14 +273,63 @@ impl Incoming {
         .map_err(Failure::local)?;
         // One that had to come again has its record.
         if let Some(journal) = self.journal.as_ref().filter(|_| due.is_none()) {
-            let failed = |error| Failure::local(format_args!("cannot journal {}: {error}", self.entry.name));
-            journal.add(pending.file(), index, digest).map_err(failed)?;
+            journal.add(pending.file(), index, digest).map_err(|error| self.unjournalled(&error))?;
         }
         let is_new = {
             let mut state = self.state();
             state.wanted.remove(&index).is_some() | state.there.insert(index, *digest)
         };
         Ok((self.progress()?, is_new))
+    }
+
+    /// The blocks that a record says lie in a hole, `count` from `offset` on; `None` where they are none of this file, or it has no holes.
+    pub(crate) fn hole(&self, offset: u64, count: u32) -> Option<Range<u64>> {
+        let run = offset / BLOCK..(offset / BLOCK).checked_add(count.into())?;
+        let has_holes = matches!(self.entry.kind, Kind::File { sparse: true, .. });
+        let fits = run.end <= blocks(self.entry.size()) && !extent(run.start, self.entry.size()).is_empty();
+        (has_holes && fits && offset.is_multiple_of(BLOCK)).then_some(run)
+    }
+
+    /// Takes in that blocks lie in a hole; also how many bytes of them were not there before.
+    pub(crate) fn write_hole(&self, run: &Range<u64>) -> Result<(Progress, u64), Failure> {
+        let size = self.entry.size();
+        let (gaps, wanted) = {
+            let state = self.state();
+            let wanted = state.wanted.range(run.clone()).map(|(index, due)| (*index, *due));
+            (state.there.missing_in(run.clone()), wanted.collect::<Vec<_>>())
+        };
+        if wanted.iter().any(|(index, due)| *due != zeros_at(*index, size)) {
+            return Err(self.another());
+        }
+        let again = wanted.iter().map(|(index, _)| *index..*index + 1);
+        let new: Vec<Range<u64>> = gaps.iter().cloned().chain(again).collect();
+        let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(pending) = &*pending else { return Ok((Progress::More, 0)) };
+        for run in &new {
+            pending.clear(extent_of_run(run, size)).map_err(Failure::local)?;
+        }
+        if let Some(journal) = &self.journal {
+            for gap in &gaps {
+                journal.add_zeros(pending.file(), gap.clone()).map_err(|error| self.unjournalled(&error))?;
+            }
+        }
+        {
+            let mut state = self.state();
+            state.wanted.retain(|index, _| !run.contains(index));
+            state.there.insert_zeros(run.clone());
+        }
+        let bytes = new.iter().map(|run| extent_of_run(run, size)).map(|extent| extent.end - extent.start);
+        Ok((self.progress()?, bytes.sum()))
+    }
+
+    /// What was there of an earlier run is not what the source has now.
+    fn another(&self) -> Failure {
+        let words = format!("{} is another at the source than it was; copy it again", self.entry.name);
+        Failure::new(FailureKind::Verification, words)
+    }
+
+    fn unjournalled(&self, error: &std::io::Error) -> Failure {
+        Failure::local(format_args!("cannot journal {}: {}", self.entry.name, weir_units::plain(error)))
     }
 
     /// The sender has sent all; its digest.
@@ -331,7 +405,7 @@ fn part(target: &Target, entry: &Entry, will_have_gone: bool) -> Result<Pending,
     let start = Instant::now();
     let mut told = false;
     loop {
-        match target.part(entry, will_have_gone) {
+        match target.part(entry, will_have_gone, journal::is_weirs) {
             Err(weir_tree::Error::Locked { .. }) if start.elapsed() < RELEASE => {
                 if start.elapsed() > WORD && !std::mem::replace(&mut told, true) {
                     tracing::warn!(

@@ -2,7 +2,7 @@
 //!
 //! So there is nothing beside the part that could be lost or be of another one, and the cut to the file's size removes
 //! it. Form: at the first multiple of 1 MiB at or after the file's end a head of 128 bytes, then 48 bytes for each block that
-//! was written, in the order of arrival. Every record carries a CRC-32C that starts from the head's, so that records of an
+//! was written, or for blocks in a row that are zeros, in the order of arrival. Every record carries a CRC-32C that starts from the head's, so that records of an
 //! earlier log do not count.
 //!
 //! A block's record is written after the block, so on the same boot every record holds. After another boot those hold that
@@ -10,19 +10,24 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use weir_tree::Entry;
+use weir_tree::{Entry, source, target};
 
 use crate::subtrees::{BLOCK, Digest, Subtrees, blocks};
 
-const MAGIC: [u8; 16] = *b"weir-part-log-1\n";
+/// What all logs begin with, whatever their form.
+const KIND: [u8; 14] = *b"weir-part-log-";
+
+const MAGIC: [u8; 16] = *b"weir-part-log-2\n";
 
 /// Bytes of the head: magic, size, modification time, boot, checksum.
 const HEAD: usize = 128;
 
-/// Bytes of a record: block, value, zero, checksum.
+/// Bytes of a record: block, value, zeros, checksum. Blocks in a row that are zeros have none of a value, and in place of the zeros how
+/// many they are.
 const RECORD: usize = 48;
 
 /// In place of a block's number: a sync begins.
@@ -41,8 +46,17 @@ pub(crate) struct Journal {
     earlier: u64,
 }
 
-/// Blocks of an earlier run with their values, and where in the log the next are.
-pub(crate) type Earlier = (Vec<(u64, Digest)>, u64);
+/// What an earlier run wrote, and where in the log the next of it is.
+pub(crate) type Earlier = (Vec<Written>, u64);
+
+/// What a record tells of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// A block and its value.
+    Block(u64, Digest),
+    /// Blocks in a row that are zeros.
+    Zeros(Range<u64>),
+}
 
 /// What a log says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,13 +122,12 @@ impl Journal {
         file.set_len(self.at + end)?;
         let journal = Journal { at: self.at, seed, next: AtomicU64::new(end), earlier: end };
         for mark in [SYNC, SYNCED] {
-            journal.add(file, mark, &[0; 32])?;
+            journal.write(file, mark, &[0; 32], 0)?;
         }
         Ok(journal)
     }
 
-    /// The blocks that an earlier run had written and their values, in the order of arrival: those whose records begin at byte
-    /// `from` of the log, and where the next ones do. None at the end.
+    /// The blocks that an earlier run had written, in the order of arrival: those whose records begin at byte `from` of the log, and where the next ones do. None at the end.
     pub(crate) fn earlier(&self, file: &File, from: u64) -> io::Result<Option<Earlier>> {
         let from = from.max(HEAD as u64);
         let left = self.earlier.saturating_sub(from) as usize / RECORD * RECORD;
@@ -126,27 +139,53 @@ impl Journal {
         let mut blocks = Vec::with_capacity(bytes.len() / RECORD);
         for bytes in bytes.chunks_exact(RECORD) {
             let read = read_record(self.seed, bytes);
-            let (index, digest) =
+            let (index, digest, zeros) =
                 read.ok_or_else(|| io::Error::other("its log changed while it was read"))?;
-            if index < SYNC {
-                blocks.push((index, digest));
-            }
+            blocks.extend(written(index, digest, zeros));
         }
         Ok(Some((blocks, from + bytes.len() as u64)))
     }
 
     /// A block was written.
     pub(crate) fn add(&self, file: &File, index: u64, digest: &Digest) -> io::Result<()> {
+        self.write(file, index, digest, 0)
+    }
+
+    /// Blocks in a row are zeros.
+    pub(crate) fn add_zeros(&self, file: &File, mut run: Range<u64>) -> io::Result<()> {
+        while !run.is_empty() {
+            let count = u32::try_from(run.end - run.start).unwrap_or(u32::MAX);
+            self.write(file, run.start, &[0; 32], count)?;
+            run.start += u64::from(count);
+        }
+        Ok(())
+    }
+
+    fn write(&self, file: &File, index: u64, digest: &Digest, zeros: u32) -> io::Result<()> {
         let place = self.next.fetch_add(RECORD as u64, Relaxed);
-        file.write_all_at(&record(self.seed, index, digest), self.at + place)
+        file.write_all_at(&record(self.seed, index, digest, zeros), self.at + place)
     }
 
     /// Waits until what is recorded is on the disk, and records that.
     pub(crate) fn sync(&self, file: &File) -> io::Result<()> {
-        self.add(file, SYNC, &[0; 32])?;
+        self.write(file, SYNC, &[0; 32], 0)?;
         file.sync_data()?;
-        self.add(file, SYNCED, &[0; 32])
+        self.write(file, SYNCED, &[0; 32], 0)
     }
+}
+
+/// Whether a file may be what weir left: it has a log, of whatever form and version, or nothing was written into it yet, or it is the mark
+/// of a folder. Anything else is somebody's file that happens to have the name.
+pub(crate) fn is_weirs(file: &File) -> bool {
+    // A log has 48 bytes for a block, and as many for the syncs of ten seconds each: it begins in the last thousandth of a file.
+    const LOOKS: usize = 4096;
+    let Ok(length) = file.metadata().map(|there| there.len()) else { return false };
+    if target::is_mark(file) || matches!(source::next_data(file, 0, length), Ok(None)) {
+        return true;
+    }
+    let mut start = [0; KIND.len()];
+    let mut places = (0..=length / BLOCK).rev().take(LOOKS).map(|block| block * BLOCK);
+    places.any(|at| file.read_exact_at(&mut start, at).is_ok() && start == KIND)
 }
 
 /// Reads a log of `entry` as far as it checks; `None` where it is no log of this file as it is.
@@ -166,12 +205,13 @@ pub fn parse(mut from: impl Read, entry: &Entry, boot: &[u8; 36]) -> io::Result<
     let (mut syncing, mut synced) = (log.clone(), log.clone());
     let mut bytes = [0; RECORD];
     while fill(&mut from, &mut bytes)? {
-        let Some((index, digest)) = read_record(seed, &bytes) else { break };
+        let Some((index, digest, zeros)) = read_record(seed, &bytes) else { break };
         log.length += RECORD as u64;
-        match index {
-            SYNC => syncing = log.clone(),
-            SYNCED => synced = syncing.clone(),
-            index => drop(log.there.insert(index, digest)),
+        match written(index, digest, zeros) {
+            Some(Written::Block(index, digest)) => drop(log.there.insert(index, digest)),
+            Some(Written::Zeros(run)) => log.there.insert_zeros(run),
+            None if index == SYNC => syncing = log.clone(),
+            None => synced = syncing.clone(),
         }
     }
     Ok(Some(if of_this_boot { log } else { synced }))
@@ -208,21 +248,32 @@ fn head(entry: &Entry, boot: &[u8; 36]) -> [u8; HEAD] {
     bytes
 }
 
-fn record(seed: u32, index: u64, digest: &Digest) -> [u8; RECORD] {
+fn record(seed: u32, index: u64, digest: &Digest, zeros: u32) -> [u8; RECORD] {
     let mut bytes = [0; RECORD];
     bytes[..8].copy_from_slice(&index.to_le_bytes());
     bytes[8..40].copy_from_slice(digest);
+    bytes[40..44].copy_from_slice(&zeros.to_le_bytes());
     reseed(&mut bytes, seed);
     bytes
 }
 
-/// What a record of [`RECORD`] bytes says; `None` where it does not check.
-fn read_record(seed: u32, bytes: &[u8]) -> Option<(u64, Digest)> {
-    let (mut index, mut digest) = ([0; 8], [0; 32]);
+/// The numbers of a record of [`RECORD`] bytes: block, value, how many zeros; `None` where it does not check.
+fn read_record(seed: u32, bytes: &[u8]) -> Option<(u64, Digest, u32)> {
+    let (mut index, mut digest, mut zeros) = ([0; 8], [0; 32], [0; 4]);
     index.copy_from_slice(&bytes[..8]);
     digest.copy_from_slice(&bytes[8..40]);
-    let index = u64::from_le_bytes(index);
-    (bytes == record(seed, index, &digest)).then_some((index, digest))
+    zeros.copy_from_slice(&bytes[40..44]);
+    let (index, zeros) = (u64::from_le_bytes(index), u32::from_le_bytes(zeros));
+    (bytes == record(seed, index, &digest, zeros)).then_some((index, digest, zeros))
+}
+
+/// What such numbers tell of the file; `None` of the marks of a sync.
+fn written(index: u64, digest: Digest, zeros: u32) -> Option<Written> {
+    match zeros {
+        _ if index >= SYNC => None,
+        0 => Some(Written::Block(index, digest)),
+        count => Some(Written::Zeros(index..index.saturating_add(count.into()))),
+    }
 }
 
 /// Gives a record the checksum that starts from this seed.
@@ -250,21 +301,23 @@ mod tests {
         file.write_all_at(&before, 8 * BLOCK).unwrap();
         let next = AtomicU64::new(HEAD as u64);
         let earlier = Journal { at: 8 * BLOCK, seed, next, earlier: HEAD as u64 };
-        for index in [0, 1, SYNC, 2, SYNCED, 3] {
+        earlier.add(&file, 0, &[7; 32]).unwrap();
+        earlier.add_zeros(&file, 1..3).unwrap();
+        for index in [SYNC, 4, SYNCED, 5] {
             earlier.add(&file, index, &[7; 32]).unwrap();
         }
         let (journal, blocks) = Journal::resume(&file, &entry).unwrap().unwrap();
-        assert_eq!(there(&blocks), [0, 1], "what was on the disk when the last sync began that ended");
+        assert_eq!(there(&blocks), [0, 1, 2], "what was on the disk when the last sync began that ended");
         let (listed, end) = journal.earlier(&file, 0).unwrap().unwrap();
-        assert_eq!(listed, [(0, [7; 32]), (1, [7; 32])]);
+        assert_eq!(listed, [Written::Block(0, [7; 32]), Written::Zeros(1..3)]);
         assert_eq!(journal.earlier(&file, end).unwrap(), None);
-        journal.add(&file, 5, &[7; 32]).unwrap();
+        journal.add(&file, 6, &[7; 32]).unwrap();
         let (_, blocks) = Journal::resume(&file, &entry).unwrap().unwrap();
-        assert_eq!(there(&blocks), [0, 1, 5], "after a kill on this boot");
+        assert_eq!(there(&blocks), [0, 1, 2, 6], "after a kill on this boot");
         let mut from = &file;
         from.seek(SeekFrom::Start(8 * BLOCK)).unwrap();
         let log = parse(from, &entry, &[b'2'; 36]).unwrap().unwrap();
-        assert_eq!(there(&log.there), [0, 1], "after another power cut");
+        assert_eq!(there(&log.there), [0, 1, 2], "after another power cut");
         assert_eq!(parse(&before[..], &entry, &[b'0'; 36]).unwrap().unwrap().length, HEAD as u64);
     }
 }

@@ -439,6 +439,9 @@ impl Receiver {
     /// having been asked for are a note.
     fn say_words(&self) {
         let Some(place) = self.place.get() else { return };
+        for (name, words) in place.target.put_aside() {
+            self.problem(name, Failure::new(FailureKind::Local, words), true);
+        }
         for word in place.target.words() {
             let what = match word.lack {
                 weir_tree::target::Lack::Xattrs => "extended attributes or ACL",

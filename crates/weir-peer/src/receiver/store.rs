@@ -3,9 +3,11 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
+use rustix::process::geteuid;
 use weir_codec::codec::Codec;
 use weir_observe::thread::thread_cpu_now;
 use weir_transfer::stage_clock::{Stage, StageClock};
+use weir_tree::entry::Special;
 use weir_tree::target::Kept;
 use weir_tree::{Entry, Kind, Name};
 
@@ -13,7 +15,7 @@ use super::{Place, Receiver};
 use crate::subtrees::BLOCK;
 use crate::wire::batch::{self, Keep, Member};
 use crate::wire::message::{Failure, FailureKind, Message};
-use crate::wire::record::{self, Footer, HOLE, Malformed};
+use crate::wire::record::{self, Footer, Malformed};
 
 /// The buffers of a thread.
 #[derive(Debug, Default)]
@@ -41,9 +43,6 @@ impl From<Failure> for Unplaced {
 /// Names of folders that are told part by part, in all: 8 bytes each, and more than a folder of any file system is of use with.
 const MAX_KEPT: usize = 1 << 24;
 
-/// What a hole reads as. Of the program's zeroed memory: takes none of its own until it is read.
-static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
-
 impl Receiver {
     /// Does what a record says. What is wrong with one file or entry is told and is no error.
     pub(super) fn store(
@@ -58,7 +57,6 @@ impl Receiver {
         clock.enter(Stage::Decompress);
         let raw = match footer.codec {
             0 => payload,
-            HOLE if footer.kind == record::Kind::Block => &ZEROS[..footer.raw as usize],
             id => {
                 let unpacked =
                     Codec::by_id(id).ok_or("a codec that does not exist".to_owned()).and_then(|codec| {
@@ -76,6 +74,10 @@ impl Receiver {
             record::Kind::Hello => Ok(()),
             record::Kind::Block => {
                 self.store_blocks(lane, sequence, &footer, raw, clock);
+                Ok(())
+            }
+            record::Kind::Hole => {
+                self.store_hole(lane, sequence, &footer, clock);
                 Ok(())
             }
             record::Kind::Batch => self.store_batch(lane, sequence, &footer, raw, clock),
@@ -111,6 +113,22 @@ impl Receiver {
                 return;
             }
         }
+    }
+
+    fn store_hole(&self, lane: u32, sequence: u64, footer: &Footer, clock: &StageClock) {
+        let Some(file) = self.files().get(&footer.file).cloned() else { return };
+        let Some(run) = file.hole(footer.offset, footer.raw) else {
+            let why = format!("{} can have no hole at {}", file.entry.name, footer.offset);
+            self.control.send(&Message::Again(lane, sequence, why));
+            return;
+        };
+        clock.enter(Stage::Write);
+        let progress = file.write_hole(&run);
+        if let Ok((_, bytes)) = &progress {
+            self.counts.bytes.fetch_add(*bytes, Relaxed);
+        }
+        clock.enter(Stage::Other);
+        self.advance(footer.file, &file, progress.map(|(progress, _)| progress));
     }
 
     fn store_patch(
@@ -196,6 +214,12 @@ impl Receiver {
             return Ok(());
         }
         place.begin_folder(&self.options.command);
+        if let Some(failure) = self.passed_over(entry) {
+            // What the user has named has failed; in a folder it is passed over.
+            let harmless = !place.roots.contains(&entry.name);
+            self.problem(entry.name.clone(), failure, harmless);
+            return Ok(());
+        }
         match self.put(place, member, content) {
             Err(Unplaced { of_another_kind: true, .. }) if self.options.delete => {
                 self.make_way(place, entry)?;
@@ -211,6 +235,19 @@ impl Receiver {
             self.counts.others.fetch_add(1, Relaxed);
         }
         Ok(())
+    }
+
+    /// Why a node that was asked for by `-a` is none for this user to make.
+    fn passed_over(&self, entry: &Entry) -> Option<Failure> {
+        let Kind::Special(special) = entry.kind else { return None };
+        let asked = self.options.asks_for(special) && !geteuid().is_root();
+        let way_out = match special {
+            Special::Fifo if self.options.specials => return None,
+            Special::Fifo => "-a makes it where root receives, --specials for others too",
+            _ => "only root makes it",
+        };
+        let words = format_args!("{} is {} and is not copied: {way_out}", entry.name, special.words());
+        asked.then(|| Failure::local(words))
     }
 
     fn put(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Unplaced> {
@@ -232,6 +269,7 @@ impl Receiver {
                 }
                 target.hard_link(entry)
             }
+            Kind::Special(special) if self.options.asks_for(*special) => target.special(entry),
             Kind::Special(special) => {
                 let words = format_args!("{} is {} and is not written", entry.name, special.words());
                 return Err(Failure::local(words).into());

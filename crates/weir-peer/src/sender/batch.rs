@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use weir_tree::{Entry, Kind};
 
-use super::queue::{Batch, Item};
+use super::job::{Batch, Item};
 use super::source::{Rest, refresh};
 use crate::lost::Lost;
 use crate::subtrees::BLOCK;

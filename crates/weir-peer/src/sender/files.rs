@@ -8,7 +8,7 @@ use weir_tree::delta::Signature;
 use weir_tree::{Entry, Source};
 
 use super::Sender;
-use super::queue::Item;
+use super::job::Item;
 use super::source::SourceFile;
 use crate::error::Error;
 use crate::subtrees::Digest;

@@ -11,6 +11,7 @@ mod congestion;
 mod files;
 mod gate;
 mod health;
+mod job;
 pub(crate) mod lanes;
 mod packer;
 mod producer;
@@ -59,15 +60,15 @@ use crate::threads;
 use crate::tuning;
 use crate::watch::{Watch, Worker};
 use crate::wire::message::{Failure, Found, Hello, Message, Options, Problem, Role, Totals};
-pub(crate) use producer::digest_of_file;
 
 use congestion::Congestion;
 use files::Files;
 use gate::Gate;
 use health::Health;
+use job::Job;
 use lanes::Lanes;
 use packer::Packer;
-use queue::{Job, Queue};
+use queue::Queue;
 use silence::Silence;
 
 /// A file of at most this many bytes travels in a batch, without an offer and an answer of its own.
@@ -448,6 +449,8 @@ impl Sender {
         for job in self.queue.landed(lane, through) {
             let bytes = match &job {
                 Job::Run { file, blocks, .. } => file.extent(blocks).end - file.extent(blocks).start,
+                // It is no record.
+                Job::Survey { .. } => 0,
                 Job::Batch(batch) => {
                     let failed = batch.failed();
                     let new = || {

@@ -1,8 +1,6 @@
 //! The walk: from entries of a tree to batches and offers.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
-use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{PoisonError, Weak};
@@ -13,9 +11,10 @@ use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
 
 use super::Sender;
 use super::files::Waiting;
-use super::queue::Item;
+use super::job::Item;
 use super::twice::Twice;
 use crate::descriptors;
+use crate::holes::digest_of_file;
 use crate::subtrees::Digest;
 use crate::wire::batch::Keep;
 use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY, Message, Offered, Problem};
@@ -202,6 +201,9 @@ impl Sender {
                 self.queue.push_item(item(entry, None));
             }
             Kind::HardLink { .. } => self.queue.defer(item(entry, None)),
+            Kind::Special(special) if self.options.asks_for(*special) => {
+                self.queue.push_item(item(entry, None));
+            }
             Kind::Special(special) => {
                 let words = format!("{} is {} and is not copied", entry.name, special.words());
                 let failure = Failure::new(FailureKind::Local, words);
@@ -335,16 +337,4 @@ fn parts(names: Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
 /// The digest of a file's content; `None` where it cannot be read, which sending it will say.
 fn digest(source: &Source, entry: &Entry) -> Option<Digest> {
     digest_of_file(source.open(entry).ok()?)
-}
-
-/// The digest of all of a file.
-pub(crate) fn digest_of_file(mut file: File) -> Option<Digest> {
-    let mut hasher = blake3::Hasher::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer).ok()? {
-            0 => return Some(*hasher.finalize().as_bytes()),
-            read => drop(hasher.update(&buffer[..read])),
-        }
-    }
 }

@@ -6,15 +6,14 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use weir_tree::{Entry, Kind, Source};
-
+use super::job::{Batch, Form, Item, Job};
 use super::producer::REST;
 use super::source::SourceFile;
+use crate::holes::Survey;
 use crate::subtrees::BLOCK;
-use crate::wire::batch::Keep;
 
 /// Files and batches that are ready ahead of the workers.
 const READY: usize = 32;
@@ -26,6 +25,9 @@ const UNSETTLED: usize = 16384;
 /// Where it was full there is room from here on: a walk that is woken for each entry costs more than the walking.
 const ROOMY: usize = UNSETTLED / 4 * 3;
 
+/// Blocks in the record of a hole: what its number holds.
+const LARGEST_HOLE: u64 = u32::MAX as u64;
+
 /// Entries in a batch.
 const BATCH: usize = 1024;
 
@@ -35,69 +37,6 @@ const WORTHWHILE: usize = 64;
 
 /// The same in bytes: what is read, digested and sealed in ten times the time that a record costs by itself.
 const WORTHWHILE_BYTES: usize = 256 << 10;
-
-/// Something to be made into one record.
-#[derive(Debug, Clone)]
-pub(crate) enum Job {
-    /// Blocks of a file.
-    Run {
-        /// Which file.
-        file: Arc<SourceFile>,
-        /// Which blocks: in a row, and not empty.
-        blocks: Range<u64>,
-        /// Not compressed: the other end could not use it otherwise.
-        plain: bool,
-    },
-    /// Many entries.
-    Batch(Arc<Batch>),
-}
-
-impl Job {
-    /// Not to be compressed.
-    pub(crate) fn is_plain(&self) -> bool {
-        match self {
-            Job::Run { plain, .. } => *plain,
-            Job::Batch(batch) => batch.plain.load(Relaxed),
-        }
-    }
-}
-
-/// Entries that travel together.
-#[derive(Debug, Default)]
-pub(crate) struct Batch {
-    /// Their number as a batch.
-    pub(crate) id: u64,
-    /// What they are.
-    pub(crate) items: Vec<Item>,
-    /// Bytes of content, and about as many as the entries take.
-    pub(super) size: usize,
-    /// Not compressed: the other end could not use it otherwise.
-    plain: AtomicBool,
-    /// The numbers of those that could not be read.
-    failed: Mutex<Vec<u64>>,
-}
-
-impl Batch {
-    /// The numbers of those that could not be read.
-    pub(super) fn failed(&self) -> MutexGuard<'_, Vec<u64>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// An entry of a batch.
-#[derive(Debug)]
-pub(crate) struct Item {
-    /// Its number in the walk.
-    pub(crate) number: u64,
-    /// What it is.
-    pub(crate) entry: Entry,
-    /// Where its content is.
-    pub(crate) source: Option<Source>,
-    /// A folder whose attributes are to be set.
-    pub(crate) last: bool,
-    /// What is in it, with `--delete`.
-    pub(crate) keep: Option<Keep>,
-}
 
 /// All of it.
 #[derive(Debug)]
@@ -132,6 +71,10 @@ struct State {
 #[derive(Debug)]
 enum Ready {
     File(Arc<SourceFile>, VecDeque<Range<u64>>),
+    /// Runs in holes.
+    Holes(Arc<SourceFile>, VecDeque<Range<u64>>),
+    /// Where its holes are is not known yet.
+    Unsurveyed(Arc<SourceFile>, Vec<Range<u64>>),
     Batch(Arc<Batch>),
 }
 
@@ -198,14 +141,33 @@ impl Queue {
 
     /// A file's blocks that are to be sent.
     pub(crate) fn push_file(&self, file: Arc<SourceFile>, runs: Vec<Range<u64>>) {
-        self.lock().ready.push_back(Ready::File(file, runs.into()));
+        let ready = match file.has_holes() {
+            true => Ready::Unsurveyed(file, runs),
+            false => Ready::File(file, runs.into()),
+        };
+        self.lock().ready.push_back(ready);
         self.work.notify_all();
+    }
+
+    /// Where the blocks of a file lie, which a worker was to find out.
+    pub(crate) fn surveyed(&self, file: &Arc<SourceFile>, Survey { holes, data }: Survey) {
+        let mut state = self.lock();
+        if !data.is_empty() {
+            state.ready.push_front(Ready::File(Arc::clone(file), data.into()));
+        }
+        if !holes.is_empty() {
+            state.ready.push_front(Ready::Holes(Arc::clone(file), holes.into()));
+        }
+        self.wake(state);
     }
 
     /// Blocks that were not to be sent are, after all: also of a file whose last block was read.
     pub(crate) fn push_blocks(&self, file: &Arc<SourceFile>, blocks: &[u64]) {
         let mut state = self.lock();
-        let job = |block: &u64| Job::Run { file: Arc::clone(file), blocks: *block..*block + 1, plain: false };
+        let job = |block: &u64| {
+            let (file, blocks) = (Arc::clone(file), *block..*block + 1);
+            Job::Run { file, blocks, form: Form::Packed }
+        };
         state.again.extend(blocks.iter().map(job));
         self.wake(state);
     }
@@ -277,7 +239,8 @@ impl Queue {
         let at = flight.as_ref().and_then(|flight| flight.iter().position(|(at, _)| *at == sequence));
         let job = flight.zip(at).and_then(|(flight, at)| flight.remove(at)).map(|(_, job)| job);
         state.extend_again(job.map(|job| match job {
-            Job::Run { file, blocks, .. } => Job::Run { file, blocks, plain: true },
+            Job::Run { file, blocks, form: Form::Packed } => Job::Run { file, blocks, form: Form::Plain },
+            job @ (Job::Run { .. } | Job::Survey { .. }) => job,
             Job::Batch(batch) => {
                 batch.plain.store(true, Relaxed);
                 Job::Batch(batch)
@@ -366,16 +329,27 @@ impl State {
         let workers = self.workers;
         while let Some(front) = self.ready.front_mut() {
             let job = match front {
+                Ready::File(file, _) | Ready::Holes(file, _) | Ready::Unsurveyed(file, _)
+                    if file.has_ended() =>
+                {
+                    None
+                }
                 Ready::File(file, runs) => {
-                    let mut take = || take_first(runs, file.run(longest().into()), workers);
-                    let blocks = if file.has_ended() { None } else { take() };
-                    blocks.map(|blocks| Job::Run { file: Arc::clone(file), blocks, plain: false })
+                    let blocks = take_first(runs, file.run(longest().into()), workers);
+                    blocks.map(|blocks| Job::Run { file: Arc::clone(file), blocks, form: Form::Packed })
+                }
+                Ready::Holes(file, runs) => {
+                    let blocks = take_first(runs, LARGEST_HOLE, 1);
+                    blocks.map(|blocks| Job::Run { file: Arc::clone(file), blocks, form: Form::Hole })
+                }
+                Ready::Unsurveyed(file, runs) => {
+                    Some(Job::Survey { file: Arc::clone(file), runs: std::mem::take(runs) })
                 }
                 Ready::Batch(batch) => Some(Job::Batch(Arc::clone(batch))),
             };
             let spent = match front {
-                Ready::File(_, runs) => runs.is_empty() || job.is_none(),
-                Ready::Batch(_) => true,
+                Ready::File(_, runs) | Ready::Holes(_, runs) => runs.is_empty() || job.is_none(),
+                Ready::Unsurveyed(..) | Ready::Batch(_) => true,
             };
             if spent {
                 self.ready.pop_front();
@@ -390,7 +364,7 @@ impl State {
         }
         match self.ready.pop_front()? {
             Ready::Batch(batch) => Some(Job::Batch(batch)),
-            Ready::File(..) => None,
+            Ready::File(..) | Ready::Holes(..) | Ready::Unsurveyed(..) => None,
         }
     }
 
@@ -442,22 +416,6 @@ impl State {
     }
 }
 
-/// Of a member of a batch, what is not its entry: whether it is the last, how many names it keeps, and whether more come.
-const MEMBER: usize = 16;
-
-impl Item {
-    /// Bytes of a batch that it takes, at most.
-    fn size(&self) -> usize {
-        let content = if self.source.is_some() { self.entry.size() } else { 0 };
-        let names: usize = self.keep.iter().flat_map(|keep| &keep.names).map(|name| name.len() + 4).sum();
-        content as usize + names + MEMBER + self.entry.packed_len()
-    }
-
-    fn is_deferred(&self) -> bool {
-        self.last || matches!(self.entry.kind, Kind::HardLink { .. })
-    }
-}
-
 /// The first blocks, `most` of them at the most, and no more of the last than leaves each worker as many.
 fn take_first(runs: &mut VecDeque<Range<u64>>, most: u64, workers: u64) -> Option<Range<u64>> {
     loop {
@@ -479,8 +437,10 @@ fn take_first(runs: &mut VecDeque<Range<u64>>, most: u64, workers: u64) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::batch::Keep;
     use proptest::prelude::*;
     use weir_tree::entry::Time;
+    use weir_tree::{Entry, Kind};
 
     fn item(number: u64, last: bool) -> Item {
         let kind = if last { Kind::Directory } else { Kind::File { size: 0, sparse: false } };

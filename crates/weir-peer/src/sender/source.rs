@@ -13,6 +13,7 @@ use weir_tree::entry::Time;
 use weir_tree::{Entry, Kind, Source, source};
 
 use super::files::Waiting;
+use crate::holes::{self, Survey};
 use crate::subtrees::{Digest, Subtrees, blocks, digest_of, digest_of_run, extent, extent_of_run, values_of};
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::patch::{self, Step};
@@ -49,10 +50,8 @@ pub(crate) struct SourceFile {
     old: Mutex<Option<(Signature, usize)>>,
     /// How the file comes from that; found out when the first block is wanted.
     recipe: OnceLock<Option<Recipe>>,
-    /// Whether each block goes by itself: one that is a hole, or comes from what the other end has, is no block like others.
+    /// Whether each block goes by itself: one that comes from what the other end has is no block like others.
     single: bool,
-    /// Where there are data, of a file with holes.
-    data: OnceLock<Vec<Range<u64>>>,
     /// Nothing more of it is to be sent: `End` was.
     ended: AtomicBool,
 }
@@ -61,7 +60,7 @@ impl SourceFile {
     /// As it was offered.
     pub(crate) fn new(id: u64, offered: Waiting, old: Option<(Signature, usize)>) -> SourceFile {
         let subtrees = Mutex::new(Subtrees::new(offered.entry.size()));
-        let single = old.is_some() || matches!(offered.entry.kind, Kind::File { sparse: true, .. });
+        let single = old.is_some();
         SourceFile {
             id,
             number: offered.number,
@@ -75,7 +74,6 @@ impl SourceFile {
             old: Mutex::new(old),
             recipe: OnceLock::new(),
             single,
-            data: OnceLock::new(),
             ended: AtomicBool::new(false),
         }
     }
@@ -138,20 +136,18 @@ impl SourceFile {
         })
     }
 
-    /// Whether a block lies in a hole.
-    pub(crate) fn is_hole(&self, index: u64) -> bool {
-        if !matches!(self.entry.kind, Kind::File { sparse: true, .. }) {
-            return false;
+    /// Whether it may have holes: it takes less room than its length needs.
+    pub(crate) fn has_holes(&self) -> bool {
+        matches!(self.entry.kind, Kind::File { sparse: true, .. })
+    }
+
+    /// Which blocks of these runs lie in holes. Looked for with a descriptor of its own, since finding them moves the position.
+    pub(crate) fn survey(&self, runs: Vec<Range<u64>>) -> Survey {
+        match self.has_holes().then(|| self.source.open(&self.entry)) {
+            Some(Ok(file)) => holes::survey(&file, self.entry.size(), &runs),
+            // One that cannot be opened is told of when it is read.
+            _ => Survey { holes: Vec::new(), data: runs },
         }
-        let data = self.data.get_or_init(|| {
-            // Its own descriptor, since finding holes moves the position. Without an answer all are data.
-            let ranges =
-                self.source.open(&self.entry).and_then(|file| source::data(&file, &self.entry).collect());
-            ranges.unwrap_or_else(|_| std::iter::once(0..self.entry.size()).collect())
-        });
-        let Range { start, end } = extent(index, self.entry.size());
-        let next = data.partition_point(|range| range.end <= start);
-        data.get(next).is_none_or(|range| range.start >= end)
     }
 
     /// Bytes of a signature that is held.
@@ -181,6 +177,13 @@ impl SourceFile {
             subtrees.insert(index, *value);
         }
         (digest_of_run(&values), subtrees.root())
+    }
+
+    /// The same of blocks in a hole, which nobody reads.
+    pub(crate) fn hash_hole(&self, blocks: &Range<u64>) -> Option<Digest> {
+        let mut subtrees = self.subtrees();
+        subtrees.insert_zeros(blocks.clone());
+        subtrees.root()
     }
 
     /// The digest, where all is hashed.
@@ -218,7 +221,9 @@ impl SourceFile {
     fn read_twice(&self, over: &AtomicBool) -> Result<Option<Digest>, Failure> {
         let (size, mut raw) = (self.entry.size(), Vec::new());
         let mut subtrees = Subtrees::new(size);
-        for index in 0..blocks(size) {
+        let Survey { holes, data } = self.survey(std::iter::once(0..blocks(size)).collect());
+        holes.into_iter().for_each(|run| subtrees.insert_zeros(run));
+        for index in data.into_iter().flatten() {
             if over.load(Relaxed) {
                 return Ok(None);
             }

@@ -1,20 +1,23 @@
 //! One worker: from a job to a record on a lane.
 
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use weir_model::chooser::Plan;
 use weir_transfer::stage_clock::{Stage, StageClock};
 use weir_tree::Entry;
+use weir_tree::source::is_zero;
 
 use super::batch::Told;
-use super::queue::Job;
+use super::job::{Batch, Form, Job};
 use super::source::{Rest, SourceFile};
 use super::{Sender, batch};
 use crate::subtrees::{BLOCK, Digest};
 use crate::wire::message::{Failure, FailureKind, Problem};
 use crate::wire::patch;
-use crate::wire::record::{FOOTER, Footer, HOLE, Kind, TAG};
+use crate::wire::record::{FOOTER, Footer, Kind, TAG};
 
 /// Room for a record of one block; a codec's worst case and a batch of small files take a little more.
 const SINGLE: usize = BLOCK as usize + FOOTER + TAG;
@@ -38,6 +41,12 @@ impl Sender {
             let mut plan = None;
             let longest = || plan.insert(self.packer.plan()).run;
             let Some(job) = self.queue.claim(longest) else { return };
+            if let Job::Survey { file, runs } = job {
+                clock.enter(Stage::Read);
+                let survey = file.survey(runs);
+                self.queue.surveyed(&file, survey);
+                continue;
+            }
             match self.prepare(&job, plan, &mut buffers, clock) {
                 Ok(plain) => {
                     if !self.send(job, plain, clock) {
@@ -45,7 +54,7 @@ impl Sender {
                     }
                 }
                 Err(failure) => {
-                    if let Job::Run { file, .. } = &job {
+                    if let Some(file) = job.file() {
                         self.give_up(file, failure);
                     }
                 }
@@ -70,61 +79,15 @@ impl Sender {
         }
         clock.enter(Stage::Read);
         let mut footer = match job {
-            Job::Run { file, blocks, plain } => {
-                file.read(blocks, raw)?;
-                clock.enter(Stage::Verify);
-                let (digest, root) = file.hash(blocks, raw);
-                if let Some(root) = root {
-                    self.check(file, &root)?;
-                    self.end_well(file, root);
-                }
-                let offset = file.extent(blocks).start;
-                let mut footer = Footer {
-                    kind: Kind::Block,
-                    codec: 0,
-                    raw: raw.len() as u32,
-                    file: file.id,
-                    offset,
-                    digest,
-                };
-                // Of a file that has holes, or another version at the target, each block goes by itself.
-                if file.is_hole(blocks.start) && !plain {
-                    footer.codec = HOLE;
-                    raw.clear();
-                    footer.push_to(raw);
-                    return Ok(raw);
-                }
-                let steps = if *plain { None } else { file.instructions(blocks.start) };
-                if let Some(steps) = steps {
-                    patch::write(&steps, raw, packed);
-                    std::mem::swap(raw, packed);
-                    footer.kind = Kind::Patch;
-                    footer.raw = raw.len() as u32;
-                }
-                footer
-            }
-            Job::Batch(batch) => {
-                let whole = self.options.whole_or_nothing;
-                batch::fill(batch, (raw, packed), &self.lost, whole, |item, told| match told {
-                    Told::Failed(failure) => {
-                        batch.failed().push(item.number);
-                        self.lose(&item.entry, item.number);
-                        self.unread(item.entry.name.clone(), failure)
-                    }
-                    Told::Longer => self.grew(&item.entry),
-                });
-                clock.enter(Stage::Verify);
-                let digest = *blake3::hash(raw).as_bytes();
-                Footer {
-                    kind: Kind::Batch,
-                    codec: 0,
-                    raw: raw.len() as u32,
-                    file: batch.id,
-                    offset: 0,
-                    digest,
-                }
-            }
+            Job::Run { file, blocks, form } => self.take_blocks(file, blocks, *form, (raw, packed), clock)?,
+            Job::Batch(batch) => self.take_batch(batch, (raw, packed), clock),
+            // It has nothing that could be sent.
+            Job::Survey { file, .. } => return Err(file.changed("was not looked at")),
         };
+        if footer.kind == Kind::Hole {
+            footer.push_to(raw);
+            return Ok(raw);
+        }
         if !job.is_plain() {
             clock.enter(Stage::Compress);
             let plan = plan.unwrap_or_else(|| self.packer.plan());
@@ -136,6 +99,68 @@ impl Sender {
         }
         footer.push_to(raw);
         Ok(raw)
+    }
+
+    /// Reads and digests blocks; what their record is about is in the first buffer then.
+    fn take_blocks(
+        &self,
+        file: &Arc<SourceFile>,
+        blocks: &Range<u64>,
+        form: Form,
+        (raw, packed): (&mut Vec<u8>, &mut Vec<u8>),
+        clock: &StageClock,
+    ) -> Result<Footer, Failure> {
+        let (mut digest, root) = if form == Form::Hole {
+            raw.clear();
+            ([0; 32], file.hash_hole(blocks))
+        } else {
+            file.read(blocks, raw)?;
+            clock.enter(Stage::Verify);
+            file.hash(blocks, raw)
+        };
+        if let Some(root) = root {
+            self.check(file, &root)?;
+            self.end_well(file, root);
+        }
+        let mut kind = Kind::Block;
+        let mut length = raw.len() as u32;
+        // A file system that cannot tell its holes has zeros in their place.
+        if form == Form::Hole || form == Form::Packed && file.has_holes() && is_zero(raw) {
+            raw.clear();
+            kind = Kind::Hole;
+            digest = [0; 32];
+            length = (blocks.end - blocks.start) as u32;
+        } else if form == Form::Packed
+            && let Some(steps) = file.instructions(blocks.start)
+        {
+            patch::write(&steps, raw, packed);
+            std::mem::swap(raw, packed);
+            kind = Kind::Patch;
+            length = raw.len() as u32;
+        }
+        let offset = file.extent(blocks).start;
+        Ok(Footer { kind, codec: 0, raw: length, file: file.id, offset, digest })
+    }
+
+    /// Reads and digests what is in a batch.
+    fn take_batch(
+        &self,
+        batch: &Batch,
+        (raw, packed): (&mut Vec<u8>, &mut Vec<u8>),
+        clock: &StageClock,
+    ) -> Footer {
+        let whole = self.options.whole_or_nothing;
+        batch::fill(batch, (raw, packed), &self.lost, whole, |item, told| match told {
+            Told::Failed(failure) => {
+                batch.failed().push(item.number);
+                self.lose(&item.entry, item.number);
+                self.unread(item.entry.name.clone(), failure)
+            }
+            Told::Longer => self.grew(&item.entry),
+        });
+        clock.enter(Stage::Verify);
+        let digest = *blake3::hash(raw).as_bytes();
+        Footer { kind: Kind::Batch, codec: 0, raw: raw.len() as u32, file: batch.id, offset: 0, digest }
     }
 
     /// Whether all of a file may go, now that it was read.

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use weir_tree::entry::Special;
 use weir_tree::walk::Identity;
 use weir_tree::{Entry, Filter, Name};
 
@@ -16,7 +17,7 @@ use crate::sender::SMALL;
 use crate::subtrees::Digest;
 
 /// The protocol that this program speaks. Ends of different numbers do not talk.
-pub const PROTOCOL: u16 = 5;
+pub const PROTOCOL: u16 = 6;
 
 /// Entries in one offer, and answers in one message.
 pub const MAX_OFFERS: usize = 1024;
@@ -114,6 +115,8 @@ pub enum Message {
     Alive,
     /// Blocks of a file that the receiver said were there, and that were changed since they were written.
     Wanted(u64, Vec<u64>),
+    /// Connections to this end's port for lanes that were none of the session's, so far.
+    Strangers(u64),
 }
 
 /// Who speaks.
@@ -159,6 +162,17 @@ pub enum Role {
     Sender,
     /// Receives and writes.
     Receiver,
+}
+
+impl Options {
+    /// Whether a node of this kind is to be made where that is allowed. Of sockets only a program that listens makes anything.
+    pub(crate) fn asks_for(&self, special: Special) -> bool {
+        match special {
+            Special::Socket => false,
+            Special::Fifo => self.archive || self.specials,
+            Special::BlockDevice(_) | Special::CharacterDevice(_) => self.archive || self.devices,
+        }
+    }
 }
 
 impl Role {
@@ -216,6 +230,10 @@ pub struct Options {
     pub sync: bool,
     /// A file that grows while it is copied is none until it rests.
     pub whole_or_nothing: bool,
+    /// Make devices (`--devices`): with `archive` too. Only root does, whoever else asks.
+    pub devices: bool,
+    /// Make named pipes (`--specials`): with `archive` where root receives.
+    pub specials: bool,
     /// Only what a list names is copied, which the driver has (`--files-from`).
     pub listed: bool,
     /// What of it is copied, over what.

@@ -17,11 +17,11 @@ pub const LONGEST_RUN: u64 = weir_model::chooser::LONGEST_RUN as u64;
 /// The largest plaintext: so many blocks, room for a codec's worst case (which is not sent, since raw is smaller), and the footer.
 pub const MAX_PLAIN: usize = (LONGEST_RUN * BLOCK) as usize + 4096;
 
-/// In place of a codec: all bytes are zero, and none is sent.
-pub const HOLE: u8 = 255;
+/// What a connector writes first, in the clear, before the lane's number and its cookie.
+pub const GREETING: [u8; 12] = *b"weir-lane-2\0";
 
-/// What a connector writes first, in the clear, before the lane's number.
-pub const GREETING: [u8; 12] = *b"weir-lane-1\0";
+/// Bytes of all of that.
+pub const GREETED: usize = 32;
 
 /// A record's header: the additional data of its tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub enum Kind {
     Batch = 2,
     /// Bytes of a file, built out of what the target has.
     Patch = 3,
+    /// Blocks of a file in a row that hold nothing but zeros: any number of them, and no payload.
+    Hole = 4,
 }
 
 /// The end of a record's plaintext: what the payload before it is.
@@ -53,13 +55,13 @@ pub struct Footer {
     pub kind: Kind,
     /// How the payload is compressed: a codec's number, 0 for none.
     pub codec: u8,
-    /// Its length before compression.
+    /// Its length before compression; of a hole how many blocks it has.
     pub raw: u32,
     /// The number of the offer, or of the batch.
     pub file: u64,
     /// Where in the file.
     pub offset: u64,
-    /// Of the raw bytes, of the block built, or of the values of several blocks.
+    /// Of the raw bytes, of the block built, or of the values of several blocks; of a hole zeros.
     pub digest: Digest,
 }
 
@@ -110,7 +112,8 @@ impl Header {
 
 impl Kind {
     fn of(byte: u8) -> Option<Kind> {
-        [Kind::Hello, Kind::Block, Kind::Batch, Kind::Patch].into_iter().find(|kind| *kind as u8 == byte)
+        let all = [Kind::Hello, Kind::Block, Kind::Batch, Kind::Patch, Kind::Hole];
+        all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -151,8 +154,13 @@ impl Footer {
     }
 
     fn is_sound(&self, payload: usize) -> bool {
+        let placed = || self.offset.is_multiple_of(BLOCK) && self.offset < 1 << 63;
         let most = match self.kind {
-            Kind::Block if self.codec != HOLE => LONGEST_RUN * BLOCK,
+            Kind::Hole => {
+                let nothing = payload == 0 && self.codec == 0 && self.digest == [0; 32];
+                return nothing && self.raw > 0 && placed();
+            }
+            Kind::Block => LONGEST_RUN * BLOCK,
             _ => BLOCK,
         };
         let fits = u64::from(self.raw) <= most && payload <= self.raw as usize;
@@ -160,25 +168,28 @@ impl Footer {
         let placed = match self.kind {
             Kind::Hello => payload == 0 && self.offset == 0,
             Kind::Batch => self.offset == 0,
-            Kind::Block | Kind::Patch => self.offset.is_multiple_of(BLOCK) && self.offset < 1 << 63,
+            Kind::Block | Kind::Patch | Kind::Hole => placed(),
         };
         fits && whole && placed
     }
 }
 
 /// A connector's first bytes.
-pub fn greeting(lane: u32) -> [u8; 16] {
-    let mut bytes = [0; 16];
+pub fn greeting(lane: u32, cookie: &[u8; 16]) -> [u8; GREETED] {
+    let mut bytes = [0; GREETED];
     bytes[..12].copy_from_slice(&GREETING);
-    bytes[12..].copy_from_slice(&lane.to_le_bytes());
+    bytes[12..16].copy_from_slice(&lane.to_le_bytes());
+    bytes[16..].copy_from_slice(cookie);
     bytes
 }
 
-/// The lane's number in a connector's first bytes.
-pub fn parse_greeting(bytes: &[u8; 16]) -> Result<u32, Malformed> {
-    let [.., a, b, c, d] = *bytes;
+/// The lane's number and the cookie in a connector's first bytes.
+pub fn parse_greeting(bytes: &[u8; GREETED]) -> Result<(u32, [u8; 16]), Malformed> {
+    let (mut lane, mut cookie) = ([0; 4], [0; 16]);
+    lane.copy_from_slice(&bytes[12..16]);
+    cookie.copy_from_slice(&bytes[16..]);
     let known = bytes.starts_with(&GREETING);
-    known.then(|| u32::from_le_bytes([a, b, c, d])).ok_or(Malformed::Greeting)
+    known.then(|| (u32::from_le_bytes(lane), cookie)).ok_or(Malformed::Greeting)
 }
 
 #[cfg(test)]
@@ -202,10 +213,22 @@ mod tests {
         }
 
         #[test]
+        fn a_hole_has_blocks_and_nothing_else(raw in 0u32.., block in 0u64..1 << 43, extra in 0usize..2, codec in 0u8..2) {
+            let footer = Footer { kind: Kind::Hole, codec, raw, file: 1, offset: block * BLOCK, digest: [0; 32] };
+            let mut plain = vec![7; extra];
+            footer.push_to(&mut plain);
+            prop_assert_eq!(Footer::split(&plain).is_ok(), raw > 0 && extra == 0 && codec == 0);
+        }
+
+        #[test]
         fn any_bytes_are_a_record_or_an_error(plain in prop::collection::vec(any::<u8>(), 0..200), header in any::<[u8; 12]>()) {
             if let Ok((payload, footer)) = Footer::split(&plain) {
-                let most = if footer.kind == Kind::Block && footer.codec != HOLE { LONGEST_RUN } else { 1 };
-                prop_assert!(u64::from(footer.raw) <= most * BLOCK && payload.len() <= footer.raw as usize);
+                let most = match footer.kind {
+                    Kind::Block => LONGEST_RUN * BLOCK,
+                    Kind::Hole => u64::MAX,
+                    _ => BLOCK,
+                };
+                prop_assert!(u64::from(footer.raw) <= most && payload.len() <= footer.raw as usize);
             }
             if let Ok(read) = Header::parse(&header) {
                 prop_assert!(read.length <= MAX_PLAIN && read.to_bytes() == header);

@@ -167,7 +167,8 @@ impl Pair {
         let accept = far_end.clone();
         let ports = Ports { first: 0, last: 0 };
         let listener =
-            Listener::start(ports, ring.clone(), Role::Receiver, move |lane| accept.add_lane(lane)).unwrap();
+            Listener::start(ports, ring.clone(), Role::Receiver, move |lane| accept.add_lane(lane), |_| {})
+                .unwrap();
         let hand = Hand::start(listener.port(), bend);
         control.send(&Message::Roots(found));
         let mut ids = 1..;

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 
 use twox_hash::XxHash3_128;
 
+use super::holes::Holes;
 use crate::error::Error;
 use crate::name::Name;
 
@@ -143,12 +144,14 @@ pub(super) struct Reader<'a> {
     /// Of the buffer: its place in the file, and its bytes.
     start: u64,
     filled: usize,
+    holes: Holes<'a>,
 }
 
 impl<'a> Reader<'a> {
     /// Reads up to `end`. `name` is for errors.
     pub fn new(file: &'a File, name: &'a Name, end: u64) -> Reader<'a> {
-        Reader { file, name, end, buffer: vec![0; 2 * PIECE], start: 0, filled: 0 }
+        let holes = Holes::new(file);
+        Reader { file, name, end, buffer: vec![0; 2 * PIECE], start: 0, filled: 0, holes }
     }
 
     /// The bytes at `at`: `wanted`, or 1 MiB where that is less; fewer only at the end.
@@ -179,6 +182,20 @@ impl<'a> Reader<'a> {
 
     /// The chunk that begins at `at`; `None` at the end.
     pub fn cut(&mut self, at: u64, cutter: &mut Cutter, seed: u64) -> Result<Option<Chunk>, Error> {
+        let longest = cutter.longest;
+        let fits = at.checked_add(longest).is_some_and(|end| end <= self.end);
+        if !(fits && self.holes.have(at, longest)) {
+            return self.cut_by_content(at, cutter, seed);
+        }
+        if let Some(chunk) = self.holes.chunk(longest, seed) {
+            return Ok(Some(chunk));
+        }
+        let chunk = self.cut_by_content(at, cutter, seed)?;
+        chunk.into_iter().for_each(|chunk| self.holes.learn_chunk(longest, seed, chunk));
+        Ok(chunk)
+    }
+
+    fn cut_by_content(&mut self, at: u64, cutter: &mut Cutter, seed: u64) -> Result<Option<Chunk>, Error> {
         cutter.restart();
         loop {
             let (begun, longest) = (cutter.length, cutter.longest);
@@ -199,6 +216,18 @@ impl<'a> Reader<'a> {
 
     /// The digest of so many bytes at `at`; `None` where there are fewer.
     pub fn digest(&mut self, at: u64, length: u32, seed: u64) -> Result<Option<[u8; DIGEST]>, Error> {
+        if !self.holes.have(at, length.into()) {
+            return self.digest_by_content(at, length, seed);
+        }
+        if let Some(digest) = self.holes.digest(length, seed) {
+            return Ok(Some(digest));
+        }
+        let digest = self.digest_by_content(at, length, seed)?;
+        digest.into_iter().for_each(|digest| self.holes.learn_digest(length, seed, digest));
+        Ok(digest)
+    }
+
+    fn digest_by_content(&mut self, at: u64, length: u32, seed: u64) -> Result<Option<[u8; DIGEST]>, Error> {
         let end = at + u64::from(length);
         let bytes = self.bytes(at, length.into())?;
         if bytes.len() as u64 == u64::from(length) {

@@ -1,17 +1,17 @@
 //! Owner, extended attributes, mode and times, in the order in which they do not undo each other.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chownat, fchmod, fchown, futimens,
-    openat, utimensat,
+    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmod, chownat, fchmod, fchown,
+    futimens, openat, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::{Lack, Shared};
 use crate::compare::kept_mode;
-use crate::entry::{self, Entry, Time};
+use crate::entry::{self, Entry, Kind, Special, Time};
 use crate::error::Error;
 use crate::source;
 use crate::xattr;
@@ -81,30 +81,40 @@ pub(super) fn of_file(shared: &Shared, file: BorrowedFd<'_>, entry: &Entry, was:
     Ok(())
 }
 
-/// Sets the attributes of the symbolic link `last`, if it still is one. Links have no mode.
-pub(super) fn of_link(shared: &Shared, directory: &OwnedFd, last: &[u8], entry: &Entry) -> Result<(), Error> {
+/// Sets the attributes of the symbolic link, device or pipe `last`, if it still is what the entry says. Links have no mode.
+pub(super) fn of_node(shared: &Shared, directory: &OwnedFd, last: &[u8], entry: &Entry) -> Result<(), Error> {
     let (keep, name) = (shared.keep, &entry.name);
     let note = |lack, outcome| shared.words.note(lack, name, outcome);
     // By a descriptor: between two calls by name someone else could swap in a link to a file that is worth owning.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let link =
+    let node =
         openat(directory, last, flags, Mode::empty()).map_err(|errno| Error::of("look at", name, errno))?;
-    let stat = source::stat(&link, b"").map_err(|errno| Error::of("look at", name, errno))?;
-    if !entry::file_type(&stat).is_symlink() {
+    let stat = source::stat(&node, b"").map_err(|errno| Error::of("look at", name, errno))?;
+    let is_same = match entry.kind {
+        Kind::Special(special) => Special::of(&stat) == Some(special),
+        _ => entry::file_type(&stat).is_symlink(),
+    };
+    if !is_same {
         return Err(Error::Replaced { name: name.clone() });
     }
     if keep.owners {
         note(
             Lack::Owner,
-            chownat(&link, "", owner(entry), Some(Gid::from_raw(entry.gid)), AtFlags::EMPTY_PATH),
+            chownat(&node, "", owner(entry), Some(Gid::from_raw(entry.gid)), AtFlags::EMPTY_PATH),
         );
+    }
+    if let Kind::Special(_) = entry.kind {
+        let mode = if keep.modes { kept_mode(entry, keep) } else { entry.mode & 0o777 & !shared.umask };
+        // fchmod(2) does not take a descriptor of O_PATH, its name under /proc leads to the node itself.
+        let held = format!("/proc/self/fd/{}", node.as_raw_fd());
+        note(Lack::Mode, chmod(held, Mode::from_raw_mode(mode)));
     }
     if keep.xattrs && !entry.xattrs.is_empty() {
         note(Lack::Xattrs, xattr::write(xattr::At::name(directory.as_fd(), last), &entry.xattrs, false));
     }
     if keep.times {
         let times = timestamps(entry.mtime);
-        let outcome = match utimensat(&link, "", &times, AtFlags::EMPTY_PATH) {
+        let outcome = match utimensat(&node, "", &times, AtFlags::EMPTY_PATH) {
             // AT_EMPTY_PATH is from Linux 5.8 (commit 33ed0d3).
             Err(Errno::INVAL) => utimensat(directory, last, &times, AtFlags::SYMLINK_NOFOLLOW),
             other => other,

@@ -19,7 +19,7 @@ use crate::error::Error;
 const MARK: u64 = 128;
 
 /// Its first line, for people.
-const MARKED: &str = "weir cp has not filled this folder yet\n";
+pub(super) const MARKED: &str = "weir cp has not filled this folder yet\n";
 
 impl Target {
     /// Makes the folder `name` and marks it as made by `command`. A mark that cannot be written is no error: what it would tell is lost.

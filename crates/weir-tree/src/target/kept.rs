@@ -1,5 +1,6 @@
 //! The names in a folder that are to stay, in a few bytes each: folders of millions of files exist.
 
+use super::aside;
 use super::pending::PART;
 
 /// Names (last components) of one folder. Of each the first eight bytes of its BLAKE3 digest: two names that share them, which takes
@@ -32,8 +33,9 @@ impl Kept {
         self.has(of(last))
     }
 
-    /// Whether it is the name of the part of one of them, in either form (see `pending::part_names`).
+    /// Whether it is the name of the part of one of them, in either form (see `pending::part_names`), or what had that name before.
     pub(super) fn has_part(&mut self, last: &[u8]) -> bool {
+        let last = aside::was(last);
         let middle = last.strip_prefix(b".").and_then(|rest| rest.strip_suffix(PART));
         let Some(middle) = middle else { return false };
         let digits = middle.first_chunk::<16>().filter(|_| middle.len() == 2 * blake3::OUT_LEN);
@@ -76,6 +78,7 @@ mod tests {
             assert!(kept.contains(name));
             for part in pending::part_names(name) {
                 assert!(kept.has_part(&part), "{}", part.escape_ascii());
+                assert!(kept.has_part(&[&part[..], b".aside-7"].concat()));
                 assert!(!kept.contains(&part));
             }
         }

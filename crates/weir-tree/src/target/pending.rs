@@ -2,14 +2,15 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::{
-    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, copy_file_range, fallocate, flock, ftruncate,
-    openat, unlinkat,
+    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, copy_file_range, fallocate, flock,
+    ftruncate, openat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -132,9 +133,9 @@ impl Pending {
         let (file, adopted) = match made {
             Ok(file) => (file, false),
             Err(Errno::EXIST) => match adopt(&directory, &part).map_err(failed)? {
-                Some(file) => (file, true),
-                None => {
-                    unlinkat(&directory, &part, AtFlags::empty()).map_err(failed)?;
+                Adopted::Ours(file) => (file, true),
+                Adopted::NotOurs(why) => {
+                    shared.aside.put(&directory, &part, name, why)?;
                     (create(&directory, &part).map_err(failed)?, false)
                 }
             },
@@ -158,6 +159,13 @@ impl Pending {
         // The one who held the lock may have finished the file meanwhile: then this is no longer its part.
         pending.still_there()?;
         Ok(pending)
+    }
+
+    /// Gives what was adopted as a part, and turns out to be none, another name.
+    pub fn put_aside(self, why: &str) -> Result<(), Error> {
+        let Standing::Part { part, .. } = &self.standing else { return Ok(()) };
+        self.still_there()?;
+        self.shared.aside.put(&self.directory, part, &self.name, why)
     }
 
     /// Reserves the space of a large file, so that a full disk is noticed before the first byte is fetched.
@@ -195,7 +203,7 @@ impl Pending {
     /// Writes all of `bytes` at `offset`, with pages of zeros as holes: of the file as it is, which may have other bytes there
     /// from an earlier run.
     pub fn write_around_holes(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let is_zero = |page: &[u8]| page.iter().all(|byte| *byte == 0);
+        let is_zero = source::is_zero;
         let mut at = 0;
         for run in bytes.chunks(PAGE).collect::<Vec<_>>().chunk_by(|a, b| is_zero(a) == is_zero(b)) {
             let len: usize = run.iter().map(|page| page.len()).sum();
@@ -206,6 +214,22 @@ impl Pending {
                 self.write_at(offset + at as u64, &bytes[at..at + len])?;
             }
             at += len;
+        }
+        Ok(())
+    }
+
+    /// Leaves nothing but zeros in a range. What was never written is a hole already; what an earlier run may have left there goes.
+    pub fn clear(&self, range: Range<u64>) -> Result<(), Error> {
+        if !self.adopted() || range.is_empty() {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if fallocate(&self.file, flags, range.start, range.end - range.start).is_ok() {
+            return Ok(());
+        }
+        let zeros = vec![0; COPIED];
+        for at in range.clone().step_by(COPIED) {
+            self.write_at(at, &zeros[..zeros.len().min((range.end - at) as usize)])?;
         }
         Ok(())
     }
@@ -326,18 +350,39 @@ fn unnamed(shared: &Shared, directory: &OwnedFd, entry: &Entry) -> Result<Option
     }
 }
 
-/// Opens a part that is there, if it can only be ours: a file of this user under this name alone. Anything else could
-/// be bait: what is written into a link's file is written into all its names.
-fn adopt(directory: &OwnedFd, part: &[u8]) -> Result<Option<OwnedFd>, Errno> {
+/// What has the name of a part.
+enum Adopted {
+    Ours(OwnedFd),
+    /// And why.
+    NotOurs(&'static str),
+}
+
+/// Opens a part that is there, if it can only be ours: a file of this user under this name alone. Anything else could be bait, what is
+/// written into a link's file is written into all its names; and it may be somebody's file.
+fn adopt(directory: &OwnedFd, part: &[u8]) -> Result<Adopted, Errno> {
+    use Adopted::NotOurs;
+    // Looked at before it is opened: to open a device may set it to work.
+    let before = source::stat(directory, part)?;
+    match entry::file_type(&before) {
+        FileType::RegularFile => {}
+        FileType::Symlink => return Ok(NotOurs("is a symbolic link")),
+        FileType::Directory => return Ok(NotOurs("is a folder")),
+        _ => return Ok(NotOurs("is a device, pipe or socket")),
+    }
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match openat(directory, part, flags, Mode::empty()) {
         Ok(file) => file,
-        Err(Errno::LOOP | Errno::NXIO | Errno::ACCESS) => return Ok(None),
+        Err(Errno::LOOP | Errno::NXIO) => return Ok(NotOurs("was changed by another program just now")),
+        Err(Errno::ACCESS | Errno::PERM) => return Ok(NotOurs("cannot be opened")),
         Err(errno) => return Err(errno),
     };
     let stat = source::stat(&file, b"")?;
-    let ours = entry::file_type(&stat).is_file() && stat.stx_nlink == 1 && stat.stx_uid == geteuid().as_raw();
-    // One that others may write can have their bytes, whoever owns it.
-    let ours = ours && stat.stx_mode & 0o022 == 0;
-    Ok(ours.then_some(file))
+    Ok(match &stat {
+        _ if !entry::file_type(&stat).is_file() => NotOurs("was changed by another program just now"),
+        _ if stat.stx_uid != geteuid().as_raw() => NotOurs("belongs to another user"),
+        _ if stat.stx_nlink > 1 => NotOurs("has other names too (hard links)"),
+        // It can have their bytes, whoever owns it.
+        _ if stat.stx_mode & 0o022 != 0 => NotOurs("can be written by others"),
+        _ => Adopted::Ours(file),
+    })
 }

@@ -33,9 +33,13 @@ pub struct Cp {
     #[arg(value_name = "SRC... DST", required = true, num_args = 1..)]
     pub paths: Vec<OsString>,
 
-    /// Keep owners, extended attributes and hard links too (modes, times and symbolic links always are; set-user-id bits only with owners).
+    /// Keep owners, extended attributes and hard links too, and where root receives devices and named pipes (modes, times and symbolic
+    /// links always are; set-user-id bits only with owners).
     #[arg(short, long)]
     pub archive: bool,
+    /// Devices and named pipes.
+    #[command(flatten)]
+    pub nodes: Nodes,
     /// Copy folders with all that is in them: always done, but for folders that --files-from names.
     #[arg(short, long)]
     pub recursive: bool,
@@ -121,6 +125,20 @@ pub struct Cp {
     /// Output.
     #[command(flatten)]
     pub voice: Voice,
+}
+
+/// What has no content and is made anew.
+#[derive(Debug, Args)]
+pub struct Nodes {
+    /// Make devices and named pipes as the source has them (rsync's --devices --specials): a part of -a where root receives.
+    #[arg(short = 'D')]
+    pub nodes: bool,
+    /// Make devices: root alone can.
+    #[arg(long, hide_short_help = true)]
+    pub devices: bool,
+    /// Make named pipes, for others than root too. Sockets are their programs' to make.
+    #[arg(long, hide_short_help = true)]
+    pub specials: bool,
 }
 
 /// What scp and rsync do when they are told to, and weir always: taken, so that a line which fingers know works.

@@ -175,6 +175,8 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
             // What goes at the source has to be on the disk at the target.
             sync: cp.sync || cp.choice.remove_source_files,
             whole_or_nothing: cp.whole_or_nothing,
+            devices: cp.nodes.devices || cp.nodes.nodes,
+            specials: cp.nodes.specials || cp.nodes.nodes,
             listed: list.is_some(),
             selection,
             command,
@@ -295,6 +297,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
             None => None,
         },
         "tried": report.tried,
+        "strangers": report.strangers,
         "lanes": report.lanes,
     });
     record.extra.insert("cp".to_owned(), cp);
@@ -335,6 +338,16 @@ fn say_how(job: &Job, report: &Report) -> anyhow::Result<()> {
         let tried =
             if report.tried.is_empty() { String::new() } else { format!(" ({})", report.tried.join("; ")) };
         writeln!(stderr, "{}{}", cost, weir_report::escape::escape(&tried))?;
+    }
+    if report.strangers > 0 {
+        let times = match report.strangers {
+            1 => "once".to_owned(),
+            count => format!("{count} times"),
+        };
+        writeln!(
+            stderr,
+            "note: strangers connected to the port for data {times} and were turned away; a firewall keeps them from it (--port-range)"
+        )?;
     }
     let notes = report.problems.notes();
     for problem in &notes.first {

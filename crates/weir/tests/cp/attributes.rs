@@ -4,11 +4,11 @@
 use crate::support;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
-use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, getxattr, makedev, mknodat, setxattr};
 use support::{Run, Sandbox, skip};
 
 /// Whom permissions hold for.
@@ -188,4 +188,110 @@ fn times_may_differ_by_a_window() {
     };
     assert_eq!(copied("2"), "");
     assert_eq!(copied("1"), "copy a\n");
+}
+
+/// What a node is: kind and device, mode, owner, time.
+fn node(path: &Path) -> (u32, u64, (u32, u32), i64) {
+    let there = path.symlink_metadata().unwrap();
+    (there.mode(), there.rdev(), (there.uid(), there.gid()), there.mtime())
+}
+
+/// A tree with a pipe, two devices and a socket; `None` where this host lets nobody make devices.
+fn nodes() -> Option<Sandbox> {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("tree")).unwrap();
+    sandbox.pipe("tree/pipe");
+    let make = |name: &str, kind, major, minor| {
+        mknodat(CWD, sandbox.path(name), kind, Mode::from_raw_mode(0o640), makedev(major, minor))
+    };
+    if make("tree/null", FileType::CharacterDevice, 1, 3).is_err() {
+        skip("making a device needs root, and a file system that allows devices");
+        return None;
+    }
+    make("tree/block", FileType::BlockDevice, 7, 300).unwrap();
+    drop(std::os::unix::net::UnixListener::bind(sandbox.path("tree/socket")).unwrap());
+    for (name, mode) in [("pipe", 0o604), ("null", 0o666), ("block", 0o660)] {
+        let path = sandbox.path("tree").join(name);
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        chown(&path, Some(1234), Some(4321)).unwrap();
+    }
+    Some(sandbox)
+}
+
+#[test]
+fn devices_and_pipes_are_made_for_root_as_rsync_makes_them() {
+    let Some(sandbox) = nodes() else { return };
+    let run = cp(&sandbox, &["-a", "tree", "copy"]);
+    run.succeeds().says(&["copy/socket is a socket and is not copied"]);
+    let has_rsync = Command::new("rsync").arg("--version").output().is_ok();
+    if has_rsync {
+        sandbox.weir("rsync", ["-a", "tree/", "rsync/"]).run().succeeds();
+    } else {
+        skip("no rsync here to compare with");
+    }
+    for name in ["pipe", "null", "block"] {
+        let [from, to] = ["tree", "copy"].map(|folder| node(&sandbox.path(folder).join(name)));
+        assert_eq!(from, to, "{name}");
+        assert!(!has_rsync || to == node(&sandbox.path("rsync").join(name)), "{name}: as rsync has it");
+    }
+    // Once more: what is there gets its attributes, and nothing is in the way.
+    fs::set_permissions(sandbox.path("copy/null"), fs::Permissions::from_mode(0o600)).unwrap();
+    cp(&sandbox, &["-a", "tree/", "copy"]).succeeds();
+    assert_eq!(node(&sandbox.path("copy/null")), node(&sandbox.path("tree/null")));
+    // In place of a file; but another device is nobody's to replace unasked.
+    for name in ["null", "pipe"] {
+        fs::remove_file(sandbox.path("copy").join(name)).unwrap();
+    }
+    sandbox.write("copy/pipe", "text");
+    let other = makedev(1, 5);
+    mknodat(CWD, sandbox.path("copy/null"), FileType::CharacterDevice, Mode::RUSR, other).unwrap();
+    let run = cp(&sandbox, &["-a", "tree/", "copy"]);
+    run.fails(1, &["cannot put a character device at null", "a device, pipe or socket"]);
+    assert_eq!(node(&sandbox.path("copy/pipe")), node(&sandbox.path("tree/pipe")));
+    assert_eq!(sandbox.path("copy/null").symlink_metadata().unwrap().rdev(), other);
+}
+
+#[test]
+fn devices_and_pipes_are_made_where_they_are_asked_for() {
+    let Some(sandbox) = nodes() else { return };
+    let made = |flags: &[&str], to: &str| {
+        cp(&sandbox, &[flags, &["tree/", to]].concat()).succeeds();
+        ["pipe", "null", "block", "socket"]
+            .map(|name| u8::from(sandbox.path(to).join(name).symlink_metadata().is_ok()))
+    };
+    assert_eq!(made(&[], "none"), [0, 0, 0, 0]);
+    assert_eq!(made(&["-D"], "both"), [1, 1, 1, 0]);
+    assert_eq!(made(&["--devices"], "devices"), [0, 1, 1, 0]);
+    assert_eq!(made(&["--specials"], "specials"), [1, 0, 0, 0]);
+    // Named itself, too.
+    cp(&sandbox, &["-a", "tree/pipe", "alone"]).succeeds();
+    assert_eq!(node(&sandbox.path("alone")), node(&sandbox.path("tree/pipe")));
+}
+
+/// Nobody but root makes devices: each is named in a note, and the rest is copied.
+#[test]
+fn an_ordinary_user_is_told_what_was_passed_over() {
+    let Some(sandbox) = nodes() else { return };
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        return skip("no setpriv here");
+    }
+    sandbox.write("tree/file", "text");
+    for name in [".", "tree", "tree/file", "tree/pipe"] {
+        chown(sandbox.path(name), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let copy = |args: &[&str]| {
+        let ids = ["--reuid=65534", "--regid=65534", "--clear-groups", support::WEIR, "cp"];
+        sandbox.weir("setpriv", ids).args(args).run()
+    };
+    copy(&["-a", "tree", "copy"]).succeeds().says(&[
+        "note: copy/null is a character device and is not copied: only root makes it",
+        "note: copy/block is a block device and is not copied",
+        "note: copy/pipe is a named pipe and is not copied: -a makes it where root receives, --specials",
+    ]);
+    assert_eq!(sandbox.read("copy/file"), b"text");
+    assert!(sandbox.path("copy/null").symlink_metadata().is_err());
+    copy(&["-a", "--specials", "tree", "other"]).succeeds();
+    assert!(sandbox.path("other/pipe").symlink_metadata().unwrap().file_type().is_fifo());
+    // One that is named has failed.
+    copy(&["-a", "tree/null", "there"]).fails(1, &["is a character device and is not copied"]);
 }

@@ -1,8 +1,15 @@
-//! A firewall between the hosts: the data find another way, and the report says which and what it costs.
+//! A firewall between the hosts: the data find another way, and the report says which and what it costs. And strangers at the port for
+//! the data, who keep nobody out.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
 
+use std::collections::VecDeque;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use support::net::free_port;
 use support::{MIB, Sandbox, Special, Sshd, pattern, skip};
 
 /// In a network of its own, where connections to these ports are swallowed. The far end takes the first port of a range, the near one
@@ -93,4 +100,55 @@ fn a_network_that_breaks_again_and_again() {
         };
     let broke: usize = run.stderr.lines().filter(|line| line.contains("broke: ")).map(of_line).sum();
     assert!(broke > 8, "only {broke} lanes broke: {}", run.stderr);
+}
+
+/// Silent connections, more than there are places for and always new ones, from before the port is open until the copy is over.
+#[test]
+fn strangers_who_keep_connecting_push_no_copy_into_ssh() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(8 * MIB, 1));
+    for far_listens in [true, false] {
+        let port = free_port();
+        let over = AtomicBool::new(false);
+        let (ports, far) = (format!("{port}-{port}"), format!("far:{}", sandbox.path("b").display()));
+        let from = format!("far:{}", sandbox.path("a").display());
+        let paths = if far_listens { ["a", &far] } else { [&from, "b"] };
+        let (run, came) = std::thread::scope(|scope| {
+            let strangers: Vec<_> = (0..3).map(|_| scope.spawn(|| crowd(port, &over))).collect();
+            let args = ["--port-range", &ports, "-c", "4", "--limit-rate", "8Mi", "--codec", "none"];
+            let run = sshd.cp(&sandbox, &args).args(&paths).run();
+            let json = sshd.cp(&sandbox, &args).args(&["--json"]).args(&paths).run();
+            over.store(true, Relaxed);
+            run.succeeds().says(&["note: strangers connected to the port for data"]);
+            let came: u64 = strangers.into_iter().map(|thread| thread.join().unwrap()).sum();
+            (json, came)
+        });
+        assert!(came > 200, "only {came} strangers got in");
+        let record = run.succeeds().json();
+        assert_eq!(record["cp"]["transport"], "tcp", "{}", record["cp"]);
+        assert!(record["cp"]["strangers"].as_u64().unwrap() > 0, "{}", record["cp"]);
+        assert!(sandbox.read("a") == sandbox.read("b"));
+        std::fs::remove_file(sandbox.path("b")).unwrap();
+    }
+}
+
+/// Connects again and again and says nothing; returns how often it got in.
+fn crowd(port: u16, over: &AtomicBool) -> u64 {
+    let mut held = VecDeque::new();
+    let mut came = 0;
+    while !over.load(Relaxed) {
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Ok(stream) => {
+                came += 1;
+                held.push_back(stream);
+            }
+            // Not open yet, or not any more.
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+        if held.len() > 100 {
+            held.pop_front();
+        }
+    }
+    came
 }

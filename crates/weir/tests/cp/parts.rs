@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use support::{MIB, Sandbox, Sshd, pattern, wait_for};
+use support::{MIB, Sandbox, Sshd, pattern, skip, wait_for};
 
 const SIZE: usize = 16 * MIB;
 
@@ -143,4 +143,151 @@ fn parts_that_nothing_will_take_up_go_with_delete() {
     assert!(sandbox.path("copy/.gone.weir-part").exists(), "not unasked");
     sshd.copies(&sandbox, &["-q", "--delete", "tree/", &to]).succeeds();
     assert_eq!(sandbox.names(), ["copy/", "copy/.a.weir-part", "copy/a", "tree/", "tree/a"]);
+}
+
+/// Files of this user that happen to have the name, and what only others can have put there: none is written into, none is removed.
+#[test]
+fn what_has_the_name_of_a_part_and_is_none_is_put_aside() {
+    let sandbox = Sandbox::new();
+    let bytes = pattern(SIZE, 1);
+    sandbox.write("a", &bytes);
+    sandbox.write(".b.weir-part", "a letter");
+    std::fs::create_dir(sandbox.path(".c.weir-part")).unwrap();
+    sandbox.write(".c.weir-part/kept", "text");
+    // One that is as large as a part, whatever is in it.
+    sandbox.write(".d.weir-part", pattern(SIZE + MIB + 4000, 2));
+    for (to, why) in [("b", "holds nothing that weir left"), ("c", "is a folder"), ("d", "holds nothing")] {
+        let run = sandbox.weir(support::WEIR, ["cp", "a", to]).run();
+        let part = format!(".{to}.weir-part");
+        run.succeeds().says(&[why, &part, &format!("renamed to {part}.aside-1")]);
+        assert!(sandbox.read(to) == bytes);
+    }
+    assert_eq!(sandbox.read(".b.weir-part.aside-1"), b"a letter");
+    assert_eq!(sandbox.read(".c.weir-part.aside-1/kept"), b"text");
+    assert!(sandbox.read(".d.weir-part.aside-1") == pattern(SIZE + MIB + 4000, 2));
+}
+
+/// A hole of a tebibyte, which nobody could read, hash or send in the time of a test, with a few bytes where `data` says.
+fn plant_holes(sandbox: &Sandbox, name: &str, size: u64, data: &[u64]) {
+    let file = File::create(sandbox.path(name)).unwrap();
+    file.set_len(size).unwrap();
+    data.iter().for_each(|at| file.write_all_at(b"data", *at).unwrap());
+}
+
+/// The copy has these bytes at these places, takes no more room than they need, and is as long.
+#[track_caller]
+fn has_holes(sandbox: &Sandbox, name: &str, size: u64, data: &[u64]) {
+    use std::os::unix::fs::MetadataExt;
+    let file = File::open(sandbox.path(name)).unwrap();
+    let there = file.metadata().unwrap();
+    assert_eq!(there.size(), size);
+    // Up to 64 KiB for what is written in pieces, and the tree of extents.
+    assert!(there.blocks() * 512 <= (data.len() as u64 + 1) * (1 << 17), "{} blocks", there.blocks());
+    for at in data {
+        let mut bytes = [0; 6];
+        let read = file.read_at(&mut bytes, *at).unwrap();
+        assert_eq!(&bytes[..read], &b"data\0\0"[..read], "at {at}");
+    }
+}
+
+const TIB: u64 = 1 << 40;
+
+#[test]
+fn holes_are_neither_read_nor_sent_nor_written() {
+    let sandbox = Sandbox::new();
+    let sshd = Sshd::start();
+    let far = |name: &str| format!("far:{}", sandbox.path(name).display());
+    // All hole, data in the middle, at both ends, and a hole at the end that is no whole block.
+    let files: [(u64, &[u64]); 5] = [
+        (TIB, &[]),
+        (TIB + 5, &[TIB / 2 + 4097]),
+        (TIB, &[0, TIB - 4]),
+        (TIB + 4099, &[3 * MIB as u64 - 2]),
+        (3 * MIB as u64 + 7, &[]),
+    ];
+    for (index, (size, data)) in files.into_iter().enumerate() {
+        let (name, copy, there) = (format!("a{index}"), format!("b{index}"), format!("c{index}"));
+        plant_holes(&sandbox, &name, size, data);
+        let record = sandbox.weir(support::WEIR, ["cp", "--json", &name, &copy]).run().succeeds().json();
+        has_holes(&sandbox, &copy, size, data);
+        assert_eq!(record["bytes"], size);
+        // A record of 64 bytes for each hole, and blocks of 1 MiB where there is anything.
+        let packed = record["cp"]["packed"].as_u64().unwrap();
+        assert!(packed < 2 * (data.len() * MIB) as u64 + 4096, "{packed} bytes were sent");
+        if let Some(sshd) = sshd.as_ref().filter(|_| index % 2 == 1) {
+            sshd.copies(&sandbox, &["-q", &name, &far(&there)]).succeeds();
+            has_holes(&sandbox, &there, size, data);
+            sshd.copies(&sandbox, &["-q", &far(&there), "back"]).succeeds();
+            has_holes(&sandbox, "back", size, data);
+        }
+    }
+    // By content alone they are the same, which no more takes a look at each byte.
+    let record =
+        sandbox.weir(support::WEIR, ["cp", "--json", "--checksum", "a1", "b1"]).run().succeeds().json();
+    assert_eq!(record["cp"]["unchanged"], 1);
+}
+
+/// What an earlier run knew to be a hole is a hole still, or is asked for again.
+#[test]
+fn holes_of_an_interrupted_copy_are_not_read_again() {
+    let sandbox = Sandbox::new();
+    let file = File::create(sandbox.path("a")).unwrap();
+    file.set_len(TIB).unwrap();
+    let bytes = pattern(SIZE, 3);
+    file.write_all_at(&bytes, TIB / 2).unwrap();
+    let part = sandbox.path(".b.weir-part");
+    for changed in [false, true] {
+        let running = sandbox
+            .weir(support::WEIR, ["cp", "-q", "--limit-rate", "16Mi", "--codec", "none", "a", "b"])
+            .spawn();
+        // The log stands behind the end: its head, two holes, and blocks.
+        wait_for("a part that grows", || {
+            part.metadata().is_ok_and(|there| there.len() >= TIB + 128 + 6 * 48)
+        });
+        running.signal(Signal::KILL);
+        running.wait();
+        if changed {
+            File::options()
+                .write(true)
+                .open(&part)
+                .unwrap()
+                .write_all_at(b"strange", 5 * MIB as u64)
+                .unwrap();
+        }
+        let run = sandbox.weir(support::WEIR, ["cp", "a", "b"]).run();
+        run.succeeds().says(&["of an earlier run"]);
+        if changed {
+            run.says(&["was changed since it was left: 1 of its blocks of 1 MiB are copied again"]);
+        }
+        let copy = File::open(sandbox.path("b")).unwrap();
+        let mut there = vec![0; SIZE];
+        copy.read_exact_at(&mut there, TIB / 2).unwrap();
+        assert!(there == bytes);
+        copy.read_exact_at(&mut there[..MIB], 5 * MIB as u64).unwrap();
+        assert!(there[..MIB].iter().all(|byte| *byte == 0));
+        assert!(!part.exists());
+        std::fs::remove_file(sandbox.path("b")).unwrap();
+    }
+}
+
+/// ramfs takes what is never written for free, but neither tells where its holes are nor makes any where bytes have been.
+#[test]
+fn holes_on_a_file_system_that_knows_none() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("only root mounts");
+    }
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("ram")).unwrap();
+    plant_holes(&sandbox, "a", 64 * MIB as u64, &[40 * MIB as u64 + 3]);
+    // There and back, in a mount namespace of its own, so that nothing is left mounted.
+    let script = format!(
+        "mount -t ramfs none ram && {0} cp -q a ram/b && {0} cp --json ram/b c && cmp a ram/b && cmp a c && \
+         head -c 1000000 a > ram/.d.weir-part && truncate -s 70000000 ram/.d.weir-part && \
+         {0} cp -q a ram/d && cmp a ram/d",
+        support::WEIR
+    );
+    let run = sandbox.weir("unshare", ["-m", "sh", "-c", &script]).run();
+    let packed = run.succeeds().json()["cp"]["packed"].as_u64().unwrap();
+    assert!(packed < 2 * MIB as u64, "zeros were sent: {packed} bytes");
+    has_holes(&sandbox, "c", 64 * MIB as u64, &[40 * MIB as u64 + 3]);
 }

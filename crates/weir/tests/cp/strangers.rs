@@ -265,16 +265,10 @@ fn sizes_that_explode_take_nothing() {
                 let Message::Offer(mut offers) = offer(1, "wanted/file", size) else { unreachable!() };
                 offers[0].entry.kind = Is::File { size, sparse };
                 talk.say(&Message::Offer(offers));
-                // The last block of them all, and one beyond.
-                for offset in [size.saturating_sub(1) / MIB as u64 * MIB as u64, (1 << 62)] {
-                    let footer = Footer {
-                        kind: Kind::Block,
-                        codec: 255,
-                        raw: MIB as u32,
-                        file: 1,
-                        offset,
-                        digest: [0; 32],
-                    };
+                // The last block of them all, and one beyond; then all that a record can say.
+                let last = size.saturating_sub(1) / MIB as u64 * MIB as u64;
+                for (offset, raw) in [(last, 1), (1 << 62, 1), (0, u32::MAX)] {
+                    let footer = Footer { kind: Kind::Hole, codec: 0, raw, file: 1, offset, digest: [0; 32] };
                     talk.record(b"", footer);
                 }
                 talk.say(&Message::Abort(Failure::new(FailureKind::Session, "enough")));

@@ -229,13 +229,13 @@ fn a_second_signal_ends_at_once_and_gives_the_terminal_back() {
     let hangs = far_end(&sandbox);
     kill_process(hangs, Signal::STOP).unwrap();
     screen.press("C-c");
-    let first = Instant::now();
     screen.until("word that it ends", |text| text.contains("asked once more it ends at once"));
-    // Within a quarter of a second it would be the same wish.
-    std::thread::sleep(Duration::from_millis(300).saturating_sub(first.elapsed()));
+    // Within a quarter of a second it would be the same wish: from when it was heard, which is before it is to be seen.
+    std::thread::sleep(Duration::from_millis(260));
     screen.press("C-c");
     screen.is_over(130);
-    kill_process(hangs, Signal::KILL).unwrap();
+    // It goes on when the one that started it has ended, as what was stopped in an orphaned group does (exit(3)), and may be gone.
+    let _ = kill_process(hangs, Signal::KILL);
     assert!(!screen.whole().contains("incomplete"), "it ended in order:\n{}", screen.whole());
 }
 
