@@ -152,7 +152,7 @@ fn http2_inside_the_session_of_an_https_proxy() {
     let run = sandbox.get(&urls).args(&["-k", "--http2", "--proxy", &at, "-o", "in/"]).run();
     run.succeeds();
     for number in 0..20 {
-        assert_eq!(sandbox.read(format!("in/{number}")), bytes[..number * 1000]);
+        assert_eq!(sandbox.read(&format!("in/{number}")), bytes[..number * 1000]);
     }
     assert!(sandbox.read("in/large") == bytes);
     assert_eq!(proxy.connections(), 1, "one session for all of them");

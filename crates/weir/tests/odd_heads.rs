@@ -234,11 +234,11 @@ fn a_length_beside_a_coding_of_the_way_has_to_be_where_the_connection_ends() {
         };
         brings(&after(coded.len(), b"", true), &[], &plain);
         let disagree = "readers disagree about where the body ends";
-        refuses(&after(coded.len(), b"more", true), &["--retries", "0"], 1, &[disagree]);
-        refuses(&after(coded.len() - 1, b"", true), &["--retries", "0"], 1, &[disagree]);
-        refuses(&after(coded.len() + 1, b"", true), &["--retries", "0"], 1, &["closed the connection after"]);
+        refuses(&after(coded.len(), b"more", true), &[], 1, &[disagree]);
+        refuses(&after(coded.len() - 1, b"", true), &[], 1, &[disagree]);
+        refuses(&after(coded.len() + 1, b"", true), &[], 1, &["closed the connection after"]);
         let start = Instant::now();
-        refuses(&after(coded.len(), b"", false), &["--retries", "0"], 1, &[disagree]);
+        refuses(&after(coded.len(), b"", false), &[], 1, &[disagree]);
         assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     }
 }
@@ -252,7 +252,7 @@ fn a_head_without_its_empty_line() {
         false => Server::start(move |_, wire| wire.raw(head.as_bytes()).and_then(|()| wire.close())),
     };
     for tls in [false, true] {
-        let args = ["-k", "--retries", "0"];
+        let args = ["-k"];
         refuses(&cut(head, tls), &args, 1, &["it ended within its head; --accept-unclean-close"]);
         let run = brings(&cut(head, tls), &["-k", "--accept-unclean-close"], b"");
         run.says(&["its head ended without an empty line; --accept-unclean-close took it for whole"]);
@@ -265,7 +265,7 @@ fn a_head_without_its_empty_line() {
         "HTTP/1.1 100 Continue\r\n",
         "\r\n",
     ] {
-        refuses(&cut(head, false), &["--accept-unclean-close", "--retries", "0"], 1, &["127.0.0.1"]);
+        refuses(&cut(head, false), &["--accept-unclean-close"], 1, &["127.0.0.1"]);
     }
 }
 
