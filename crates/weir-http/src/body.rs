@@ -46,6 +46,9 @@ pub enum Framing {
     None,
     /// This many bytes.
     Length(u64),
+    /// This many bytes, and then the connection closes: one reader goes by the length, another by the close, and only
+    /// where they meet nobody disagrees about the end.
+    LengthAtClose(u64),
     /// Chunks, for [`crate::ChunkedDecoder`].
     Chunked,
     /// All bytes until the connection closes. A cut connection cannot be told from the end, so the size has to be
@@ -81,9 +84,9 @@ pub fn response_framing(method: &str, head: &ResponseHead) -> Result<Framing, Er
     if transfer.is_chunked {
         return Ok(Framing::Chunked);
     }
-    // By section 6.3 it ends with the connection then; a reader that goes by the length reads another end.
+    // By section 6.3 it ends with the connection then; a reader that goes by the length may read another end.
     if !transfer.codings.is_empty() {
-        return if length.is_some() { Err(Error::LengthAndCoding) } else { Ok(Framing::UntilClose) };
+        return Ok(length.map_or(Framing::UntilClose, Framing::LengthAtClose));
     }
     // 5. and 6. Content-Length; 8. the end of the connection.
     Ok(length.map_or(Framing::UntilClose, Framing::Length))
@@ -235,7 +238,7 @@ mod tests {
         assert_eq!(coded("gzip").framing("GET"), Ok(Framing::UntilClose));
         assert_eq!(coded("br, GZIP, chunked").transfer_codings(), [Coding::Gzip, Coding::Brotli]);
         let both = Fields::from([("Transfer-Encoding", "gzip"), ("Content-Length", "7")]);
-        assert_eq!(response(200, both).framing("GET"), Err(Error::LengthAndCoding));
+        assert_eq!(response(200, both).framing("GET"), Ok(Framing::LengthAtClose(7)));
         let mut old = response(200, Fields::from([("Transfer-Encoding", "chunked")]));
         old.minor = 0;
         assert_eq!((old.framing("GET"), old.keeps_connection()), (Ok(Framing::Chunked), false));

@@ -1,6 +1,6 @@
 //! `Content-Range` (RFC 9110 section 14.4): which bytes a 206 carries, or how large the object is after a 416.
 //!
-//! Strict: a lane writes at the offset that stands here, so anything doubtful is an error.
+//! Strict where numbers are: a lane writes at the offset that stands here, so anything doubtful is an error.
 
 use std::fmt;
 use std::str::FromStr;
@@ -92,10 +92,15 @@ impl FromStr for ContentRange {
 
     fn from_str(value: &str) -> Result<ContentRange, Error> {
         let form = || Error::Form { value: quoted(value) };
-        let (unit, rest) = value.split_once(' ').ok_or_else(form)?;
-        let (range, size) = rest.split_once('/').ok_or_else(form)?;
+        let (unit, rest) =
+            value.split_at(value.bytes().take_while(|byte| byte.is_ascii_alphabetic()).count());
+        // As a request has it (`bytes=0-9/10`), with a colon or without the unit: servers write that, and every reader
+        // takes it for the same.
+        let bare = rest.trim_start_matches([' ', '\t', '=', ':']);
+        let (range, size) = bare.split_once('/').ok_or_else(form)?;
         // Range units have no case (section 14.1).
-        if !unit.eq_ignore_ascii_case("bytes") {
+        let is_bytes = unit.eq_ignore_ascii_case("bytes") && bare.len() < rest.len();
+        if !is_bytes && !(unit.is_empty() && bare.len() == rest.len()) {
             return Err(form());
         }
         let complete = match size {
@@ -139,6 +144,9 @@ mod tests {
         assert_eq!(parse("bytes 0-0/1"), ContentRange::Bytes { first: 0, last: 0, complete: Some(1) });
         assert_eq!(parse("Bytes 5-9/*"), ContentRange::Bytes { first: 5, last: 9, complete: None });
         assert_eq!(parse("bytes */0"), ContentRange::Unsatisfied { complete: 0 });
+        for text in ["bytes=0-1/2", "bytes: 0-1/2", "bytes  0-1/2", "0-1/2"] {
+            assert_eq!(parse(text), ContentRange::Bytes { first: 0, last: 1, complete: Some(2) }, "{text}");
+        }
         assert_eq!((parse("bytes 5-9/*").len(), parse("bytes */7").complete()), (5, Some(7)));
     }
 
@@ -149,11 +157,11 @@ mod tests {
             "bytes",
             "bytes ",
             "bytes 0-1",
-            "bytes=0-1/2",
-            "bytes: 0-1/2",
             "items 0-1/2",
             "bytes */*",
-            "bytes  0-1/2",
+            "bytes0-1/2",
+            " 0-1/2",
+            "=0-1/2",
             "bytes 0-1/2 ",
             "bytes 0 - 1/2",
             "bytes -1/2",

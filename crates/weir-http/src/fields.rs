@@ -105,6 +105,11 @@ impl Fields {
         Ok(())
     }
 
+    /// Removes every field called `name`.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|(found, _)| !found.eq_ignore_ascii_case(name));
+    }
+
     /// Adds a field written as people write it after `-H`: `Name: value`.
     pub fn push_line(&mut self, line: &str) -> Result<(), Error> {
         let (name, value) =

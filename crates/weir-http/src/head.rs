@@ -17,9 +17,9 @@ pub const MAX_RESPONSE_HEAD: usize = 300 * 1024;
 /// The most fields in the head of a request; browsers send about 20.
 pub const MAX_FIELDS: usize = 128;
 
-/// The most fields in the head of a response. Large sites send about 40, odd ones some hundreds; [`MAX_RESPONSE_HEAD`]
-/// alone would allow 76,000 of four bytes, each of which costs 50 in memory.
-pub const MAX_RESPONSE_FIELDS: usize = 2_000;
+/// The most fields in the head of a response: as many as fit [`MAX_RESPONSE_HEAD`] where a line has 30 bytes, as usual.
+/// Large sites send about 40, odd ones some thousands; the bytes alone would allow 76,000, each of which costs 50 in memory.
+pub const MAX_RESPONSE_FIELDS: usize = MAX_RESPONSE_HEAD / 30;
 
 /// A head that cannot be used. None of these gets better by asking the same server again at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -11,6 +11,8 @@
     reason = "getaddrinfo: the standard library's wrapper does not tell a missing name from a silent server"
 )]
 
+mod servers;
+
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -92,6 +94,8 @@ type Found = Result<Arc<[SocketAddr]>, NameError>;
 #[derive(Debug, Default)]
 pub struct Names {
     known: Mutex<HashMap<String, Arc<Entry>>>,
+    /// Whom to ask in place of the system; where that is empty, the system.
+    servers: Arc<[SocketAddr]>,
 }
 
 /// A lookup that was asked for.
@@ -106,6 +110,7 @@ pub struct Lookup {
 #[derive(Debug)]
 struct Entry {
     host: String,
+    servers: Arc<[SocketAddr]>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -128,6 +133,11 @@ struct State {
 }
 
 impl Names {
+    /// The names that these name servers know; with none, those that the system knows.
+    pub fn of(servers: &[SocketAddr]) -> Names {
+        Names { servers: servers.into(), ..Names::default() }
+    }
+
     /// Asks for the addresses of `host`, or joins who asks already. `budget` is for all lookups of the name
     /// together until one of them finds something.
     pub fn look_up(&self, host: &str, budget: Duration) -> Lookup {
@@ -139,7 +149,7 @@ impl Names {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             // Names are compared without regard to case (RFC 4343).
             let entry = known.entry(bare.to_ascii_lowercase());
-            Arc::clone(entry.or_insert_with(|| Arc::new(Entry::new(bare))))
+            Arc::clone(entry.or_insert_with(|| Arc::new(Entry::new(bare, &self.servers))))
         };
         let mut state = entry.lock();
         let wanted = state.wants_lookup(budget, Instant::now());
@@ -183,7 +193,7 @@ pub fn with_port(addresses: &[SocketAddr], port: u16) -> Vec<SocketAddr> {
 
 impl Lookup {
     fn known(host: &str, addresses: Vec<SocketAddr>, budget: Duration) -> Lookup {
-        let entry = Entry::new(host);
+        let entry = Entry::new(host, &Arc::default());
         entry.lock().good = Some((Instant::now(), addresses.into()));
         Lookup { entry: Arc::new(entry), attempt: 0, since: Instant::now(), budget }
     }
@@ -245,8 +255,9 @@ impl Lookup {
 }
 
 impl Entry {
-    fn new(host: &str) -> Entry {
-        Entry { host: host.to_owned(), state: Mutex::default(), changed: Condvar::new() }
+    fn new(host: &str, servers: &Arc<[SocketAddr]>) -> Entry {
+        let (host, servers) = (host.to_owned(), Arc::clone(servers));
+        Entry { host, servers, state: Mutex::default(), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -313,7 +324,8 @@ fn hand_over(entry: &Arc<Entry>) {
     desk.threads += 1;
     drop(desk);
     let first = Arc::clone(entry);
-    let thread = std::thread::Builder::new().name("name".to_owned()).stack_size(STACK);
+    let stack = if entry.servers.is_empty() { STACK } else { servers::STACK };
+    let thread = std::thread::Builder::new().name("name".to_owned()).stack_size(stack);
     if let Err(error) = thread.spawn(move || work_off(first)) {
         let mut desk = DESK.lock().unwrap_or_else(PoisonError::into_inner);
         desk.threads -= 1;
@@ -330,7 +342,10 @@ fn work_off(first: Arc<Entry>) {
     let mut next = Some(first);
     while let Some(entry) = next {
         entry.begin();
-        entry.end(ask(&entry.host));
+        entry.end(match &*entry.servers {
+            [] => ask(&entry.host),
+            servers => servers::ask(&entry.host, servers),
+        });
         let mut desk = DESK.lock().unwrap_or_else(PoisonError::into_inner);
         next = desk.waiting.pop_front();
         desk.threads -= usize::from(next.is_none());
@@ -450,7 +465,7 @@ mod tests {
     }
 
     fn lookup(state: State, budget: Duration) -> Lookup {
-        let entry = Entry::new("h");
+        let entry = Entry::new("h", &Arc::default());
         *entry.lock() = state;
         Lookup { entry: Arc::new(entry), attempt: 1, since: Instant::now(), budget }
     }

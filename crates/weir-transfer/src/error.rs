@@ -20,6 +20,14 @@ pub enum Error {
         /// The resolver's answer.
         cause: NameError,
     },
+    /// All parts are so small that they are not worth their requests.
+    #[error("{host} sends parts of {bytes}, however much is asked for")]
+    Crumbs {
+        /// The server's name.
+        host: String,
+        /// The last one's size.
+        bytes: Bytes,
+    },
     /// The name is still being looked up; the lane has other work meanwhile.
     #[error("cannot resolve {} yet", .0.host())]
     NamePending(Lookup),
@@ -295,7 +303,7 @@ impl Error {
             Error::Truncated { .. } | Error::Stalled { .. } | Error::Malformed { .. } => false,
             Error::Unclean { .. } | Error::OnlyHttp1 { .. } => false,
             Error::WrongPart { .. } | Error::Changed { .. } | Error::Unproven { .. } => false,
-            Error::EmptyRange { .. } => false,
+            Error::EmptyRange { .. } | Error::Crumbs { .. } => false,
             Error::Tls { permanent, .. } | Error::Socks { permanent, .. } => *permanent,
             // A quota that is used up, with the time when it is not (GitHub says 403 for 429).
             Error::Status { status: 403, retry_after: Some(_), .. } => false,

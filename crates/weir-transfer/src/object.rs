@@ -11,6 +11,7 @@ use weir_http::signed_link::{self, Kind};
 
 use crate::error::{self, Error};
 use crate::http::credentials;
+use crate::http::window;
 use crate::version::Version;
 
 /// An object as one answer shows it.
@@ -68,6 +69,14 @@ impl Part {
         }
         self
     }
+
+    /// Without a digest that is of more bytes than these.
+    pub fn undeclared(mut self) -> Part {
+        if let Part::Asked(object) | Part::Whole(object) = &mut self {
+            object.declared = None;
+        }
+        self
+    }
 }
 
 /// Judges the head of an answer to a request for the bytes from `asked` on, or for all of it without a range.
@@ -116,6 +125,12 @@ pub fn judge(
                     // Without a strong validator nothing says that two parts are of one version.
                     let ranged = seen.version.if_range().is_some();
                     Ok(Part::Asked(Object { size: complete, ranged, holds_to: Some(last + 1), ..seen }))
+                }
+                // All of it, whatever was asked for: by another status that would be 200.
+                ContentRange::Bytes { first: 0, last, complete: Some(size) }
+                    if size == last + 1 && head.announced().is_none_or(|length| length == size) =>
+                {
+                    Ok(Part::Whole(Object { size: Some(size), ..whole() }))
                 }
                 ContentRange::Bytes { first, .. } => {
                     Err(wrong(format!("it starts at byte {first}, asked for from byte {start}")))
@@ -205,14 +220,18 @@ pub fn shown(url: &Url) -> String {
 /// What names the object in a URL, for a journal: without user and password, without what signs it, since a
 /// renewed link is signed anew, and with the digest of what may be a secret and a name in one.
 pub fn identity(url: &Url) -> String {
-    with_query(url, |kind, value| match kind {
+    let id = with_query(url, |kind, value| match kind {
         Kind::Plain => Some(value.to_owned()),
         Kind::Signature => None,
         // Half of it tells two values apart as well.
         Kind::Secret => {
             Some(format!("sha256-{}", &hex::encode(&Algorithm::SHA256.of(value.as_bytes()))[..32]))
         }
-    })
+    });
+    match window::named(url) {
+        Some(window) => format!("{id}#{window}"),
+        None => id,
+    }
 }
 
 /// Whether the link is signed, and so may run out and be renewed.
@@ -321,6 +340,17 @@ mod tests {
     }
 
     #[test]
+    fn all_of_it_is_the_whole_whatever_was_asked() {
+        let lines = ["ETag: \"e\"", "Content-Range: bytes 0-19/20", "Content-Length: 20"];
+        let whole = judged(206, &lines, Some(5));
+        assert!(matches!(whole, Ok(Part::Whole(Object { size: Some(20), ranged: false, .. }))));
+        let lines = ["ETag: \"e\"", "Content-Range: bytes 0-9/20", "Content-Length: 10"];
+        assert!(matches!(judged(206, &lines, Some(5)), Err(Error::WrongPart { .. })));
+        let lines = ["ETag: \"e\"", "Content-Range: bytes 0-19/20", "Content-Length: 15"];
+        assert!(matches!(judged(206, &lines, Some(5)), Err(Error::WrongPart { .. })));
+    }
+
+    #[test]
     fn a_part_without_the_size_of_the_whole_goes_on_and_does_not_begin() {
         let lines = ["ETag: \"e\"", "Content-Range: bytes 5-9/*"];
         let Ok(Part::Asked(part)) = judged(206, &lines, Some(5)) else { panic!("no part") };
@@ -343,6 +373,8 @@ mod tests {
         assert_eq!(id("X-Amz-Signature=abc&X-Amz-Date=1"), "https://h/x");
         assert_eq!(id("sig=a&se=1&versionId=3"), id("versionId=3&sig=b&se=2"));
         assert_ne!(id("sig=a&versionId=3"), id("sig=a&versionId=4"));
+        // So does the window of it that is asked for.
+        assert_eq!(identity_of_text(&id("sig=a#bytes=0-9")), "https://h/x#bytes=0-9");
         // What may name the object counts, and is not stored in clear.
         assert_ne!(id("key=geheim1"), id("key=geheim2"));
         assert!(!id("key=geheim1").contains("geheim"));

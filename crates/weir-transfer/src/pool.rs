@@ -18,7 +18,7 @@ use crate::transfer::Transfer;
 const MIN_PART: u64 = 1 << 20;
 
 /// Parts smaller than this never are: a request and the heads of its answer, some hundred bytes, are to be little beside it.
-const LEAST_PART: u64 = 32 << 10;
+pub const LEAST_PART: u64 = 32 << 10;
 
 /// How often lanes without work look whether the name that a job waits for is there: little beside what a
 /// late name took anyway.

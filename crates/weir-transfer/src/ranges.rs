@@ -26,6 +26,14 @@ impl RangeSet {
         }
     }
 
+    /// Without the ranges of less than `least` bytes that have gaps on both sides, within `size`: to fetch such an island
+    /// again costs less than to ask for what lies before it and for what lies behind.
+    pub fn without_islands(&self, least: u64, size: u64) -> RangeSet {
+        let is_island =
+            |range: &Range<u64>| range.start > 0 && range.end < size && range.end - range.start < least;
+        RangeSet { ranges: self.ranges.iter().filter(|range| !is_island(range)).cloned().collect() }
+    }
+
     /// Bytes in the set.
     pub fn len(&self) -> u64 {
         self.ranges.iter().map(|range| range.end - range.start).sum()
@@ -80,6 +88,14 @@ impl FromIterator<Range<u64>> for RangeSet {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn gaps_grow_together_over_islands() {
+        let set: RangeSet = [0..1, 5..6, 10..30, 40..41, 99..100].into_iter().collect();
+        let kept: Vec<_> = set.without_islands(10, 100).iter().collect();
+        assert_eq!(kept, [0..1, 10..30, 99..100]);
+        assert_eq!(set.without_islands(1, 100), set);
+    }
 
     proptest! {
         #[test]

@@ -15,6 +15,7 @@ use crate::error::{Error, Fate};
 use crate::job::{FileReport, Outcome, UnderWay};
 use crate::ledger::{LaneId, Ledger};
 use crate::object;
+use crate::pool::LEAST_PART;
 use crate::ranges::RangeSet;
 use crate::sink::part_file::journal_of;
 use crate::sink::stamp::Stamping;
@@ -59,6 +60,8 @@ pub struct Transfer {
     paused_to: Mutex<Option<Instant>>,
     /// Bytes done at the last failure.
     pub at_failure: AtomicU64,
+    /// Answers in a row that brought less than was asked for, and too little to be worth a request.
+    crumbs: AtomicU32,
     /// A lane is asking whether the object is still the same.
     pub doubted: AtomicBool,
     /// It ended, well or not; lanes let go of it.
@@ -132,6 +135,7 @@ impl Transfer {
             failures: AtomicU32::new(0),
             paused_to: Mutex::default(),
             at_failure: AtomicU64::new(resumed_from),
+            crumbs: AtomicU32::new(0),
             doubted: AtomicBool::new(false),
             over: AtomicBool::new(false),
             is_as_expected: AtomicBool::new(true),
@@ -213,6 +217,20 @@ impl Transfer {
         let span = pause(failures);
         *paused_to = Some(now + span);
         (failures, span)
+    }
+
+    /// An answer of `bytes` has ended before what was asked for did, or not (`is_short`). Returns whether that was one
+    /// crumb too many: the server cuts all parts so small that a plain request is better. Told once.
+    pub fn is_in_crumbs(&self, bytes: u64, is_short: bool) -> bool {
+        /// Of a server that is slow to read its disk the first parts may be short.
+        const MANY: u32 = 8;
+        match is_short && bytes < LEAST_PART {
+            true => self.crumbs.fetch_add(1, Relaxed) + 1 == MANY,
+            false => {
+                self.crumbs.store(0, Relaxed);
+                false
+            }
+        }
     }
 
     /// Its version can be proven, so parts of further answers may be put beside those that are here.

@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use weir_transfer::http::window::Window;
 use weir_units::{Bytes, Rate};
 
 use crate::schemes;
@@ -265,13 +266,14 @@ pub struct Get {
     /// Keep a file that does not have the digest its server declares; the record says so.
     #[arg(long)]
     pub ignore_digest: bool,
-    /// Save a web page even where the name promises an archive, image or binary.
+    /// Save a web page even where the name promises an archive, image or binary, and what comes with a redirect to nowhere.
     #[arg(long)]
     pub any_type: bool,
     /// Ask for coded bodies (gzip, deflate, br, zstd) and decode them: over one connection, not to be resumed.
     #[arg(long)]
     pub compressed: bool,
-    /// Take a body of unknown length for whole although its TLS session ended without the end mark.
+    /// Take for whole what ends with the connection and lacks its end mark: a body of unknown length without TLS's, a head
+    /// without its empty line.
     #[arg(long)]
     pub accept_unclean_close: bool,
 
@@ -319,6 +321,9 @@ pub struct Get {
     /// Fill the terminal with a live view: the pipeline, the rate, connections, files; q ends the run as Ctrl-C does.
     #[arg(long, conflicts_with = "quiet")]
     pub tui: bool,
+    /// Fetch only these bytes, FIRST to LAST or to the end, as a file of their own.
+    #[arg(short = 'r', long, value_name = "FIRST-LAST", conflicts_with_all = ["checksum_from", "compressed", "timestamping", "resume", "continue_at"])]
+    pub range: Option<Window>,
     /// What fingers do by themselves: flags of curl and wget that change nothing here, or that want another name.
     #[command(flatten)]
     pub habits: Habits,

@@ -117,15 +117,25 @@ pub struct Connection {
     reusable: bool,
     fresh: bool,
     handed_over: bool,
-    ended_uncleanly: bool,
+    unclean: Option<&'static str>,
 }
+
+/// What is said of an answer that was taken for whole although its end mark is missing.
+const NO_CLOSE_NOTIFY: &str =
+    "its TLS session ended without the end mark; --accept-unclean-close took it for whole";
+const NO_EMPTY_LINE: &str = "its head ended without an empty line; --accept-unclean-close took it for whole";
 
 enum Body {
     None,
     Length { left: u64, total: u64 },
     Chunked { decoder: Box<ChunkedDecoder>, got: u64 },
     UntilClose { got: u64 },
+    LengthAtClose { got: u64, total: u64 },
 }
+
+/// How long a body that has all of its length is waited for to end with the connection too ([`Framing::LengthAtClose`]).
+/// A server that closes does so at once; the path's round trip and a retransmission fit in twice.
+const CLOSING: Duration = Duration::from_secs(3);
 
 impl Connection {
     /// Wraps a connected line; `session` is the finished handshake of an https connection.
@@ -147,7 +157,7 @@ impl Connection {
             reusable: true,
             fresh: true,
             handed_over: false,
-            ended_uncleanly: false,
+            unclean: None,
         })
     }
 
@@ -166,9 +176,9 @@ impl Connection {
         self.reusable && self.is_end()
     }
 
-    /// The body ended with a TLS session that was not ended in order, and was taken all the same.
-    pub fn ended_uncleanly(&self) -> bool {
-        self.ended_uncleanly
+    /// What is to be said of an end that was taken all the same, without its mark.
+    pub fn unclean(&self) -> Option<&'static str> {
+        self.unclean
     }
 
     /// Sends a request's head.
@@ -219,7 +229,7 @@ impl Connection {
                     let what = if self.filled == 0 { "nothing" } else { "no complete answer" };
                     return Err(self.stalled(what, dial.timeout));
                 }
-                None => self.receive_head(clock)?,
+                None => self.receive_head(clock, dial)?,
             }
         }
     }
@@ -256,7 +266,7 @@ impl Connection {
             Body::None => true,
             Body::Length { left, .. } => *left == 0,
             Body::Chunked { decoder, .. } => decoder.is_done(),
-            Body::UntilClose { .. } => false,
+            Body::UntilClose { .. } | Body::LengthAtClose { .. } => false,
         }
     }
 
@@ -279,18 +289,19 @@ impl Connection {
     fn begin_body(&mut self, method: &str, head: &ResponseHead, dial: &Dial<'_>) -> Result<(), Error> {
         let framing = head.framing(method).map_err(|error| self.malformed(error.to_string()))?;
         self.fresh = false;
-        self.reusable = head.keeps_connection();
+        self.reusable = head.keeps_connection() && self.unclean.is_none();
         self.watch = SpeedWatch::new(dial.speed);
         self.body = match framing {
             Framing::None => Body::None,
             Framing::Length(length) => Body::Length { left: length, total: length },
             Framing::Chunked => Body::Chunked { decoder: Box::default(), got: 0 },
             Framing::UntilClose => Body::UntilClose { got: 0 },
+            Framing::LengthAtClose(total) => Body::LengthAtClose { got: 0, total },
         };
         Ok(())
     }
 
-    fn receive_head(&mut self, clock: &StageClock) -> Result<(), Error> {
+    fn receive_head(&mut self, clock: &StageClock, dial: &Dial<'_>) -> Result<(), Error> {
         if self.filled == self.buffer.len() {
             // The parser refuses what is larger than it allows.
             let larger = (2 * self.buffer.len()).min(MAX_RESPONSE_HEAD + SMALL_BUFFER);
@@ -298,10 +309,35 @@ impl Connection {
         }
         match self.receive(self.buffer.len(), clock) {
             Ok(0) if self.filled == 0 => Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
-            Ok(0) => Err(self.malformed("it ended within its head".to_owned())),
+            Ok(0) => self.head_at_close(dial),
             Ok(_) => Ok(()),
             Err(error) if is_timeout(&error) => Ok(()),
+            // A TLS session without its end mark.
+            Err(error)
+                if dial.accept_unclean && self.filled > 0 && error.kind() == io::ErrorKind::UnexpectedEof =>
+            {
+                self.head_at_close(dial)
+            }
             Err(error) => Err(self.broken(error)),
+        }
+    }
+
+    /// The connection ended within a head. Of one that ends behind a line only the empty line is missing, unless it
+    /// was cut: who takes that risk gets what a close there means, which is no more than that the body is empty.
+    fn head_at_close(&mut self, dial: &Dial<'_>) -> Result<(), Error> {
+        let is_behind_a_line = self.unclean.is_none() && self.buffer[..self.filled].ends_with(b"\n");
+        match is_behind_a_line {
+            true if dial.accept_unclean => {
+                // There is room: nothing was received into what is left of the buffer.
+                self.buffer[self.filled] = b'\n';
+                self.filled += 1;
+                self.unclean = Some(NO_EMPTY_LINE);
+                Ok(())
+            }
+            true => Err(self.malformed(
+                "it ended within its head; --accept-unclean-close takes it for an empty file".to_owned(),
+            )),
+            false => Err(self.malformed("it ended within its head".to_owned())),
         }
     }
 
@@ -325,6 +361,12 @@ impl Connection {
             // Asked at each turn: what a peer sends instead of a body must not keep these from being asked.
             if got == 0 && dial.is_stopped() {
                 return Err(Error::Interrupted);
+            }
+            if got == 0
+                && waited >= CLOSING
+                && matches!(self.body, Body::LengthAtClose { got, total } if got == total)
+            {
+                return Err(self.two_ends());
             }
             if got == 0 && waited - heard >= dial.timeout {
                 return Err(self.stalled("nothing", dial.timeout));
@@ -399,6 +441,14 @@ impl Connection {
                     self.decoded = self.filled;
                     raw
                 }
+                Body::LengthAtClose { got, total } => {
+                    *got += raw.len() as u64;
+                    if got > total {
+                        return Err(self.two_ends());
+                    }
+                    self.decoded = self.filled;
+                    raw
+                }
                 Body::Chunked { decoder, got } => match decoder.decode(&self.buffer[raw.clone()]) {
                     Ok(step) => {
                         self.decoded += step.consumed;
@@ -433,6 +483,11 @@ impl Connection {
                 self.body = Body::None;
                 return Ok(0);
             }
+            Body::LengthAtClose { got, total } if got == total => {
+                self.body = Body::None;
+                return Ok(0);
+            }
+            Body::LengthAtClose { got, total } => (*got, Bytes(*total).to_string()),
             Body::Length { left, total } => (total - left, Bytes(*total).to_string()),
             Body::Chunked { got, .. } => (*got, "a chunked body without its last chunk".to_owned()),
         };
@@ -442,7 +497,7 @@ impl Connection {
     fn at_cut(&mut self, got: usize, dial: &Dial<'_>) -> Result<usize, Error> {
         match self.body {
             Body::UntilClose { .. } if dial.accept_unclean => {
-                self.ended_uncleanly = true;
+                self.unclean = Some(NO_CLOSE_NOTIFY);
                 self.at_close(got)
             }
             // What came before is handed on first: it is kept.
@@ -467,6 +522,13 @@ impl Connection {
             detail = "it speaks TLS on this port; say https://".to_owned();
         }
         Error::Malformed { host: self.host.clone(), detail }
+    }
+
+    /// The body does not end where its length and its connection both do.
+    fn two_ends(&self) -> Error {
+        let detail = "both Content-Length and Transfer-Encoding are given, and the connection does not end where the \
+                      length does; readers disagree about where the body ends";
+        self.malformed(detail.to_owned())
     }
 
     fn stalled(&self, what: &str, after: Duration) -> Error {

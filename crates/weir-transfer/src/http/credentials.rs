@@ -119,7 +119,11 @@ fn read_netrc(path: &Path, is_asked_for: bool) -> Option<Netrc> {
         return unused(format!("it is longer than {MAX_NETRC} bytes"));
     }
     // A word in another encoding costs the entry that it is in, not the others.
-    match weir_http::netrc::parse(&String::from_utf8_lossy(&text)) {
+    let text = match weir_units::list_bytes(&text) {
+        Ok(text) => String::from_utf8_lossy(text),
+        Err(error) => return unused(error.to_string()),
+    };
+    match weir_http::netrc::parse(&text) {
         Ok(entries) => {
             for odd in entries.odd() {
                 tracing::warn!("an entry of {} is passed over: {odd}", path.display());

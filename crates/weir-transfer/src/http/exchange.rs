@@ -1,6 +1,8 @@
 //! From a URL to an answer whose body can be read: proxies, redirects, kept-open connections, HTTP/1.1 or HTTP/2.
 
 mod answer;
+mod redirects;
+mod session;
 mod steps;
 
 use std::collections::{HashMap, HashSet};
@@ -15,13 +17,14 @@ use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
 pub use answer::{Answer, Exchange};
+use redirects::{has_no_file, is_downgrade, is_redirect, redirect};
+use session::Known;
 
 use crate::error::Error;
 use crate::http::address::Way;
 use crate::http::connection::{Connection, Dial};
 use crate::http::credentials::{self, Credentials};
 use crate::http::decoded::Decoded;
-use crate::http::h2_session::{H2Session, H2Stream};
 use crate::http::jar::Jar;
 use crate::http::ladder::Ladder;
 use crate::http::logins::{Asker, Logins, MAX_ANSWERS, Schemes, Sent, Space};
@@ -31,16 +34,12 @@ use crate::http::request::{Ask, IDENTITY, Origin, Unless, is_harmless, safe_else
 use crate::http::said;
 use crate::http::trust::{Clients, Trust};
 use crate::http::waiting::Waits;
-use crate::object;
+use crate::http::window::Window;
+use crate::object::{self, Part};
 use crate::stage_clock::{Stage, StageClock};
 
 /// RFC 9110 section 15.4 leaves the bound to us; browsers' and wget's is 20, curl's 50: what any of them fetches comes.
 pub const MAX_REDIRECTS: usize = 50;
-
-/// A server that connects faster than this is so near that HTTP/2 does not pay: a few HTTP/1.1 connections, each with its
-/// own lane, cost less than handing every stream to the session's thread and back (measured on loopback: 1000 x 1 KiB in
-/// 48 against 66 ms). Farther away the round trips that HTTP/2 overlaps are what counts.
-const NEAR: Duration = Duration::from_millis(1);
 
 /// Which HTTP version to speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,11 +83,21 @@ pub struct Manner {
     pub removed: Vec<String>,
     /// Redirects in a row that are followed.
     pub max_redirects: usize,
+    /// Of each object only these bytes are asked for.
+    pub window: Option<Window>,
+    /// What comes with an answer that has no file, such as a redirect that leads nowhere, is the file.
+    pub any_answer: bool,
 }
 
 impl Default for Manner {
     fn default() -> Manner {
-        Manner { reach: Reach::default(), removed: Vec::new(), max_redirects: MAX_REDIRECTS }
+        Manner {
+            reach: Reach::default(),
+            removed: Vec::new(),
+            max_redirects: MAX_REDIRECTS,
+            window: None,
+            any_answer: false,
+        }
     }
 }
 
@@ -112,24 +121,6 @@ enum Shown {
     Withheld,
 }
 
-/// What is known of an origin's HTTP/2.
-#[derive(Default)]
-enum Known {
-    #[default]
-    Unknown,
-    /// So near that HTTP/1.1 is better, whether or not it speaks HTTP/2.
-    Near,
-    /// It chose HTTP/1.1, or its HTTP/2 failed.
-    No,
-    /// Beside it: sessions in a row before it that ended without a whole answer.
-    Session(H2Session, u32),
-    /// Such a session has ended.
-    Ended(u32),
-}
-
-/// Sessions in a row without a whole answer after which HTTP/2 is left: one may have met a restart.
-const BARREN: u32 = 2;
-
 /// An answer to a request as the user, and whom that named.
 struct UserAnswer {
     told: Told,
@@ -144,6 +135,8 @@ struct Told {
     head: ResponseHead,
     body: Exchange,
     ranged: bool,
+    /// What the head means to the request, where that was asked on the way.
+    judged: Option<Result<Part, Error>>,
 }
 
 impl Http {
@@ -177,7 +170,7 @@ impl Http {
 
     /// The same, in this manner.
     pub fn in_manner(self, manner: Manner) -> Http {
-        Http { manner, ..self }
+        Http { names: Names::of(&manner.reach.servers), manner, ..self }
     }
 
     /// The same, with these zones of link-local addresses.
@@ -337,12 +330,17 @@ impl<'a> Client<'a> {
         for _ in 0..=self.http.manner.max_redirects {
             let UserAnswer { told, shown, said, lacks_certificate } =
                 self.ask_as_user(home, &url, (range, if_range), many)?;
-            let Told { head, mut body, ranged } = told;
+            let Told { mut head, mut body, ranged, mut judged } = told;
+            if self.http.manner.any_answer && has_no_file(&head) {
+                self.notes.push(format!("saved what came with {} in place of a file", head.status));
+                (head.status, judged) = (200, None);
+            }
             // 300 names its choice there, if it has one (RFC 9110 section 15.4.1).
             let leads_on = head.status == 300 && head.header("location").is_some();
-            if !leads_on && !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
+            if !leads_on && !is_redirect(head.status) {
                 let at_home = Origin::of(&url) == Origin::of(home);
                 let (authorized, withheld) = (shown == Shown::User, shown == Shown::Withheld);
+                let of_all = self.http.manner.window.is_none();
                 return Ok(Answer {
                     head,
                     url,
@@ -352,8 +350,10 @@ impl<'a> Client<'a> {
                     at_home,
                     lacks_certificate,
                     ranged,
+                    judged,
                     said,
                     linked,
+                    of_all,
                     notes: std::mem::take(&mut self.notes),
                 });
             }
@@ -478,7 +478,7 @@ impl<'a> Client<'a> {
                 unless: unless.as_ref(),
                 codings: Some(if http.compressed { ACCEPTED } else { IDENTITY }),
             };
-            let Told { head, mut body, ranged } = self.ask_down(url, &ask, many)?;
+            let Told { head, mut body, ranged, judged } = self.ask_down(url, &ask, many)?;
             http.jar.take(url, &head.fields);
             let asks_again = known.as_ref().is_some_and(|(space, _)| {
                 http.logins.hears_answer(space, &head.fields);
@@ -494,7 +494,8 @@ impl<'a> Client<'a> {
                 };
                 let lacks_certificate = http.trust.identity.is_none() && http.wants_certificate(url);
                 let said = self.words(url, &ask, &head, &mut body);
-                return Ok(UserAnswer { told: Told { head, body, ranged }, shown, said, lacks_certificate });
+                let told = Told { head, body, ranged, judged };
+                return Ok(UserAnswer { told, shown, said, lacks_certificate });
             }
             answers += 1;
             self.drain(&mut body);
@@ -585,90 +586,6 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// `None`: the server chose HTTP/1.1, or, where it `may_choose`, it is so near that HTTP/1.1 is better.
-    fn ask_http2(
-        &mut self,
-        url: &Url,
-        origin: &Origin,
-        ask: &Ask<'_>,
-        may_choose: bool,
-    ) -> Result<Option<(ResponseHead, H2Stream)>, Error> {
-        match self.try_http2(url, origin, ask, may_choose) {
-            // A server ends a session after so many requests (nginx: 1000), and refuses those it had not begun.
-            Err(Error::Broken { .. }) => self.try_http2(url, origin, ask, may_choose),
-            other => other,
-        }
-    }
-
-    fn try_http2(
-        &mut self,
-        url: &Url,
-        origin: &Origin,
-        ask: &Ask<'_>,
-        may_choose: bool,
-    ) -> Result<Option<(ResponseHead, H2Stream)>, Error> {
-        let known = self.http.known(origin);
-        // Whoever finds another lane at it waits for its connection.
-        self.clock.enter(Stage::Connecting);
-        let request = {
-            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Known::Session(session, barren) = &*known
-                && !session.is_open()
-            {
-                *known = Known::Ended(if session.carries() { 0 } else { barren + 1 });
-            }
-            let may_leave = self.http.version == Version::Auto && may_choose;
-            let is_barren = matches!(*known, Known::Ended(barren) if barren >= BARREN);
-            let fails = matches!(&*known, Known::Session(session, _) if session.only_fails());
-            if may_leave && (is_barren || fails) {
-                *known = Known::No;
-                let note = "HTTP/1.1 in place of HTTP/2: its sessions ended without a whole answer";
-                tracing::info!("{}: {note}", origin.host);
-                self.notes.push(note.to_owned());
-            }
-            if matches!(*known, Known::Near) && !may_choose {
-                *known = Known::Unknown;
-            }
-            if matches!(*known, Known::Unknown | Known::Ended(_)) {
-                let barren = if let Known::Ended(barren) = *known { barren } else { 0 };
-                self.clock.enter(Stage::Connecting);
-                self.connects += 1;
-                let began = Instant::now();
-                let way = self.way();
-                let line = self.dial_through(origin, self.http.proxies.for_url(url)?, &way)?;
-                if may_choose && began.elapsed() < NEAR {
-                    *known = Known::Near;
-                    let connection = self.secure(origin, line, way.deadline)?;
-                    self.kept = Some((origin.clone(), Box::new(connection)));
-                    return Ok(None);
-                }
-                if line.outer.is_some() {
-                    return Err(Error::Refused(format!(
-                        "cannot speak HTTP/2 with {} through an https:// proxy; leave out --http2",
-                        origin.host
-                    )));
-                }
-                let config = if origin.tls { Some(self.http.clients()?.http2) } else { None };
-                *known = match H2Session::start(origin, line.socket, config, &self.dial, way.deadline)? {
-                    Some(session) => Known::Session(session, barren),
-                    None => Known::No,
-                };
-            }
-            match &*known {
-                Known::Session(session, _) => session.send(url, origin, ask)?,
-                _ if self.http.version == Version::Http2 => {
-                    return Err(Error::Refused(format!(
-                        "{} does not speak HTTP/2; leave out --http2",
-                        origin.host
-                    )));
-                }
-                _ => return Ok(None),
-            }
-        };
-        (self.on_socket)(None);
-        request.head(self.clock, &self.dial).map(Some)
-    }
-
     fn open(&mut self, origin: &Origin, proxy: Option<&Proxy>) -> Result<Connection, Error> {
         self.clock.enter(Stage::Connecting);
         self.connects += 1;
@@ -702,32 +619,6 @@ fn origin_of(url: &Url) -> Result<Origin, Error> {
     Origin::of(url).ok_or_else(|| {
         Error::Refused(format!("cannot fetch {}: weir speaks http and https", object::shown(url)))
     })
-}
-
-/// From https to http: whoever is on the way reads along, and may have made the redirect.
-fn is_downgrade(home: &Url, url: &Url) -> bool {
-    home.scheme() == "https" && url.scheme() != "https"
-}
-
-fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {
-    let refused = |detail: String| Error::Redirect { host: host(from), detail };
-    let location = head.fields.single("location").map_err(|_| refused("it names two targets".to_owned()))?;
-    let location = location.filter(|location| !location.is_empty());
-    let location = location.ok_or_else(|| refused("it names no target".to_owned()))?;
-    // The parser drops tabs and line breaks, and what is left is another URL.
-    if let Some(found) = weir_units::control(location) {
-        return Err(refused(format!("its target holds {found}")));
-    }
-    let next = from.join(location).map_err(|error| refused(format!("its target is not a url ({error})")))?;
-    match (from.scheme(), next.scheme()) {
-        (_, "https") | ("http", "http") => Ok(next),
-        ("https", "http") => {
-            Err(refused("it leads from https to http, where anybody could change the bytes".into()))
-        }
-        (_, scheme) => {
-            Err(refused(format!("it leads to the scheme '{scheme}', and weir speaks http and https")))
-        }
-    }
 }
 
 fn host(url: &Url) -> String {

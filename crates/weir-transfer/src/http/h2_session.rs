@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,8 @@ use weir_http::fields::Fields;
 use weir_http::head::ResponseHead;
 
 use crate::error::Error;
-use crate::http::connection::{Dial, explain};
+use crate::http::carried;
+use crate::http::connection::{Dial, Line, explain};
 use crate::http::credentials;
 use crate::http::request::{Ask, Origin};
 use crate::http::speed::{SpeedLimit, SpeedWatch};
@@ -162,22 +164,28 @@ pub struct H2Stream {
 }
 
 impl H2Session {
-    /// Sets a session up on `socket` until `deadline`. `Ok(None)`: the server chose HTTP/1.1.
+    /// Sets a session up over `line` until `deadline`. `Ok(None)`: the server chose HTTP/1.1.
     pub fn start(
         origin: &Origin,
-        socket: TcpStream,
+        line: Line,
         config: Option<Arc<ClientConfig>>,
         dial: &Dial<'_>,
         deadline: Instant,
     ) -> Result<Option<H2Session>, Error> {
         let host = origin.host.clone();
-        let copy = socket.try_clone().map_err(|error| explain(&host, error))?;
+        let copy = line.socket.try_clone().map_err(|error| explain(&host, error))?;
+        let transport = match line.outer {
+            None => Transport::Socket(line.socket),
+            Some(outer) => carried::within(outer, line.socket, dial.timeout)
+                .map(Transport::Within)
+                .map_err(|error| explain(&host, error))?,
+        };
         let (calls, incoming) = unbounded_channel();
         let (ready, started) = mpsc::channel();
         let thread_host = host.clone();
         std::thread::Builder::new()
             .name("h2".to_owned())
-            .spawn(move || run(socket, config, &thread_host, incoming, &ready))
+            .spawn(move || run(transport, config, &thread_host, incoming, &ready))
             .map_err(|error| Error::Refused(format!("cannot start a thread: {error}")))?;
         let failed = loop {
             match started.recv_timeout(LOOK) {
@@ -413,9 +421,16 @@ impl H2Stream {
     }
 }
 
+/// What carries a session's frames.
+enum Transport {
+    Socket(TcpStream),
+    /// Inside the session of a proxy.
+    Within(UnixStream),
+}
+
 /// The session's thread.
 fn run(
-    socket: TcpStream,
+    transport: Transport,
     config: Option<Arc<ClientConfig>>,
     host: &str,
     calls: UnboundedReceiver<Call>,
@@ -426,22 +441,42 @@ fn run(
         Err(error) => return drop(ready.send(Err(error))),
     };
     runtime.block_on(async {
-        match open(socket, config, host, calls, ready).await {
+        match begin(transport, config, host, calls, ready).await {
             Ok(()) => {}
             Err(error) => drop(ready.send(Err(error))),
         }
     });
 }
 
-async fn open(
-    socket: TcpStream,
+async fn begin(
+    transport: Transport,
     config: Option<Arc<ClientConfig>>,
     host: &str,
     calls: UnboundedReceiver<Call>,
     ready: &Sender<io::Result<bool>>,
 ) -> io::Result<()> {
-    socket.set_nonblocking(true)?;
-    let socket = tokio::net::TcpStream::from_std(socket)?;
+    match transport {
+        Transport::Socket(socket) => {
+            socket.set_nonblocking(true)?;
+            open(tokio::net::TcpStream::from_std(socket)?, config, host, calls, ready).await
+        }
+        Transport::Within(near) => {
+            near.set_nonblocking(true)?;
+            open(tokio::net::UnixStream::from_std(near)?, config, host, calls, ready).await
+        }
+    }
+}
+
+async fn open<T>(
+    socket: T,
+    config: Option<Arc<ClientConfig>>,
+    host: &str,
+    calls: UnboundedReceiver<Call>,
+    ready: &Sender<io::Result<bool>>,
+) -> io::Result<()>
+where
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
     let Some(config) = config else { return serve(socket, calls, ready).await };
     let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let name = ServerName::try_from(bare).map_err(io::Error::other)?;

@@ -15,7 +15,6 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use url::Url;
 use weir_http::head::ResponseHead;
@@ -91,15 +90,15 @@ struct Known {
 }
 
 impl Ladder {
-    /// The requests for `ask`, the fullest first.
-    pub fn steps<'a>(&self, origin: &Origin, ask: &Ask<'a>) -> Vec<(Step, Ask<'a>)> {
-        let first = self.learnt().origins.get(origin).map_or(Step::Full, |known| known.first);
+    /// The requests for `ask`, the fullest first; down to `least`, that is.
+    pub fn steps<'a>(&self, origin: &Origin, ask: &Ask<'a>, least: Step) -> Vec<(Step, Ask<'a>)> {
+        let first = self.learnt().origins.get(origin).map_or(Step::Full, |known| known.first.min(least));
         let all = [Step::Full, Step::Unconditional, Step::Whole, Step::Bare];
         let mut steps: Vec<(Step, Ask<'a>)> =
             all.into_iter().filter_map(|step| Some((step, step.of(ask)?))).collect();
         // Of steps that come to the same for this request the first is it.
         let needed = first.of(ask).map_or(Step::Full, |_| first);
-        steps.retain(|(step, _)| *step >= needed);
+        steps.retain(|(step, _)| (needed..=least).contains(step));
         steps
     }
 
@@ -158,21 +157,21 @@ fn key(url: &Url) -> u64 {
     hasher.finish()
 }
 
-/// What `head`, an answer to a request for `range` of `url`, says of the request.
-pub fn reply(head: &ResponseHead, url: &Url, range: Option<(u64, Option<u64>)>) -> Reply {
-    let judged = object::judge(head, url, range.map(|range| range.0), SystemTime::now());
+/// What an answer to a request for `range` says of the request, as [`crate::object::judge`] `judged` its head.
+pub fn reply(judged: &Result<Part, Error>, range: Option<(u64, Option<u64>)>) -> Reply {
     match judged {
-        Err(Error::Status { status, retry_after: None, .. }) if is_of_its_form(status) => Reply::Refused,
-        judged if range == Some((0, None)) && is_misread(&judged) => Reply::Odd,
+        Err(Error::Status { status, retry_after: None, .. }) if is_of_its_form(*status) => Reply::Refused,
+        judged if range == Some((0, None)) && is_misread(judged) => Reply::Odd,
         _ => Reply::Taken,
     }
 }
 
-/// A word of what was left out, and why: `first` is the head that refused it, or a close.
-pub fn note(step: Step, host: &str, first: Option<&ResponseHead>) -> String {
+/// A word of what was left out, and why: `first` is the head that refused it, or what came in place of one.
+pub fn note(step: Step, host: &str, first: &Result<ResponseHead, Error>) -> String {
     let why = match first {
-        Some(head) => format!("answered {} {}", head.status, object::printable(&head.reason)),
-        None => "closed the connection".to_owned(),
+        Ok(head) => format!("answered {} {}", head.status, object::printable(&head.reason)),
+        Err(Error::Malformed { .. }) => "sent no readable answer".to_owned(),
+        Err(_) => "closed the connection".to_owned(),
     };
     format!("asked for {}, since {host} {} to more", step.words(), why.trim_end())
 }
@@ -214,7 +213,7 @@ mod tests {
 
     fn steps(ladder: &Ladder, ask: &Ask<'_>) -> Vec<Step> {
         let origin = Origin::of(&Url::parse("http://h/x").unwrap()).unwrap();
-        ladder.steps(&origin, ask).into_iter().map(|(step, _)| step).collect()
+        ladder.steps(&origin, ask, Step::Bare).into_iter().map(|(step, _)| step).collect()
     }
 
     #[test]
@@ -224,6 +223,8 @@ mod tests {
         assert_eq!(steps(&ladder, &Ask { if_range: None, ..ask() }), [Step::Full, Step::Whole, Step::Bare]);
         let plain = Ask { range: None, if_range: None, ..ask() };
         assert_eq!(steps(&ladder, &plain), [Step::Full, Step::Bare]);
+        let origin = Origin::of(&Url::parse("http://h/x").unwrap()).unwrap();
+        assert_eq!(ladder.steps(&origin, &ask(), Step::Unconditional).len(), 2);
         let whole = Step::Whole.of(&ask()).unwrap();
         assert_eq!((whole.range, whole.if_range, whole.codings), (None, None, Some("identity")));
     }

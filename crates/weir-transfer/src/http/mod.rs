@@ -3,6 +3,7 @@
 //! HTTP/1.1 is ours, because its bytes are the byte path; HTTP/2 is the `h2` crate behind the same [`Exchange`].
 
 pub mod address;
+mod carried;
 pub mod connection;
 pub mod credentials;
 pub mod decoded;
@@ -24,6 +25,7 @@ pub mod tls;
 mod tls_words;
 pub mod trust;
 pub mod waiting;
+pub mod window;
 
 pub use connection::Connection;
 pub use exchange::Exchange;

@@ -23,6 +23,8 @@ pub struct Reach {
     pub interface: Option<Interface>,
     /// `-4`, `-6`.
     pub family: Option<Family>,
+    /// `--dns-servers`.
+    pub servers: Vec<SocketAddr>,
     /// `--unix-socket`.
     pub unix: Option<UnixPlace>,
     /// The zones of link-local addresses, by the host as a URL writes it.

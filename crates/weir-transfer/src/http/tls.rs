@@ -140,6 +140,11 @@ impl Session {
         }
     }
 
+    /// There is plaintext that nobody has taken yet.
+    pub fn has_plain(&self) -> bool {
+        self.spare_at < self.spare.len()
+    }
+
     /// The protocol that ALPN chose.
     pub fn protocol(&self) -> Option<&[u8]> {
         self.tls.alpn_protocol()

@@ -16,9 +16,6 @@ use crate::sink::{Sink, stream};
 use crate::stage_clock::Stage;
 use crate::transfer::Transfer;
 
-/// What is said of a body that was taken all the same.
-const UNCLEAN: &str = "its TLS session ended without the end mark; --accept-unclean-close took it for whole";
-
 impl Lane<'_> {
     pub(super) fn part(&mut self, transfer: &Arc<Transfer>) {
         let result = self.try_part(transfer);
@@ -41,7 +38,7 @@ impl Lane<'_> {
         }
         let range = ranged.then_some((claim.start, Some(claim.end).filter(|end| *end != u64::MAX)));
         let location = transfer.location.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let answer = self.client.get(
+        let mut answer = self.client.get(
             home_of(&self.run.jobs[transfer.job]),
             &location,
             range,
@@ -101,6 +98,7 @@ impl Lane<'_> {
         let lane = self.state.id;
         self.state.ranged.store(transfer.ranged.load(Relaxed), Relaxed);
         let host = host_of(&answer.url);
+        let mut brought = 0;
         self.state.bulk.store(true, Relaxed);
         transfer.carriers.lock().unwrap_or_else(PoisonError::into_inner).insert(lane);
         let (stage, block) = match &transfer.sink {
@@ -112,7 +110,7 @@ impl Lane<'_> {
             let wanted = self.piece().min(to_boundary(at, block));
             let got = answer.body.fill(wanted, &self.state.clock, self.client.dial())? as u64;
             if got == 0 {
-                break self.at_end(transfer, answer, holds_to, &host);
+                break self.at_end(transfer, answer, (holds_to, brought), &host);
             }
             if holds_to.is_some_and(|end| at + got > end) {
                 let detail = "more bytes than its Content-Range says".to_owned();
@@ -128,6 +126,7 @@ impl Lane<'_> {
                 self.state.clock.add_write_cpu(cpu);
             }
             let taken = taken?;
+            brought += taken;
             if let Some(part) = transfer.sink.part() {
                 part.wrote(at + taken, taken, cpu);
             }
@@ -142,22 +141,22 @@ impl Lane<'_> {
                 return Err(Error::Interrupted);
             }
             if answer.body.is_end() {
-                break self.at_end(transfer, answer, holds_to, &host);
+                break self.at_end(transfer, answer, (holds_to, brought), &host);
             }
         }
     }
 
-    /// The answer is read to its end.
+    /// The answer, of so many bytes, is read to its end.
     fn at_end(
         &mut self,
         transfer: &Transfer,
         answer: Answer,
-        holds_to: Option<u64>,
+        (holds_to, brought): (Option<u64>, u64),
         host: &str,
     ) -> Result<(), Error> {
         let Answer { url, body, ranged, .. } = answer;
-        if body.ended_uncleanly() {
-            transfer.note(UNCLEAN.to_owned());
+        if let Some(unclean) = body.unclean() {
+            transfer.note(unclean.to_owned());
         }
         self.client.keep(&url, body);
         let mut ledger = transfer.ledger();
@@ -178,7 +177,10 @@ impl Lane<'_> {
                 return Err(Error::WrongPart { host: host.to_owned(), detail });
             }
         }
-        Ok(())
+        match transfer.is_in_crumbs(brought, at.is_some()) {
+            true => Err(Error::Crumbs { host: host.to_owned(), bytes: Bytes(brought) }),
+            false => Ok(()),
+        }
     }
 
     /// How much to ask of the socket at once.

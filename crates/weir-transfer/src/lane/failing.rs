@@ -63,6 +63,13 @@ impl Lane<'_> {
             }
             // Nothing has been passed on, and the next request of a transfer without parts is a plain one.
             Error::EmptyRange { .. } => return,
+            Error::Crumbs { .. } => {
+                if transfer.sink.part().is_some() && self.sends_whole(transfer) {
+                    self.begin_again(transfer, error, true);
+                }
+                // Else they are what there is.
+                return;
+            }
             Error::Changed { .. } | Error::Unproven { .. } => match self.settle_doubt(transfer, error) {
                 Some(left) => left,
                 None => return,
@@ -153,11 +160,16 @@ impl Lane<'_> {
         if error.is_overload() || matches!(status, 401 | 407) {
             return false;
         }
+        self.sends_whole(transfer)
+    }
+
+    /// Whether a plain request brings the whole object.
+    fn sends_whole(&mut self, transfer: &Transfer) -> bool {
         self.client.close();
         let home = home_of(&self.run.jobs[transfer.job]);
         let answer = self.client.get(home, &transfer.url, None, None, false);
         self.client.close();
-        answer.is_ok_and(|answer| matches!(answer.judge(None), Ok(Part::Whole(_))))
+        answer.is_ok_and(|mut answer| matches!(answer.judge(None), Ok(Part::Whole(_))))
     }
 
     /// An answer is of another version, or may be: asks what the URL gives now. Returns the failure that is left, and whether it is
@@ -223,7 +235,7 @@ impl Lane<'_> {
     fn look(&mut self, transfer: &Transfer) -> Seen {
         self.client.close();
         let home = home_of(&self.run.jobs[transfer.job]);
-        let answer = match self.client.get(home, &transfer.url, Some((0, None)), None, false) {
+        let mut answer = match self.client.get(home, &transfer.url, Some((0, None)), None, false) {
             Ok(answer) => answer,
             Err(error) => return Seen::Failed(error),
         };

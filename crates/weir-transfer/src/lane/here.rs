@@ -85,7 +85,7 @@ impl Lane<'_> {
         }
         // Of a file that was not finished the same would be said: only its size tells.
         let last = here.size().checked_sub(1);
-        let answer =
+        let mut answer =
             self.client.get(home_of(job), &job.url, last.map(|last| (last, None)), None, self.run.many)?;
         let judged = answer.judge(last);
         self.client.close();

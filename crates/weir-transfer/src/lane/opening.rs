@@ -19,7 +19,7 @@ use crate::http::exchange::{Answer, Exchange};
 use crate::job::{FileReport, Job, Outcome, Output};
 use crate::journal::Journal;
 use crate::object::{self, Object, Part};
-use crate::pool::{Place, Waiting};
+use crate::pool::{LEAST_PART, Place, Waiting};
 use crate::ranges::RangeSet;
 use crate::sink::stamp::Stamp;
 use crate::sink::{self, PartFile, Sink, Stream, stream};
@@ -132,7 +132,7 @@ impl Lane<'_> {
             }
             let here = target.as_deref().filter(|_| compares).and_then(|target| self.stamp(target));
             let range = ranged.then_some((0, None));
-            let answer = self.ask_unless(job, range, here.as_ref())?;
+            let mut answer = self.ask_unless(job, range, here.as_ref())?;
             if let (304, Some(here), Some(target)) = (answer.head.status, &here, &target) {
                 match self.not_modified(job, target, here, answer)? {
                     Some(report) => return Ok(Opened::Done(report)),
@@ -272,8 +272,9 @@ impl Lane<'_> {
         part: PartFile,
         journal: &Journal,
     ) -> Result<Option<Opened>, Error> {
-        let done = journal.stored();
+        let done = journal.stored().without_islands(LEAST_PART, journal.size);
         let durable: RangeSet = journal.durable.iter().map(|&(start, end)| start..end).collect();
+        let durable = durable.without_islands(LEAST_PART, journal.size);
         let expectations = job.expectations.clone();
         let opening = |location: Url, version, done, part| Opening {
             job: waiting.job,
@@ -302,7 +303,8 @@ impl Lane<'_> {
         let range = Some((gap.start, end));
         let mut why = String::new();
         for _ in 0..LOOKS {
-            let answer = self.client.get(home_of(job), &job.url, range, version.if_range(), self.run.many)?;
+            let asked = self.client.get(home_of(job), &job.url, range, version.if_range(), self.run.many);
+            let mut answer = asked?;
             why = match answer.judge(Some(gap.start)) {
                 Ok(Part::Asked(object)) if !object.fits(journal.size) => {
                     "the object's size changed".to_owned()
@@ -418,7 +420,7 @@ impl Lane<'_> {
     fn over_http1(&mut self, home: &Url, first: Answer) -> Result<(Answer, Object), Error> {
         let url = first.url.clone();
         drop(first);
-        let answer = self.client.get(home, &url, Some((0, None)), None, false)?;
+        let mut answer = self.client.get(home, &url, Some((0, None)), None, false)?;
         match answer.judge(Some(0))? {
             Part::Asked(own) | Part::Whole(own) => Ok((answer, own)),
             Part::Empty | Part::Beyond(_) => {

@@ -47,7 +47,11 @@ impl GivenFields {
         let lower = name.to_ascii_lowercase();
         if has_value || empty.is_some() {
             if OWN.contains(&lower.as_str()) {
-                return Err(format!("cannot send {name} (-H): weir makes that field itself; leave it out"));
+                let way_out = match lower.as_str() {
+                    "range" => "-r FIRST-LAST fetches some bytes of an object",
+                    _ => "leave it out",
+                };
+                return Err(format!("cannot send {name} (-H): weir makes that field itself; {way_out}"));
             }
             self.sent.push((name, value));
             return Ok(());

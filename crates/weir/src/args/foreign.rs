@@ -67,7 +67,7 @@ const TABLE: &[Row] = &[
     ),
     (
         "get",
-        &["-r", "--range", "--recursive", "--mirror", "--page-requisites"],
+        &["--recursive", "--mirror", "--page-requisites"],
         "weir get fetches whole files, those that it is given: several URLs, or a list by -i",
     ),
     (
@@ -124,15 +124,8 @@ const TABLE: &[Row] = &[
     ("get", &["--disable-ipv6"], "it is -4"),
     (
         "get",
-        &[
-            "--dns-servers",
-            "--async-dns-server",
-            "--doh-url",
-            "--dns-interface",
-            "--dns-ipv4-addr",
-            "--dns-ipv6-addr",
-        ],
-        "names are asked of this host's resolver (/etc/resolv.conf); --resolve HOST:PORT:ADDRESS gives an address",
+        &["--doh-url", "--dns-interface", "--dns-ipv4-addr", "--dns-ipv6-addr"],
+        "names are asked of this host's resolver, or of --dns-servers; --resolve HOST:PORT:ADDRESS gives an address",
     ),
     (
         "get",

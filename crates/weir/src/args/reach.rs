@@ -3,6 +3,7 @@
 //! `--unix-socket`.
 
 use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -28,6 +29,9 @@ pub struct ReachFlags {
     /// Use IPv6 addresses only.
     #[arg(short = '6', long, alias = "inet6-only")]
     pub ipv6: bool,
+    /// Ask these name servers for addresses, in place of this host's own.
+    #[arg(long, alias = "async-dns-server", value_name = "ADDRESS[:PORT],...", value_delimiter = ',', value_parser = parse_server)]
+    pub dns_servers: Vec<SocketAddr>,
     /// Connect to this socket of this machine in place of the network.
     #[arg(long, value_name = "PATH", conflicts_with = "proxy")]
     pub unix_socket: Option<PathBuf>,
@@ -50,6 +54,7 @@ impl ReachFlags {
             instead: self.connect_to.clone(),
             interface: self.interface.clone(),
             family,
+            servers: self.dns_servers.clone(),
             unix: path.or(self.abstract_unix_socket.as_deref().map(UnixPlace::abstract_name)),
             ..Reach::default()
         }
@@ -62,6 +67,18 @@ fn parse_given(text: &str) -> Result<Given, String> {
 
 fn parse_instead(text: &str) -> Result<Instead, String> {
     text.parse()
+}
+
+/// `192.0.2.1`, `192.0.2.1:5353`, `2001:db8::1`, `[2001:db8::1]:5353`.
+fn parse_server(text: &str) -> Result<SocketAddr, String> {
+    /// RFC 1035 section 4.2.
+    const DNS: u16 = 53;
+    let bare = text.parse::<IpAddr>().ok().map(|address| SocketAddr::new(address, DNS));
+    bare.or_else(|| text.parse().ok()).ok_or_else(|| {
+        "expected addresses of name servers, such as 192.0.2.1 or [2001:db8::1]:5353; of a name, another server would \
+         have to be asked"
+            .to_owned()
+    })
 }
 
 fn parse_interface(text: &str) -> Result<Interface, String> {

@@ -89,7 +89,13 @@ fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
         (_, true) => Version::Http2,
         _ => Version::Auto,
     };
-    let manner = Manner { reach, removed: fields.removed, max_redirects: get.max_redirs };
+    let manner = Manner {
+        reach,
+        removed: fields.removed,
+        max_redirects: get.max_redirs,
+        window: get.range,
+        any_answer: get.any_type,
+    };
     let who = get_who::who(get, wanted.first().map(get_jobs::Wanted::url))?;
     Ok(Http::new(trust, proxies, version, fields.sent, who).in_manner(manner).compressed(get.compressed))
 }

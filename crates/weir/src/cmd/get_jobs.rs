@@ -15,7 +15,7 @@ use weir_transfer::job::{Job, Options, Outcome, Output};
 use weir_transfer::object;
 use weir_transfer::sink::links;
 use weir_transfer::verify::{Expectation, Whose};
-use weir_units::{Bytes, CodingError};
+use weir_units::Bytes;
 
 use crate::args::Get;
 use crate::schemes;
@@ -64,7 +64,11 @@ pub fn resolve(
     let mut jobs = Vec::with_capacity(wanted.len());
     for one in wanted {
         let output = place.output(one, get.force_directories)?;
-        jobs.push(Job { url: one.url.clone(), home: None, output, name: None, expectations: Vec::new() });
+        let mut url = one.url.clone();
+        if let Some(window) = get.range {
+            url.set_fragment(Some(&window.fragment()));
+        }
+        jobs.push(Job { url, home: None, output, name: None, expectations: Vec::new() });
     }
     number_equal_names(&mut jobs)?;
     expect_digests(get, &mut jobs, http, options, stop)?;
@@ -190,12 +194,9 @@ fn read_list(list: &str, wanted: &mut Vec<Wanted>) -> anyhow::Result<Vec<Bad>> {
         path => weir_units::read_file(Path::new(path), MAX_LIST),
     };
     let bytes = read.with_context(|| format!("cannot read the list {list}"))?;
-    let text = match weir_units::list_text(&bytes) {
-        Ok(text) => text.into(),
-        // Some line is in another coding, which costs that line.
-        Err(CodingError::NotUtf8(_)) => String::from_utf8_lossy(&bytes),
-        Err(error) => return Err(error).with_context(|| format!("cannot read the list {list}")),
-    };
+    // A line that is not UTF-8 costs that line.
+    let text = weir_units::list_bytes(&bytes).map(String::from_utf8_lossy);
+    let text = text.with_context(|| format!("cannot read the list {list}"))?;
     let mut bad = Vec::new();
     for (number, line) in weir_units::lines(&text) {
         let line = without_remark(line);

@@ -91,6 +91,12 @@ fn jar(login: &Login) -> anyhow::Result<Jar> {
     Ok(jar)
 }
 
+/// The text of a list of cookies. A line in another coding would be sent as something else; it becomes one without a cookie.
+fn readable(bytes: &[u8]) -> String {
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    lines.map(|line| std::str::from_utf8(line).unwrap_or("?\n")).collect()
+}
+
 fn load(jar: &Jar, file: &Path, login: &Login) -> anyhow::Result<()> {
     // The first run of a line that loads and saves one file.
     if login.save_cookies.as_deref() == Some(file) && !file.exists() {
@@ -102,8 +108,8 @@ fn load(jar: &Jar, file: &Path, login: &Login) -> anyhow::Result<()> {
         false => weir_units::read_file(file, MAX_COOKIES),
     };
     let text = bytes.with_context(cannot)?;
-    let text = weir_units::list_text(&text).with_context(cannot)?;
-    let loaded = jar.load(text, SystemTime::now());
+    let text = readable(weir_units::list_bytes(&text).with_context(cannot)?);
+    let loaded = jar.load(&text, SystemTime::now());
     let lines: Vec<String> = loaded.odd.iter().take(3).map(usize::to_string).collect();
     let more = if loaded.odd.len() > 3 { " and others" } else { "" };
     match (loaded.kept + loaded.expired, lines.is_empty()) {

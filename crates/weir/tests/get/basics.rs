@@ -29,6 +29,84 @@ fn to_a_file() {
 }
 
 #[test]
+fn only_some_bytes_of_it() {
+    let object =
+        Object::new(6 * MIB).field("Repr-Digest", "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:");
+    let bytes = object.bytes.clone();
+    let server = Server::start(move |request, wire| object.serve(request, wire));
+    let sandbox = Sandbox::new();
+    let url = server.url("x");
+    let size = bytes.len();
+    for (range, part) in [
+        ("100-200", 100..201),
+        ("0-0", 0..1),
+        ("6291455-", size - 1..size),
+        ("5000000-99999999", 5_000_000..size),
+        ("1000000-5999999", 1_000_000..6_000_000),
+        ("0-", 0..size),
+    ] {
+        let before = server.requests().len();
+        for args in [&["-r", range][..], &["--range", range, "-c", "3"]] {
+            sandbox.get([&*url, "-o", "out"]).args(args).run().succeeds();
+            assert!(sandbox.read("out") == bytes[part.clone()], "{range}");
+        }
+        let run = sandbox.get([&*url, "-o", "-", "-r", range]).run();
+        assert!(run.succeeds().stdout == bytes[part.clone()], "{range}");
+        for request in server.requests_from(before) {
+            let start = request.start() as usize;
+            assert!(part.contains(&start), "{range}: asked for byte {start}");
+        }
+    }
+    assert_eq!(sandbox.names(), ["out"]);
+    sandbox.get([&*url, "-o", "none", "-r", "6291456-"]).run().fails(1, &["127.0.0.1 answered 416"]);
+    for bad in ["-500", "1-2,4-5", "x", "9-5", "5"] {
+        sandbox
+            .get([&*url, "-o", "none", &format!("--range={bad}")])
+            .run()
+            .fails(2, &["expected FIRST-LAST"]);
+    }
+    sandbox.get([&*url, "-r", "0-9", "--compressed"]).run().exits(2);
+}
+
+#[test]
+fn only_some_bytes_are_gone_on_with_as_such() {
+    let object = Object::new(8 * MIB);
+    let bytes = object.bytes.clone();
+    let server = Server::start(move |request, wire| match request.number {
+        0 => object.serve_up_to(request, wire, 2 * MIB).and_then(|()| wire.close()),
+        _ => object.serve(request, wire),
+    });
+    let sandbox = Sandbox::new();
+    let url = server.url("x");
+    sandbox.get([&*url, "-o", "out", "-r", "1000-5000999", "--retries", "0"]).run().exits(4);
+    sandbox.get([&*url, "-o", "out", "-r", "1000-5000999"]).run().succeeds();
+    assert!(sandbox.read("out") == bytes[1000..5_001_000]);
+    assert_eq!(server.requests()[1].request.start(), 1000 + 2 * MIB as u64);
+    // What came of one part is none of another.
+    let server = Server::start({
+        let object = Object::new(8 * MIB);
+        move |request, wire| match request.number {
+            0 => object.serve_up_to(request, wire, 2 * MIB).and_then(|()| wire.close()),
+            _ => object.serve(request, wire),
+        }
+    });
+    let url = server.url("x");
+    sandbox.get([&*url, "-o", "other", "-r", "1000-5000999", "--retries", "0"]).run().exits(4);
+    sandbox.get([&*url, "-o", "other", "-r", "2000-5001999"]).run().succeeds();
+    assert!(sandbox.read("other") == bytes[2000..5_002_000]);
+    // A server without ranges sends too much, unless all of it is what was asked for.
+    let whole = Object::new(1000).whole_only();
+    let server = Server::start(move |request, wire| whole.serve(request, wire));
+    let url = server.url("x");
+    sandbox
+        .get([&*url, "-o", "none", "-r", "5-9"])
+        .run()
+        .fails(1, &["in place of the part that --range names"]);
+    sandbox.get([&*url, "-o", "all", "-r", "0-1999"]).run().succeeds();
+    assert!(sandbox.read("all") == bytes[..1000]);
+}
+
+#[test]
 fn into_a_folder_that_is_made() {
     let server = serve_lengths();
     let sandbox = Sandbox::new();

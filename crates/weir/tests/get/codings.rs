@@ -159,6 +159,24 @@ fn a_coding_of_the_way_is_undone() {
     }
 }
 
+/// A label that the body does not bear out, as on archives that are served twice packed and never were.
+#[test]
+fn a_label_that_is_wrong() {
+    let object = Object::new(SIZES[0]).field("Content-Encoding", "x-gzip");
+    let bytes = object.bytes.clone();
+    let server = Server::start(move |request, wire| object.serve(request, wire));
+    brings(&server, &[], &bytes).says(&["saved as it came, coded with x-gzip"]);
+    refuses(&server, &["--compressed"], 1, &["its coded body cannot be decoded"]);
+    // `identity` is none.
+    let (plain, body) = (text(100_000), coded("gzip", &text(100_000)));
+    for label in ["gzip, identity", "identity, gzip", "GZIP ,"] {
+        let body = body.clone();
+        let server =
+            Server::start(move |_, wire| wire.answer("200 OK", &[("Content-Encoding", label)], &body));
+        brings(&server, &["--compressed"], &plain);
+    }
+}
+
 #[test]
 fn two_codings_and_a_word_that_is_none() {
     let plain = text(100_000);

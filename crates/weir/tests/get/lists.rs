@@ -135,6 +135,48 @@ fn remarks_behind_a_url() {
     assert_eq!(sandbox.names(), ["in/", "in/Track #3", "in/a", "in/b", "in/d", "list"]);
 }
 
+/// An editor's mark in front costs nothing, a line in another coding costs that line, of all files that people write.
+#[test]
+fn a_mark_in_front_and_a_line_in_another_coding() {
+    let server = echo();
+    let sandbox = Sandbox::new();
+    let list = format!("\u{feff}{}\n{}\n", server.url("a"), server.url("b"));
+    let with_odd = |text: &str, odd: &[u8]| [text.as_bytes(), odd].concat();
+    sandbox.write("list", with_odd(&list, format!("{}\n", server.url("caf")).as_bytes()));
+    sandbox.get(["-i", "list", "-o", "in/"]).run().succeeds();
+    sandbox.write("list", with_odd(&list, b"http://h/caf\xe9\n"));
+    sandbox.get(["-i", "list", "-o", "in/"]).run().fails(1, &["list, line 3: it is not UTF-8 text"]);
+    assert_eq!(sandbox.names(), ["in/", "in/a", "in/b", "in/caf", "list"]);
+    let entry = "\u{feff}machine 127.0.0.1 login me password geheim\n";
+    let netrc = sandbox.write("netrc", with_odd(entry, b"machine other login caf\xe9 password x\n"));
+    sandbox.get([&server.url("a"), "--netrc-file", netrc.to_str().unwrap()]).run().succeeds();
+    let asked = server.requests().last().unwrap().request.clone();
+    assert_eq!(asked.field("authorization"), Some(&*format!("Basic {}", base64(b"me:geheim"))));
+    let cookies = "\u{feff}# Netscape HTTP Cookie File\n127.0.0.1\tFALSE\t/\tFALSE\t0\tid\t7\n";
+    sandbox.write("cookies", with_odd(cookies, b"127.0.0.1\tFALSE\t/\tFALSE\t0\todd\tcaf\xe9\n"));
+    let run = sandbox.get([&server.url("a"), "--load-cookies", "cookies"]).run();
+    run.succeeds().says(&["cookies: no cookie in line 3"]);
+    assert_eq!(server.requests().last().unwrap().request.field("cookie"), Some("id=7"));
+}
+
+/// Entries as people and other programs write them.
+#[test]
+fn entries_of_netrc_that_are_not_of_the_book() {
+    let server = echo();
+    let sandbox = Sandbox::new();
+    for other in [
+        "macdef test\n\tbin\n\tcd default\n\tcd login\n\tput login.bin\n\n",
+        "machine api.test\n  login me\n  password x\n  method interactive\n",
+        "machine only.test\n  login me\n",
+        "machine token.test password x\n",
+    ] {
+        let netrc = sandbox.write("netrc", format!("{other}machine 127.0.0.1 login me password a#\"b\n"));
+        sandbox.get([&server.url("a"), "--netrc-file", netrc.to_str().unwrap()]).run().succeeds();
+        let asked = server.requests().last().unwrap().request.clone();
+        assert_eq!(asked.field("authorization"), Some(&*format!("Basic {}", base64(b"me:a#\"b"))), "{other}");
+    }
+}
+
 #[test]
 fn one_odd_entry_of_netrc_costs_that_entry() {
     let server = echo();

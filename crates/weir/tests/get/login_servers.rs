@@ -172,7 +172,12 @@ fn squid_plain_and_over_tls_with_and_without_a_login() {
         let directives = directives.replace("USERS", users.to_str().unwrap());
         let Some(proxy) = squid(&sandbox, tls, &directives) else { return skip("no squid here") };
         let scheme = if tls { "https" } else { "http" };
-        through(&sandbox, &nginx, &format!("{scheme}://{login}127.0.0.1:{}", proxy.port), &bytes);
+        let at = format!("{scheme}://{login}127.0.0.1:{}", proxy.port);
+        through(&sandbox, &nginx, &at, &bytes);
+        let far = sandbox.serve("www", &["--tls"]);
+        let url = format!("https://{}/x", far.address());
+        sandbox.get([&*url, "-k", "--http2", "--proxy", &at, "-o", "out2"]).run().succeeds();
+        assert!(sandbox.read("out2") == bytes, "HTTP/2 through {scheme}");
     }
 }
 

@@ -6,7 +6,7 @@ use crate::support;
 use std::io;
 
 use support::socks::Socks;
-use support::{MIB, Object, Request, Sandbox, Server, Wire, base64};
+use support::{MIB, Object, Request, Sandbox, Server, Wire, base64, pattern};
 
 const BODY: &[u8] = b"the bytes";
 
@@ -125,6 +125,47 @@ fn an_https_proxy_is_sent_whole_urls_inside_tls() {
     assert_eq!(proxy.requests_from(0)[0].field("proxy-authorization"), Some(&*expected));
     let run = sandbox.get(["http://far.invalid/x"]).env("http_proxy", &at).run();
     run.fails(1, &["tls with the proxy 127.0.0.1 that http_proxy names failed", "--cacert"]).hides("geheim");
+}
+
+#[test]
+fn http2_inside_the_session_of_an_https_proxy() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("www")).unwrap();
+    let bytes = pattern(3 * MIB, 1);
+    for number in 0..20 {
+        sandbox.write(format!("www/{number}").as_str(), &bytes[..number * 1000]);
+    }
+    sandbox.write("www/large", &bytes);
+    let far = sandbox.serve("www", &["--tls"]);
+    let to = far.address();
+    let proxy = Server::start_tls(move |request, wire| match request.method.as_str() {
+        "CONNECT" => {
+            wire.head("200 Connection established", &[] as &[(&str, &str)])?;
+            wire.tunnel_within(to)
+        }
+        _ => wire.answer("200 OK", &[], BODY),
+    });
+    let at = proxy.url("");
+    let url = |name: &str| format!("https://{to}/{name}");
+    let mut urls: Vec<String> = (0..20).map(|number| url(&number.to_string())).collect();
+    urls.push(url("large"));
+    let run = sandbox.get(&urls).args(&["-k", "--http2", "--proxy", &at, "-o", "in/"]).run();
+    run.succeeds();
+    for number in 0..20 {
+        assert_eq!(sandbox.read(&format!("in/{number}")), bytes[..number * 1000]);
+    }
+    assert!(sandbox.read("in/large") == bytes);
+    assert_eq!(proxy.connections(), 1, "one session for all of them");
+    // Without TLS of its own the server is spoken to by the proxy, as that likes.
+    let run = sandbox.get(["http://far.invalid/x", "-k", "--http2", "--proxy", &at]).run();
+    run.fails(1, &["cannot speak HTTP/2 with http://far.invalid", "leave out --http2"]);
+    // A proxy that goes away is heard of.
+    let gone = Server::start_tls(move |_, wire| {
+        wire.head("200 Connection established", &[] as &[(&str, &str)])?;
+        wire.close()
+    });
+    let args = ["-k", "--http2", "--retries", "0", "--proxy", &gone.url("")];
+    sandbox.get([url("0")]).args(&args).args(&["-o", "out"]).run().exits(1);
 }
 
 /// A proxy that wants a Digest; `close`s with its refusal.

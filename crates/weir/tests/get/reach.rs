@@ -8,8 +8,9 @@ use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::time::{Duration, Instant};
 
-use support::names::{Reply, where_names};
+use support::names::{Reply, World, where_names};
 use support::{MIB, Object, Sandbox, Server, pattern, skip};
 
 const BODY: &[u8] = b"the bytes";
@@ -71,6 +72,50 @@ fn another_host_in_its_place() {
     let proxy = plain.url("");
     let refused = sandbox.get(["http://h.test/x", "-o", "out", "--connect-to", &to, "--proxy", &proxy]).run();
     refused.fails(1, &["--connect-to", "the proxy chooses"]);
+}
+
+#[test]
+fn name_servers_in_place_of_this_host_s() {
+    let answer = |name: &str| match name {
+        "there.test" => Reply::at(Ipv4Addr::LOCALHOST),
+        "large.test" => Reply::Truncated(Some(vec![Ipv4Addr::LOCALHOST.into()])),
+        "none.test" => Reply::Addresses(Vec::new()),
+        "broken.test" => Reply::Code(2),
+        "silent.test" => Reply::Silence,
+        _ => Reply::Code(3),
+    };
+    let (world, at) = World::aside(answer).unwrap();
+    let server = good();
+    let sandbox = Sandbox::new();
+    let at = at.to_string();
+    let url = |name: &str| format!("http://{name}:{}/x", server.address().port());
+    for (name, flag) in [("there.test", "--dns-servers"), ("large.test", "--async-dns-server")] {
+        sandbox.get([&*url(name), "-o", "out", flag, &at]).run().succeeds();
+        assert_eq!(sandbox.read("out"), BODY);
+    }
+    assert_eq!(world.asked("there.test"), 1);
+    // Addresses and this host itself are known without a question, and so is what the hosts file has.
+    for host in ["127.0.0.1", "localhost"] {
+        sandbox.get([&*url(host), "-o", "out", "--dns-servers", &at]).run().succeeds();
+    }
+    for (name, says) in [
+        ("missing.test", "knows no such name; check the name"),
+        ("none.test", "knows no address of it; check the name"),
+        ("broken.test", "cannot resolve broken.test: "),
+        ("silent.test", "cannot resolve silent.test: no answer from the name server"),
+    ] {
+        let start = Instant::now();
+        let args = ["--dns-servers", &at, "--timeout", "2", "--retries", "1", "-o", "none"];
+        sandbox.get([&*url(name)]).args(&args).run().fails(1, &[says]);
+        assert!(start.elapsed() < Duration::from_secs(4), "{name}: {:?}", start.elapsed());
+    }
+    // The first that is silent is not waited for to the end where another one is named.
+    let (_silent, first) = World::aside(|_| Reply::Silence).unwrap();
+    let both = format!("{first},{at}");
+    sandbox.get([&*url("there.test"), "-o", "out", "--dns-servers", &both]).run().succeeds();
+    for bad in ["", "dns.test", "127.0.0.1:", "127.0.0.1:99999"] {
+        sandbox.get([&*url("there.test"), "--dns-servers", bad]).run().fails(2, &["expected addresses"]);
+    }
 }
 
 #[test]

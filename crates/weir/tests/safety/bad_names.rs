@@ -43,6 +43,15 @@ fn hostile_names_in_content_disposition() {
         ("attachment; filename*=UTF-8''cod%E2%80%AEgpj.exe", "codgpj.exe"),
         ("attachment; filename*=UTF-8''gr%C3%B6%C3%9Fe.txt", "größe.txt"),
         ("nonsense; \"\" = ; ;;", "from-url.bin"),
+        // As servers write them: blanks without quotes, a semicolon at the end and within, either order.
+        ("attachment; filename=my 1st image.jpg", "my 1st image.jpg"),
+        ("attachment; filename=\"a.bin\";", "a.bin"),
+        ("attachment; filename=\"foo;bar.bin\"; size=3", "foo;bar.bin"),
+        (
+            "attachment;filename*=utf-8''f%5FJava8%2064%E4%BD%8D%2Eexe;filename=\"f_Java8.exe\"",
+            "f_Java8 64位.exe",
+        ),
+        ("attachment; filename=x; filename*=UTF-8''John's%20Resume(1).pdf", "John's Resume(1).pdf"),
     ] {
         assert_eq!(saved_as(&disposing(value), "from-url.bin"), name, "{value}");
     }

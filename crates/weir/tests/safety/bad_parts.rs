@@ -136,6 +136,31 @@ fn parts_shorter_than_asked() {
     }
 }
 
+/// Parts of a few bytes, however much is asked for, are not worth a request each where the whole can be had.
+#[test]
+fn parts_that_are_crumbs() {
+    for size in [100_000, 3 * MIB] {
+        let object = Object::new(size);
+        let served = object.clone();
+        let crumbling = Server::start(move |request, wire| match request.range() {
+            Some((start, _)) => {
+                let start = start as usize;
+                let range = format!("bytes {start}-{start}/{size}");
+                let fields = [("Content-Range", &*range), ("ETag", "\"one\"")];
+                wire.answer("206 Partial Content", &fields, &served.bytes[start..=start])
+            }
+            None => served.serve(request, wire),
+        });
+        let run = brings(&crumbling, &[], &object.bytes);
+        run.says(&["sends parts of 1 B, however much is asked for"]);
+        assert!(crumbling.requests().len() < 20, "{} requests", crumbling.requests().len());
+    }
+    // Where there is nothing else, crumbs are taken.
+    let object = Object::new(300);
+    let server = part_of(object.clone(), |start, size| (format!("bytes {start}-{start}/{size}"), 1));
+    brings(&server, &[], &object.bytes);
+}
+
 #[test]
 fn a_content_length_that_is_not_that_of_the_content_range() {
     for size in [100_000, 3 * MIB] {

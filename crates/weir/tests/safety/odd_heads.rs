@@ -4,6 +4,9 @@
 
 use crate::support;
 
+use std::io::Write;
+use std::time::{Duration, Instant};
+
 use support::{MIB, Sandbox, Server, brings, pattern, refuses};
 
 /// Below and above what is stored in one piece.
@@ -41,6 +44,10 @@ fn what_no_reader_needs_may_be_odd() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: LENGTH\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n",
         "HTTP/1.0 200 OK\r\n\r\n",
+        // What Apache offers with each answer over plain HTTP, and a field that was written into another.
+        "HTTP/1.1 200 OK\r\nUpgrade: h2,h2c\r\nConnection: Upgrade, close\r\nContent-Length: LENGTH\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Disposition: attachment; filename=\"Content-Disposition: attachment; \
+         filename=\"f\"\r\n\"\r\nContent-Length: LENGTH\r\n\r\n",
     ] {
         for size in SIZES {
             println!("{}, {size}", head.escape_debug());
@@ -66,11 +73,11 @@ fn other_answers_of_success() {
 }
 
 #[test]
-fn four_hundred_fields() {
-    for size in SIZES {
+fn thousands_of_fields() {
+    for (size, count) in [(SIZES[0], 400), (SIZES[1], 400), (SIZES[0], 10_000)] {
         let server = Server::start(move |_, wire| {
             let mut fields: Vec<(String, String)> =
-                (0..400).map(|number| (format!("X-{number}"), "value".to_owned())).collect();
+                (0..count).map(|number| (format!("X-{number}"), "value".to_owned())).collect();
             fields.push(("Content-Length".to_owned(), size.to_string()));
             wire.head("200 OK", &fields)?;
             wire.body(&pattern(size, 1))
@@ -85,6 +92,25 @@ fn a_line_of_an_old_server_may_have_an_extension() {
         wire.raw(b"HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n3\nthe\n5;a=b\n file\n0\n\n")
     });
     brings(&server, &[], b"the file");
+}
+
+/// Sizes that were made to one width: with zeros, or with blanks behind them.
+#[test]
+fn padded_sizes_of_chunks() {
+    for pad in
+        [|size: usize| format!("{size:08x}"), |size| format!("{size:016X}"), |size| format!("{size:<8x}")]
+    {
+        let server = Server::start(move |_, wire| {
+            wire.head("200 OK", &[("Transfer-Encoding", "chunked")])?;
+            for chunk in pattern(SIZES[1], 1).chunks(77_777) {
+                wire.raw(format!("{}\r\n", pad(chunk.len())).as_bytes())?;
+                wire.body(chunk)?;
+                wire.raw(b"\r\n")?;
+            }
+            wire.raw(format!("{}\r\n\r\n", pad(0)).as_bytes())
+        });
+        brings(&server, &[], &pattern(SIZES[1], 1));
+    }
 }
 
 /// A server whose body comes in chunks with these line ends, behind `head`.
@@ -168,10 +194,8 @@ fn what_two_readers_read_in_two_ways_is_refused() {
             "Transfer-Encoding: compress, chunked",
             &["line 2: unsupported Transfer-Encoding 'compress, chunked'"],
         ),
-        (
-            "Transfer-Encoding: gzip\r\nContent-Length: 5",
-            &["lines 2 and 3: both Content-Length and Transfer-Encoding are given"],
-        ),
+        ("Content-Length: 5Bad", &["line 2: invalid Content-Length '5Bad'"]),
+        ("Content-Length: 36893488147419103232", &["line 2: invalid Content-Length '36893488147419103232'"]),
         ("Transfer-Encoding: chunked\r\n gzip", &["line 2: unsupported Transfer-Encoding 'chunked gzip'"]),
         ("Transfer-Encoding: xchunked", &["line 2: unsupported Transfer-Encoding 'xchunked'"]),
     ] {
@@ -182,6 +206,113 @@ fn what_two_readers_read_in_two_ways_is_refused() {
         });
         println!("{}", head.escape_debug());
         refuses(&server, &[], 1, &["127.0.0.1 sent a malformed answer: "]).says(says);
+    }
+}
+
+/// `text` as gzip.
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut coder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    coder.write_all(text).unwrap();
+    coder.finish().unwrap()
+}
+
+/// A coding of the way ends with the connection (RFC 9112 section 6.3); a length beside it is another reader's end. Both
+/// are one where the connection ends behind that many bytes.
+#[test]
+fn a_length_beside_a_coding_of_the_way_has_to_be_where_the_connection_ends() {
+    for size in SIZES {
+        let (plain, coded) = (pattern(size, 1), gzip(&pattern(size, 1)));
+        let after = |length: usize, more: &'static [u8], closes: bool| {
+            let coded = coded.clone();
+            Server::start(move |_, wire| {
+                let length = length.to_string();
+                wire.head("200 OK", &[("Transfer-Encoding", "gzip"), ("Content-Length", &*length)])?;
+                wire.body(&coded)?;
+                wire.raw(more)?;
+                if closes { wire.close() } else { wire.wait_for_close() }
+            })
+        };
+        brings(&after(coded.len(), b"", true), &[], &plain);
+        let disagree = "readers disagree about where the body ends";
+        refuses(&after(coded.len(), b"more", true), &[], 1, &[disagree]);
+        refuses(&after(coded.len() - 1, b"", true), &[], 1, &[disagree]);
+        refuses(&after(coded.len() + 1, b"", true), &[], 1, &["closed the connection after"]);
+        let start = Instant::now();
+        refuses(&after(coded.len(), b"", false), &[], 1, &[disagree]);
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    }
+}
+
+/// The connection ends behind a line of the head. It may have been cut; who takes that gets an empty file.
+#[test]
+fn a_head_without_its_empty_line() {
+    let head = "HTTP/1.1 200 OK\r\nServer: x\r\nConnection: close\r\n";
+    let cut = |head: &'static str, tls: bool| match tls {
+        true => Server::start_tls(move |_, wire| wire.raw(head.as_bytes()).and_then(|()| wire.close())),
+        false => Server::start(move |_, wire| wire.raw(head.as_bytes()).and_then(|()| wire.close())),
+    };
+    for tls in [false, true] {
+        let args = ["-k"];
+        refuses(&cut(head, tls), &args, 1, &["it ended within its head; --accept-unclean-close"]);
+        let run = brings(&cut(head, tls), &["-k", "--accept-unclean-close"], b"");
+        run.says(&["its head ended without an empty line; --accept-unclean-close took it for whole"]);
+    }
+    // Within a line, or of a head that says that a body follows.
+    for head in [
+        "HTTP/1.1 200 OK\r\nServ",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n",
+        "HTTP/1.1 100 Continue\r\n",
+        "\r\n",
+    ] {
+        refuses(&cut(head, false), &["--accept-unclean-close"], 1, &["127.0.0.1"]);
+    }
+}
+
+/// What comes with a redirect that leads nowhere is a page about it, unless the user says otherwise.
+#[test]
+fn a_redirect_without_a_target() {
+    for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "300 Multiple Choices"] {
+        for fields in [&[][..], &[("Location", "")]] {
+            let server = Server::start(move |_, wire| wire.answer(status, fields, b"what came"));
+            refuses(&server, &[], 1, &["127.0.0.1"]);
+            let run = brings(&server, &["--any-type"], b"what came");
+            run.says(&[&format!("saved what came with {} in place of a file", &status[..3])]);
+        }
+    }
+}
+
+#[test]
+fn a_success_without_content() {
+    let server = Server::start(|_, wire| wire.head("204 No Content", &[] as &[(&str, &str)]));
+    refuses(&server, &[], 1, &["127.0.0.1 answered 204"]);
+    brings(&server, &["--any-type"], b"").says(&["saved what came with 204 in place of a file"]);
+}
+
+/// Targets as servers write them.
+#[test]
+fn targets_of_redirects() {
+    for (location, asked) in [
+        ("/caf\u{e9} \u{77f3}", "/caf%C3%A9%20%E7%9F%B3"),
+        ("other?a b", "/in/other?a%20b"),
+        ("?again=1", "/in/x?again=1"),
+        ("../up/x#part", "/up/x"),
+        ("//HOST/x", "/x"),
+        ("http:///HOST/x", "/x"),
+        ("HTTP://HOST//x", "//x"),
+        ("  /blanks  ", "/blanks"),
+    ] {
+        let server = Server::start(move |request, wire| match request.number {
+            0 => {
+                let host = request.field("host").unwrap_or_default();
+                wire.redirect("302 Found", &location.replace("HOST", host))
+            }
+            _ => wire.answer("200 OK", &[], b"there"),
+        });
+        let sandbox = Sandbox::new();
+        sandbox.get([&server.url("in/x"), "-o", "out"]).run().succeeds();
+        assert_eq!(sandbox.read("out"), b"there", "{location}");
+        assert_eq!(server.requests()[1].request.target, asked, "{location}");
     }
 }
 

@@ -94,6 +94,81 @@ fn a_connection_that_broke_once_is_no_refusal() {
     assert!(server.requests_from(0).iter().all(|request| request.range().is_some()));
 }
 
+/// A server that knows no range may answer one with something that is no answer.
+#[test]
+fn a_range_that_is_answered_by_nonsense() {
+    for nonsense in [
+        "TP/1.0 200 OK\r\n\r\n",
+        "HTTP/1.1 OK\r\n\r\n",
+        "HTTP/1.1 206 X\r\nContent-Length: -1\r\n\r\n",
+        "PK\x03\x04",
+    ] {
+        for (retries, requests) in [("5", 3), ("0", 2)] {
+            let server =
+                without_ranges(SIZES[0], |wire| wire.raw(nonsense.as_bytes()).and_then(|()| wire.close()));
+            let run = brings(&server, &["--retries", retries], &pattern(SIZES[0], 1));
+            run.says(&["asked for without a range, since 127.0.0.1 sent no readable answer"]);
+            assert_eq!(server.requests().len(), requests, "{nonsense:?}");
+        }
+    }
+}
+
+/// Some servers have a limit to what one range may ask for.
+#[test]
+fn a_range_that_asks_for_too_much() {
+    let object = Object::new(SIZES[1]);
+    let bytes = object.bytes.clone();
+    let server = Server::start(move |request, wire| match request.range() {
+        Some((start, end)) if end.is_none_or(|end| end - start > MIB as u64) => {
+            wire.answer("403 Forbidden", &[], b"too much")
+        }
+        _ => object.serve(request, wire),
+    });
+    brings(&server, &["-c", "4"], &bytes);
+}
+
+/// A server that gives a part once, and all of it for each later one, with the status of a part.
+#[test]
+fn a_later_part_that_is_all_of_it() {
+    let object = Object::new(6 * MIB).rate(8 << 20);
+    let bytes = object.bytes.clone();
+    let server = Server::start(move |request, wire| match request.start() {
+        0 => object.serve(request, wire),
+        _ => {
+            let size = object.bytes.len();
+            let range = format!("bytes 0-{}/{size}", size - 1);
+            let fields = [("Content-Range", range), ("ETag", "\"one\"".to_owned())];
+            wire.head(
+                "206 Partial Content",
+                &[&fields[..], &[("Content-Length", size.to_string())]].concat(),
+            )?;
+            wire.body(&object.bytes)
+        }
+    });
+    brings(&server, &["-c", "4", "--retries", "0"], &bytes);
+}
+
+/// Content-Range as a request has it, with a colon, or without its unit.
+#[test]
+fn ranges_written_in_other_ways() {
+    for prefix in ["bytes=", "bytes: ", "Bytes  ", ""] {
+        let object = Object::new(4 * MIB);
+        let bytes = object.bytes.clone();
+        let server = Server::start(move |request, wire| {
+            let (start, size) = (request.start() as usize, object.bytes.len());
+            let range = format!("{prefix}{start}-{}/{size}", size - 1);
+            let length = (size - start).to_string();
+            let fields = [("Content-Range", &*range), ("ETag", "\"one\""), ("Content-Length", &length)];
+            wire.head("206 Partial Content", &fields)?;
+            let end = if request.number == 0 { size / 2 } else { size };
+            wire.body(&object.bytes[start..end])?;
+            wire.close()
+        });
+        brings(&server, &[], &bytes);
+        assert_eq!(server.requests()[1].request.start(), 2 * MIB as u64, "{prefix:?}: gone on with");
+    }
+}
+
 #[test]
 fn a_refusal_both_ways_is_an_answer_with_the_first_words() {
     for (first, second) in [

@@ -3,8 +3,8 @@
 //! The thread that asks for it moves into new network and mount namespaces; threads and programs that it
 //! starts are born there.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -108,9 +108,26 @@ impl World {
                 run("mount", &["--bind", own.to_str().expect("a path in ASCII"), path])?;
             }
         }
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 53)).map_err(|error| error.to_string())?;
-        let asked: Arc<Mutex<Vec<(String, u16)>>> = Arc::default();
-        let seen = Arc::clone(&asked);
+        let world = World { asked: Arc::default() };
+        world.serve(53, answer).map_err(|error| error.to_string())?;
+        Ok(world)
+    }
+
+    /// A name server on a free port of the loopback, which only those ask who are told of it.
+    pub(crate) fn aside(
+        answer: impl Fn(&str) -> Reply + Send + Sync + 'static,
+    ) -> io::Result<(World, SocketAddr)> {
+        let world = World { asked: Arc::default() };
+        let address = world.serve(0, Arc::new(answer))?;
+        Ok((world, address))
+    }
+
+    /// Answers by UDP and TCP on this port of the loopback.
+    fn serve(&self, port: u16, answer: Arc<Answer>) -> io::Result<SocketAddr> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port))?;
+        let address = socket.local_addr()?;
+        let tcp = TcpListener::bind(address)?;
+        let seen = Arc::clone(&self.asked);
         let by_tcp = Arc::clone(&answer);
         std::thread::spawn(move || {
             let mut bytes = [0; 1500];
@@ -126,7 +143,6 @@ impl World {
                 });
             }
         });
-        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 53)).map_err(|error| error.to_string())?;
         std::thread::spawn(move || {
             for mut stream in tcp.incoming().flatten() {
                 let answer = Arc::clone(&by_tcp);
@@ -146,7 +162,7 @@ impl World {
                 });
             }
         });
-        Ok(World { asked })
+        Ok(address)
     }
 }
 

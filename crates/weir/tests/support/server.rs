@@ -200,6 +200,29 @@ impl Wire {
         super::over()
     }
 
+    /// The same inside the TLS session of this connection, which has one owner: either side is looked at by turns.
+    pub(crate) fn tunnel_within(&mut self, to: SocketAddr) -> io::Result<()> {
+        const TURN: Duration = Duration::from_millis(2);
+        let mut far = TcpStream::connect(to)?;
+        far.set_read_timeout(Some(TURN))?;
+        self.socket.set_read_timeout(Some(TURN))?;
+        let mut bytes = vec![0; 64 << 10];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return super::over(),
+                Ok(length) => far.write_all(&bytes[..length])?,
+                Err(error) if is_none_yet(&error) => {}
+                Err(error) => return Err(error),
+            }
+            match far.read(&mut bytes) {
+                Ok(0) => return self.close(),
+                Ok(length) => self.raw(&bytes[..length])?,
+                Err(error) if is_none_yet(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// The kernel keeps at most about `bytes` for the client: what is sent is then nearly what is received.
     pub(crate) fn small_buffer(&self, bytes: usize) {
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(&self.socket, bytes);
@@ -349,6 +372,10 @@ impl Drop for Server {
         // Wakes the thread that accepts.
         let _ = TcpStream::connect(self.address);
     }
+}
+
+fn is_none_yet(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 fn converse(

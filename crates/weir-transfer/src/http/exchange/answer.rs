@@ -48,16 +48,25 @@ pub struct Answer {
     pub linked: Linked,
     /// The request that it answers was for a range. One for a part may have been refused, and asked for without.
     pub ranged: bool,
+    /// What its head means to the request: judged once, when it came.
+    pub(crate) judged: Option<Result<Part, Error>>,
+    /// The bytes are all of the object, and not a window of it.
+    pub(crate) of_all: bool,
     /// What was left out of the request to get it, and why.
     pub notes: Vec<String>,
 }
 
 impl Answer {
-    /// What it means to a request for the bytes from `start`, `None` if for the whole. See [`object::judge`].
-    pub fn judge(&self, start: Option<u64>) -> Result<Part, Error> {
+    /// What it means to the request that brought it: for the bytes from `start`, `None` if for the whole. See
+    /// [`object::judge`].
+    pub fn judge(&mut self, start: Option<u64>) -> Result<Part, Error> {
         let start = start.filter(|_| self.ranged);
-        let judged = object::judge(&self.head, &self.url, start, SystemTime::now());
-        let judged = judged.map(|part| part.linked_by(&self.linked));
+        let judged = self.judged.take();
+        let judged = judged.unwrap_or_else(|| object::judge(&self.head, &self.url, start, SystemTime::now()));
+        let judged = judged.map(|part| match self.of_all {
+            true => part.linked_by(&self.linked),
+            false => part.undeclared(),
+        });
         judged.map_err(|error| {
             let error = if self.authorized { error.in_spite_of_credentials() } else { error };
             let error = match self.way_in() {
@@ -129,12 +138,12 @@ impl Exchange {
         }
     }
 
-    /// The body ended with a TLS session that was not ended in order, and was taken all the same.
-    pub fn ended_uncleanly(&self) -> bool {
+    /// What is to be said of an end that was taken all the same, without its mark.
+    pub fn unclean(&self) -> Option<&'static str> {
         match self {
-            Exchange::Http1(connection) => connection.ended_uncleanly(),
-            Exchange::Decoded(decoded) => decoded.coded().ended_uncleanly(),
-            Exchange::Http2(_) | Exchange::None => false,
+            Exchange::Http1(connection) => connection.unclean(),
+            Exchange::Decoded(decoded) => decoded.coded().unclean(),
+            Exchange::Http2(_) | Exchange::None => None,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! How a client goes down the steps of [`crate::http::ladder`].
 
-use std::sync::PoisonError;
+use std::time::SystemTime;
 
 use url::Url;
 use weir_http::head::ResponseHead;
 
-use super::{Client, Exchange, Known, Told, origin_of};
+use super::{Client, Exchange, Told, origin_of};
 use crate::error::Error;
 use crate::http::ladder::{self, Reply, Step};
 use crate::http::request::{Ask, Origin};
@@ -17,43 +17,53 @@ impl Client<'_> {
         let origin = origin_of(url)?;
         let mut first: Option<Result<ResponseHead, Error>> = None;
         let http = self.http;
-        let steps = http.ladder.steps(&origin, ask);
+        // Of a window nothing but a range of it helps.
+        let is_part = http.manner.window.is_some();
+        let least = if is_part { Step::Unconditional } else { Step::Bare };
+        let steps = http.ladder.steps(&origin, ask, least);
         for (index, (step, lesser)) in steps.iter().enumerate() {
             let ranged = lesser.range.is_some();
             let next = steps.get(index + 1).map(|(step, _)| *step);
             let may_help = |status| http.ladder.may_help(&origin, url, next, status);
-            let (head, mut body) = match self.ask(url, lesser, many) {
+            let (head, mut body) = match self.ask_in_window(url, lesser, many) {
                 Ok(answer) => answer,
                 Err(error @ (Error::Interrupted | Error::NamePending(_))) => return Err(error),
+                // All of it, since If-Range does not hold: what there is now is asked for.
+                Err(Error::Refused(_) | Error::WrongPart { .. }) if is_part && next.is_some() => continue,
                 Err(error) => {
-                    let is_close = matches!(error, Error::Broken { .. }) && ranged;
-                    // A path that breaks does so once; a server that means it, each time.
-                    if is_close && may_help(None) && self.is_meant(url) {
+                    let is_no_answer =
+                        matches!(error, Error::Broken { .. } | Error::Malformed { .. }) && ranged;
+                    // A path that breaks does so once; a server that means it, or cannot do it, each time.
+                    if is_no_answer && may_help(None) && self.is_meant(url) {
                         first.get_or_insert(Err(error));
                         continue;
                     }
                     let refused = self.settle(url, first).unwrap_or(Err(error));
-                    return refused.map(|head| Told { head, body: Exchange::None, ranged });
+                    return refused.map(|head| Told { head, body: Exchange::None, ranged, judged: None });
                 }
             };
-            match ladder::reply(&head, url, lesser.range) {
+            let start = lesser.range.map(|range| range.0);
+            let judged = object::judge(&head, url, start, SystemTime::now());
+            match ladder::reply(&judged, lesser.range) {
                 // What comes without a range counts, whatever it is.
                 Reply::Odd if next.is_some_and(|step| step < Step::Bare) => {}
                 Reply::Refused if may_help(Some(head.status)) => {
                     first.get_or_insert(Ok(head));
                 }
                 Reply::Refused => {
-                    let refused = self.settle(url, first).unwrap_or(Ok(head));
-                    return refused.map(|head| Told { head, body, ranged });
+                    return match self.settle(url, first) {
+                        Some(first) => first.map(|head| Told { head, body, ranged, judged: None }),
+                        None => Ok(Told { head, body, ranged, judged: Some(judged) }),
+                    };
                 }
                 Reply::Odd | Reply::Taken => {
                     if head.status == 206 && ranged {
                         self.http.ladder.gives_parts(&origin);
                     }
                     if let Some(refused) = first.filter(|_| head.status < 400) {
-                        self.say_step(&origin, url, *step, refused.as_ref().ok());
+                        self.say_step(&origin, url, *step, &refused);
                     }
-                    return Ok(Told { head, body, ranged });
+                    return Ok(Told { head, body, ranged, judged: Some(judged) });
                 }
             }
             self.drain(&mut body);
@@ -63,8 +73,21 @@ impl Client<'_> {
         Err(Error::Interrupted)
     }
 
-    /// A connection that was closed without an answer means that the request is refused: when it happens again, or
-    /// where there is no second attempt.
+    /// Asks for `url`; of a window of it, if that is all that is wished, and as if that were all.
+    fn ask_in_window(
+        &mut self,
+        url: &Url,
+        ask: &Ask<'_>,
+        many: bool,
+    ) -> Result<(ResponseHead, Exchange), Error> {
+        let Some(window) = self.http.manner.window else { return self.ask(url, ask, many) };
+        let (mut head, body) = self.ask(url, &window.outer(ask), many)?;
+        window.inner(&mut head, url)?;
+        Ok((head, body))
+    }
+
+    /// A connection that was closed without an answer, or with one that is none, means that the request is refused: when
+    /// it happens again, or where there is no second attempt.
     fn is_meant(&self, url: &Url) -> bool {
         !self.tries_again || self.http.ladder.closed_again(url)
     }
@@ -79,28 +102,11 @@ impl Client<'_> {
     }
 
     /// A lesser request was answered.
-    fn say_step(&mut self, origin: &Origin, url: &Url, step: Step, first: Option<&ResponseHead>) {
+    fn say_step(&mut self, origin: &Origin, url: &Url, step: Step, first: &Result<ResponseHead, Error>) {
         let note = ladder::note(step, &origin.host, first);
         let lasts = self.http.ladder.helped(origin, step);
         let all = if lasts { ", and so for its other files" } else { "" };
         tracing::info!("{}: {note}{all}", object::shown(url));
-        self.notes.push(note);
-    }
-
-    /// HTTP/2 failed for a request that goes on over HTTP/1.1, and so do all others of its origin, unless its session
-    /// has carried some.
-    pub(super) fn leave_http2(&mut self, origin: &Origin, error: &Error) {
-        let known = self.http.known(origin);
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        let carries = match &*known {
-            Known::Session(session, _) => session.carries() && !matches!(error, Error::OnlyHttp1 { .. }),
-            _ => false,
-        };
-        let note = format!("HTTP/1.1 in place of HTTP/2: {error:#}");
-        tracing::info!("{}: {note}", origin.host);
-        if !carries {
-            *known = Known::No;
-        }
         self.notes.push(note);
     }
 }

@@ -1,0 +1,47 @@
+//! Where an answer leads to, and where it may not.
+
+use url::Url;
+use weir_http::head::ResponseHead;
+
+use super::host;
+use crate::error::Error;
+
+/// From https to http: whoever is on the way reads along, and may have made the redirect.
+pub(super) fn is_downgrade(home: &Url, url: &Url) -> bool {
+    home.scheme() == "https" && url.scheme() != "https"
+}
+
+/// It leads on, by its status.
+pub(super) fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+/// It has no file: a redirect without a target, or a success without content (RFC 9110 section 15.3.5).
+pub(super) fn has_no_file(head: &ResponseHead) -> bool {
+    head.status == 204
+        || (head.status == 300 || is_redirect(head.status)) && head.headers_all("location").all(str::is_empty)
+}
+
+/// The URL that an answer from `from` leads to.
+pub(super) fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {
+    let refused = |detail: String| Error::Redirect { host: host(from), detail };
+    let location = head.fields.single("location").map_err(|_| refused("it names two targets".to_owned()))?;
+    let location = location.filter(|location| !location.is_empty());
+    let location = location.ok_or_else(|| {
+        refused("it names no target; --any-type saves what came with it in place of a file".to_owned())
+    })?;
+    // The parser drops tabs and line breaks, and what is left is another URL.
+    if let Some(found) = weir_units::control(location) {
+        return Err(refused(format!("its target holds {found}")));
+    }
+    let next = from.join(location).map_err(|error| refused(format!("its target is not a url ({error})")))?;
+    match (from.scheme(), next.scheme()) {
+        (_, "https") | ("http", "http") => Ok(next),
+        ("https", "http") => {
+            Err(refused("it leads from https to http, where anybody could change the bytes".into()))
+        }
+        (_, scheme) => {
+            Err(refused(format!("it leads to the scheme '{scheme}', and weir speaks http and https")))
+        }
+    }
+}
