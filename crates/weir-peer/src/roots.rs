@@ -253,6 +253,13 @@ fn open(folder: &Path, may_create: bool, options: &Options) -> Result<Target, Fa
         && (may_create && !is_missing(&around_of(folder)) || mkpath)
         && is_missing(folder)
         && !folder.components().as_path().is_symlink();
+    // Where a copy could not make it either, a dry run says so in the copy's words.
+    let would_fail =
+        options.dry_run && create && !would_be_made && !folder.components().as_path().is_symlink();
+    if would_fail && let Err(error) = fs::metadata(folder) {
+        let why = weir_units::plain(&error);
+        return Err(Failure::local(format_args!("cannot create {}: {why}", folder.display())));
+    }
     let opened = if would_be_made { Target::to_be(of_target) } else { Target::open(folder, of_target) };
     opened.map_err(Failure::local)
 }

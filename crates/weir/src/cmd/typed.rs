@@ -13,7 +13,7 @@ pub fn doubt(text: &str, is_target: bool, is_here: impl Fn(&Path) -> bool) -> Op
     if let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
         return Some(of_url(&scheme.to_ascii_lowercase(), rest));
     }
-    let colon = text.find(':').filter(|colon| !text[..*colon].contains('/'));
+    let colon = colon_of(text);
     if exists {
         let (host, path) = text.split_at(colon.filter(|colon| *colon > 0)?);
         // A name in brackets with a colon behind it is a host to scp and rsync alike, whatever is here.
@@ -33,6 +33,16 @@ pub fn doubt(text: &str, is_target: bool, is_here: impl Fn(&Path) -> bool) -> Op
     match colon.filter(|colon| *colon > 0) {
         Some(colon) => of_remote(&text[..colon], &text[colon + 1..]),
         None => of_local(text, is_target),
+    }
+}
+
+/// The colon that parts host and path: before any slash, and behind the brackets of an IPv6 address.
+fn colon_of(text: &str) -> Option<usize> {
+    let open = text.find('[').filter(|open| *open == 0 || text[..*open].ends_with('@'));
+    let close = open.and_then(|open| text[open..].find(']').map(|at| open + at + 1));
+    match close {
+        Some(close) => text[close..].starts_with(':').then_some(close),
+        None => text.find(':').filter(|colon| !text[..*colon].contains('/')),
     }
 }
 
@@ -121,7 +131,10 @@ fn of_address(text: &str) -> Option<String> {
         _ => (String::new(), text),
     };
     // Without its zone, as in fe80::1%eth0.
-    let is_address = |text: &str| text.split('%').next().is_some_and(|text| text.parse::<Ipv6Addr>().is_ok());
+    let is_address = |text: &str| {
+        let (address, zone) = text.split_once('%').unwrap_or((text, "0"));
+        !zone.is_empty() && !zone.contains(':') && address.parse::<Ipv6Addr>().is_ok()
+    };
     if let Some((address, path)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         let wants = is_address(address) && !path.starts_with(':');
         return wants

@@ -85,7 +85,9 @@ fn ratios_of_data_whose_parts_differ_are_those_of_the_codecs_own_programs() {
     }
     let sandbox = Sandbox::new();
     for name in mixed_files(&sandbox) {
-        let args = [name, "--codec", "lz4-1,lz4-9,zstd-1,zstd-3,zstd-9,zstd-15", "--json"];
+        // The strong level takes ten times as long as all others.
+        let codecs = if name == "unordered" { "lz4-1,zstd-3,zstd-15" } else { "lz4-1,lz4-9,zstd-1,zstd-3" };
+        let args = [name, "--codec", codecs, "--json"];
         let record = bench(&sandbox, &args).run().succeeds().json();
         let codecs = &record["codecs"];
         assert_eq!((codecs["blocks"].as_u64(), codecs["of_blocks"].as_u64()), (Some(40), Some(40)));
