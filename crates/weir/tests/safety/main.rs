@@ -17,6 +17,7 @@ mod endings;
 mod histories;
 mod kill;
 mod log_floods;
+mod mutated;
 mod odd_heads;
 mod real_versions;
 mod replacing;

@@ -2,7 +2,7 @@
 //! fuzz targets of the same names call. `WEIR_SOAK=N` changes each sample N hundred times, `WEIR_SEED` repeats a run.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod support;
+use crate::support;
 
 use std::time::SystemTime;
 
