@@ -102,8 +102,8 @@ fn of_requests(figures: &Figures<'_>) -> Vec<Conviction> {
     first.into_iter().collect()
 }
 
-/// 1. The asked rate was reached: whatever was busy had room enough. Of a short run's requests some are under
-/// way at its end: they count where connections had time left.
+/// Condition 1: The asked rate was reached: whatever was busy had room enough. Of a short run's requests some
+/// are under way at its end: they count where connections had time left.
 fn rate_reached(figures: &Figures<'_>) -> Option<Conviction> {
     let (seen, asked) = (figures.seen, figures.seen.rate?);
     let planned = REACHED * asked * seen.span.as_secs_f64();
@@ -117,7 +117,7 @@ fn rate_reached(figures: &Figures<'_>) -> Option<Conviction> {
     Some(Conviction::new(Holder::Rate, Limit::RateLimit, 1.0, evidence))
 }
 
-/// 2. Connections waited for a local port: most of the attempts that failed had none.
+/// Condition 2: Connections waited for a local port: most of the attempts that failed had none.
 fn no_ports(figures: &Figures<'_>) -> Option<Conviction> {
     let (time, connects) = (&figures.seen.time, &figures.seen.connects);
     let share = time.share(time.resting);
@@ -133,8 +133,8 @@ fn no_ports(figures: &Figures<'_>) -> Option<Conviction> {
     })
 }
 
-/// 3. A standstill: no answers at all for far longer than one takes, or requests that failed and the pauses
-/// after them.
+/// Condition 3: A standstill: no answers at all for far longer than one takes, or requests that failed and
+/// the pauses after them.
 ///
 /// Wrong where a server works in turns of half a second and more: it is then the server's own pace.
 fn stall(figures: &Figures<'_>) -> Option<Conviction> {
@@ -149,7 +149,7 @@ fn stall(figures: &Figures<'_>) -> Option<Conviction> {
     (share > 0.0).then(|| Conviction::of_time(Holder::Stall, limit, share, evidence))
 }
 
-/// 4. The script's functions hold the loop: meanwhile it takes no answer.
+/// Condition 4: The script's functions hold the loop: meanwhile it takes no answer.
 fn script(figures: &Figures<'_>) -> Option<Conviction> {
     let held = &figures.scripted;
     let share = held.in_script().min(1.0);
@@ -173,7 +173,7 @@ fn script(figures: &Figures<'_>) -> Option<Conviction> {
     (share > 0.0).then(|| Conviction::of_time(Holder::Script, limit, share, evidence))
 }
 
-/// 5. The script's `delay()` before requests.
+/// Condition 5: The script's `delay()` before requests.
 fn delay(figures: &Figures<'_>) -> Option<Conviction> {
     let time = &figures.seen.time;
     let share = time.share(time.delayed);
@@ -181,7 +181,7 @@ fn delay(figures: &Figures<'_>) -> Option<Conviction> {
     (share > 0.0).then(|| Conviction::of_time(Holder::Delay, Limit::ThinkTime, share, evidence))
 }
 
-/// 6. Making connections took most of the time, whatever it is that makes it long.
+/// Condition 6: Making connections took most of the time, whatever it is that makes it long.
 fn connecting_most(figures: &Figures<'_>) -> Option<Conviction> {
     let time = &figures.seen.time;
     let share = time.share(time.connecting);
@@ -189,8 +189,8 @@ fn connecting_most(figures: &Figures<'_>) -> Option<Conviction> {
         .then(|| Conviction::of_time(Holder::Connecting, Limit::Connect, share, connecting(figures)))
 }
 
-/// 7. A full thread, on either side. One that waited for longer than it ran is held by whoever had the
-/// processors; so are two that waited half as long as they ran.
+/// Condition 7: A full thread, on either side. One that waited for longer than it ran is held by whoever had
+/// the processors; so are two that waited half as long as they ran.
 fn full(figures: &Figures<'_>) -> Vec<Conviction> {
     let client = client_busy(figures, FULL);
     let server = server_busy(figures, FULL);
@@ -258,7 +258,7 @@ fn waits(figures: &Figures<'_>, share: f64) -> Conviction {
     Conviction::new(Holder::Processor, Limit::CpuCore, 0.5 + 0.5 * share, evidence)
 }
 
-/// 8. Requests make connections of their own, which takes at least half as long as their answers.
+/// Condition 8: Requests make connections of their own, which takes at least half as long as their answers.
 fn connecting_often(figures: &Figures<'_>) -> Option<Conviction> {
     let (time, seen) = (&figures.seen.time, figures.seen);
     let share = time.share(time.connecting);
@@ -267,8 +267,8 @@ fn connecting_often(figures: &Figures<'_>) -> Option<Conviction> {
         .then(|| Conviction::new(Holder::Connecting, Limit::Connect, 0.5 + 0.5 * share, connecting(figures)))
 }
 
-/// 9. Waiting for a processor is most of a request's time: by what each end's queue makes of its wait, or
-/// where both ends together were busy nearly all the time and waited for most of that.
+/// Condition 9: Waiting for a processor is most of a request's time: by what each end's queue makes of its
+/// wait, or where both ends together were busy nearly all the time and waited for most of that.
 fn processor(figures: &Figures<'_>) -> Option<Conviction> {
     let parts = figures.parts();
     let likely = parts.waiting / parts.latency;
@@ -277,8 +277,8 @@ fn processor(figures: &Figures<'_>) -> Option<Conviction> {
     (likely >= HALF || in_turns).then(|| waits(figures, likely.max(ends).min(1.0)))
 }
 
-/// 10. The server's threads ran one after another, as those of an interpreter with one lock do, and none was
-/// idle in between; or wanted to, and waited for a processor for longer than they ran.
+/// Condition 10: The server's threads ran one after another, as those of an interpreter with one lock do, and
+/// none was idle in between; or wanted to, and waited for a processor for longer than they ran.
 ///
 /// Wrong where independent threads come to one processor by chance.
 fn serialised(figures: &Figures<'_>) -> Option<Conviction> {
@@ -300,8 +300,8 @@ fn serialised(figures: &Figures<'_>) -> Option<Conviction> {
     })
 }
 
-/// 11. The rest of an answer waits for an acknowledgement that this end delays: where it is given at once,
-/// the rest comes at once.
+/// Condition 11: The rest of an answer waits for an acknowledgement that this end delays: where it is given
+/// at once, the rest comes at once.
 fn nagle(figures: &Figures<'_>) -> Option<Conviction> {
     let seen = &figures.seen.acks;
     let (plain, hastened) = (seen.plain.mean(), seen.hastened.mean());
@@ -311,8 +311,8 @@ fn nagle(figures: &Figures<'_>) -> Option<Conviction> {
         .then(|| Conviction::new(Holder::Nagle, Limit::Nagle, 0.6 + 0.4 * share.min(1.0), acks(seen)))
 }
 
-/// 12. Most of a request's time passes inside its answer, at a flat rate, and a queue stands or overflows; or
-/// the link's rate is known and reached.
+/// Condition 12: Most of a request's time passes inside its answer, at a flat rate, and a queue stands or
+/// overflows; or the link's rate is known and reached.
 ///
 /// Without the queue it may as well be a server that sends at a pace of its own. One on this machine is known
 /// to have no path before it that could be full, but for a queue that shows it.
@@ -350,7 +350,7 @@ fn path_full(figures: &Figures<'_>) -> Option<Conviction> {
     })
 }
 
-/// 13. Segments were sent again, and their time-outs alone make most of the requests' time.
+/// Condition 13: Segments were sent again, and their time-outs alone make most of the requests' time.
 fn path_loses(figures: &Figures<'_>) -> Option<Conviction> {
     let path = figures.path().filter(|path| path.retransmits > 0)?;
     let each = path.retransmits as f64 / f64::from(path.sockets.max(1));
@@ -367,8 +367,8 @@ fn path_loses(figures: &Figures<'_>) -> Option<Conviction> {
     })
 }
 
-/// 14. The asked rate was not reached, and all connections were under way: planned requests waited here for a
-/// free one.
+/// Condition 14: The asked rate was not reached, and all connections were under way: planned requests waited
+/// here for a free one.
 fn queue(figures: &Figures<'_>) -> Option<Conviction> {
     let asked = figures.seen.rate?;
     (figures.answering() >= LITTLE && figures.busiest() < NEARLY_FULL).then(|| {
@@ -383,9 +383,9 @@ fn queue(figures: &Figures<'_>) -> Option<Conviction> {
     })
 }
 
-/// 15. Most of a request's time is explained by neither path nor processors, queues before them included. The
-/// server's it is where that was seen: its threads neither ran nor wanted to, or its machine acknowledged
-/// long before it answered. Else it may be the path's.
+/// Condition 15: Most of a request's time is explained by neither path nor processors, queues before them
+/// included. The server's it is where that was seen: its threads neither ran nor wanted to, or its machine
+/// acknowledged long before it answered. Else it may be the path's.
 fn slow_answers(figures: &Figures<'_>) -> Option<Conviction> {
     let parts = figures.parts();
     if parts.unexplained() < HALF {
@@ -428,7 +428,7 @@ fn slow_answers(figures: &Figures<'_>) -> Option<Conviction> {
     })
 }
 
-/// 16. A thread had little room left: more connections would soon meet it.
+/// Condition 16: A thread had little room left: more connections would soon meet it.
 fn nearly_full(figures: &Figures<'_>) -> Option<Conviction> {
     let (client, server) =
         (figures.client.busy(), figures.server().map_or(0.0, |server| server.busiest.busy()));
@@ -438,7 +438,8 @@ fn nearly_full(figures: &Figures<'_>) -> Option<Conviction> {
     }
 }
 
-/// 17. Nobody is busy, what an answer takes is explained, and the connections' number over it is the figure.
+/// Condition 17: Nobody is busy, what an answer takes is explained, and the connections' number over it is
+/// the figure.
 fn too_few_connections(figures: &Figures<'_>) -> Option<Conviction> {
     (figures.answering() >= LITTLE && figures.parts().unexplained() < HALF).then(|| {
         let idle = 1.0 - figures.busiest();

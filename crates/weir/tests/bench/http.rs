@@ -450,7 +450,9 @@ fn a_full_link_and_too_few_connections_are_told_apart() {
     sandbox.write("small", b"x");
     let full = "-c 8 -t 1 -d 2s --timeout 10s $WEIR_LAB_URL/large";
     let Some(record) = over_a_path(&sandbox, &["--rate", "20Mbit", "--delay", "10ms"], full) else { return };
-    assert_eq!(record["http"]["held_by"], "path", "{record}");
+    // Where no queue shows at this end, the server's pace is not told from the path's.
+    let held_by = record["http"]["held_by"].as_str();
+    assert!(matches!(held_by, Some("path" | "server-or-path")), "{record}");
     let few = "-c 2 -t 1 -d 1s $WEIR_LAB_URL/small";
     let Some(record) = over_a_path(&sandbox, &["--delay", "20ms"], few) else { return };
     assert_eq!(
