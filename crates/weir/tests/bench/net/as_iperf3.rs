@@ -129,7 +129,13 @@ fn scripts_find_what_they_cut_out() {
 fn disorder(path: &str, theirs: &Json, ours: &Json, found: &mut Vec<String>) {
     match (theirs, ours) {
         (Json::Members(theirs), Json::Members(members)) => {
-            let names: Vec<&String> = theirs.iter().map(|(name, _)| name).collect();
+            let mut names: Vec<&String> = Vec::new();
+            // 3.12 says some twice: of several streams, and a rate.
+            for (name, _) in theirs {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
             let same: Vec<&String> =
                 members.iter().map(|(name, _)| name).filter(|name| names.contains(name)).collect();
             if names != same {
@@ -361,7 +367,7 @@ fn a_stream_of_json_comes_event_by_event() {
         let names: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!((names[0], names[names.len() - 1]), ("start", "end"), "{names:?}");
         assert!(
-            names.len() >= 4 && names[1..names.len() - 1].iter().all(|name| *name == "interval"),
+            names.len() >= 3 && names[1..names.len() - 1].iter().all(|name| *name == "interval"),
             "{names:?}"
         );
         assert!(events[1].1["sum"]["bytes"].as_u64().unwrap() > 0, "{}", events[1].1);

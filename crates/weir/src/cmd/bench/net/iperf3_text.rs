@@ -203,7 +203,8 @@ impl Way {
     }
 
     fn heading(&self, heading: Heading) -> String {
-        let sends = self.sends || self.both;
+        // A client of 3.12 has these columns whichever way data flow.
+        let sends = self.sends || self.both || self.client;
         let figures = match heading {
             Heading::Sums { .. } if self.udp => "         Jitter    Lost/Total Datagrams",
             Heading::Sums { retransmits: true } => "         Retr",
