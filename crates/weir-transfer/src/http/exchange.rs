@@ -17,7 +17,7 @@ use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
 pub use answer::{Answer, Exchange};
-use redirects::{has_no_file, is_downgrade, is_redirect, redirect};
+use redirects::{is_downgrade, is_redirect, leads_nowhere, redirect};
 use session::Known;
 
 use crate::error::Error;
@@ -85,7 +85,7 @@ pub struct Manner {
     pub max_redirects: usize,
     /// Of each object only these bytes are asked for.
     pub window: Option<Window>,
-    /// What comes with an answer that has no file, such as a redirect that leads nowhere, is the file.
+    /// What comes with a redirect that leads nowhere is the file.
     pub any_answer: bool,
 }
 
@@ -331,8 +331,8 @@ impl<'a> Client<'a> {
             let UserAnswer { told, shown, said, lacks_certificate } =
                 self.ask_as_user(home, &url, (range, if_range), many)?;
             let Told { mut head, mut body, ranged, mut judged } = told;
-            if self.http.manner.any_answer && has_no_file(&head) {
-                self.notes.push(format!("saved what came with {} in place of a file", head.status));
+            if self.http.manner.any_answer && leads_nowhere(&head) {
+                self.notes.push(format!("saved what came with {} and no target", head.status));
                 (head.status, judged) = (200, None);
             }
             // 300 names its choice there, if it has one (RFC 9110 section 15.4.1).

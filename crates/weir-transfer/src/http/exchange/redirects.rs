@@ -16,10 +16,9 @@ pub(super) fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// It has no file: a redirect without a target, or a success without content (RFC 9110 section 15.3.5).
-pub(super) fn has_no_file(head: &ResponseHead) -> bool {
-    head.status == 204
-        || (head.status == 300 || is_redirect(head.status)) && head.headers_all("location").all(str::is_empty)
+/// A redirect without a target.
+pub(super) fn leads_nowhere(head: &ResponseHead) -> bool {
+    (head.status == 300 || is_redirect(head.status)) && head.headers_all("location").all(str::is_empty)
 }
 
 /// The URL that an answer from `from` leads to.
