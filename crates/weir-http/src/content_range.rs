@@ -100,7 +100,8 @@ impl FromStr for ContentRange {
         let (range, size) = bare.split_once('/').ok_or_else(form)?;
         // Range units have no case (section 14.1).
         let is_bytes = unit.eq_ignore_ascii_case("bytes") && bare.len() < rest.len();
-        if !is_bytes && !(unit.is_empty() && bare.len() == rest.len()) {
+        let is_bare = unit.is_empty() && bare.len() == rest.len();
+        if !is_bytes && !is_bare {
             return Err(form());
         }
         let complete = match size {

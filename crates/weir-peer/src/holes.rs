@@ -96,16 +96,19 @@ mod tests {
         let all = 0..blocks(size);
         // A byte takes a block of the file system, so those beside it may be data there too; not a mebibyte away.
         let one = file(size, &[4 * BLOCK + 7]);
-        assert_eq!(survey(&one, size, &[all.clone()]), Survey { holes: vec![0..4, 5..10], data: vec![4..5] });
+        assert_eq!(
+            survey(&one, size, std::slice::from_ref(&all)),
+            Survey { holes: vec![0..4, 5..10], data: vec![4..5] }
+        );
         assert_eq!(survey(&one, size, &[1..3, 4..6]), Survey { holes: vec![1..3, 5..6], data: vec![4..5] });
         let ends = file(size, &[0, size - 1]);
-        assert_eq!(survey(&ends, size, &[all.clone()]).holes, [1..9]);
+        assert_eq!(survey(&ends, size, std::slice::from_ref(&all)).holes, [1..9]);
         let none = file(size, &[]);
-        assert_eq!(survey(&none, size, &[all.clone()]).holes, [all.clone()]);
+        assert_eq!(survey(&none, size, std::slice::from_ref(&all)).holes, std::slice::from_ref(&all));
         // What cannot be asked is data.
         let (pipe, _writer) = std::io::pipe().unwrap();
         let pipe = File::from(std::os::fd::OwnedFd::from(pipe));
-        assert_eq!(survey(&pipe, size, &[all.clone()]).data, [all]);
+        assert_eq!(survey(&pipe, size, std::slice::from_ref(&all)).data, [all]);
     }
 
     #[test]

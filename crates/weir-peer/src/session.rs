@@ -474,12 +474,11 @@ impl<'a> Session<'a> {
     }
 }
 
+/// What a far sender has: its owners' names if they are asked for, its sources, and where it listens.
+type Offer = (Option<Message>, Vec<Option<Root>>, Listening);
+
 /// What a far sender has, under the names that the user gave, and where it listens.
-fn sources(
-    job: &Job,
-    far: &mut Far,
-    events: &Events,
-) -> Result<(Option<Message>, Vec<Option<Root>>, Listening), Error> {
+fn sources(job: &Job, far: &mut Far, events: &Events) -> Result<Offer, Error> {
     let (owners, roots) = match next(far, events)? {
         owners @ Message::Owners(_) => (Some(owners), next(far, events)?),
         roots => (None, roots),

@@ -72,17 +72,13 @@ impl Filter {
     }
 
     /// Adds a rule as `--filter` has them. `open` reads the file that a `merge` names.
-    pub fn rule(
-        &mut self,
-        text: &[u8],
-        open: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>, String>,
-    ) -> Result<(), BadRule> {
+    pub fn rule(&mut self, text: &[u8], open: rule::Opening<'_>) -> Result<(), BadRule> {
         self.read(open, |reading| reading.rule(text, Form::default()))
     }
 
     fn read(
         &mut self,
-        open: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>, String>,
+        open: rule::Opening<'_>,
         add: impl FnOnce(&mut Reading<'_>) -> Result<(), BadRule>,
     ) -> Result<(), BadRule> {
         let mut reading = Reading::new(self.delete_excluded, &mut self.next_id, open);

@@ -14,12 +14,11 @@ use crate::entry::Name;
 use crate::error::Error;
 use crate::source;
 
+/// A folder, a last component in it, and what that is.
+type Placed = (Arc<OwnedFd>, Box<[u8]>, Statx);
+
 /// The folder of what the link `base` in `directory` leads to, its last component there, and what it is.
-pub(super) fn of(
-    directory: &OwnedFd,
-    base: &[u8],
-    name: &Name,
-) -> Result<(Arc<OwnedFd>, Box<[u8]>, Statx), Error> {
+pub(super) fn of(directory: &OwnedFd, base: &[u8], name: &Name) -> Result<Placed, Error> {
     let failed = |errno| match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Error::LeadsNowhere { name: name.clone() },
         errno => Error::of("read what is behind the link", name, errno),
