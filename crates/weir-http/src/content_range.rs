@@ -99,8 +99,11 @@ impl FromStr for ContentRange {
         let bare = rest.trim_start_matches([' ', '\t', '=', ':']);
         let (range, size) = bare.split_once('/').ok_or_else(form)?;
         // Range units have no case (section 14.1).
-        let is_bytes = unit.eq_ignore_ascii_case("bytes") && bare.len() < rest.len();
-        if !is_bytes && !(unit.is_empty() && bare.len() == rest.len()) {
+        let is_bytes = match bare.len() < rest.len() {
+            true => unit.eq_ignore_ascii_case("bytes"),
+            false => unit.is_empty(),
+        };
+        if !is_bytes {
             return Err(form());
         }
         let complete = match size {
