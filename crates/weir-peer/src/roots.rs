@@ -255,7 +255,7 @@ fn open(folder: &Path, may_create: bool, options: &Options) -> Result<Target, Fa
         && !folder.components().as_path().is_symlink();
     // Where a copy could not make it either, a dry run says so in the copy's words.
     let would_fail =
-        options.dry_run && create && !would_be_made && !folder.components().as_path().is_symlink();
+        options.dry_run && may_create && !would_be_made && !folder.components().as_path().is_symlink();
     if would_fail && let Err(error) = fs::metadata(folder) {
         let why = weir_units::plain(&error);
         return Err(Failure::local(format_args!("cannot create {}: {why}", folder.display())));

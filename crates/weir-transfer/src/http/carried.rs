@@ -59,6 +59,8 @@ fn carry(mut outer: Session, socket: &TcpStream, mut far: &UnixStream, timeout: 
             let go_on = || began.elapsed() < timeout;
             outer.send(&mut Under::Socket(socket), &bytes[..length], &go_on)?;
         }
+        // What came while something was sent is in the session already: no socket will tell of it.
+        has_more |= outer.has_plain();
     }
 }
 

@@ -81,7 +81,7 @@ pub struct Cp {
     #[arg(long, value_name = "RATE")]
     pub limit_rate: Option<Rate>,
     /// As --limit-rate, of rsync: KiB a second where it has no unit, 0 for no limit.
-    #[arg(long, value_name = "RATE", hide = true, conflicts_with = "limit_rate", value_parser = parse_bwlimit)]
+    #[arg(long, value_name = "RATE", conflicts_with = "limit_rate", value_parser = parse_bwlimit)]
     pub bwlimit: Option<Rate>,
     /// Wait until the bytes are on the disk before a file gets its name.
     #[arg(long)]

@@ -169,7 +169,7 @@ const TABLE: &[Row] = &[
     ),
     (
         "cp",
-        &["-g", "-D", "--owner", "--group"],
+        &["-g", "--owner", "--group"],
         "-a keeps owners and groups, by their names (--numeric-ids by their numbers)",
     ),
     (

@@ -31,7 +31,7 @@ use weir_tree::Filter;
 use weir_units::{Bytes, Rate};
 
 use self::foretold::Foretold;
-use crate::args::{Cp, How, VERSION};
+use crate::args::{Cp, Given, How, VERSION};
 use crate::calibration;
 use crate::cmd::route::{self, Route};
 use crate::evidence;
@@ -219,7 +219,14 @@ fn escaped(text: &[u8]) -> Vec<u8> {
 
 /// The list of what is copied, if there is one.
 fn list(cp: &Cp, sources: usize, deletes: bool) -> Result<Option<List>, Usage> {
-    let Some(file) = &cp.files_from else { return Ok(None) };
+    let reads_patterns =
+        || cp.patterns.rules.iter().any(|(given, _)| matches!(given, Given::ExcludeFrom | Given::IncludeFrom));
+    let Some(file) = &cp.files_from else {
+        return match cp.from0 && !reads_patterns() {
+            true => Err(Usage("-0 is for --files-from, --exclude-from and --include-from: none is given".into())),
+            false => Ok(None),
+        };
+    };
     if sources != 1 {
         return Err(Usage("--files-from names what is in one folder; there are several sources".into()));
     }

@@ -284,7 +284,9 @@ fn bad_words_and_strange_ends_are_said() {
     refuses(&["a", &far("none/b")], 1, &["none", "no such file"]);
     refuses(&["folder", &far("a")], 1, &["is a file, and a folder"]);
     refuses(&["a", &far("a")], 1, &["source and target are the same"]);
-    refuses(&["a", "a", &far("folder")], 1, &["two sources would both become a"]);
+    std::fs::create_dir(sandbox.path("other")).unwrap();
+    sandbox.write("other/a", "another");
+    refuses(&["a", "other/a", &far("folder")], 1, &["two sources would both become a"]);
     refuses(&["a", "folder", &far("a")], 1, &["is no folder"]);
     refuses(&["-S", "/nonexistent/ssh", "a", "far:b"], 1, &["cannot start /nonexistent/ssh", "no such file"]);
     refuses(&["a", "nowhere.invalid:b"], 1, &["cannot reach nowhere.invalid", "ssh could not connect"]);
@@ -293,7 +295,7 @@ fn bad_words_and_strange_ends_are_said() {
         1,
         &["ssh could not"],
     );
-    assert_eq!(sandbox.names(), ["a", "folder/"]);
+    assert_eq!(sandbox.names(), ["a", "folder/", "other/"]);
     assert_eq!(sandbox.read("a"), b"text");
 }
 

@@ -118,7 +118,7 @@ fn a_list_that_cannot_be_is_refused() {
     refuses(&["--files-from", "tree", "tree", "copy"], 1, "cannot read tree: is a directory");
     refuses(&["--files-from", "-", "tree/a", "tree/b", "copy"], 2, "several sources");
     refuses(&["--files-from", "-", "--delete", "tree", "copy"], 2, "would remove all");
-    refuses(&["-0", "tree", "copy"], 2, "--files-from");
+    refuses(&["-0", "tree", "copy"], 2, "-0 is for --files-from");
     refuses(&["--files-from", "-", "tree/a", "copy"], 1, "not a directory");
     assert!(!sandbox.path("copy").exists());
 }

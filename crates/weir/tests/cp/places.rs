@@ -130,7 +130,7 @@ fn a_folder_does_not_replace_a_file_nor_a_file_a_folder() {
     refuses(&["large", &far("taken")], &["cannot put a file at large", "is a directory"]);
     // Within a tree the rest goes on.
     sandbox.write("to/sub", "a file");
-    refuses(&["one/", &far("to")], &["cannot put a directory at sub", "a file", "remove it"]);
+    refuses(&["one/", &far("to")], &["cannot make the directory sub", "a file is there", "remove it"]);
     assert_eq!(sandbox.read("to/x"), b"one/x");
     assert_eq!(sandbox.read("to/sub"), b"a file");
 }

@@ -65,7 +65,7 @@ impl Client<'_> {
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             self.leave_what_fails(&mut known, origin, may_choose);
             if let Known::Unknown | Known::Ended(_) = *known {
-                *known = self.begin_session(url, origin, &known, may_choose)?;
+                self.begin_session(url, origin, &mut known, may_choose)?;
             }
             match &*known {
                 Known::Session(session, _) => session.send(url, origin, ask)?,
@@ -108,18 +108,20 @@ impl Client<'_> {
         &mut self,
         url: &Url,
         origin: &Origin,
-        known: &Known,
+        known: &mut Known,
         may_choose: bool,
-    ) -> Result<Known, Error> {
+    ) -> Result<(), Error> {
         let barren = if let Known::Ended(barren) = *known { barren } else { 0 };
         self.connects += 1;
         let began = Instant::now();
         let way = self.way();
         let line = self.dial_through(origin, self.http.proxies.for_url(url)?, &way)?;
         if may_choose && began.elapsed() < NEAR {
+            // Known before its handshake, which may fail: all others would wait for it, one after another.
+            *known = Known::Near;
             let connection = self.secure(origin, line, way.deadline)?;
             self.kept = Some((origin.clone(), Box::new(connection)));
-            return Ok(Known::Near);
+            return Ok(());
         }
         if line.outer.is_some() && !origin.tls {
             return Err(Error::Refused(format!(
@@ -130,7 +132,8 @@ impl Client<'_> {
         }
         let config = if origin.tls { Some(self.http.clients()?.http2) } else { None };
         let session = H2Session::start(origin, line, config, &self.dial, way.deadline)?;
-        Ok(session.map_or(Known::No, |session| Known::Session(session, barren)))
+        *known = session.map_or(Known::No, |session| Known::Session(session, barren));
+        Ok(())
     }
 
     /// HTTP/2 failed for a request that goes on over HTTP/1.1, and so do all others of its origin, unless its session
