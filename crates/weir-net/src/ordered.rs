@@ -246,7 +246,7 @@ mod tests {
     fn whole_doubles_are_printed_as_integers() {
         let json =
             Json::object().with("a", 0.0).with("b", -0.0).with("c", 1e12).with("d", 0.1).with("e", 1e300);
-        assert_eq!(json.line(), r#"{"a":0,"b":0,"c":1000000000000,"d":0.1,"e":1e300}"#);
+        assert_eq!(json.line(), r#"{"a":0,"b":0,"c":1000000000000,"d":0.1,"e":1e+300}"#);
         assert_eq!(Json::from(f64::INFINITY).line(), "null");
     }
 

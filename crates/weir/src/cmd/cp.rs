@@ -219,11 +219,14 @@ fn escaped(text: &[u8]) -> Vec<u8> {
 
 /// The list of what is copied, if there is one.
 fn list(cp: &Cp, sources: usize, deletes: bool) -> Result<Option<List>, Usage> {
-    let reads_patterns =
-        || cp.patterns.rules.iter().any(|(given, _)| matches!(given, Given::ExcludeFrom | Given::IncludeFrom));
+    let reads_patterns = || {
+        cp.patterns.rules.iter().any(|(given, _)| matches!(given, Given::ExcludeFrom | Given::IncludeFrom))
+    };
     let Some(file) = &cp.files_from else {
         return match cp.from0 && !reads_patterns() {
-            true => Err(Usage("-0 is for --files-from, --exclude-from and --include-from: none is given".into())),
+            true => {
+                Err(Usage("-0 is for --files-from, --exclude-from and --include-from: none is given".into()))
+            }
             false => Ok(None),
         };
     };

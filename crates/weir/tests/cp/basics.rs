@@ -295,7 +295,7 @@ fn bad_words_and_strange_ends_are_said() {
         1,
         &["ssh could not"],
     );
-    assert_eq!(sandbox.names(), ["a", "folder/", "other/"]);
+    assert_eq!(sandbox.names(), ["a", "folder/", "other/", "other/a"]);
     assert_eq!(sandbox.read("a"), b"text");
 }
 
