@@ -23,7 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
         let mut record = record.to_vec();
         let plain = open.open(&header, &mut record).expect("a record without a seal");
         if let Ok((payload, footer)) = Footer::split(plain) {
-            let fits = u64::from(footer.raw) <= record::LONGEST_RUN << 20 || footer.kind == record::Kind::Hole;
+            let fits =
+                u64::from(footer.raw) <= record::LONGEST_RUN << 20 || footer.kind == record::Kind::Hole;
             assert!(payload.len() <= footer.raw as usize && fits);
         }
         rest = more;
