@@ -59,19 +59,11 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The walks, where nothing is missing.
-    pub fn complete(self) -> Result<Vec<WalkRoot>, Failure> {
-        match self.missing.into_iter().next() {
-            Some(missing) => Err(missing.failure),
-            None => Ok(self.walks),
-        }
-    }
-
-    /// What they are, where nothing is missing.
-    pub fn complete_roots(self) -> Result<Vec<Root>, Failure> {
-        match self.missing.into_iter().next() {
-            Some(missing) => Err(missing.failure),
-            None => Ok(self.roots.into_iter().flatten().collect()),
+    /// All of them, where nothing is missing.
+    pub fn complete(self) -> Result<Sources, Failure> {
+        match self.missing.first() {
+            Some(missing) => Err(missing.failure.clone()),
+            None => Ok(self),
         }
     }
 }

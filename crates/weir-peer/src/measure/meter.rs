@@ -175,7 +175,8 @@ impl Meter {
                 _ => Err(not_mine()),
             },
             (Ask::Roots, Role::Sender) => {
-                roots::look(&self.paths).and_then(Sources::complete_roots).map(Found::Roots)
+                let sources = roots::look(&self.paths).and_then(Sources::complete);
+                sources.map(|sources| Found::Roots(sources.roots.into_iter().flatten().collect()))
             }
             (Ask::Place(roots, same_machine), Role::Receiver) => match &self.paths[..] {
                 [path] => self.place(path, &roots, same_machine),

@@ -60,7 +60,7 @@ pub(super) fn look(
     over: &AtomicBool,
 ) -> Result<Source, Failure> {
     let time = bounds.most_time();
-    let walks = roots::look(paths)?.complete()?;
+    let walks = roots::look(paths)?.complete()?.walks;
     let listed = list(&walks, filter, time.mul_f64(LISTING), over);
     let (blocks, read) = sample(&walks, &listed, Instant::now() + time.mul_f64(LISTING));
     let sampled: u64 = blocks.iter().map(|block| block.len() as u64).sum();
