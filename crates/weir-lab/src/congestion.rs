@@ -91,11 +91,8 @@ impl List {
 
     fn allow(self) -> Result<Allowed, Error> {
         let lacking = !missing(&read(&self.allowed)?, &read(&self.available)?).is_empty();
-        if !lacking && !self.record().exists() {
-            return Ok(Allowed { change: None });
-        }
         match self.raise() {
-            Ok(record) => Ok(Allowed { change: Some((self, record)) }),
+            Ok(record) => Ok(Allowed { change: record.map(|record| (self, record)) }),
             // An ordinary user, while a run of root's holds the change.
             Err(_) if !lacking => Ok(Allowed { change: None }),
             Err(cause) => Err(Error::Refused {
@@ -106,30 +103,36 @@ impl List {
         }
     }
 
-    /// Returns the record, locked shared, after the list is as it should be.
-    fn raise(&self) -> io::Result<File> {
+    /// Returns the record, locked shared, after the list is as it should be; none where nobody had to change it. Only
+    /// under the turn is that certain: a list that lacks nothing may be another run's, about to put the old one back.
+    fn raise(&self) -> io::Result<Option<File>> {
         let _turn = self.take_turn()?;
         let path = self.record();
+        let now = fs::read_to_string(&self.allowed)?;
+        let available = fs::read_to_string(&self.available)?;
+        let lacking = missing(&now, &available);
+        if lacking.is_empty() && !path.exists() {
+            self.forget();
+            return Ok(None);
+        }
         let mut record = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         flock(&record, FlockOperation::LockShared)?;
         let mut text = String::new();
         record.read_to_string(&mut text)?;
-        let now = fs::read_to_string(&self.allowed)?;
-        let mut names: Vec<&str> = now.split_whitespace().collect();
-        let available = fs::read_to_string(&self.available)?;
-        names.extend(missing(&now, &available));
-        let raised = names.join(" ");
+        let raised = [now.trim(), &lacking.join(" ")].join(" ");
         if text.is_empty() {
             // First the record, then the change: a crash between the two restores what is there anyway.
             writeln!(record, "{}\n{raised}", now.trim())?;
         }
-        // What is written is what was there and more: it may be written again.
-        fs::write(&self.allowed, raised).inspect_err(|_| {
-            if text.is_empty() {
-                self.forget();
-            }
-        })?;
-        Ok(record)
+        // Not again: the kernel empties the list before it fills it, and a namespace that chooses meanwhile is refused.
+        if !lacking.is_empty() {
+            fs::write(&self.allowed, raised).inspect_err(|_| {
+                if text.is_empty() {
+                    self.forget();
+                }
+            })?;
+        }
+        Ok(Some(record))
     }
 
     /// Puts the old value back, unless another run still needs the new one.
@@ -272,6 +275,25 @@ mod tests {
         fs::write(&list.allowed, "reno bbr cubic dctcp").unwrap();
         drop(changed);
         assert_eq!(allowed(&list), names("reno bbr cubic dctcp"), "changed by somebody else meanwhile");
+        assert!(!list.folder.exists());
+    }
+
+    #[test]
+    fn whoever_has_it_allowed_has_it_until_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = list(folder.path());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let held = list.clone().allow().unwrap();
+                        assert!(allowed(&list).contains("cubic"));
+                        drop(held);
+                    }
+                });
+            }
+        });
+        assert_eq!(allowed(&list), names("reno bbr"));
         assert!(!list.folder.exists());
     }
 

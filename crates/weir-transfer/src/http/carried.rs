@@ -9,7 +9,6 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
 
 use crate::http::connection::is_timeout;
 use crate::http::tls::{Session, Under};
@@ -32,23 +31,18 @@ pub fn within(outer: Session, socket: TcpStream, timeout: Duration) -> io::Resul
 }
 
 fn carry(mut outer: Session, socket: &TcpStream, mut far: &UnixStream, timeout: Duration) -> io::Result<()> {
-    // Nobody's time: lanes wait for their streams.
-    let clock = StageClock::new(Instant::now());
     let mut bytes = vec![0; PIECE];
-    let mut has_more = outer.has_plain();
     loop {
-        let (proxy_speaks, far_speaks) = listen(socket, far, has_more)?;
-        if proxy_speaks || has_more {
-            match outer.read(&mut Under::Socket(socket), &mut bytes, &clock) {
-                Ok(0) => return Ok(()),
-                Ok(length) => {
-                    far.write_all(&bytes[..length])?;
-                    has_more = length == bytes.len();
-                }
-                // A part of a record.
-                Err(error) if is_timeout(&error) => has_more = false,
-                Err(error) => return Err(error),
+        // A reply to what was sent, or a record cut by a full buffer, leaves more in the session: no socket will tell
+        // of it.
+        while let Some(length) = hand_on(&mut outer, &mut Under::Held(socket), far, &mut bytes)? {
+            if length == 0 {
+                return Ok(());
             }
+        }
+        let (proxy_speaks, far_speaks) = listen(socket, far)?;
+        if proxy_speaks && hand_on(&mut outer, &mut Under::Socket(socket), far, &mut bytes)? == Some(0) {
+            return Ok(());
         }
         if far_speaks {
             let length = far.read(&mut bytes)?;
@@ -59,17 +53,30 @@ fn carry(mut outer: Session, socket: &TcpStream, mut far: &UnixStream, timeout: 
             let go_on = || began.elapsed() < timeout;
             outer.send(&mut Under::Socket(socket), &bytes[..length], &go_on)?;
         }
-        // What came while something was sent is in the session already: no socket will tell of it.
-        has_more |= outer.has_plain();
+    }
+}
+
+/// Carries one piece from the proxy to the far end: how long it is, 0 at the end, `None` where nothing whole is there.
+fn hand_on(
+    outer: &mut Session,
+    under: &mut Under<'_>,
+    mut far: &UnixStream,
+    bytes: &mut [u8],
+) -> io::Result<Option<usize>> {
+    // Nobody's time: lanes wait for their streams.
+    let clock = StageClock::new(Instant::now());
+    match outer.read(under, bytes, &clock) {
+        Ok(length) => far.write_all(&bytes[..length]).map(|()| Some(length)),
+        Err(error) if is_timeout(&error) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
 /// Who has something to say, or has gone. There is no limit to the wait: who is waited for has limits of its own, and
 /// closes its end at the last.
-fn listen(socket: &TcpStream, far: &UnixStream, at_once: bool) -> io::Result<(bool, bool)> {
+fn listen(socket: &TcpStream, far: &UnixStream) -> io::Result<(bool, bool)> {
     let mut polled = [PollFd::new(socket, PollFlags::IN), PollFd::new(far, PollFlags::IN)];
-    let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-    match poll(&mut polled, at_once.then_some(&none)) {
+    match poll(&mut polled, None) {
         Ok(_) => Ok((!polled[0].revents().is_empty(), !polled[1].revents().is_empty())),
         Err(rustix::io::Errno::INTR) => Ok((false, false)),
         Err(error) => Err(error.into()),

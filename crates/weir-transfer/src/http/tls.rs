@@ -24,6 +24,8 @@ use crate::stage_clock::{Stage, StageClock};
 pub enum Under<'a> {
     /// A socket.
     Socket(&'a TcpStream),
+    /// The same, but nothing is received: what is read is in the session already, or the read would block.
+    Held(&'a TcpStream),
     /// The session of a proxy, over its socket.
     Session(&'a mut Session, &'a TcpStream, &'a StageClock),
 }
@@ -32,13 +34,14 @@ impl Under<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Under::Socket(socket) => (&mut &**socket).read(into),
+            Under::Held(_) => Err(io::ErrorKind::WouldBlock.into()),
             Under::Session(outer, socket, clock) => outer.read(&mut Under::Socket(socket), into, clock),
         }
     }
 
     fn send_all(&mut self, bytes: &[u8], go_on: &dyn Fn() -> bool) -> io::Result<()> {
         match self {
-            Under::Socket(socket) => send_all(socket, bytes, go_on),
+            Under::Socket(socket) | Under::Held(socket) => send_all(socket, bytes, go_on),
             Under::Session(outer, socket, _) => outer.send(&mut Under::Socket(socket), bytes, go_on),
         }
     }
@@ -138,11 +141,6 @@ impl Session {
                 Turn::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
         }
-    }
-
-    /// There is plaintext that nobody has taken yet.
-    pub fn has_plain(&self) -> bool {
-        self.spare_at < self.spare.len()
     }
 
     /// The protocol that ALPN chose.
