@@ -573,7 +573,8 @@ impl<'a> Run<'a> {
             .collect()
     }
 
-    /// A rate promised for the time under one limit, as the run's: that time would pass faster and the rest as it did.
+    /// A rate promised for the time under one limit, as the run's: that time would pass faster and the rest as it did,
+    /// with it what of the watch came before and after the transfer, which the rate that was carried counts as well.
     /// `None` where it would be no more than was carried: the figure it came from was not that limit's then.
     fn promise(&self, together: &Window, promised: f64) -> Option<f64> {
         let held = together.span.as_secs_f64();
@@ -581,8 +582,10 @@ impl<'a> Run<'a> {
         if bytes <= 0.0 || held <= 0.0 {
             return None;
         }
-        let carried = bytes / self.total;
-        let faster = (self.total - held) + together.received as f64 / promised;
+        let spans = self.evidence.windows.iter().map(|window| window.span.as_secs_f64());
+        let watched = spans.sum::<f64>();
+        let carried = bytes / watched;
+        let faster = (watched - held) + together.received as f64 / promised;
         // A fraction of a byte a second is the arithmetic's.
         let whole = (bytes / faster).round();
         (promised.is_finite() && whole > WORTH_PROMISING * carried).then_some(whole)
@@ -740,6 +743,21 @@ mod tests {
         for no_more in [0.0, 0.9e6, 1.0e6, f64::NAN] {
             assert_eq!(run.promise(&half, no_more), None, "{no_more}");
         }
+    }
+
+    #[test]
+    fn a_promise_counts_the_time_that_the_rate_it_stands_beside_counts() {
+        let mut evidence = four_seconds();
+        evidence.facts.clocks = Clocks::Sampled;
+        // A watch that began two seconds before the first byte: 4 MB in 6 s.
+        let idle = Window { span: Duration::from_secs(1), ..Window::default() };
+        evidence.windows.splice(0..0, [idle.clone(), idle]);
+        let run = Run::judge(&evidence);
+        assert!(run.total < 5.0, "the idle time is nobody's: {}", run.total);
+        let all = merged(evidence.windows[2..].iter());
+        // The four seconds at twice the rate, the two before as they were.
+        let promised = run.promise(&all, 2e6).unwrap();
+        assert!((promised - 1e6).abs() < 1.0, "{promised}");
     }
 
     #[test]

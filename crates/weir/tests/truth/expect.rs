@@ -29,6 +29,8 @@ pub(crate) enum Truth {
     SleepingReader,
     /// The receiving application was held by its disk.
     DiskReader,
+    /// The same, and loss kept the congestion window small for a part of the time: either name is right.
+    DiskReaderAndLoss,
     /// The sending application produced slowly.
     SlowApplication,
     /// The server thought before each answer.
@@ -137,6 +139,10 @@ pub(crate) fn expected(truth: Truth, side: Side) -> Expectation {
             Side::Receiver | Side::Both => sure(&[DirtyThrottle, Disk, Reader]),
             Side::Get => sure(&[DirtyThrottle, Disk]),
         },
+        Truth::DiskReaderAndLoss => match side {
+            Side::Sender => sure(&[Reader, PathLoss]),
+            Side::Receiver | Side::Both | Side::Get => sure(&[DirtyThrottle, Disk, Reader, PathLoss]),
+        },
         Truth::SlowApplication => match side {
             Side::Sender | Side::Both => sure(&[Application]),
             // A server that sends slowly by its own rate limit is both.
@@ -179,6 +185,7 @@ impl fmt::Display for Truth {
             Truth::ReceiveWindow => "receive buffer",
             Truth::SleepingReader => "sleeping reader",
             Truth::DiskReader => "reader on a slow disk",
+            Truth::DiskReaderAndLoss => "slow disk and loss",
             Truth::SlowApplication => "slow application",
             Truth::SlowAnswer => "slow first byte",
             Truth::RoundTrips => "small requests",
@@ -192,7 +199,7 @@ impl fmt::Display for Truth {
 }
 
 impl Truth {
-    pub(crate) const ALL: [Truth; 15] = [
+    pub(crate) const ALL: [Truth; 16] = [
         Truth::FullLink,
         Truth::LossBound,
         Truth::LossAndLink,
@@ -200,6 +207,7 @@ impl Truth {
         Truth::ReceiveWindow,
         Truth::SleepingReader,
         Truth::DiskReader,
+        Truth::DiskReaderAndLoss,
         Truth::SlowApplication,
         Truth::SlowAnswer,
         Truth::RoundTrips,

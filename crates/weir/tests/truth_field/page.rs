@@ -78,7 +78,9 @@ impl Page {
     pub(crate) fn promise_error(&self) -> Option<f64> {
         let mut errors: Vec<f64> = self.promises().iter().map(|ratio| (ratio - 1.0).abs()).collect();
         errors.sort_by(f64::total_cmp);
-        errors.get(errors.len() / 2).copied()
+        let upper = *errors.get(errors.len() / 2)?;
+        // The mean of the two in the middle where their number is even.
+        Some((errors[(errors.len() - 1) / 2] + upper) / 2.0)
     }
 
     /// Promises below what was carried.
