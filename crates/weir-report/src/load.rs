@@ -290,7 +290,7 @@ fn render_verdict(record: &LoadRecord, verdict: &VerdictRecord, out: &mut dyn Wr
         Some("queue") => "weir's own queue for a connection",
         _ => "more than one",
     };
-    writeln!(out, "limit: {limit}, held by {who} ({:.0} % sure)", 100.0 * verdict.confidence)?;
+    writeln!(out, "limit: {limit}, held by {who} (confidence {:.0} %)", 100.0 * verdict.confidence)?;
     for line in &verdict.evidence {
         writeln!(out, "  {}", escape(line))?;
     }
@@ -344,7 +344,7 @@ mod tests {
         for part in [
             "http://h/: 100 requests in 2.0 s: 50 requests/s, 500 B/s over 1 connection\n",
             "errors: 2 timed out\n",
-            "limit: application, held by the server (90 % sure)\n  an answer takes long\n",
+            "limit: application, held by the server (confidence 90 %)\n  an answer takes long\n",
         ] {
             assert!(text.contains(part), "{text}");
         }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! received 2.15 GB in 5.73 s: 375 MB/s over 1 connection -> big.iso
-//! limit: cpu-core 100 % of the time (97 % sure)
+//! limit: cpu-core 100 % of the time (confidence 97 %)
 //!   lane 0's thread used 97 % of one core: 61 % receive, 33 % write
 //!   written 375 MB/s (2.15 GB), on disk 0 B/s (0 B; sda, all its writers)
-//! innocent: rate-limit, application, latency, dirty-throttle, disk, reader, verify
+//! ruled out: rate-limit, application, latency, dirty-throttle, disk, reader, verify
 //! advice: use more connections (-c 2): 14 processors idle; would bring about 750 MB/s
 //! ```
 
@@ -260,7 +260,7 @@ fn limit_line(verdict: &VerdictRecord, paint: Paint) -> String {
             format!("{word} {:.0} %", share * 100.0)
         })
         .collect();
-    let sure = format!("({:.0} % sure)", verdict.confidence * 100.0);
+    let sure = format!("(confidence {:.0} %)", verdict.confidence * 100.0);
     if verdict.shares.contains_key(limit) {
         format!("limit: {} of the time {sure}", listed.join(", "))
     } else {
@@ -268,7 +268,7 @@ fn limit_line(verdict: &VerdictRecord, paint: Paint) -> String {
     }
 }
 
-/// What was innocent, what was not seen, what to do.
+/// What was ruled out, what was not seen, what to do.
 fn tail(verdict: &VerdictRecord) -> Vec<String> {
     let mut lines = Vec::new();
     if !verdict.innocent.is_empty() {
@@ -278,7 +278,7 @@ fn tail(verdict: &VerdictRecord) -> Vec<String> {
             .iter()
             .map(|text| text.split_once(':').map_or(text.as_str(), |(name, _)| name))
             .collect();
-        lines.push(format!("innocent: {}", escape(&names.join(", "))));
+        lines.push(format!("ruled out: {}", escape(&names.join(", "))));
     }
     for line in &verdict.not_visible {
         lines.push(format!("not visible from here: {}", escape(line)));

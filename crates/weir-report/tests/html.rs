@@ -112,7 +112,7 @@ fn a_capped_download_shows_what_held_it_and_what_would_help() {
         "The pipeline",
         "Rate over time",
         "each connection carries",
-        "Checked and innocent",
+        "Ruled out",
         "use more connections (-c 32)",
         "would bring about",
         "16 connections, when each was at work",

@@ -6,7 +6,9 @@
 //!    [`super::turns::Turns`]), and no more of them come than fit into the time;
 //! 3. where a round trip is long enough for looks (30 ms) the connection is found silent as long as a third
 //!    of (2) says;
-//! 4. what is asked are no credits of a protocol above, by their size: see [`super::protocol_window`].
+//! 4. what is asked are no credits of a protocol above, by their size: see [`super::protocol_window`];
+//! 5. the window does not lie in a stall that no turn explains: of two and a half round trips and of 150 ms, less than which
+//!    no retransmission timer takes (TCP_RTO_MIN is 0.2 s, less what looks miss).
 //!
 //! Acquits: one long answer, questions that overlap, credits, or answers that take far longer than round
 //! trips.
@@ -17,10 +19,14 @@ use super::spent::{min_rtt, spent};
 use super::turns::{End, Turns, at_end};
 use super::{Context, Judgement, application};
 use crate::evidence::{Clocks, LaneWindow, Window};
-use crate::words::percent;
+use crate::waits;
+use crate::words::{percent, seconds};
 
 /// A silence of a round trip below this is over between two looks of 20 ms more often than it is seen.
 const SEEN_BY_LOOKS: f64 = 0.03;
+
+/// See (5): round trips, and seconds.
+const FAR_LONGER: (f64, f64) = (2.5, 0.15);
 
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
@@ -60,6 +66,14 @@ fn in_turn(lane: &LaneWindow, window: &Window, context: &Context<'_>, rtt: f64) 
     // So that nothing else of a turn takes much more than its round trip.
     if !(turns.alternate(0.4) || turns.alternate_in_two()) {
         return Err(turns.in_words());
+    }
+    let stalled = waits::ending(lane, window, context).map(|stall| stall.lasted.as_secs_f64());
+    if let Some(stalled) = stalled.filter(|lasted| *lasted >= FAR_LONGER.1.max(FAR_LONGER.0 * rtt)) {
+        return Err(format!(
+            "nothing moved for {}, over a round trip of {}: no turn takes that",
+            seconds(stalled),
+            seconds(rtt)
+        ));
     }
     if turns.are_credits() {
         return Err(format!("{}, but so small segments are credits of a protocol above", turns.in_words()));

@@ -13,14 +13,18 @@
 //! work and waiting may take about as long as a window.
 //!
 //! Acquits: connections were busy; the program is the one that sends the data (then `application` says what
-//! held it back); or it waits to try again after a refused attempt to connect (`connect`).
+//! held it back); it waits to try again after a refused attempt to connect (`connect`); or data came for which nothing
+//! was asked within half a second: one answer is under way, and whoever sleeps between two reads of it is its `reader`,
+//! even where looks keep step with the reads and find nothing unread.
 //!
 //! Can be wrong: a connection between two bytes of a slow peer looks at rest; a program that in that moment
 //! runs or sleeps, rather than waits in a read, is then blamed for the peer's pause.
 
 use super::{Context, Judgement, View, connect};
 use crate::around::{Around, Rest};
-use crate::evidence::Window;
+use crate::evidence::{LaneWindow, Window};
+use crate::path::SEGMENT;
+use crate::waits;
 use crate::words::percent;
 
 /// The judgement of one window.
@@ -39,6 +43,9 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     let here = around.share(own(rest));
     let beside = |around: &Around| own(&around.rest);
     let sure = if here < 0.3 { here } else { here.max(Around::share_near(window, context, beside)) };
+    if rest.open > 0 && is_under_way(window, context) {
+        return Judgement::acquit(format!("{numbers}, but an answer was under way"));
+    }
     // Samples with a connection open, or another socket, say nothing of what a poll waits for.
     let alone = rest.samples().saturating_sub(rest.open.max(rest.other_sockets));
     let alone = around.share(alone).min(around.share(rest.polling));
@@ -56,6 +63,19 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         "it had no connection"
     };
     Judgement::convict(strength, format!("{who} was {}: {open}, {numbers}", doing(rest)))
+}
+
+/// Seconds each way in which a question would have been seen that this window's data answer.
+const ASKED: f64 = 0.5;
+
+/// Data came on a connection by which nothing went out: the answer began earlier and goes on.
+fn is_under_way(window: &Window, context: &Context<'_>) -> bool {
+    let streams = |lane: &&LaneWindow| lane.waits.value().is_some_and(|waits| waits.came >= SEGMENT);
+    let asks = |lane: u32| {
+        let near = std::iter::once(window).chain(context.recent(ASKED)).chain(context.following(ASKED));
+        near.filter_map(|window| waits::of(lane, window)?.waits.value()).any(|waits| waits.sent > 0)
+    };
+    window.lanes.iter().filter(streams).any(|lane| !asks(lane.lane))
 }
 
 /// Samples at which it waited for nobody that a socket leads to.
@@ -92,6 +112,7 @@ mod tests {
     use super::*;
     use crate::evidence::{Evidence, LaneWindow, Reading};
     use crate::sender::SenderWindow;
+    use crate::waits::Waits;
     use std::time::Duration;
 
     fn window(busy: u32, rest: Rest) -> Window {
@@ -124,6 +145,27 @@ mod tests {
         let evidence = Evidence { windows, ..Evidence::default() };
         assert!(judge(&evidence.windows[1], &Context::at(&evidence, 1)).convicts());
         assert!(judged(&lock(3, 2)).acquits());
+    }
+
+    #[test]
+    fn a_reader_that_sleeps_between_two_reads_of_one_answer_is_not() {
+        let came = |came, sent| {
+            let mut window = window(1, Rest { sleeping: 4, open: 4, ..Rest::default() });
+            let waits = Reading::Value(Waits { looks: 5, came, sent, ..Waits::default() });
+            window.lanes = vec![LaneWindow { lane: 1, waits, ..LaneWindow::default() }];
+            window
+        };
+        let judged_in = |windows: Vec<Window>, at: usize| {
+            let evidence = Evidence { windows, ..Evidence::default() };
+            judge(&evidence.windows[at], &Context::at(&evidence, at))
+        };
+        let read = vec![came(64_000, 0); 20];
+        assert!(judged_in(read.clone(), 10).acquits());
+        // The same with a question a second: answers that the client then works on.
+        let mut asked = read;
+        asked[7] = came(64_000, 80);
+        assert!(judged_in(asked, 10).convicts());
+        assert!(judged_in(vec![came(0, 0); 20], 10).convicts(), "nothing is under way");
     }
 
     #[test]

@@ -210,7 +210,7 @@ fn table(runs: &[Run]) -> Table {
     row("moved", &|run| bytes(run.record.bytes));
     row("connections", &|run| run.record.connections.map_or("–".to_owned(), |count| count.to_string()));
     row("limit", &|run| verdict(run).limit.as_deref().map_or("–".to_owned(), limits::title));
-    row("sure", &|run| percent(verdict(run).confidence.min(1.0)));
+    row("confidence", &|run| percent(verdict(run).confidence.min(1.0)));
     let mut names: Vec<String> = runs
         .iter()
         .filter_map(|run| run.record.verdict.as_ref())

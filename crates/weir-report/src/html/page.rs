@@ -104,7 +104,7 @@ pub fn lead(page: &mut Markup, record: &Record) {
             Some(limit) => {
                 page.text(" It was held by ");
                 page.leaf("strong", &[], &limits::title(limit));
-                page.text(&format!(" ({sure} sure): {}.", limits::look(limit).meaning));
+                page.text(&format!(" (confidence {sure}): {}.", limits::look(limit).meaning));
             }
             None => page.text(" What held it could not be judged."),
         }

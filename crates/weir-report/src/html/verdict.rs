@@ -16,7 +16,7 @@ pub fn render(page: &mut Markup, verdict: &VerdictRecord, reached: f64, level: &
         shares::render(page, verdict);
         page.within("div", &[("class", "columns")], |page| {
             list(page, "The evidence", &verdict.evidence);
-            list(page, "Checked and innocent", &verdict.innocent);
+            list(page, "Ruled out", &verdict.innocent);
             list(page, "Not visible from here", &verdict.not_visible);
             list(page, "Not seen", &verdict.missing);
         });
