@@ -102,6 +102,9 @@ pub(crate) struct LoopReport {
     pub(crate) paths: Vec<PathSeen>,
     pub(crate) script: Option<ScriptThread>,
     pub(crate) failed: Option<Error>,
+    /// The connections that it had at its end. They close when the server has been read: a thread that a server has for
+    /// each of them ends with it, and takes its times along.
+    pub(crate) open: Vec<OwnedFd>,
 }
 
 impl Shared {
@@ -187,6 +190,7 @@ impl LoopReport {
             paths: Vec::new(),
             script: None,
             failed: Some(error),
+            open: Vec::new(),
         }
     }
 }
@@ -433,7 +437,9 @@ impl<'a> EventLoop<'a> {
             Source::Scripted(script, _) | Source::Kept(_, _, script) => Some(script),
             Source::Same(..) => None,
         };
-        LoopReport { measured: self.meter.end(now, unsent), paths, script, failed: self.failed }
+        let open = self.connections.into_iter().filter_map(|connection| Some(connection.wire?.into_socket()));
+        let open = open.collect();
+        LoopReport { measured: self.meter.end(now, unsent), paths, script, failed: self.failed, open }
     }
 }
 

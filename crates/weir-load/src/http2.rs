@@ -15,6 +15,7 @@ pub(crate) mod question;
 mod session;
 
 use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -129,9 +130,9 @@ pub(crate) fn run(
         hub.watch(begun).await;
         sessions.iter().filter_map(|session| session.path()).collect()
     });
-    // With the tasks go their connections.
+    // With the tasks go their connections, all but a copy of each one's socket.
     drop(tasks);
-    hub.report(paths)
+    hub.report(paths, sessions.iter().filter_map(|session| session.take_socket()).collect())
 }
 
 /// One request after another, from the connection's turn of the ramp on.
@@ -202,7 +203,7 @@ impl Hub {
     }
 
     /// Hands over what was measured; the tasks that are left count into nothing.
-    fn report(&self, paths: Vec<PathSeen>) -> LoopReport {
+    fn report(&self, paths: Vec<PathSeen>, open: Vec<OwnedFd>) -> LoopReport {
         let now = self.now();
         let mut meter = self.meter.replace(self.shared.meter());
         if let Some(since) = self.asking.since() {
@@ -213,6 +214,6 @@ impl Hub {
         let pacer = self.pacer.as_ref().filter(|_| !self.shared.all_granted());
         let unsent = pacer.map_or(0, |pacer| pacer.behind(now.min(meter.to)));
         let failed = self.failed.take();
-        LoopReport { measured: meter.end(now, unsent), paths, script: None, failed }
+        LoopReport { measured: meter.end(now, unsent), paths, script: None, failed, open }
     }
 }

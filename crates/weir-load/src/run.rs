@@ -349,6 +349,8 @@ fn gather(
         }
     }
     let after = after.unwrap_or_else(|| moment(&server, &mut cpu));
+    // Not before the server was read.
+    reports.iter_mut().flatten().for_each(|report| report.open.clear());
     Gathered {
         reports,
         server: match (before.server, &after.server, server) {

@@ -165,6 +165,11 @@ impl Wire {
         }
     }
 
+    /// Its socket alone.
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket
+    }
+
     /// Acknowledges what has come at once, where TCP would rather wait for more to say.
     pub fn acknowledge(&self) {
         // On a socket that is not TCP there is nothing to acknowledge.

@@ -158,6 +158,11 @@ impl Session {
         path_seen(self.socket.borrow().as_ref()?)
     }
 
+    /// A copy of its last connection's socket, which keeps that open.
+    pub(super) fn take_socket(&self) -> Option<OwnedFd> {
+        self.socket.take()
+    }
+
     async fn dial(self: &Rc<Self>, hub: &Rc<Hub>) -> Result<SendRequest<Bytes>, Failure> {
         match &hub.address {
             Address::Tcp(address) => {
