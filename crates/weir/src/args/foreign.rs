@@ -62,7 +62,7 @@ const TABLE: &[Row] = &[
     ),
     (
         "get",
-        &["-I", "--head", "--spider"],
+        &["-I", "--head", "--spider", "--dry-run"],
         "weir get fetches whole files; curl -I shows what a server says of one",
     ),
     (
@@ -103,7 +103,7 @@ const TABLE: &[Row] = &[
     ("get", &["-e", "--referer"], "-H 'Referer: URL' sends it"),
     (
         "get",
-        &["-#", "--progress-bar", "--show-progress", "--progress"],
+        &["-#", "--progress-bar", "--show-progress", "--progress", "--no-progress-meter"],
         "progress is shown on every terminal; leave it out",
     ),
     ("get", &["-w", "--write-out"], "--json prints a record of what happened"),
@@ -161,6 +161,95 @@ const TABLE: &[Row] = &[
         "a proxy gets Basic, and Digest where it asks for it; leave it out",
     ),
     ("get", &["--proxy-cacert", "--proxy-insecure"], "--cacert and -k hold for an https:// proxy too"),
+    (
+        "get",
+        &[
+            "--tlsv1",
+            "--tlsv1.0",
+            "--tlsv1.1",
+            "--tlsv1.3",
+            "--tls-max",
+            "--secure-protocol",
+            "--min-tls-version",
+        ],
+        "weir speaks TLS 1.3, or 1.2 where the server has no newer one; leave it out",
+    ),
+    ("get", &["--ciphers", "--tls13-ciphers", "--curves"], "weir takes the ciphers of today; leave it out"),
+    (
+        "get",
+        &["--http1.0", "--http2-prior-knowledge", "--http3", "--http3-only"],
+        "--http1.1 or --http2 chooses one",
+    ),
+    ("get", &["--https-only", "--proto-redir"], "a redirect never leads from https to http; leave it out"),
+    (
+        "get",
+        &["--fail-with-body", "--fail-early", "--content-on-error"],
+        "an answer that is an error is no file, and what it says is shown; leave it out",
+    ),
+    ("get", &["--create-dirs"], "-o DIR/ makes that folder, and -x those of the URL; leave it out"),
+    ("get", &["--url"], "a URL needs no flag"),
+    ("get", &["--next"], "one set of flags is of all URLs; run weir once for each"),
+    (
+        "get",
+        &["-D", "--include", "--dump-header", "--save-headers", "--server-response"],
+        "a file gets the body alone; --json tells what became of it",
+    ),
+    (
+        "get",
+        &["--trust-server-names", "--no-trust-server-names"],
+        "the server's name is what a file is called without -o; leave it out",
+    ),
+    (
+        "get",
+        &["--no-cache", "--no-hsts", "--no-cookies"],
+        "nothing of an earlier run is used for that; leave it out",
+    ),
+    (
+        "get",
+        &["--wait", "--random-wait"],
+        "-j 1 asks for one file after the other, and --limit-rate RATE slows them",
+    ),
+    (
+        "get",
+        &["--no-directories", "--no-host-directories", "--cut-dirs", "--protocol-directories"],
+        "without -x no folders are made; a list may name each file (URL<TAB>NAME)",
+    ),
+    (
+        "get",
+        &["--max-download-limit", "--max-overall-download-limit"],
+        "it is --limit-rate RATE, of all files together",
+    ),
+    (
+        "get",
+        &[
+            "--min-split-size",
+            "--piece-length",
+            "--stream-piece-selector",
+            "--file-allocation",
+            "--disk-cache",
+        ],
+        "weir chooses the size of the pieces, and has their room on the disk before they come; leave it out",
+    ),
+    (
+        "get",
+        &["--auto-file-renaming", "--allow-overwrite"],
+        "the file of a URL is replaced, --no-clobber leaves it alone; equal names in one run are numbered",
+    ),
+    (
+        "get",
+        &["--check-integrity", "--hash-check-only"],
+        "--checksum ALG:HEX proves the whole, and with --no-clobber a file that is here",
+    ),
+    (
+        "get",
+        &["--summary-interval", "--console-log-level", "--show-console-readout", "--download-result"],
+        "progress is shown on every terminal; -q says nothing, -v more",
+    ),
+    (
+        "get",
+        &["--enable-rpc", "--daemon", "--background"],
+        "weir get ends when its files are here; nohup weir get ... &",
+    ),
     // scp, rsync
     (
         "cp",

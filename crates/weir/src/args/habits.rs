@@ -1,6 +1,8 @@
 //! What fingers that know curl and wget type: taken where it means the same, asked back where it means two things.
 
 use clap::Args;
+use url::Url;
+use weir_transfer::object;
 
 use super::Get;
 
@@ -19,6 +21,15 @@ pub struct Habits {
     /// Errors are always shown.
     #[arg(short = 'S', long, hide = true)]
     pub show_error: bool,
+    /// No version below is ever spoken.
+    #[arg(long = "tlsv1.2", hide = true)]
+    pub tls12: bool,
+    /// Which schemes may be spoken, of curl: https never leads to another one here.
+    #[arg(long, hide = true, value_name = "SCHEMES")]
+    pub proto: Option<String>,
+    /// Brackets and braces of a URL are always its own.
+    #[arg(short = 'g', long, hide = true)]
+    pub globoff: bool,
     /// Go on with a file that another program left unfinished (what weir left is always gone on with).
     #[arg(long = "continue")]
     pub resume: bool,
@@ -58,6 +69,51 @@ fn is_of_another_x(url: &str, of: usize) -> bool {
     url.parse::<u32>().is_ok() || of > 1 && has_port
 }
 
+/// What `-i` names. A URL behind it is wget's list from a server, or the URL itself behind curl's `-i`.
+pub fn parse_list(text: &str) -> Result<String, String> {
+    match is_link(text) {
+        false => Ok(text.to_owned()),
+        true => Err("expected a list in a file, or '-': weir get URL -o - | weir get -i - fetches one first (curl's -i \
+                     saves heads too: leave it out)"
+            .to_owned()),
+    }
+}
+
+/// What `-b` names. A URL behind it is the one that wget is to fetch in the background.
+pub fn parse_cookie(text: &str) -> Result<String, String> {
+    match is_link(text) {
+        false => Ok(text.to_owned()),
+        true => {
+            Err("expected NAME=VALUE or a file of cookies (wget's -b is nohup weir get ... &)".to_owned())
+        }
+    }
+}
+
+fn is_link(text: &str) -> bool {
+    ["http://", "https://"]
+        .iter()
+        .any(|scheme| text.get(..scheme.len()).is_some_and(|own| own.eq_ignore_ascii_case(scheme)))
+}
+
+impl Habits {
+    /// Whether curl's `--proto` can be kept to for `urls`. weir leads from http to https, and never back.
+    pub fn check_schemes<'a>(&self, mut urls: impl Iterator<Item = &'a Url>) -> Result<(), String> {
+        let Some(schemes) = &self.proto else { return Ok(()) };
+        let only: Vec<&str> =
+            schemes.strip_prefix('=').unwrap_or_default().split(',').map(str::trim).collect();
+        let allows = |scheme: &str| only.iter().any(|own| own.eq_ignore_ascii_case(scheme));
+        if !allows("https") {
+            return Err(format!(
+                "--proto '{schemes}' cannot be kept to: weir takes '=https' and '=http,https'"
+            ));
+        }
+        match urls.find(|url| !allows(url.scheme())) {
+            Some(url) => Err(format!("--proto '{schemes}' does not allow {}", object::shown(url))),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Get {
     /// The same with the flags of other programs turned into weir's own; says which one must be told apart.
     pub fn with_habits(mut self) -> Result<Get, String> {
@@ -77,7 +133,7 @@ impl Get {
             self.proxy = Some(String::new());
         }
         if let Some(folder) = &self.habits.directory_prefix {
-            self.output = Some(format!("{}/", folder.trim_end_matches('/')));
+            self.output = vec![format!("{}/", folder.trim_end_matches('/'))];
         }
         self.headers.extend(self.habits.user_agent.iter().map(|name| format!("User-Agent: {name}")));
         Ok(self)
