@@ -44,7 +44,7 @@ pub use bench_net::{BenchNet, NetFormat, NetLogin, Test, host_and_device};
 pub use bench_pps::{BenchPps, Method, Via};
 pub use copy::{Cp, How};
 pub use fields::GivenFields;
-pub use foreign::answer;
+pub use foreign::{answer, drop_guesses};
 pub use habits::Habits;
 pub use lab::{Lab, LabCommand, LabFidelity, LabGuard, LabRun, LabShell, LabShow};
 pub use login::{Certificate, Login};

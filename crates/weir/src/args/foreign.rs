@@ -57,7 +57,25 @@ const TABLE: &[Row] = &[
     ),
     (
         "get",
-        &["-X", "--request", "--method", "--data", "--post-data", "-F", "--form", "--upload-file"],
+        &[
+            "-X",
+            "-G",
+            "--request",
+            "--method",
+            "--data",
+            "--data-raw",
+            "--data-ascii",
+            "--data-binary",
+            "--data-urlencode",
+            "--post-data",
+            "--post-file",
+            "--body-data",
+            "-F",
+            "--form",
+            "--form-string",
+            "--get",
+            "--upload-file",
+        ],
         "weir get only fetches; curl sends",
     ),
     (
@@ -67,7 +85,22 @@ const TABLE: &[Row] = &[
     ),
     (
         "get",
-        &["--recursive", "--mirror", "--page-requisites"],
+        &[
+            "--recursive",
+            "--mirror",
+            "--page-requisites",
+            "--level",
+            "--no-parent",
+            "--accept",
+            "--reject",
+            "--accept-regex",
+            "--reject-regex",
+            "--span-hosts",
+            "--domains",
+            "--convert-links",
+            "--adjust-extension",
+            "--delete-after",
+        ],
         "weir get fetches whole files, those that it is given: several URLs, or a list by -i",
     ),
     (
@@ -188,6 +221,37 @@ const TABLE: &[Row] = &[
     ),
     ("get", &["--create-dirs"], "-o DIR/ makes that folder, and -x those of the URL; leave it out"),
     ("get", &["--url"], "a URL needs no flag"),
+    ("get", &["--version"], "it is weir --version"),
+    ("get", &["--no-buffer"], "-o - passes bytes on as they come; leave it out"),
+    (
+        "get",
+        &["--no-keepalive", "--keepalive-time", "--no-http-keep-alive"],
+        "a connection is kept as long as it is of use; leave it out",
+    ),
+    (
+        "get",
+        &[
+            "--trace",
+            "--trace-ascii",
+            "--trace-time",
+            "--stderr",
+            "--output-file",
+            "--append-output",
+            "--log",
+        ],
+        "-v says what is decided and why, on standard error: 2> FILE keeps it",
+    ),
+    (
+        "get",
+        &["--ignore-length", "--ignore-content-length"],
+        "a length that is wrong cannot be told from a body that was cut; leave it out",
+    ),
+    (
+        "get",
+        &["-K", "--config", "--conf-path"],
+        "~/.config/weir/config.toml holds flags, and WEIR_CONFIG=FILE names another file",
+    ),
+    ("get", &["--remove-on-error"], "a file gets its name when it is whole; leave it out"),
     ("get", &["--next"], "one set of flags is of all URLs; run weir once for each"),
     (
         "get",
@@ -370,6 +434,29 @@ pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
     let (_, _, way) = TABLE.iter().find(|(of, flags, _)| is_of(of) && flags.contains(&flag.as_str()))?;
     let shown = if flag == "--" { "-" } else { flag };
     Some(format!("weir {command} has no {shown}: {way}"))
+}
+
+/// Takes away what clap guesses of an unknown flag where that is no slip of a finger: `--list-only` is not `--inet6-only`.
+pub fn drop_guesses(command: &str, error: &mut clap::Error) {
+    /// A letter too many, one that is missing, two that changed places; twice.
+    const SLIPS: usize = 2;
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
+    }
+    let text = |value: Option<&ContextValue>| match value {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let given = text(error.get(ContextKind::InvalidArg));
+    let guess = text(error.get(ContextKind::SuggestedArg));
+    // Of a word of three letters any other is two slips away.
+    if guess.len() < 8 || strsim::osa_distance(&given, &guess) > SLIPS {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    // No URL begins with a dash.
+    if command == "get" {
+        error.remove(ContextKind::Suggested);
+    }
 }
 
 /// Whether there is something to say of this flag.

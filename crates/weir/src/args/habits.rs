@@ -25,7 +25,7 @@ pub struct Habits {
     #[arg(long = "tlsv1.2", hide = true)]
     pub tls12: bool,
     /// Which schemes may be spoken, of curl: https never leads to another one here.
-    #[arg(long, hide = true, value_name = "SCHEMES")]
+    #[arg(long, hide = true, value_name = "SCHEMES", allow_hyphen_values = true)]
     pub proto: Option<String>,
     /// Brackets and braces of a URL are always its own.
     #[arg(short = 'g', long, hide = true)]

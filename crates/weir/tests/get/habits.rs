@@ -114,6 +114,14 @@ fn flags_of_other_programs_are_answered() {
         let weir = sandbox.weir(env!("CARGO_BIN_EXE_weir"), words).run();
         weir.exits(2).says(&[way]);
     }
+    // What is no slip of a finger is not guessed at.
+    for (flag, guess) in [("--list-only", None), ("--egd-file", None), ("--limit-rat", Some("--limit-rate"))]
+    {
+        let unknown = sandbox.weir(env!("CARGO_BIN_EXE_weir"), ["get", flag, "http://h/x"]).run();
+        unknown.exits(2).says(&[&format!("unexpected argument '{flag}'")]);
+        assert_eq!(unknown.stderr.contains("tip:"), guess.is_some(), "{}", unknown.stderr);
+        unknown.says(&[guess.unwrap_or_default()]);
+    }
     let unknown = sandbox.weir(env!("CARGO_BIN_EXE_weir"), ["cp", "--nonsense", "a", "b"]).run();
     unknown.exits(2).says(&["unexpected argument '--nonsense'", "Usage"]);
 }

@@ -142,7 +142,7 @@ fn the_last_bytes_are_gone_on_with() {
         let args = [&*server.url(path), "-o", "out", "-r", "-5000000", "-c", "1"];
         sandbox.get(args).args(&["--retries", "0"]).run().exits(4);
         let before = server.requests().len();
-        sandbox.get(args).run().succeeds().says(&["resumed"]);
+        sandbox.get(args).run().succeeds().says(&["of an earlier run"]);
         assert!(sandbox.read("out") == part);
         let asked = &asked(&server)[before..];
         let at = bytes.len() - 5_000_000 + 2 * MIB;
@@ -426,6 +426,18 @@ fn as_curls_own_tests_have_it() {
         brings(&server, &["-r", range], body.as_bytes());
         assert_eq!(server.requests()[0].request.field("range"), Some(&*format!("bytes={range}")));
     }
+    // 1043: its date has the day of the week wrong.
+    let answer = format!(
+        "HTTP/1.1 206 Partial Content\r\nDate: Mon, 13 Nov 2007 13:41:09 GMT\r\n\
+         Last-Modified: Tue, 13 Jun 2000 12:10:00 GMT\r\nAccept-Ranges: bytes\r\nContent-Length: 60\r\n\
+         Content-Range: bytes 40-99/100\r\n\r\n{}",
+        "012345678\n".repeat(6)
+    );
+    let server = Server::start(move |_, wire| wire.raw(answer.as_bytes()));
+    let sandbox = Sandbox::new();
+    sandbox.write("x", "012345678\n".repeat(4));
+    sandbox.get([&server.url("x"), "-C", "-"]).run().succeeds().says(&["none of which could be compared"]);
+    assert_eq!(sandbox.read("x"), "012345678\n".repeat(10).as_bytes());
     // 1117: a range that the first URL does not have costs the second one nothing.
     let server = Server::start(move |request, wire| match request.path() {
         "/want" => wire.answer("416 Requested Range Not Satisfiable", &[], b"This is a long error message"),
@@ -483,7 +495,7 @@ fn as_curl(name: &str, sandbox: &Sandbox, port: u16) {
         let run = by_weir(sandbox, &url, range);
         let theirs = by_curl(&url, range).unwrap_or_else(|| panic!("{name}: curl -r {range} fails"));
         // A server that sends all of it in place of ranges that share bytes: curl saves it, weir says so.
-        if theirs == letters.as_bytes() && !matches!(range, "-300000" | "-300001") {
+        if theirs == letters.as_bytes() && !matches!(range, "-300000" | "-300001" | "0-,5-9") {
             run.fails(1, &["sent all of it in place of the part that --range names"]);
             continue;
         }
