@@ -325,7 +325,7 @@ pub struct Get {
     pub tui: bool,
     /// Fetch only these bytes: FIRST-LAST, FIRST- to the end, -N for the last N. Several, parted by commas, come in one
     /// body as the server packs them.
-    #[arg(short = 'r', long, value_name = "FIRST-LAST|FIRST-|-N", allow_hyphen_values = true, conflicts_with_all = ["checksum_from", "compressed", "timestamping", "resume", "continue_at"])]
+    #[arg(short = 'r', long, value_name = "FIRST-LAST|FIRST-|-N", allow_hyphen_values = true)]
     pub range: Option<Window>,
     /// What fingers do by themselves: flags of curl and wget that change nothing here, or that want another name.
     #[command(flatten)]

@@ -34,7 +34,7 @@ pub struct Habits {
     #[arg(long = "continue")]
     pub resume: bool,
     /// As --continue, of curl; '-' is the only place.
-    #[arg(short = 'C', long, value_name = "-", allow_hyphen_values = true, hide_possible_values = true, value_parser = ["-"])]
+    #[arg(short = 'C', long, value_name = "-", allow_hyphen_values = true, value_parser = parse_place)]
     pub continue_at: Option<String>,
     /// curl's -O is what weir does anyway, wget's -O FILE is -o FILE: which was meant must be said.
     #[arg(short = 'O', hide = true)]
@@ -79,6 +79,16 @@ pub fn parse_list(text: &str) -> Result<String, String> {
     }
 }
 
+/// Where `-C` begins.
+fn parse_place(text: &str) -> Result<String, String> {
+    match text {
+        "-" => Ok(text.to_owned()),
+        first => Err(format!(
+            "expected '-', behind what is here; -r {first}- fetches what follows as a file of its own"
+        )),
+    }
+}
+
 /// What `-b` names. A URL behind it is the one that wget is to fetch in the background.
 pub fn parse_cookie(text: &str) -> Result<String, String> {
     match is_link(text) {
@@ -115,6 +125,27 @@ impl Habits {
 }
 
 impl Get {
+    /// What is about whole files does not go with a part of one.
+    fn refuse_beside_a_range(&self) -> Result<(), String> {
+        let Some(range) = &self.range else { return Ok(()) };
+        let others = [
+            (
+                self.checksum_from.is_some(),
+                "--checksum-from is of whole files; --checksum ALG:HEX is of the part",
+            ),
+            (self.compressed, "--compressed changes the bytes that it counts; leave one of them out"),
+            (self.timestamping, "-N compares whole files; leave it out (-R gives a part the server's time)"),
+            (
+                self.habits.resume || self.habits.continue_at.is_some(),
+                "-C - goes on with a whole file; leave it out, since a part that weir began is gone on with anyway",
+            ),
+        ];
+        match others.iter().find(|(is_given, _)| *is_given) {
+            Some((_, why)) => Err(format!("-r {range} fetches a part, and {why}")),
+            None => Ok(()),
+        }
+    }
+
     /// The same with the flags of other programs turned into weir's own; says which one must be told apart.
     pub fn with_habits(mut self) -> Result<Get, String> {
         if self.habits.ambiguous_output {
@@ -127,6 +158,7 @@ impl Get {
                         aria2c's -x N is -c N"
                 .to_owned());
         }
+        self.refuse_beside_a_range()?;
         self.voice.quiet |= self.habits.silent;
         self.insecure |= self.habits.no_check_certificate;
         if self.habits.no_proxy {

@@ -74,9 +74,8 @@ pub fn resolve(
             None => Place::of(get, one.output.as_deref(), 1)?.output(one, get.force_directories)?,
         };
         let mut url = one.url.clone();
-        if let Some(window) = &get.range {
-            url.set_fragment(Some(&window.fragment()));
-        }
+        // No server sees it, and here it names a window.
+        url.set_fragment(get.range.as_ref().map(Window::fragment).as_deref());
         jobs.push(Job { url, home: None, output, name: None, expectations: Vec::new() });
     }
     number_equal_names(&mut jobs)?;

@@ -378,9 +378,15 @@ fn what_does_not_go_with_a_range_is_said() {
         (&["-r", "0-4,6-9", "--checksum", "sha256:00"][..], "ask for one range (-r) at a time"),
         (&["-r", "0-4", "-H", "Range:"], "-r 0-4 asks for a range, and -H 'Range:' for none"),
         (&["-H", "Range: bytes=0-4"], "-r 0-4 fetches these bytes"),
-        (&["-r", "0-4", "-C", "-"], "cannot be used with"),
-        (&["-r", "0-4", "-N"], "cannot be used with"),
-        (&["-r", "-4", "--compressed"], "cannot be used with"),
+        (
+            &["-r", "0-4", "-C", "-"],
+            "-r 0-4 fetches a part, and -C - goes on with a whole file; leave it out",
+        ),
+        (&["-r", "0-4", "--continue"], "a part that weir began is gone on with anyway"),
+        (&["-r", "0-4", "-N"], "-N compares whole files; leave it out"),
+        (&["-r", "-4", "--compressed"], "--compressed changes the bytes that it counts"),
+        (&["-r", "-4", "--checksum-from", "sums"], "--checksum ALG:HEX is of the part"),
+        (&["-C", "100"], "-r 100- fetches what follows as a file of its own"),
         (&["-r", "-0"], "-0 asks for no bytes"),
         (&["-r", "4"], "expected FIRST-LAST, FIRST- for all from there on, or -N for the last N bytes"),
         (&["-r", "1-2,,3-4"], "expected FIRST-LAST"),
@@ -503,7 +509,14 @@ fn as_curl(name: &str, sandbox: &Sandbox, port: u16) {
         assert!(with_one_boundary(sandbox.read("out")) == theirs, "{name}: -r {range}: {}", run.stderr);
     }
     for range in ["300000-", "300000-300010,400000-"] {
-        by_weir(sandbox, &url, range).fails(1, &["answered 416", "the object has 300000 bytes"]);
+        let run = by_weir(sandbox, &url, range);
+        run.fails(1, &["answered 416"]);
+        // Apache says nothing of the size.
+        assert!(
+            name == "apache" || run.stderr.contains("the object has 300000 bytes"),
+            "{name}: {}",
+            run.stderr
+        );
     }
     let run = by_weir(sandbox, &format!("http://127.0.0.1:{port}/empty"), "-5");
     run.succeeds();
