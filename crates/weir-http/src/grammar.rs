@@ -59,8 +59,8 @@ pub(crate) fn parse_saturating(text: &str) -> Option<u64> {
     Some(text.parse().unwrap_or(u64::MAX))
 }
 
-/// A date (RFC 9110 section 5.6.7). The day of the week says nothing that the rest does not, and some servers make
-/// one up: it has to be a day, and not the right one.
+/// A date (RFC 9110 section 5.6.7). The day of the week says nothing that the rest does not, and some servers
+/// make one up: it has to be a day, and not the right one.
 pub(crate) fn parse_date(text: &str) -> Option<SystemTime> {
     const SHORT: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
     const LONG: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];

@@ -160,8 +160,8 @@ pub fn parse_response_to(method: &str, buffer: &[u8]) -> Result<Option<(Response
     Ok(Some((head, front + end)))
 }
 
-/// Whether `message` is, or may become, one whose head is text. That is HTTP/1, and what calls itself 2 or 3 here: some
-/// servers and proxies write the number of another connection of theirs.
+/// Whether `message` is, or may become, one whose head is text. That is HTTP/1, and what calls itself 2 or 3
+/// here: some servers and proxies write the number of another connection of theirs.
 fn is_http_so_far(message: &[u8]) -> bool {
     let wanted = b"HTTP/";
     let length = message.len().min(wanted.len());
@@ -173,8 +173,9 @@ fn is_http_so_far(message: &[u8]) -> bool {
 
 /// The minor version of HTTP/1 by which the answer is read, and what stands behind the version in its line.
 ///
-/// A later one of HTTP/1 is read as 1.1 (RFC 9110 section 2.5). What calls itself 2 or 3 has a text for a head, so all that
-/// is sure is what all versions have: it is read as 1.0, of which a connection carries one answer.
+/// A later one of HTTP/1 is read as 1.1 (RFC 9110 section 2.5). What calls itself 2 or 3 has a text for a
+/// head, so all that is sure is what all versions have: it is read as 1.0, of which a connection carries one
+/// answer.
 fn version(line: &[u8]) -> Option<(u8, &[u8])> {
     match line.strip_prefix(b"HTTP/")? {
         [b'1', b'.', b'1'..=b'9', rest @ ..] => Some((1, rest)),
@@ -287,7 +288,8 @@ impl ResponseHead {
     pub fn keeps_connection(&self) -> bool {
         let is_coded = self.header("transfer-encoding").is_some();
         let is_long = self.header("content-length").is_some();
-        // A 204 has no body and says nothing of one (RFC 9110 section 8.6): one that does may be followed by it.
+        // A 204 has no body and says nothing of one (RFC 9110 section 8.6): one that does may be followed by
+        // it.
         let is_doubtful = is_coded && (self.minor == 0 || is_long || self.status == 204)
             || self.status == 204 && is_long && self.header("content-length") != Some("0");
         !is_doubtful && keeps_connection(&self.fields, self.minor)

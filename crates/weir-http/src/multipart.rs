@@ -1,15 +1,16 @@
 //! `multipart/byteranges` (RFC 9110 section 14.6): several ranges of an object in one body, as it passes by.
 //!
-//! The body is kept as it comes. What is read of it is which ranges its parts say they are, and whether its end came: a
-//! body that ends with the connection is whole only behind its last dividing line.
+//! The body is kept as it comes. What is read of it is which ranges its parts say they are, and whether its
+//! end came: a body that ends with the connection is whole only behind its last dividing line.
 //!
-//! A part is as long as its `Content-Range` says, so bytes that look like a dividing line divide nothing. Behind a part
-//! empty lines are forgiven: some servers write more than one.
+//! A part is as long as its `Content-Range` says, so bytes that look like a dividing line divide nothing.
+//! Behind a part empty lines are forgiven: some servers write more than one.
 
 use crate::content_range::{self, ContentRange};
 use crate::grammar;
 
-/// The longest line of a part's head in bytes, and of a boundary with what stands around it (RFC 2046 allows 70).
+/// The longest line of a part's head in bytes, and of a boundary with what stands around it (RFC 2046 allows
+/// 70).
 const MAX_LINE: usize = 8 * 1024;
 
 /// The most lines of a part's head; servers send two.

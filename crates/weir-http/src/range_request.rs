@@ -123,7 +123,8 @@ pub fn parse(value: &str, size: u64) -> Requested {
         }
         match spec.parse::<RangeSpec>() {
             Err(Malformed) => return Requested::Ignore("malformed range"),
-            // A suffix of an empty object can be satisfied (section 14.1.2), but there is no way to write it in a 206.
+            // A suffix of an empty object can be satisfied (section 14.1.2), but there is no way to write it
+            // in a 206.
             Ok(RangeSpec::Suffix(1..)) if size == 0 => return Requested::Ignore("the object is empty"),
             Ok(spec) => ranges.extend(spec.within(size)),
         }

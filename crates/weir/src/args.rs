@@ -202,8 +202,8 @@ pub struct Get {
     /// What to fetch: http or https.
     #[arg(value_name = "URL", required_unless_present = "list")]
     pub urls: Vec<String>,
-    /// Where to: a file, a folder with a '/' at its end, or '-' for stdout [default: ./ with the server's name]; given once
-    /// for each URL, it names one after the other.
+    /// Where to: a file, a folder with a '/' at its end, or '-' for stdout [default: ./ with the server's
+    /// name]; given once for each URL, it names one after the other.
     #[arg(short, long, value_name = "FILE|DIR/|-")]
     pub output: Vec<String>,
     /// Also fetch what LIST names, one URL or URL<TAB>NAME a line, '#' begins a remark; '-' for stdin.
@@ -267,8 +267,8 @@ pub struct Get {
     /// Keep a file that does not have the digest its server declares; the record says so.
     #[arg(long)]
     pub ignore_digest: bool,
-    /// Save a web page even where the name promises an archive, image or binary, and what comes with a redirect to nowhere
-    /// or with 202, 204 and 205.
+    /// Save a web page even where the name promises an archive, image or binary, and what comes with a
+    /// redirect to nowhere or with 202, 204 and 205.
     #[arg(long)]
     pub any_type: bool,
     /// Ask for coded bodies (gzip, deflate, br, zstd) and decode them: over one connection, not to be resumed.
@@ -323,8 +323,8 @@ pub struct Get {
     /// Fill the terminal with a live view: the pipeline, the rate, connections, files; q ends the run as Ctrl-C does.
     #[arg(long, conflicts_with = "quiet")]
     pub tui: bool,
-    /// Fetch only these bytes: FIRST-LAST, FIRST- to the end, -N for the last N. Several, parted by commas, come in one
-    /// body as the server packs them.
+    /// Fetch only these bytes: FIRST-LAST, FIRST- to the end, -N for the last N. Several, parted by commas,
+    /// come in one body as the server packs them.
     #[arg(short = 'r', long, value_name = "FIRST-LAST|FIRST-|-N", allow_hyphen_values = true)]
     pub range: Option<Window>,
     /// What fingers do by themselves: flags of curl and wget that change nothing here, or that want another name.

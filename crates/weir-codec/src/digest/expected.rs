@@ -135,8 +135,8 @@ impl Expected {
 impl FromStr for Expected {
     type Err = Error;
 
-    /// Reads `ALGORITHM:HEX` or `ALGORITHM=HEX` (aria2's), the algorithm and the digits in either case; `ALGORITHM:BASE64`,
-    /// as object stores write it, and `ALGORITHM-BASE64` (Subresource Integrity).
+    /// Reads `ALGORITHM:HEX` or `ALGORITHM=HEX` (aria2's), the algorithm and the digits in either case;
+    /// `ALGORITHM:BASE64`, as object stores write it, and `ALGORITHM-BASE64` (Subresource Integrity).
     fn from_str(text: &str) -> Result<Expected, Error> {
         // Base64 ends in that sign too.
         let by_sign = || text.split_once('=').filter(|(name, _)| name.trim().parse::<Algorithm>().is_ok());

@@ -20,7 +20,8 @@ pub struct CheckedParts {
 }
 
 impl CheckedParts {
-    /// `body`, an answer from `url` to a request for the ranges `asked`, whose parts are divided by `boundary`.
+    /// `body`, an answer from `url` to a request for the ranges `asked`, whose parts are divided by
+    /// `boundary`.
     pub fn within(body: Exchange, boundary: &str, asked: &Several, url: &Url) -> Exchange {
         let host = url.host_str().unwrap_or_default().to_owned();
         let (parts, asked) = (Parts::new(boundary), asked.clone());

@@ -1,7 +1,8 @@
 //! Some bytes of an object in place of all of it (`--range`).
 //!
-//! **One range** whose place is known is moved on its way out, and what an answer says of itself on its way in: all that
-//! lies between knows an object of these bytes alone, which lanes share and a later run goes on with like any other.
+//! **One range** whose place is known is moved on its way out, and what an answer says of itself on its way
+//! in: all that lies between knows an object of these bytes alone, which lanes share and a later run goes on
+//! with like any other.
 //! **The last bytes** (`-N`) are such a range as soon as an answer says how large the object is.
 //! **Several** come in one body, packed by the server, over one connection and whole or not at all.
 //!
@@ -26,7 +27,8 @@ use crate::error::Error;
 use crate::http::request::Ask;
 use crate::object;
 
-/// The most ranges in one request: with more, Apache sends the whole object (its `MaxRanges`), and so do others.
+/// The most ranges in one request: with more, Apache sends the whole object (its `MaxRanges`), and so do
+/// others.
 const MOST_RANGES: usize = 200;
 
 /// Which bytes of each object are asked for.
@@ -86,8 +88,8 @@ impl Span {
         Ask { range: Some((moved(start), ends.into_iter().flatten().min())), ..ask.clone() }
     }
 
-    /// Makes of the head of such an answer from `url` what it says of the span; `opens`: all of that was asked for.
-    /// Returns what is to be said of it.
+    /// Makes of the head of such an answer from `url` what it says of the span; `opens`: all of that was
+    /// asked for. Returns what is to be said of it.
     pub fn inner(&self, head: &mut ResponseHead, opens: bool, url: &Url) -> Result<Option<String>, Error> {
         if head.status == 416 {
             return refuse_beyond(head, url, |size| self.first >= size, &self.to_string()).map(|()| None);
@@ -128,8 +130,8 @@ impl Span {
         Ok(None)
     }
 
-    /// The answer begins where it was asked to, and has exactly as many bytes as were asked for; only where they end is
-    /// counted wrong in its `Content-Range`. What the length frames is what was meant.
+    /// The answer begins where it was asked to, and has exactly as many bytes as were asked for; only where
+    /// they end is counted wrong in its `Content-Range`. What the length frames is what was meant.
     fn is_miscounted(&self, head: &ResponseHead, (first, last, complete): (u64, u64, Option<u64>)) -> bool {
         let (Some(length), Some(own)) = (head.announced(), self.last) else { return false };
         first == self.first
@@ -145,8 +147,8 @@ impl Span {
     }
 }
 
-/// 416 that means what it says: nothing of the window is there. Else its word of the whole is taken away, since what
-/// follows knows the window alone.
+/// 416 that means what it says: nothing of the window is there. Else its word of the whole is taken away,
+/// since what follows knows the window alone.
 fn refuse_beyond(
     head: &mut ResponseHead,
     url: &Url,

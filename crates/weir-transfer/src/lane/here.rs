@@ -8,8 +8,8 @@
 //! 1. The server gives parts under a strong validator, by which the rest is known to be of one version
 //!    (`If-Range`).
 //! 2. The object was not changed after the last byte was written here (`Last-Modified`, where there is one).
-//! 3. Its last, its first and its middle bytes are the same there and here. Of a server that sends the rest and no part
-//!    before it nothing can be compared: then condition 2 has to be shown by a `Last-Modified`.
+//! 3. Its last, its first and its middle bytes are the same there and here. Of a server that sends the rest
+//!    and no part before it nothing can be compared: then a `Last-Modified` has to show condition 2.
 //!
 //! What lies between the compared bytes is taken on trust, which is said, and a digest at the end proves it.
 //! The other program's file stays as it is until the whole is verified.
@@ -240,8 +240,8 @@ impl Lane<'_> {
         self.take_over(index, job, target, left, &last, size).map(Ok)
     }
 
-    /// The server sends no part to compare, for the reason `why`. The rest may be had all the same, and a date may show
-    /// that the object has not changed since the bytes here were written.
+    /// The server sends no part to compare, for the reason `why`. The rest may be had all the same, and a
+    /// date may show that the object has not changed since the bytes here were written.
     fn adopt_unseen(
         &mut self,
         index: usize,

@@ -436,7 +436,8 @@ pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
     Some(format!("weir {command} has no {shown}: {way}"))
 }
 
-/// Takes away what clap guesses of an unknown flag where that is no slip of a finger: `--list-only` is not `--inet6-only`.
+/// Takes away what clap guesses of an unknown flag where that is no slip of a finger: `--list-only` is not
+/// `--inet6-only`.
 pub fn drop_guesses(command: &str, error: &mut clap::Error) {
     /// A letter too many, one that is missing, two that changed places; twice.
     const SLIPS: usize = 2;

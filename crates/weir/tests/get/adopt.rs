@@ -142,8 +142,8 @@ fn what_is_not_proven_is_not_joined() {
     }
 }
 
-/// A server that knows only where a range begins, and one whose every answer is the rest: curl's test 1043. The rest is
-/// joined where a date shows that the object has not changed since.
+/// A server that knows only where a range begins, and one whose every answer is the rest: curl's test 1043.
+/// The rest is joined where a date shows that the object has not changed since.
 #[test]
 fn parts_that_end_elsewhere() {
     let bytes = pattern(SIZE, 1);
@@ -183,7 +183,8 @@ fn parts_that_end_elsewhere() {
     ]);
     assert_eq!(sandbox.read("x"), text.as_bytes());
     assert_eq!(sandbox.names(), ["x"]);
-    // Changed after the bytes here were written, or of a beginning that is another: the server has no whole to give.
+    // Changed after the bytes here were written, or of a beginning that is another: the server has no whole
+    // to give.
     for (kept, time) in [(40, UNIX_EPOCH + DAY), (41, early()), (39, early())] {
         let sandbox = left(&text.as_bytes()[..kept], time);
         go_on(&sandbox, &server, &["--retries", "0"]).exits(1).says(&["cannot go on after"]);

@@ -63,7 +63,8 @@ fn an_output_for_each_url() {
     }
 }
 
-/// An alias gives a flag, and the command line gives it again: the last one counts, as with curl, wget and aria2c.
+/// An alias gives a flag, and the command line gives it again: the last one counts, as with curl, wget and
+/// aria2c.
 #[test]
 fn a_flag_that_is_given_twice() {
     let server = Server::start(|_, wire| wire.answer("503 Busy", &[], b""));

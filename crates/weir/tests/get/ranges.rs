@@ -1,4 +1,5 @@
-//! `weir get -r`: one range, the last bytes, several; against scripted servers and real ones, with curl's bytes beside it.
+//! `weir get -r`: one range, the last bytes, several; against scripted servers and real ones, with curl's
+//! bytes beside it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
@@ -335,7 +336,8 @@ fn several_ranges_come_as_they_are_packed() {
     );
 }
 
-/// A body that breaks off is not gone on with, and not taken for whole where nothing but its last line says that it is.
+/// A body that breaks off is not gone on with, and not taken for whole where nothing but its last line says
+/// that it is.
 #[test]
 fn several_ranges_are_whole_or_not_there() {
     let kind = ("Content-Type", "multipart/byteranges; boundary=B");
@@ -400,7 +402,8 @@ fn what_does_not_go_with_a_range_is_said() {
     assert_eq!(sandbox.names(), [""; 0]);
 }
 
-/// What curl's tests serve to the flags that they name. Of several answers to one test each is of its own URL.
+/// What curl's tests serve to the flags that they name. Of several answers to one test each is of its own
+/// URL.
 #[test]
 fn as_curls_own_tests_have_it() {
     let of_12 = "HTTP/1.1 206 Partial Content\r\nDate: Mon, 13 Nov 2000 13:41:09 GMT\r\n\

@@ -299,7 +299,8 @@ fn a_success_without_a_file() {
     }
 }
 
-/// Some servers and proxies write another version's number over a head that is a text. It is read by what all have.
+/// Some servers and proxies write another version's number over a head that is a text. It is read by what all
+/// have.
 #[test]
 fn a_text_with_another_version_s_number() {
     for version in ["HTTP/2", "HTTP/2.0", "HTTP/3", "HTTP/1", "HTTP/1.2"] {

@@ -22,7 +22,8 @@ fn leads_nowhere(head: &ResponseHead) -> bool {
     (head.status == 300 || is_redirect(head.status)) && head.headers_all("location").all(str::is_empty)
 }
 
-/// Makes of an answer that is no file one that is (`--any-type`); what is to be said of that, `None` where it is one.
+/// Makes of an answer that is no file one that is (`--any-type`); what is to be said of that, `None` where it
+/// is one.
 pub(super) fn take_as_file(head: &mut ResponseHead) -> Option<String> {
     let why = match leads_nowhere(head) {
         true => " and no target",

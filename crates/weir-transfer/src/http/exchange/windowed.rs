@@ -119,7 +119,8 @@ impl Client<'_> {
         self.ask_in_span(span, false, url, ask, many)
     }
 
-    /// The answer with the first byte, which is the shortest that says how large the object is; it has been read.
+    /// The answer with the first byte, which is the shortest that says how large the object is; it has been
+    /// read.
     fn first_byte(
         &mut self,
         url: &Url,

@@ -1,7 +1,7 @@
 //! Several ranges of an object in one request (RFC 9110 section 14.6).
 //!
-//! What comes is one body as the server packed it: parts with heads of their own, or one part where it joined them. It is
-//! saved as it comes, as curl saves it, and refused where it has bytes that were not asked for.
+//! What comes is one body as the server packed it: parts with heads of their own, or one part where it joined
+//! them. It is saved as it comes, as curl saves it, and refused where it has bytes that were not asked for.
 
 use std::fmt;
 
@@ -21,8 +21,8 @@ use crate::error::Error;
 pub struct Several(pub(super) Vec<RangeSpec>);
 
 impl Several {
-    /// Makes of the head of an answer from `url` that of a whole object, which is the body that the server packed.
-    /// Returns what is to be said of it.
+    /// Makes of the head of an answer from `url` that of a whole object, which is the body that the server
+    /// packed. Returns what is to be said of it.
     pub fn inner(&self, head: &mut ResponseHead, url: &Url) -> Result<Option<String>, Error> {
         if head.status == 416 {
             let text = format!("each of {self}");
@@ -63,8 +63,8 @@ impl Several {
         Ok(Some(format!("{} answered with one part, '{range}', in place of several", host(url))))
     }
 
-    /// Whether a part of `range` may stand in an answer: it begins where one of those asked for does and ends where one of
-    /// them does, since those that are near may be joined (RFC 9110 section 15.3.7.2).
+    /// Whether a part of `range` may stand in an answer: it begins where one of those asked for does and ends
+    /// where one of them does, since those that are near may be joined (RFC 9110 section 15.3.7.2).
     pub fn has(&self, range: ContentRange) -> bool {
         let edges = || self.0.iter().map(|spec| edges(*spec, range));
         edges().any(|(begins, _)| begins) && edges().any(|(_, ends)| ends)

@@ -15,7 +15,8 @@ use crate::error::Error;
 pub enum Found {
     /// It is an answer of the tail, which is there.
     Here(Span),
-    /// It is an answer whose head stands for itself: an error, a redirect, an object that is no longer than the tail.
+    /// It is an answer whose head stands for itself: an error, a redirect, an object that is no longer than
+    /// the tail.
     Other,
     /// The server does not take a length from the end. This is the object's size, where that was said.
     Misread(Option<u64>),
@@ -30,7 +31,8 @@ pub fn span_of(length: u64, size: u64) -> Span {
 pub fn find(length: u64, head: &ResponseHead, url: &Url) -> Result<Found, Error> {
     match head.status {
         416 => Ok(match size_in(head) {
-            // A suffix of an empty object is all of it (RFC 9110 section 14.1.2), and this is how some servers say so.
+            // A suffix of an empty object is all of it (RFC 9110 section 14.1.2), and this is how some
+            // servers say so.
             Some(0) => Found::Other,
             size => Found::Misread(size),
         }),
