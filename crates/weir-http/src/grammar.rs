@@ -1,5 +1,7 @@
 //! The small pieces of RFC 9110 section 5.6 that several fields share: tokens, lists, quoted strings, parameters.
 
+use std::time::SystemTime;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
 /// The longest field value that is looked at. A longer one is treated as if the field were absent or malformed.
@@ -55,6 +57,19 @@ pub(crate) fn parse_saturating(text: &str) -> Option<u64> {
         return None;
     }
     Some(text.parse().unwrap_or(u64::MAX))
+}
+
+/// A date (RFC 9110 section 5.6.7). The day of the week says nothing that the rest does not, and some servers
+/// make one up: it has to be a day, and not the right one.
+pub(crate) fn parse_date(text: &str) -> Option<SystemTime> {
+    const SHORT: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+    const LONG: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+    httpdate::parse_http_date(text).ok().or_else(|| {
+        let text = trim(text);
+        let (day, rest) = text.split_at(text.find([',', ' '])?);
+        let days = [SHORT, LONG].into_iter().find(|days| days.contains(&day))?;
+        days.iter().find_map(|day| httpdate::parse_http_date(&format!("{day}{rest}")).ok())
+    })
 }
 
 /// Splits at `separator` outside of quoted strings, trims, and drops empty members (RFC 9110 section 5.6.1).
@@ -134,9 +149,29 @@ mod tests {
         assert_eq!(parse_saturating("99999999999999999999999999"), Some(u64::MAX));
     }
 
+    #[test]
+    fn dates_have_any_day() {
+        let then = parse_date("Tue, 13 Nov 2007 13:41:09 GMT");
+        assert!(then.is_some());
+        for text in [
+            "Mon, 13 Nov 2007 13:41:09 GMT",
+            "Tuesday, 13-Nov-07 13:41:09 GMT",
+            "Sunday, 13-Nov-07 13:41:09 GMT",
+            "Sat Nov 13 13:41:09 2007",
+        ] {
+            assert_eq!(parse_date(text), then, "{text}");
+        }
+        for bad in
+            ["", "Mon", "Xyz, 13 Nov 2007 13:41:09 GMT", "Mon, 31 Feb 2007 13:41:09 GMT", "13 Nov 2007"]
+        {
+            assert_eq!(parse_date(bad), None, "{bad}");
+        }
+    }
+
     proptest! {
         #[test]
         fn never_panics(text: String) {
+            let _ = parse_date(&text);
             for member in split(&text, ',') {
                 let (_, value) = parameter(member);
                 unquote(value.unwrap_or_default());

@@ -102,7 +102,7 @@ pub enum Error {
 pub struct ResponseHead {
     /// The status code, 100 to 999.
     pub status: u16,
-    /// 0 for HTTP/1.0, 1 for HTTP/1.1.
+    /// 0 for HTTP/1.0, 1 for HTTP/1.1; by what it is read, where it says another version.
     pub minor: u8,
     /// The reason phrase; often empty, never to be relied on.
     pub reason: String,
@@ -160,11 +160,28 @@ pub fn parse_response_to(method: &str, buffer: &[u8]) -> Result<Option<(Response
     Ok(Some((head, front + end)))
 }
 
-/// Whether `message` is, or may become, one of HTTP/1.
+/// Whether `message` is, or may become, one whose head is text. That is HTTP/1, and what calls itself 2 or 3
+/// here: some servers and proxies write the number of another connection of theirs.
 fn is_http_so_far(message: &[u8]) -> bool {
-    let wanted = b"HTTP/1.";
+    let wanted = b"HTTP/";
     let length = message.len().min(wanted.len());
+    let is_at = |at: usize, is: fn(u8) -> bool| message.get(at).is_none_or(|byte| is(*byte));
     message[..length] == wanted[..length]
+        && is_at(wanted.len(), |byte| matches!(byte, b'1'..=b'3'))
+        && is_at(wanted.len() + 1, |byte| matches!(byte, b'.' | b' '))
+}
+
+/// The minor version of HTTP/1 by which the answer is read, and what stands behind the version in its line.
+///
+/// A later one of HTTP/1 is read as 1.1 (RFC 9110 section 2.5). What calls itself 2 or 3 has a text for a
+/// head, so all that is sure is what all versions have: it is read as 1.0, of which a connection carries one
+/// answer.
+fn version(line: &[u8]) -> Option<(u8, &[u8])> {
+    match line.strip_prefix(b"HTTP/")? {
+        [b'1', b'.', b'1'..=b'9', rest @ ..] => Some((1, rest)),
+        [b'1'..=b'3', b'.', b'0'..=b'9', rest @ ..] | [b'1'..=b'3', rest @ ..] => Some((0, rest)),
+        _ => None,
+    }
 }
 
 /// Behind the empty line that ends the head.
@@ -182,12 +199,7 @@ fn end_of_head(message: &[u8]) -> Option<usize> {
 /// `HTTP/1.1 200 OK`: status, minor version, reason (RFC 9112 section 4).
 fn status_line(line: &[u8], window: &[u8]) -> Result<(u16, u8, String), Error> {
     let odd = |what| Error::Line { line: 1, what, text: start(window) };
-    let (version, rest) = line.split_at_checked(b"HTTP/1.1".len()).ok_or(odd("no status"))?;
-    let minor = match version.last() {
-        Some(b'0') => 0,
-        Some(b'1') => 1,
-        _ => return Err(Error::NotHttp { start: start(window) }),
-    };
+    let (minor, rest) = version(line).ok_or(Error::NotHttp { start: start(window) })?;
     // More than one blank is forgiven.
     let blanks = rest.iter().take_while(|byte| **byte == b' ').count();
     let (digits, reason) = rest[blanks..].split_at_checked(3).ok_or(odd("no status"))?;
@@ -275,7 +287,11 @@ impl ResponseHead {
     /// another reader may have read otherwise (section 6.3).
     pub fn keeps_connection(&self) -> bool {
         let is_coded = self.header("transfer-encoding").is_some();
-        let is_doubtful = is_coded && (self.minor == 0 || self.header("content-length").is_some());
+        let is_long = self.header("content-length").is_some();
+        // A 204 has no body and says nothing of one (RFC 9110 section 8.6): one that does may be followed by
+        // it.
+        let is_doubtful = is_coded && (self.minor == 0 || is_long || self.status == 204)
+            || self.status == 204 && is_long && self.header("content-length") != Some("0");
         !is_doubtful && keeps_connection(&self.fields, self.minor)
     }
 }
@@ -434,10 +450,47 @@ mod tests {
         {
             assert!(matches!(response(&format!("{odd}\r\n\r\n")), Err(Error::Line { line: 1, .. })), "{odd}");
         }
-        for other in ["HTTP/1.2 200 OK\r\n\r\n", "HTTP/2 200\r\n\r\n", "ICY 200 OK\r\n\r\n"] {
+        for other in ["HTTP/4 200 OK", "HTTP/20 200 OK", "HTTP/ 200", "HTTP/0.9 200", "ICY 200 OK"] {
             assert!(matches!(response(other), Err(Error::NotHttp { .. })), "{other}");
         }
         assert_eq!(response("\r\n\nHTTP/1.1  200\n\n").unwrap().unwrap().1, 18);
+    }
+
+    /// A text is read as one, whatever number its sender writes.
+    #[test]
+    fn other_versions_are_read_as_these() {
+        for (line, minor) in [
+            ("HTTP/1.2 200 OK", 1),
+            ("HTTP/1.9 200", 1),
+            ("HTTP/1 200 OK", 0),
+            ("HTTP/2 200 OK", 0),
+            ("HTTP/2.0 200", 0),
+            ("HTTP/3 200 OK", 0),
+        ] {
+            let text = format!("{line}\r\nContent-Length: 5\r\n\r\n");
+            let (head, end) = response(&text).unwrap().unwrap();
+            assert_eq!((head.status, head.minor, end), (200, minor, text.len()), "{line}");
+            assert_eq!(head.keeps_connection(), minor == 1, "{line}");
+            for cut in 0..end {
+                assert_eq!(response(&text[..cut]), Ok(None), "{line}, cut at {cut}");
+            }
+        }
+        for odd in ["HTTP/2 ", "HTTP/2.0.1 200", "HTTP/2 2000", "HTTP/1.10 200"] {
+            assert!(matches!(response(&format!("{odd}\r\n\r\n")), Err(Error::Line { .. })), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_204_that_speaks_of_a_body_is_the_last_on_its_connection() {
+        let keeps = |field: &str| {
+            response(&format!("HTTP/1.1 204 No Content\r\n{field}\r\n"))
+                .unwrap()
+                .unwrap()
+                .0
+                .keeps_connection()
+        };
+        assert!(keeps("") && keeps("Content-Length: 0\r\n"));
+        assert!(!keeps("Transfer-Encoding: chunked\r\n") && !keeps("Content-Length: 5\r\n"));
     }
 
     #[test]

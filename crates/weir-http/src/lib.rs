@@ -7,7 +7,8 @@
 //!
 //! * [`head`]: status line and fields out of a byte buffer; [`fields`]: the fields themselves.
 //! * [`body`]: where the body ends; [`chunked`]: taking a chunked one apart without copying.
-//! * [`content_range`]: which bytes a 206 carries; [`range_request`]: asking for them, and a server's reading of it.
+//! * [`content_range`]: which bytes a 206 carries; [`range_request`]: asking for them, and a server's reading;
+//!   [`multipart`]: several ranges in one body.
 //! * [`validator`]: whether it is still the same object.
 //! * [`encoding`] and [`content_type`]: whether the body is the file at all, or something in its place.
 //! * [`retry_after`]: how long a server wants to be left alone; [`problem`]: what it says of its error.
@@ -47,6 +48,7 @@ pub mod fields;
 pub mod filename;
 mod grammar;
 pub mod head;
+pub mod multipart;
 pub mod netrc;
 pub mod precondition;
 pub mod problem;

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use crate::fields::Fields;
-use crate::grammar::MAX_VALUE;
+use crate::grammar::{self, MAX_VALUE};
 use crate::range_request::{self, Requested};
 use crate::validator::{equal_strong, equal_weak, is_strong_date};
 
@@ -103,7 +103,7 @@ fn once<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
 }
 
 fn parse_date(text: Option<&str>) -> Option<SystemTime> {
-    httpdate::parse_http_date(text?).ok()
+    grammar::parse_date(text?)
 }
 
 /// The entity tags of one line, `W/` and quotes included, up to the first thing that is none. A tag may hold commas, and

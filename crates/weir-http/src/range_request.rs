@@ -1,5 +1,8 @@
 //! `Range` (RFC 9110 section 14.2): written by a client, and read by a server that knows the object's size.
 
+use std::fmt;
+use std::str::FromStr;
+
 use crate::grammar::{self, MAX_VALUE, parse_saturating};
 
 /// The most ranges that one request may ask for; with more, the field is ignored and the whole object sent.
@@ -21,6 +24,68 @@ impl ByteRange {
         self.last - self.first + 1
     }
 }
+
+/// One member of a range set as it is written (RFC 9110 section 14.1.2), before the object's size is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RangeSpec {
+    /// `FIRST-LAST`, or `FIRST-` for all from there on. Never ends before it begins.
+    From {
+        /// Offset of the first byte.
+        first: u64,
+        /// Offset of the last byte, which is included.
+        last: Option<u64>,
+    },
+    /// `-LENGTH`: so many bytes at the end, or all of a shorter object.
+    Suffix(u64),
+}
+
+impl RangeSpec {
+    /// Its bytes of an object of `size` bytes; `None` where that has none of them.
+    pub fn within(self, size: u64) -> Option<ByteRange> {
+        let end = size.checked_sub(1)?;
+        match self {
+            RangeSpec::From { first, last } => {
+                (first <= end).then(|| ByteRange { first, last: last.map_or(end, |last| last.min(end)) })
+            }
+            RangeSpec::Suffix(0) => None,
+            RangeSpec::Suffix(length) => Some(ByteRange { first: size.saturating_sub(length), last: end }),
+        }
+    }
+}
+
+impl FromStr for RangeSpec {
+    type Err = Malformed;
+
+    /// Digits only; a number that does not fit counts as the largest one.
+    fn from_str(text: &str) -> Result<RangeSpec, Malformed> {
+        let (first, last) = text.split_once('-').ok_or(Malformed)?;
+        let number = |digits: &str| parse_saturating(digits).ok_or(Malformed);
+        if first.is_empty() {
+            return number(last).map(RangeSpec::Suffix);
+        }
+        let first = number(first)?;
+        let last = if last.is_empty() { None } else { Some(number(last)?) };
+        match last.is_some_and(|last| last < first) {
+            true => Err(Malformed),
+            false => Ok(RangeSpec::From { first, last }),
+        }
+    }
+}
+
+impl fmt::Display for RangeSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RangeSpec::From { first, last: Some(last) } => write!(f, "{first}-{last}"),
+            RangeSpec::From { first, last: None } => write!(f, "{first}-"),
+            RangeSpec::Suffix(length) => write!(f, "-{length}"),
+        }
+    }
+}
+
+/// Not a member of a range set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected FIRST-LAST, FIRST- or -LENGTH")]
+pub struct Malformed;
 
 /// What a server should do about a `Range` field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,11 +121,12 @@ pub fn parse(value: &str, size: u64) -> Requested {
         if count > MAX_RANGES {
             return Requested::Ignore("too many ranges");
         }
-        match parse_one(spec, size) {
-            Spec::Malformed => return Requested::Ignore("malformed range"),
-            Spec::Empty => return Requested::Ignore("the object is empty"),
-            Spec::Outside => {}
-            Spec::Inside(range) => ranges.push(range),
+        match spec.parse::<RangeSpec>() {
+            Err(Malformed) => return Requested::Ignore("malformed range"),
+            // A suffix of an empty object can be satisfied (section 14.1.2), but there is no way to write it
+            // in a 206.
+            Ok(RangeSpec::Suffix(1..)) if size == 0 => return Requested::Ignore("the object is empty"),
+            Ok(spec) => ranges.extend(spec.within(size)),
         }
     }
     match ranges.as_slice() {
@@ -76,40 +142,6 @@ pub fn parse(value: &str, size: u64) -> Requested {
 fn overlap(ranges: &[ByteRange]) -> bool {
     let meet = |a: &ByteRange, b: &ByteRange| a.first <= b.last && b.first <= a.last;
     ranges.iter().enumerate().any(|(at, range)| ranges[..at].iter().any(|other| meet(range, other)))
-}
-
-enum Spec {
-    Malformed,
-    /// A suffix of an empty object can be satisfied (section 14.1.2), but there is no way to write it in a 206.
-    Empty,
-    Outside,
-    Inside(ByteRange),
-}
-
-fn parse_one(spec: &str, size: u64) -> Spec {
-    let Some((first, last)) = spec.split_once('-') else { return Spec::Malformed };
-    if first.is_empty() {
-        return match parse_saturating(last) {
-            None => Spec::Malformed,
-            Some(0) => Spec::Outside,
-            Some(_) if size == 0 => Spec::Empty,
-            Some(suffix) => Spec::Inside(ByteRange { first: size.saturating_sub(suffix), last: size - 1 }),
-        };
-    }
-    let (Some(first), Some(last)) = (
-        parse_saturating(first),
-        match last {
-            "" => Some(u64::MAX),
-            digits => parse_saturating(digits),
-        },
-    ) else {
-        return Spec::Malformed;
-    };
-    match () {
-        _ if first > last => Spec::Malformed,
-        _ if first >= size => Spec::Outside,
-        _ => Spec::Inside(ByteRange { first, last: last.min(size - 1) }),
-    }
 }
 
 /// The value that asks for `first..=last`, or for everything from `first` on.
@@ -188,6 +220,22 @@ mod tests {
     fn several() {
         let range = |first, last| ByteRange { first, last };
         assert_eq!(parse("bytes=8-, 0-1,50-", 10), Requested::Multi(vec![range(8, 9), range(0, 1)]));
+    }
+
+    #[test]
+    fn members_are_written_as_they_are_read() {
+        for text in ["0-0", "5-9", "5-", "-3", "-0"] {
+            assert_eq!(text.parse::<RangeSpec>().unwrap().to_string(), text);
+        }
+        for bad in ["", "-", "5", "9-5", "--3", "1-2-3", "+1-2", "1 -2"] {
+            assert_eq!(bad.parse::<RangeSpec>(), Err(Malformed), "{bad}");
+        }
+        let within = |text: &str, size| text.parse::<RangeSpec>().unwrap().within(size);
+        for text in ["0-", "-1", "0-0"] {
+            assert_eq!(within(text, 0), None, "{text}");
+        }
+        assert_eq!(within("-7", 5), Some(ByteRange { first: 0, last: 4 }));
+        assert_eq!(within("3-99", 5), Some(ByteRange { first: 3, last: 4 }));
     }
 
     proptest! {

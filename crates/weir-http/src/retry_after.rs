@@ -47,12 +47,12 @@ pub fn wait(fields: &Fields, now: SystemTime) -> Option<Duration> {
 /// `Retry-After`; a date in the past is no wait. Of several fields the longest counts: it is the one that
 /// offends nobody.
 pub fn retry_after(fields: &Fields, now: SystemTime) -> Option<Duration> {
-    let base = fields.header("date").and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or(now);
+    let base = fields.header("date").and_then(grammar::parse_date).unwrap_or(now);
     let values = fields.headers_all("retry-after").filter(|value| value.len() <= MAX_VALUE);
     let wait = |value: &str| match parse_saturating(value) {
         Some(seconds) => Some(capped(seconds)),
         None => {
-            let then = httpdate::parse_http_date(value).ok()?;
+            let then = grammar::parse_date(value)?;
             Some(then.duration_since(base).unwrap_or_default().min(MAX_WAIT))
         }
     };

@@ -8,7 +8,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::fields::Fields;
-use crate::grammar::MAX_VALUE;
+use crate::grammar::{MAX_VALUE, parse_date as date};
 
 /// The validators of one answer.
 ///
@@ -112,10 +112,6 @@ impl Validators {
 /// A time as a field writes it (section 5.6.7).
 pub fn http_date(time: SystemTime) -> String {
     httpdate::fmt_http_date(time)
-}
-
-fn date(text: &str) -> Option<SystemTime> {
-    httpdate::parse_http_date(text).ok()
 }
 
 /// Whether a `Last-Modified` date is strong, given the `Date` of the same answer (section 8.8.2.2).

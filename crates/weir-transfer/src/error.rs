@@ -463,6 +463,7 @@ fn ignorable(origin: &str) -> &'static str {
 /// What may help against `status` of `url`.
 pub(crate) fn hint(status: u16, url: &Url) -> &'static str {
     match status {
+        202 | 204 | 205 => "; no file comes with it, and --any-type saves what does",
         // What servers say to plain HTTP on a TLS port.
         400 if url.scheme() == "http" => "; if this port speaks TLS, say https://",
         401 => "; give -u USER:PASSWORD, or a line for this host in ~/.netrc",

@@ -157,9 +157,14 @@ pub fn judge(
 }
 
 /// 200 for other answers that carry what was asked for (RFC 9110 section 15: an unknown status counts as the first of its
-/// class). 202 is a word about a wait, 204 and 205 have no content.
+/// class).
 fn as_known(status: u16) -> u16 {
     if matches!(status, 201 | 207..300) { 200 } else { status }
+}
+
+/// A success without a file: 202 is a word about a wait, 204 and 205 have no content.
+pub fn has_no_file(status: u16) -> bool {
+    matches!(status, 202 | 204 | 205)
 }
 
 /// The range that the head names, if it is a well-formed one.

@@ -44,7 +44,7 @@ pub use bench_net::{BenchNet, NetFormat, NetLogin, Test, host_and_device};
 pub use bench_pps::{BenchPps, Method, Via};
 pub use copy::{Cp, How};
 pub use fields::GivenFields;
-pub use foreign::answer;
+pub use foreign::{answer, drop_guesses};
 pub use habits::Habits;
 pub use lab::{Lab, LabCommand, LabFidelity, LabGuard, LabRun, LabShell, LabShow};
 pub use login::{Certificate, Login};
@@ -197,16 +197,17 @@ The same command goes on where an interrupted one stopped (FILE.part and FILE.we
 
 /// `weir get`.
 #[derive(Debug, Args)]
-#[command(after_help = GET_EXAMPLES)]
+#[command(after_help = GET_EXAMPLES, args_override_self = true)]
 pub struct Get {
     /// What to fetch: http or https.
     #[arg(value_name = "URL", required_unless_present = "list")]
     pub urls: Vec<String>,
-    /// Where to: a file, a folder with a '/' at its end, or '-' for stdout [default: ./ with the server's name].
+    /// Where to: a file, a folder with a '/' at its end, or '-' for stdout [default: ./ with the server's
+    /// name]; given once for each URL, it names one after the other.
     #[arg(short, long, value_name = "FILE|DIR/|-")]
-    pub output: Option<String>,
+    pub output: Vec<String>,
     /// Also fetch what LIST names, one URL or URL<TAB>NAME a line, '#' begins a remark; '-' for stdin.
-    #[arg(short = 'i', long = "input", value_name = "LIST")]
+    #[arg(short = 'i', long = "input", value_name = "LIST", value_parser = habits::parse_list)]
     pub list: Option<String>,
     /// Save each file into folders named after its URL's host and path (wget's --force-directories).
     #[arg(short = 'x', long)]
@@ -266,7 +267,8 @@ pub struct Get {
     /// Keep a file that does not have the digest its server declares; the record says so.
     #[arg(long)]
     pub ignore_digest: bool,
-    /// Save a web page even where the name promises an archive, image or binary, and what comes with a redirect to nowhere.
+    /// Save a web page even where the name promises an archive, image or binary, and what comes with a
+    /// redirect to nowhere or with 202, 204 and 205.
     #[arg(long)]
     pub any_type: bool,
     /// Ask for coded bodies (gzip, deflate, br, zstd) and decode them: over one connection, not to be resumed.
@@ -321,8 +323,9 @@ pub struct Get {
     /// Fill the terminal with a live view: the pipeline, the rate, connections, files; q ends the run as Ctrl-C does.
     #[arg(long, conflicts_with = "quiet")]
     pub tui: bool,
-    /// Fetch only these bytes, FIRST to LAST or to the end, as a file of their own.
-    #[arg(short = 'r', long, value_name = "FIRST-LAST", conflicts_with_all = ["checksum_from", "compressed", "timestamping", "resume", "continue_at"])]
+    /// Fetch only these bytes: FIRST-LAST, FIRST- to the end, -N for the last N. Several, parted by commas,
+    /// come in one body as the server packs them.
+    #[arg(short = 'r', long, value_name = "FIRST-LAST|FIRST-|-N", allow_hyphen_values = true)]
     pub range: Option<Window>,
     /// What fingers do by themselves: flags of curl and wget that change nothing here, or that want another name.
     #[command(flatten)]
@@ -628,7 +631,7 @@ mod tests {
             }
         };
         assert!(get(&["-fsSL", "-C", "-"]).unwrap().voice.quiet);
-        assert_eq!(get(&["-P", "a/b/"]).unwrap().output.as_deref(), Some("a/b/"));
+        assert_eq!(get(&["-P", "a/b/"]).unwrap().output, ["a/b/"]);
         assert_eq!(get(&["-A", "me"]).unwrap().headers, ["User-Agent: me"]);
         assert!(get(&["-O"]).unwrap_err().contains("-o FILE"));
         assert!(get(&["-x"]).unwrap().force_directories);

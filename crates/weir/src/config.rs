@@ -39,18 +39,19 @@ pub fn command_line(words: Vec<OsString>) -> anyhow::Result<Cli> {
     let mut matches =
         match given.map(|given| with_file(command, words.clone(), &given)).transpose()?.flatten() {
             Some(matches) => matches,
-            None => plain.or_else(|error| refused(&error, &words))?,
+            None => plain.or_else(|error| refused(error, &words))?,
         };
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()).exit())
 }
 
 /// Ends the program as clap would, unless there is something better to say.
-fn refused(error: &clap::Error, words: &[OsString]) -> anyhow::Result<ArgMatches> {
-    let command = as_far_as_given(words).map(|given| innermost(&given).0.join(" "));
-    match command.and_then(|command| args::answer(&command, error)) {
-        Some(answer) => Err(Usage(answer).into()),
-        None => error.exit(),
+fn refused(mut error: clap::Error, words: &[OsString]) -> anyhow::Result<ArgMatches> {
+    let command = as_far_as_given(words).map(|given| innermost(&given).0.join(" ")).unwrap_or_default();
+    if let Some(answer) = args::answer(&command, &error) {
+        return Err(Usage(answer).into());
     }
+    args::drop_guesses(&command, &mut error);
+    error.exit()
 }
 
 /// What can be told of a command line that lacks something.

@@ -135,10 +135,12 @@ impl Expected {
 impl FromStr for Expected {
     type Err = Error;
 
-    /// Reads `ALGORITHM:HEX`, the algorithm and the digits in either case; `ALGORITHM:BASE64`, as object
-    /// stores write it, and `ALGORITHM-BASE64` (Subresource Integrity).
+    /// Reads `ALGORITHM:HEX` or `ALGORITHM=HEX` (aria2's), the algorithm and the digits in either case;
+    /// `ALGORITHM:BASE64`, as object stores write it, and `ALGORITHM-BASE64` (Subresource Integrity).
     fn from_str(text: &str) -> Result<Expected, Error> {
-        let (name, digits) = match text.split_once(':') {
+        // Base64 ends in that sign too.
+        let by_sign = || text.split_once('=').filter(|(name, _)| name.trim().parse::<Algorithm>().is_ok());
+        let (name, digits) = match text.split_once(':').or_else(by_sign) {
             Some(parts) => parts,
             None => return integrity(text).ok_or_else(|| Error::Form { text: quoted(text) }),
         };
@@ -192,9 +194,12 @@ mod tests {
     #[test]
     fn reads_what_people_write() {
         let digest = "25f9e794323b453885f5181f1b624d0b";
-        for text in
-            [format!("md5:{digest}"), format!("MD5:{}", digest.to_uppercase()), format!(" md5 : {digest} ")]
-        {
+        for text in [
+            format!("md5:{digest}"),
+            format!("md5={digest}"),
+            format!("MD5:{}", digest.to_uppercase()),
+            format!(" md5 : {digest} "),
+        ] {
             let expected: Expected = text.parse().unwrap();
             assert_eq!(expected.to_string(), format!("md5:{digest}"));
             assert!(expected.matches(&Algorithm::MD5.of(b"123456789")));
@@ -204,7 +209,7 @@ mod tests {
             let expected: Expected = text.parse().unwrap();
             assert!(expected.matches(&expected.algorithm().of(b"123456789")), "{text}");
         }
-        for bad in ["md5-", "md5-0011", "sha-256", "md5:4waSgw=="] {
+        for bad in ["md5-", "md5-0011", "md5=", "sha-256", "md5:4waSgw==", "x=0011"] {
             assert!(bad.parse::<Expected>().is_err(), "{bad}");
         }
     }

@@ -4,6 +4,7 @@ mod answer;
 mod redirects;
 mod session;
 mod steps;
+mod windowed;
 
 use std::collections::{HashMap, HashSet};
 use std::net::TcpStream;
@@ -17,7 +18,7 @@ use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
 pub use answer::{Answer, Exchange};
-use redirects::{is_downgrade, is_redirect, leads_nowhere, redirect};
+use redirects::{is_downgrade, is_redirect, redirect, take_as_file};
 use session::Known;
 
 use crate::error::Error;
@@ -35,6 +36,7 @@ use crate::http::said;
 use crate::http::trust::{Clients, Trust};
 use crate::http::waiting::Waits;
 use crate::http::window::Window;
+use crate::http::window::tail::Tails;
 use crate::object::{self, Part};
 use crate::stage_clock::{Stage, StageClock};
 
@@ -70,6 +72,7 @@ pub struct Http {
     names: Names,
     waits: Waits,
     ladder: Ladder,
+    tails: Tails,
     compressed: bool,
     manner: Manner,
 }
@@ -85,7 +88,7 @@ pub struct Manner {
     pub max_redirects: usize,
     /// Of each object only these bytes are asked for.
     pub window: Option<Window>,
-    /// What comes with a redirect that leads nowhere is the file.
+    /// What comes with a redirect that leads nowhere, or with a success that has no file, is the file.
     pub any_answer: bool,
 }
 
@@ -164,6 +167,7 @@ impl Http {
             waits: Waits::default(),
             manner: Manner::default(),
             ladder: Ladder::default(),
+            tails: Tails::default(),
             compressed: false,
         }
     }
@@ -331,9 +335,11 @@ impl<'a> Client<'a> {
             let UserAnswer { told, shown, said, lacks_certificate } =
                 self.ask_as_user(home, &url, (range, if_range), many)?;
             let Told { mut head, mut body, ranged, mut judged } = told;
-            if self.http.manner.any_answer && leads_nowhere(&head) {
-                self.notes.push(format!("saved what came with {} and no target", head.status));
-                (head.status, judged) = (200, None);
+            if self.http.manner.any_answer
+                && let Some(note) = take_as_file(&mut head)
+            {
+                self.notes.push(note);
+                judged = None;
             }
             // 300 names its choice there, if it has one (RFC 9110 section 15.4.1).
             let leads_on = head.status == 300 && head.header("location").is_some();
@@ -390,6 +396,7 @@ impl<'a> Client<'a> {
     pub fn keep(&mut self, url: &Url, body: Exchange) {
         match (body, Origin::of(url)) {
             (Exchange::Decoded(decoded), _) if decoded.is_end() => self.keep(url, decoded.into_coded()),
+            (Exchange::Parts(parts), _) => self.keep(url, parts.into_body()),
             (Exchange::Http1(connection), Some(origin)) if connection.is_reusable() => {
                 self.kept = Some((origin, connection));
             }
@@ -470,6 +477,7 @@ impl<'a> Client<'a> {
             let authorization = sent.as_ref().map(|sent| sent.value.as_str());
             let ask = Ask {
                 range,
+                set: None,
                 if_range,
                 headers,
                 authorization,

@@ -201,6 +201,7 @@ mod tests {
     fn ask() -> Ask<'static> {
         Ask {
             range: Some((5, None)),
+            set: None,
             if_range: Some("\"e\""),
             headers: &[],
             authorization: None,

@@ -1,6 +1,7 @@
 //! What is asked: one GET, for all of an object or a part of it.
 
 use url::{Position, Url};
+use weir_http::range_request;
 
 use crate::http::proxy::Proxy;
 
@@ -43,6 +44,8 @@ impl Origin {
 pub struct Ask<'a> {
     /// First byte wanted, and the byte after the last (`None`: to the end). `None`: no Range field at all.
     pub range: Option<(u64, Option<u64>)>,
+    /// What stands in Range in place of that, behind `bytes=`.
+    pub set: Option<&'a str>,
     /// The validator the answer must match to be a part (`If-Range`).
     pub if_range: Option<&'a str>,
     /// The user's own fields; they replace ours of the same name.
@@ -97,9 +100,9 @@ impl Ask<'_> {
         if let Some(cookies) = self.cookies {
             add_cookies(&mut fields, cookies);
         }
-        if let Some((start, end)) = self.range {
-            let end = end.map_or(String::new(), |end| (end - 1).to_string());
-            fields.push(("range".into(), format!("bytes={start}-{end}")));
+        let of_range = self.range.map(|(start, end)| range_request::format(start, end.map(|end| end - 1)));
+        if let Some(range) = self.set.map(|set| format!("bytes={set}")).or(of_range) {
+            fields.push(("range".into(), range));
             if let Some(validator) = self.if_range {
                 fields.push(("if-range".into(), validator.to_owned()));
             }
@@ -185,6 +188,7 @@ mod tests {
     fn ask(headers: &[(String, String)]) -> Ask<'_> {
         Ask {
             range: Some((5, Some(10))),
+            set: None,
             if_range: Some("\"e\""),
             headers,
             authorization: Some("Basic x"),

@@ -1,20 +1,58 @@
 //! Some bytes of an object in place of all of it (`--range`).
 //!
-//! What is asked for is moved on its way out, and what an answer says of itself on its way in: all that lies between
-//! knows an object of these bytes alone, which lanes share and a later run goes on with like any other.
+//! **One range** whose place is known is moved on its way out, and what an answer says of itself on its way
+//! in: all that lies between knows an object of these bytes alone, which lanes share and a later run goes on
+//! with like any other.
+//! **The last bytes** (`-N`) are such a range as soon as an answer says how large the object is.
+//! **Several** come in one body, packed by the server, over one connection and whole or not at all.
+//!
+//! How they are asked for is in [`super::exchange`]; this is pure.
+
+mod several;
+pub mod tail;
+#[cfg(test)]
+mod tests;
 
 use std::str::FromStr;
 
 use url::Url;
 use weir_http::content_range::ContentRange;
 use weir_http::head::ResponseHead;
+use weir_http::range_request::RangeSpec;
+use weir_units::Bytes;
+
+pub use several::{Several, boundary_of};
 
 use crate::error::Error;
 use crate::http::request::Ask;
+use crate::object;
+
+/// The most ranges in one request: with more, Apache sends the whole object (its `MaxRanges`), and so do
+/// others.
+const MOST_RANGES: usize = 200;
+
+/// Which bytes of each object are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// As it stands in `Range`, behind `bytes=`.
+    text: String,
+    kind: Kind,
+}
+
+/// How a window is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// One range from a known byte on.
+    Span(Span),
+    /// This many bytes at the end.
+    Tail(u64),
+    /// Several ranges.
+    Several(Several),
+}
 
 /// The bytes from `first` to `last`, which is included; `None`: to the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct Span {
     first: u64,
     last: Option<u64>,
 }
@@ -25,7 +63,24 @@ impl Window {
         format!("{FRAGMENT}{self}")
     }
 
-    /// `ask`, which is for bytes of the window, as it is asked of the whole.
+    /// How it is asked for.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// Several ranges, which come in one body.
+    pub fn is_several(&self) -> bool {
+        matches!(self.kind, Kind::Several(_))
+    }
+
+    /// `ask`, which is for all of the window, as it is asked of the whole: in the user's words.
+    pub fn outer<'a>(&'a self, ask: &Ask<'a>) -> Ask<'a> {
+        Ask { set: Some(&self.text), ..ask.clone() }
+    }
+}
+
+impl Span {
+    /// `ask`, which is for bytes of the span, as it is asked of the whole.
     pub fn outer<'a>(&self, ask: &Ask<'a>) -> Ask<'a> {
         let (start, end) = ask.range.unwrap_or((0, None));
         let moved = |at: u64| at.saturating_add(self.first);
@@ -33,30 +88,33 @@ impl Window {
         Ask { range: Some((moved(start), ends.into_iter().flatten().min())), ..ask.clone() }
     }
 
-    /// Makes of the head of such an answer from `url` what it says of the window.
-    pub fn inner(&self, head: &mut ResponseHead, url: &Url) -> Result<(), Error> {
+    /// Makes of the head of such an answer from `url` what it says of the span; `opens`: all of that was
+    /// asked for. Returns what is to be said of it.
+    pub fn inner(&self, head: &mut ResponseHead, opens: bool, url: &Url) -> Result<Option<String>, Error> {
         if head.status == 416 {
-            // It speaks of the size of the whole.
-            head.fields.remove("content-range");
+            return refuse_beyond(head, url, |size| self.first >= size, &self.to_string()).map(|()| None);
         }
-        if !(200..300).contains(&head.status) {
-            return Ok(());
+        if !carries_bytes(head.status) {
+            return Ok(None);
         }
-        let host = || url.host_str().unwrap_or_default().to_owned();
-        let wrong = |detail: String| Error::WrongPart { host: host(), detail };
-        let field = head.fields.single("content-range").map_err(|error| wrong(error.to_string()))?;
-        let range = field.map(str::parse::<ContentRange>).transpose();
-        let Some(ContentRange::Bytes { first, last, complete }) =
-            range.map_err(|error| wrong(error.to_string()))?
-        else {
+        let wrong = |detail: String| wrong_part(url, detail);
+        let Some((first, last, complete)) = named_range(head, url)? else {
             return match head.status == 206 || self.is_all_of(head) {
-                true => Ok(()),
-                false => Err(Error::Refused(format!(
-                    "{} sent all of it in place of the part that --range names; leave that out to save all",
-                    host()
-                ))),
+                true => Ok(None),
+                false => Err(whole_instead(url)),
             };
         };
+        if opens && self.is_miscounted(head, (first, last, complete)) {
+            let range = head.header("content-range").unwrap_or_default();
+            let note = format!(
+                "{} sent the {} that were asked for, and calls them '{}'",
+                host(url),
+                Bytes(head.announced().unwrap_or_default()),
+                object::printable(range)
+            );
+            make_whole(head);
+            return Ok(Some(note));
+        }
         if first < self.first || self.last.is_some_and(|own| last > own) {
             return Err(wrong(format!("the bytes {first} to {last}, asked for {self}")));
         }
@@ -68,14 +126,87 @@ impl Window {
         let complete = complete.map_or_else(|| "*".to_owned(), |size| size.to_string());
         let moved = format!("bytes {}-{}/{complete}", first - self.first, last - self.first);
         head.fields.remove("content-range");
-        head.fields.push("content-range", &moved).map_err(|error| wrong(error.to_string()))
+        head.fields.push("content-range", &moved).map_err(|error| wrong(error.to_string()))?;
+        Ok(None)
     }
 
-    /// An answer with the whole object has no more bytes than the window.
+    /// The answer begins where it was asked to, and has exactly as many bytes as were asked for; only where
+    /// they end is counted wrong in its `Content-Range`. What the length frames is what was meant.
+    fn is_miscounted(&self, head: &ResponseHead, (first, last, complete): (u64, u64, Option<u64>)) -> bool {
+        let (Some(length), Some(own)) = (head.announced(), self.last) else { return false };
+        first == self.first
+            && last != own
+            && length == own - self.first + 1
+            && complete.is_none_or(|size| size > own)
+    }
+
+    /// An answer with the whole object has no more bytes than the span.
     fn is_all_of(&self, head: &ResponseHead) -> bool {
         let is_within = |last: u64| head.announced().is_some_and(|length| length <= last + 1);
         self.first == 0 && self.last.is_none_or(is_within)
     }
+}
+
+/// 416 that means what it says: nothing of the window is there. Else its word of the whole is taken away,
+/// since what follows knows the window alone.
+fn refuse_beyond(
+    head: &mut ResponseHead,
+    url: &Url,
+    is_beyond: impl Fn(u64) -> bool,
+    what: &str,
+) -> Result<(), Error> {
+    match size_in(head).filter(|size| is_beyond(*size)) {
+        Some(size) => Err(Error::Refused(format!(
+            "{} answered 416 {}: the object has {size} bytes, and {what} (--range) begins behind them",
+            host(url),
+            object::printable(&head.reason)
+        ))),
+        None => {
+            head.fields.remove("content-range");
+            Ok(())
+        }
+    }
+}
+
+/// The size that a 416 names.
+fn size_in(head: &ResponseHead) -> Option<u64> {
+    head.fields.single("content-range").ok()??.parse::<ContentRange>().ok()?.complete()
+}
+
+/// The range that the head names; one that cannot be read is an error.
+fn named_range(head: &ResponseHead, url: &Url) -> Result<Option<(u64, u64, Option<u64>)>, Error> {
+    let field = head.fields.single("content-range").map_err(|error| wrong_part(url, error.to_string()))?;
+    let range = field.map(str::parse::<ContentRange>).transpose();
+    Ok(match range.map_err(|error| wrong_part(url, error.to_string()))? {
+        Some(ContentRange::Bytes { first, last, complete }) => Some((first, last, complete)),
+        Some(ContentRange::Unsatisfied { .. }) | None => None,
+    })
+}
+
+/// An answer with bytes of the object.
+fn carries_bytes(status: u16) -> bool {
+    (200..300).contains(&status) && !object::has_no_file(status)
+}
+
+/// What was asked for is here, and is an object of its own: over one connection, whole or not at all.
+fn make_whole(head: &mut ResponseHead) {
+    head.status = 200;
+    head.fields.remove("content-range");
+}
+
+fn whole_instead(url: &Url) -> Error {
+    Error::Refused(format!(
+        "{} sent all of it in place of the part that --range names; leave that out to save all",
+        host(url)
+    ))
+}
+
+fn wrong_part(url: &Url, detail: String) -> Error {
+    Error::WrongPart { host: host(url), detail }
+}
+
+fn host(url: &Url) -> String {
+    url.host_str().unwrap_or_default().to_owned()
 }
 
 /// How a URL's fragment begins that names a window.
@@ -88,107 +219,52 @@ pub fn named(url: &Url) -> Option<&str> {
 
 impl std::fmt::Display for Window {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-", self.first)?;
-        self.last.map_or(Ok(()), |last| write!(f, "{last}"))
+        f.write_str(&self.text)
     }
+}
+
+impl std::fmt::Display for Span {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", RangeSpec::From { first: self.first, last: self.last })
+    }
+}
+
+fn written(specs: &[RangeSpec]) -> String {
+    specs.iter().map(RangeSpec::to_string).collect::<Vec<_>>().join(",")
 }
 
 impl FromStr for Window {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Window, String> {
-        let expected = "expected FIRST-LAST, or FIRST- for all from there on, such as 0-499: one range of bytes \
-                        (wget's -r is not here: several URLs, or a list by -i)";
-        let (first, last) = text.split_once('-').ok_or(expected)?;
+        let expected = "expected FIRST-LAST, FIRST- for all from there on, or -N for the last N bytes, such as 0-499; \
+                        several are parted by commas (wget's -r is not here: several URLs, or a list by -i)";
+        // As the field has it too.
+        let set = text.strip_prefix("bytes=").unwrap_or(text);
+        let specs = set.split(',').map(|spec| spec.trim_matches([' ', '\t']).parse::<RangeSpec>());
+        let specs = specs.collect::<Result<Vec<RangeSpec>, _>>().map_err(|_| expected.to_owned())?;
         // Files end at 2^63 - 1.
-        let offset = |text: &str| {
-            let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
-            text.parse::<u64>().ok().filter(|offset| is_digits && *offset < i64::MAX as u64)
-        };
-        let first = offset(first).ok_or(expected)?;
-        let last = match last {
-            "" => None,
-            digits => Some(offset(digits).filter(|last| *last >= first).ok_or(expected)?),
-        };
-        Ok(Window { first, last })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use weir_http::Fields;
-
-    use super::*;
-
-    fn window(text: &str) -> Window {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn forms() {
-        assert_eq!(window("5-9"), Window { first: 5, last: Some(9) });
-        assert_eq!(window("5-").fragment(), "bytes=5-");
-        for bad in
-            ["", "-", "-5", "5", "9-5", "a-b", "1-2,4-5", "+1-2", "0-9223372036854775807", "http://h/x"]
-        {
-            assert!(bad.parse::<Window>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn requests_are_moved_and_end_with_the_window() {
-        let ask = |range| Ask {
-            range,
-            if_range: None,
-            headers: &[],
-            authorization: None,
-            cookies: None,
-            removed: &[],
-            unless: None,
-            codings: None,
-        };
-        for (text, range, outer) in [
-            ("100-200", None, (100, Some(201))),
-            ("100-200", Some((0, None)), (100, Some(201))),
-            ("100-200", Some((10, Some(20))), (110, Some(120))),
-            ("100-200", Some((10, Some(500))), (110, Some(201))),
-            ("100-", Some((10, None)), (110, None)),
-        ] {
-            assert_eq!(window(text).outer(&ask(range)).range, Some(outer), "{text} {range:?}");
-        }
-    }
-
-    #[test]
-    fn answers_are_of_the_window() {
-        let url = Url::parse("http://h/x").unwrap();
-        let inner = |text: &str, status: u16, field: Option<&str>, length: u64| {
-            let mut fields = Fields::new();
-            fields.push("Content-Length", &length.to_string()).unwrap();
-            if let Some(field) = field {
-                fields.push("Content-Range", field).unwrap();
+        let is_offset = |at: u64| at < i64::MAX as u64;
+        for spec in &specs {
+            match *spec {
+                RangeSpec::Suffix(0) => return Err("-0 asks for no bytes; -N asks for the last N".to_owned()),
+                RangeSpec::From { first, last } if is_offset(first) && last.is_none_or(is_offset) => {}
+                RangeSpec::Suffix(length) if is_offset(length) => {}
+                _ => return Err(format!("{spec} lies behind the end of any file; {expected}")),
             }
-            let mut head = ResponseHead { status, minor: 1, reason: String::new(), fields };
-            let done = window(text).inner(&mut head, &url);
-            done.map(|()| head.header("content-range").map(str::to_owned)).map_err(|error| error.to_string())
+        }
+        if specs.len() > MOST_RANGES {
+            let count = specs.len();
+            return Err(format!(
+                "{count} ranges are more than servers take; ask for {MOST_RANGES} at a time"
+            ));
+        }
+        let text = written(&specs);
+        let kind = match specs[..] {
+            [RangeSpec::From { first, last }] => Kind::Span(Span { first, last }),
+            [RangeSpec::Suffix(length)] => Kind::Tail(length),
+            _ => Kind::Several(Several(specs)),
         };
-        for (text, field, moved) in [
-            ("100-200", "bytes 100-200/3527", "bytes 0-100/101"),
-            ("100-200", "bytes 150-160/3527", "bytes 50-60/101"),
-            ("100-200", "bytes 100-149/150", "bytes 0-49/50"),
-            ("100-200", "bytes 100-200/*", "bytes 0-100/101"),
-            ("100-200", "bytes 100-150/*", "bytes 0-50/*"),
-            ("100-", "bytes 100-199/200", "bytes 0-99/100"),
-        ] {
-            assert_eq!(inner(text, 206, Some(field), 1), Ok(Some(moved.to_owned())), "{text} {field}");
-        }
-        for field in ["bytes 99-200/3527", "bytes 100-201/3527", "bytes 0-9/10", "bytes odd"] {
-            assert!(inner("100-200", 206, Some(field), 1).unwrap_err().contains("the wrong part"), "{field}");
-        }
-        assert!(inner("100-200", 200, None, 3527).unwrap_err().contains("leave that out"));
-        assert!(inner("0-99", 200, None, 101).is_err());
-        assert_eq!(inner("0-99", 200, None, 100), Ok(None));
-        assert_eq!(inner("0-", 200, None, 100), Ok(None));
-        assert_eq!(inner("100-200", 416, Some("bytes */0"), 0), Ok(None));
-        assert_eq!(inner("100-200", 404, None, 10), Ok(None));
+        Ok(Window { text, kind })
     }
 }

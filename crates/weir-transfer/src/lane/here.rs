@@ -8,7 +8,8 @@
 //! 1. The server gives parts under a strong validator, by which the rest is known to be of one version
 //!    (`If-Range`).
 //! 2. The object was not changed after the last byte was written here (`Last-Modified`, where there is one).
-//! 3. Its last, its first and its middle bytes are the same there and here.
+//! 3. Its last, its first and its middle bytes are the same there and here. Of a server that sends the rest
+//!    and no part before it nothing can be compared: then a `Last-Modified` has to show condition 2.
 //!
 //! What lies between the compared bytes is taken on trust, which is said, and a digest at the end proves it.
 //! The other program's file stays as it is until the whole is verified.
@@ -46,6 +47,14 @@ enum Adopted {
     Whole(Box<FileReport>),
     /// It is a beginning, copied into a part.
     Part(Box<PartFile>, Journal),
+}
+
+/// Why bytes here cannot be joined to those there.
+enum Misfit {
+    /// The server does not send the part that was asked for, so nothing could be compared.
+    NotSent(&'static str),
+    /// They are not of this object, or cannot be.
+    Another(String),
 }
 
 /// A file that another program left.
@@ -195,7 +204,8 @@ impl Lane<'_> {
         let length = left.size.min(SAMPLE);
         let last = match self.sample(job, target, left, left.size - length, length)? {
             Ok(object) => object,
-            Err(why) => return Ok(Err(why)),
+            Err(Misfit::NotSent(why)) => return self.adopt_unseen(index, job, target, left, why),
+            Err(Misfit::Another(why)) => return Ok(Err(why)),
         };
         let size = last.size.unwrap_or_default();
         if let Some(why) = refuse_to_join(left, &last) {
@@ -216,7 +226,8 @@ impl Lane<'_> {
                         return Ok(Err(error.to_string()));
                     }
                 }
-                Err(why) => return Ok(Err(why)),
+                Err(Misfit::NotSent(why)) => return Ok(Err(why.to_owned())),
+                Err(Misfit::Another(why)) => return Ok(Err(why)),
             }
             compared += length;
         }
@@ -229,6 +240,42 @@ impl Lane<'_> {
         self.take_over(index, job, target, left, &last, size).map(Ok)
     }
 
+    /// The server sends no part to compare, for the reason `why`. The rest may be had all the same, and a
+    /// date may show that the object has not changed since the bytes here were written.
+    fn adopt_unseen(
+        &mut self,
+        index: usize,
+        job: &Job,
+        target: &Path,
+        left: &Left,
+        why: &'static str,
+    ) -> Result<Result<Adopted, String>, Error> {
+        let rest = Some((left.size, None));
+        let mut answer = self.client.get(home_of(job), &job.url, rest, None, self.run.many)?;
+        self.client.close();
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        if let Err(error) = refuse_unfit(&name, &answer, true) {
+            return Ok(Err(error.to_string()));
+        }
+        let judged = answer.judge(Some(left.size));
+        let Ok(Part::Asked(object)) = judged else { return Ok(Err(why.to_owned())) };
+        let Some(size) = object.size.filter(|size| *size > left.size) else { return Ok(Err(why.to_owned())) };
+        if let Some(other) = refuse_to_join(left, &object) {
+            return Ok(Err(other));
+        }
+        if object.version.validators().modified().is_none() {
+            return Ok(Err(format!("{why}, and nothing says when the object was changed")));
+        }
+        tracing::warn!(
+            "{}: going on after its {}, none of which could be compared, since {why}; the object is unchanged since they \
+             were written, and they are taken on trust (--checksum proves the whole, --force starts at byte 0)",
+            target.display(),
+            Bytes(left.size)
+        );
+        self.run.takes_on_trust(index);
+        self.take_over(index, job, target, left, &object, size).map(Ok)
+    }
+
     /// The object as an answer with the bytes from `at` on shows it, if these bytes are the same here.
     fn sample(
         &mut self,
@@ -237,40 +284,57 @@ impl Lane<'_> {
         left: &Left,
         at: u64,
         length: u64,
-    ) -> Result<Result<Object, String>, Error> {
+    ) -> Result<Result<Object, Misfit>, Error> {
         let range = Some((at, Some(at + length)));
         let mut answer = self.client.get(home_of(job), &job.url, range, None, self.run.many)?;
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         if let Err(error) = refuse_unfit(&name, &answer, true) {
-            return Ok(Err(error.to_string()));
+            return Ok(Err(Misfit::Another(error.to_string())));
         }
         let object = match answer.judge(Some(at)) {
             Ok(Part::Asked(object)) if object.size.is_none_or(|size| size >= left.size) => object,
             Ok(Part::Asked(Object { size: Some(size), .. }) | Part::Beyond(Some(size))) => {
                 self.client.close();
-                return Ok(Err(format!("the object has only {}", Bytes(size))));
+                return Ok(Err(Misfit::Another(format!("the object has only {}", Bytes(size)))));
             }
             Ok(_) | Err(Error::WrongPart { .. }) => {
                 self.client.close();
-                return Ok(Err("the server gives no parts".to_owned()));
+                return Ok(Err(Misfit::NotSent("the server gives no parts")));
             }
             Err(error) => {
                 self.client.keep(&answer.url, answer.body);
                 return Err(error);
             }
         };
-        if object.holds_to != Some(at + length) {
+        // One that knows only where a range begins sends more.
+        if object.holds_to.is_none_or(|end| end < at + length) {
             self.client.close();
-            return Ok(Err("the server gives other parts than those asked for".to_owned()));
+            return Ok(Err(Misfit::NotSent("the server gives other parts than those asked for")));
         }
-        let (mut there, mut here) = (Vec::new(), vec![0; length as usize]);
-        self.read_into(&mut answer, &mut there, SAMPLE as usize)?;
-        self.client.keep(&answer.url, answer.body);
+        let there = self.read_first(answer, length as usize)?;
+        let mut here = vec![0; length as usize];
         left.file.read_exact_at(&mut here, at).map_err(|source| cannot_read(target, source))?;
         match there == here {
             true => Ok(Ok(object)),
-            false => Ok(Err(format!("the object has other bytes from byte {at} on"))),
+            false => Ok(Err(Misfit::Another(format!("the object has other bytes from byte {at} on")))),
         }
+    }
+
+    /// The first `length` bytes of the answer's body; the connection is kept where there are no more.
+    fn read_first(&mut self, mut answer: Answer, length: usize) -> Result<Vec<u8>, Error> {
+        let mut first = Vec::with_capacity(length);
+        while first.len() < length && !answer.body.is_end() {
+            if self.client.dial().is_stopped() {
+                return Err(Error::Interrupted);
+            }
+            let wanted = self.piece().min(length - first.len());
+            let got = answer.body.fill(wanted, &self.state.clock, self.client.dial())?;
+            answer.body.pieces().for_each(|piece| first.extend_from_slice(piece));
+            self.received(got as u64);
+        }
+        first.truncate(length);
+        self.client.keep(&answer.url, answer.body);
+        Ok(first)
     }
 
     /// A file of the object's size stays, if it has its digests.

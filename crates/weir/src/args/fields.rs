@@ -47,9 +47,10 @@ impl GivenFields {
         let lower = name.to_ascii_lowercase();
         if has_value || empty.is_some() {
             if OWN.contains(&lower.as_str()) {
-                let way_out = match lower.as_str() {
-                    "range" => "-r FIRST-LAST fetches some bytes of an object",
-                    _ => "leave it out",
+                let way_out = match (lower.as_str(), value.strip_prefix("bytes=")) {
+                    ("range", Some(range)) => format!("-r {range} fetches these bytes"),
+                    ("range", None) => "-r FIRST-LAST fetches some bytes of an object".to_owned(),
+                    _ => "leave it out".to_owned(),
                 };
                 return Err(format!("cannot send {name} (-H): weir makes that field itself; {way_out}"));
             }

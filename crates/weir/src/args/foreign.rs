@@ -57,17 +57,50 @@ const TABLE: &[Row] = &[
     ),
     (
         "get",
-        &["-X", "--request", "--method", "--data", "--post-data", "-F", "--form", "--upload-file"],
+        &[
+            "-X",
+            "-G",
+            "--request",
+            "--method",
+            "--data",
+            "--data-raw",
+            "--data-ascii",
+            "--data-binary",
+            "--data-urlencode",
+            "--post-data",
+            "--post-file",
+            "--body-data",
+            "-F",
+            "--form",
+            "--form-string",
+            "--get",
+            "--upload-file",
+        ],
         "weir get only fetches; curl sends",
     ),
     (
         "get",
-        &["-I", "--head", "--spider"],
+        &["-I", "--head", "--spider", "--dry-run"],
         "weir get fetches whole files; curl -I shows what a server says of one",
     ),
     (
         "get",
-        &["--recursive", "--mirror", "--page-requisites"],
+        &[
+            "--recursive",
+            "--mirror",
+            "--page-requisites",
+            "--level",
+            "--no-parent",
+            "--accept",
+            "--reject",
+            "--accept-regex",
+            "--reject-regex",
+            "--span-hosts",
+            "--domains",
+            "--convert-links",
+            "--adjust-extension",
+            "--delete-after",
+        ],
         "weir get fetches whole files, those that it is given: several URLs, or a list by -i",
     ),
     (
@@ -103,7 +136,7 @@ const TABLE: &[Row] = &[
     ("get", &["-e", "--referer"], "-H 'Referer: URL' sends it"),
     (
         "get",
-        &["-#", "--progress-bar", "--show-progress", "--progress"],
+        &["-#", "--progress-bar", "--show-progress", "--progress", "--no-progress-meter"],
         "progress is shown on every terminal; leave it out",
     ),
     ("get", &["-w", "--write-out"], "--json prints a record of what happened"),
@@ -161,6 +194,126 @@ const TABLE: &[Row] = &[
         "a proxy gets Basic, and Digest where it asks for it; leave it out",
     ),
     ("get", &["--proxy-cacert", "--proxy-insecure"], "--cacert and -k hold for an https:// proxy too"),
+    (
+        "get",
+        &[
+            "--tlsv1",
+            "--tlsv1.0",
+            "--tlsv1.1",
+            "--tlsv1.3",
+            "--tls-max",
+            "--secure-protocol",
+            "--min-tls-version",
+        ],
+        "weir speaks TLS 1.3, or 1.2 where the server has no newer one; leave it out",
+    ),
+    ("get", &["--ciphers", "--tls13-ciphers", "--curves"], "weir takes the ciphers of today; leave it out"),
+    (
+        "get",
+        &["--http1.0", "--http2-prior-knowledge", "--http3", "--http3-only"],
+        "--http1.1 or --http2 chooses one",
+    ),
+    ("get", &["--https-only", "--proto-redir"], "a redirect never leads from https to http; leave it out"),
+    (
+        "get",
+        &["--fail-with-body", "--fail-early", "--content-on-error"],
+        "an answer that is an error is no file, and what it says is shown; leave it out",
+    ),
+    ("get", &["--create-dirs"], "-o DIR/ makes that folder, and -x those of the URL; leave it out"),
+    ("get", &["--url"], "a URL needs no flag"),
+    ("get", &["--version"], "it is weir --version"),
+    ("get", &["--no-buffer"], "-o - passes bytes on as they come; leave it out"),
+    (
+        "get",
+        &["--no-keepalive", "--keepalive-time", "--no-http-keep-alive"],
+        "a connection is kept as long as it is of use; leave it out",
+    ),
+    (
+        "get",
+        &[
+            "--trace",
+            "--trace-ascii",
+            "--trace-time",
+            "--stderr",
+            "--output-file",
+            "--append-output",
+            "--log",
+        ],
+        "-v says what is decided and why, on standard error: 2> FILE keeps it",
+    ),
+    (
+        "get",
+        &["--ignore-length", "--ignore-content-length"],
+        "a length that is wrong cannot be told from a body that was cut; leave it out",
+    ),
+    (
+        "get",
+        &["-K", "--config", "--conf-path"],
+        "~/.config/weir/config.toml holds flags, and WEIR_CONFIG=FILE names another file",
+    ),
+    ("get", &["--remove-on-error"], "a file gets its name when it is whole; leave it out"),
+    ("get", &["--next"], "one set of flags is of all URLs; run weir once for each"),
+    (
+        "get",
+        &["-D", "--include", "--dump-header", "--save-headers", "--server-response"],
+        "a file gets the body alone; --json tells what became of it",
+    ),
+    (
+        "get",
+        &["--trust-server-names", "--no-trust-server-names"],
+        "the server's name is what a file is called without -o; leave it out",
+    ),
+    (
+        "get",
+        &["--no-cache", "--no-hsts", "--no-cookies"],
+        "nothing of an earlier run is used for that; leave it out",
+    ),
+    (
+        "get",
+        &["--wait", "--random-wait"],
+        "-j 1 asks for one file after the other, and --limit-rate RATE slows them",
+    ),
+    (
+        "get",
+        &["--no-directories", "--no-host-directories", "--cut-dirs", "--protocol-directories"],
+        "without -x no folders are made; a list may name each file (URL<TAB>NAME)",
+    ),
+    (
+        "get",
+        &["--max-download-limit", "--max-overall-download-limit"],
+        "it is --limit-rate RATE, of all files together",
+    ),
+    (
+        "get",
+        &[
+            "--min-split-size",
+            "--piece-length",
+            "--stream-piece-selector",
+            "--file-allocation",
+            "--disk-cache",
+        ],
+        "weir chooses the size of the pieces, and has their room on the disk before they come; leave it out",
+    ),
+    (
+        "get",
+        &["--auto-file-renaming", "--allow-overwrite"],
+        "the file of a URL is replaced, --no-clobber leaves it alone; equal names in one run are numbered",
+    ),
+    (
+        "get",
+        &["--check-integrity", "--hash-check-only"],
+        "--checksum ALG:HEX proves the whole, and with --no-clobber a file that is here",
+    ),
+    (
+        "get",
+        &["--summary-interval", "--console-log-level", "--show-console-readout", "--download-result"],
+        "progress is shown on every terminal; -q says nothing, -v more",
+    ),
+    (
+        "get",
+        &["--enable-rpc", "--daemon", "--background"],
+        "weir get ends when its files are here; nohup weir get ... &",
+    ),
     // scp, rsync
     (
         "cp",
@@ -281,6 +434,30 @@ pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
     let (_, _, way) = TABLE.iter().find(|(of, flags, _)| is_of(of) && flags.contains(&flag.as_str()))?;
     let shown = if flag == "--" { "-" } else { flag };
     Some(format!("weir {command} has no {shown}: {way}"))
+}
+
+/// Takes away what clap guesses of an unknown flag where that is no slip of a finger: `--list-only` is not
+/// `--inet6-only`.
+pub fn drop_guesses(command: &str, error: &mut clap::Error) {
+    /// A letter too many, one that is missing, two that changed places; twice.
+    const SLIPS: usize = 2;
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
+    }
+    let text = |value: Option<&ContextValue>| match value {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let given = text(error.get(ContextKind::InvalidArg));
+    let guess = text(error.get(ContextKind::SuggestedArg));
+    // Of a word of three letters any other is two slips away.
+    if guess.len() < 8 || strsim::osa_distance(&given, &guess) > SLIPS {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    // No URL begins with a dash.
+    if command == "get" {
+        error.remove(ContextKind::Suggested);
+    }
 }
 
 /// Whether there is something to say of this flag.

@@ -1,6 +1,8 @@
 //! What fingers that know curl and wget type: taken where it means the same, asked back where it means two things.
 
 use clap::Args;
+use url::Url;
+use weir_transfer::object;
 
 use super::Get;
 
@@ -19,11 +21,20 @@ pub struct Habits {
     /// Errors are always shown.
     #[arg(short = 'S', long, hide = true)]
     pub show_error: bool,
+    /// No version below is ever spoken.
+    #[arg(long = "tlsv1.2", hide = true)]
+    pub tls12: bool,
+    /// Which schemes may be spoken, of curl: https never leads to another one here.
+    #[arg(long, hide = true, value_name = "SCHEMES", allow_hyphen_values = true)]
+    pub proto: Option<String>,
+    /// Brackets and braces of a URL are always its own.
+    #[arg(short = 'g', long, hide = true)]
+    pub globoff: bool,
     /// Go on with a file that another program left unfinished (what weir left is always gone on with).
     #[arg(long = "continue")]
     pub resume: bool,
     /// As --continue, of curl; '-' is the only place.
-    #[arg(short = 'C', long, value_name = "-", allow_hyphen_values = true, hide_possible_values = true, value_parser = ["-"])]
+    #[arg(short = 'C', long, value_name = "-", allow_hyphen_values = true, value_parser = parse_place)]
     pub continue_at: Option<String>,
     /// curl's -O is what weir does anyway, wget's -O FILE is -o FILE: which was meant must be said.
     #[arg(short = 'O', hide = true)]
@@ -58,7 +69,83 @@ fn is_of_another_x(url: &str, of: usize) -> bool {
     url.parse::<u32>().is_ok() || of > 1 && has_port
 }
 
+/// What `-i` names. A URL behind it is wget's list from a server, or the URL itself behind curl's `-i`.
+pub fn parse_list(text: &str) -> Result<String, String> {
+    match is_link(text) {
+        false => Ok(text.to_owned()),
+        true => Err("expected a list in a file, or '-': weir get URL -o - | weir get -i - fetches one first (curl's -i \
+                     saves heads too: leave it out)"
+            .to_owned()),
+    }
+}
+
+/// Where `-C` begins.
+fn parse_place(text: &str) -> Result<String, String> {
+    match text {
+        "-" => Ok(text.to_owned()),
+        first => Err(format!(
+            "expected '-', behind what is here; -r {first}- fetches what follows as a file of its own"
+        )),
+    }
+}
+
+/// What `-b` names. A URL behind it is the one that wget is to fetch in the background.
+pub fn parse_cookie(text: &str) -> Result<String, String> {
+    match is_link(text) {
+        false => Ok(text.to_owned()),
+        true => {
+            Err("expected NAME=VALUE or a file of cookies (wget's -b is nohup weir get ... &)".to_owned())
+        }
+    }
+}
+
+fn is_link(text: &str) -> bool {
+    ["http://", "https://"]
+        .iter()
+        .any(|scheme| text.get(..scheme.len()).is_some_and(|own| own.eq_ignore_ascii_case(scheme)))
+}
+
+impl Habits {
+    /// Whether curl's `--proto` can be kept to for `urls`. weir leads from http to https, and never back.
+    pub fn check_schemes<'a>(&self, mut urls: impl Iterator<Item = &'a Url>) -> Result<(), String> {
+        let Some(schemes) = &self.proto else { return Ok(()) };
+        let only: Vec<&str> =
+            schemes.strip_prefix('=').unwrap_or_default().split(',').map(str::trim).collect();
+        let allows = |scheme: &str| only.iter().any(|own| own.eq_ignore_ascii_case(scheme));
+        if !allows("https") {
+            return Err(format!(
+                "--proto '{schemes}' cannot be kept to: weir takes '=https' and '=http,https'"
+            ));
+        }
+        match urls.find(|url| !allows(url.scheme())) {
+            Some(url) => Err(format!("--proto '{schemes}' does not allow {}", object::shown(url))),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Get {
+    /// What is about whole files does not go with a part of one.
+    fn refuse_beside_a_range(&self) -> Result<(), String> {
+        let Some(range) = &self.range else { return Ok(()) };
+        let others = [
+            (
+                self.checksum_from.is_some(),
+                "--checksum-from is of whole files; --checksum ALG:HEX is of the part",
+            ),
+            (self.compressed, "--compressed changes the bytes that it counts; leave one of them out"),
+            (self.timestamping, "-N compares whole files; leave it out (-R gives a part the server's time)"),
+            (
+                self.habits.resume || self.habits.continue_at.is_some(),
+                "-C - goes on with a whole file; leave it out, since a part that weir began is gone on with anyway",
+            ),
+        ];
+        match others.iter().find(|(is_given, _)| *is_given) {
+            Some((_, why)) => Err(format!("-r {range} fetches a part, and {why}")),
+            None => Ok(()),
+        }
+    }
+
     /// The same with the flags of other programs turned into weir's own; says which one must be told apart.
     pub fn with_habits(mut self) -> Result<Get, String> {
         if self.habits.ambiguous_output {
@@ -71,13 +158,14 @@ impl Get {
                         aria2c's -x N is -c N"
                 .to_owned());
         }
+        self.refuse_beside_a_range()?;
         self.voice.quiet |= self.habits.silent;
         self.insecure |= self.habits.no_check_certificate;
         if self.habits.no_proxy {
             self.proxy = Some(String::new());
         }
         if let Some(folder) = &self.habits.directory_prefix {
-            self.output = Some(format!("{}/", folder.trim_end_matches('/')));
+            self.output = vec![format!("{}/", folder.trim_end_matches('/'))];
         }
         self.headers.extend(self.habits.user_agent.iter().map(|name| format!("User-Agent: {name}")));
         Ok(self)

@@ -28,7 +28,7 @@ pub struct Login {
     pub no_netrc: bool,
 
     /// Send cookies: NAME=VALUE to the host of the URL, or those of a FILE (cookies.txt) to their hosts.
-    #[arg(short = 'b', long = "cookie", value_name = "NAME=VALUE|FILE")]
+    #[arg(short = 'b', long = "cookie", value_name = "NAME=VALUE|FILE", value_parser = super::habits::parse_cookie)]
     pub cookies: Vec<String>,
     /// Send the cookies in FILE (Netscape's cookies.txt) to their hosts; '-' for stdin.
     #[arg(long, value_name = "FILE")]

@@ -31,7 +31,7 @@ use crate::voice::{self, Usage};
 /// Fetches what `get` names. Returns the exit code.
 pub fn run(get: &Get) -> anyhow::Result<u8> {
     voice::start_log_beside(get.tui, get.voice.quiet, get.voice.verbose);
-    let view = tui::is_possible(get.tui && get.output.as_deref() != Some("-"));
+    let view = tui::is_possible(get.tui && !get.output.iter().any(|output| output == "-"));
     evidence::check(get.evidence.as_deref())?;
     if let Some(temp) = &get.temp_dir {
         let cannot = || format!("cannot use --temp-dir {}", temp.display());
@@ -40,6 +40,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let options = options(get);
     // Before anybody listens to signals: a list may be a pipe that nobody writes to.
     let (wanted, bad) = get_jobs::wanted(get)?;
+    get.habits.check_schemes(wanted.iter().map(get_jobs::Wanted::url)).map_err(Usage)?;
     let http = http(get, &wanted)?.in_zones(get_jobs::zones(get, &wanted)?);
     let stop = interrupt::stop_beside(view)?;
     let jobs = get_jobs::resolve(get, &wanted, &http, &options, &stop)?;
@@ -73,6 +74,10 @@ fn title(jobs: &[Job]) -> String {
 
 fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
     let fields = GivenFields::read(&get.headers).map_err(Usage)?;
+    if let Some(window) = get.range.as_ref().filter(|_| fields.removed.iter().any(|name| name == "range")) {
+        let why = format!("-r {window} asks for a range, and -H 'Range:' for none; leave one of them out");
+        return Err(Usage(why).into());
+    }
     let reach = get.reach.reach();
     reach.check().map_err(Usage)?;
     let authorities = get.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
@@ -93,7 +98,7 @@ fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
         reach,
         removed: fields.removed,
         max_redirects: get.max_redirs,
-        window: get.range,
+        window: get.range.clone(),
         any_answer: get.any_type,
     };
     let who = get_who::who(get, wanted.first().map(get_jobs::Wanted::url))?;

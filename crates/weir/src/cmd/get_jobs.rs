@@ -11,6 +11,7 @@ use weir_codec::digest::Expected;
 use weir_http::checksums::{Checksums, algorithm_of};
 use weir_transfer::engine;
 use weir_transfer::http::exchange::Http;
+use weir_transfer::http::window::Window;
 use weir_transfer::job::{Job, Options, Outcome, Output};
 use weir_transfer::object;
 use weir_transfer::sink::links;
@@ -27,11 +28,12 @@ const MAX_LIST: Bytes = Bytes(256_000_000);
 /// Two hundred thousand names with their digests.
 const MAX_CHECKSUMS: Bytes = Bytes(16_000_000);
 
-/// A URL and, from a list, the name to save it under.
+/// A URL and what names its file: a list, or an `-o` of its own.
 pub struct Wanted {
     url: Url,
     zone: Option<Zone>,
     name: Option<String>,
+    output: Option<String>,
 }
 
 /// The zone of a link-local address: the host as a URL writes it, and the interface.
@@ -60,14 +62,20 @@ pub fn resolve(
     options: &Options,
     stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Vec<Job>> {
-    let place = Place::of(get, wanted.len())?;
+    let common = match &get.output[..] {
+        [] => Some(Place::of(get, None, wanted.len())?),
+        [all] => Some(Place::of(get, Some(all.as_str()), wanted.len())?),
+        _ => None,
+    };
     let mut jobs = Vec::with_capacity(wanted.len());
     for one in wanted {
-        let output = place.output(one, get.force_directories)?;
+        let output = match &common {
+            Some(place) => place.output(one, get.force_directories)?,
+            None => Place::of(get, one.output.as_deref(), 1)?.output(one, get.force_directories)?,
+        };
         let mut url = one.url.clone();
-        if let Some(window) = get.range {
-            url.set_fragment(Some(&window.fragment()));
-        }
+        // No server sees it, and here it names a window.
+        url.set_fragment(get.range.as_ref().map(Window::fragment).as_deref());
         jobs.push(Job { url, home: None, output, name: None, expectations: Vec::new() });
     }
     number_equal_names(&mut jobs)?;
@@ -78,9 +86,10 @@ pub fn resolve(
 /// What the command line and its list name, each once, and the lines that name nothing.
 pub fn wanted(get: &Get) -> anyhow::Result<(Vec<Wanted>, Vec<Bad>)> {
     let mut wanted = Vec::new();
-    for text in &get.urls {
+    let outputs = own_outputs(get)?;
+    for (index, text) in get.urls.iter().enumerate() {
         let (url, zone) = parse_link(text)?;
-        wanted.push(Wanted { url, zone, name: None });
+        wanted.push(Wanted { url, zone, name: None, output: outputs.get(index).cloned() });
     }
     let mut bad = Vec::new();
     if let Some(list) = &get.list {
@@ -95,6 +104,34 @@ pub fn wanted(get: &Get) -> anyhow::Result<(Vec<Wanted>, Vec<Bad>)> {
     Ok((each_once(wanted), bad))
 }
 
+/// Several `-o`: one for each URL, in their order, as curl has it.
+fn own_outputs(get: &Get) -> Result<&[String], Usage> {
+    let (outputs, urls) = (get.output.len(), get.urls.len());
+    if outputs < 2 {
+        return Ok(&[]);
+    }
+    if let Some(list) = &get.list {
+        return Err(Usage(format!(
+            "-o is given {outputs} times, and the list {list} has names of its own (URL<TAB>NAME); give one folder, \
+             with a '/' at its end"
+        )));
+    }
+    if outputs != urls {
+        return Err(Usage(format!(
+            "-o is given {outputs} times for {urls} urls: give one for each, or one folder, with a '/' at its end"
+        )));
+    }
+    if get.output.iter().filter(|output| is_stdout(output)).count() > 1 {
+        return Err(Usage("-o - takes one url, and is given for several".to_owned()));
+    }
+    Ok(&get.output)
+}
+
+/// Whatever stdout is, a file opened for appending too: its name must not become another file's.
+fn is_stdout(output: &str) -> bool {
+    matches!(output, "-" | "/dev/stdout")
+}
+
 /// What is named twice, by the same URL and for the same name, is fetched once.
 fn each_once(wanted: Vec<Wanted>) -> Vec<Wanted> {
     let mut seen = HashSet::new();
@@ -102,7 +139,7 @@ fn each_once(wanted: Vec<Wanted>) -> Vec<Wanted> {
     for one in wanted {
         let mut url = one.url.clone();
         url.set_fragment(None);
-        if seen.insert((url, one.name.clone())) {
+        if seen.insert((url, one.name.clone(), one.output.clone())) {
             once.push(one);
         } else {
             tracing::warn!("{} is named twice; it is fetched once", object::shown(&one.url));
@@ -243,7 +280,7 @@ fn parse_line(line: &str) -> Result<Wanted, Usage> {
         }
     }
     let (url, zone) = parse_link(url)?;
-    Ok(Wanted { url, zone, name })
+    Ok(Wanted { url, zone, name, output: None })
 }
 
 /// What `-o` means.
@@ -254,11 +291,10 @@ enum Place {
 }
 
 impl Place {
-    fn of(get: &Get, count: usize) -> anyhow::Result<Place> {
+    /// Of an `-o` for `count` URLs.
+    fn of(get: &Get, output: Option<&str>, count: usize) -> anyhow::Result<Place> {
         let many = count != 1 || get.list.is_some();
-        // Whatever stdout is, a file opened for appending too: its name must not become another file's.
-        let output = get.output.as_deref().map(|text| if text == "/dev/stdout" { "-" } else { text });
-        match output {
+        match output.map(|text| if is_stdout(text) { "-" } else { text }) {
             None => Ok(Place::Folder(PathBuf::from("."))),
             Some("-") if get.voice.json => Err(Usage("--json and -o - both want stdout".to_owned()).into()),
             Some("-") if count == 1 => Ok(Place::Stdout),
@@ -400,6 +436,11 @@ fn expect_digests(
 ) -> anyhow::Result<()> {
     if !get.checksum.is_empty() && jobs.len() != 1 {
         return Err(Usage("--checksum is of one file; for several use --checksum-from".to_owned()).into());
+    }
+    if !get.checksum.is_empty() && get.range.as_ref().is_some_and(Window::is_several) {
+        let why = "--checksum is of bytes that are always the same, and a server divides the parts of several ranges by \
+                   another line each time; ask for one range (-r) at a time";
+        return Err(Usage(why.to_owned()).into());
     }
     for text in &get.checksum {
         let expected: Expected = text.parse().map_err(|error| Usage(format!("{error}")))?;

@@ -142,6 +142,59 @@ fn what_is_not_proven_is_not_joined() {
     }
 }
 
+/// A server that knows only where a range begins, and one whose every answer is the rest: curl's test 1043.
+/// The rest is joined where a date shows that the object has not changed since.
+#[test]
+fn parts_that_end_elsewhere() {
+    let bytes = pattern(SIZE, 1);
+    let server = Server::start(|request, wire| {
+        let start = request.start() as usize;
+        let range = format!("bytes {start}-{}/{SIZE}", SIZE - 1);
+        wire.answer(
+            "206 Partial Content",
+            &[("ETag", "\"one\""), ("Content-Range", &range)],
+            &pattern(SIZE, 1)[start..],
+        )
+    });
+    let sandbox = left(&bytes[..3 * MIB], early() + DAY);
+    go_on(&sandbox, &server, &[])
+        .succeeds()
+        .says(&["going on after its 3.15 MB", "197 KB of which were compared"]);
+    assert!(sandbox.read("x") == bytes);
+    assert_eq!(server.requests().last().unwrap().request.start(), 3 * MIB as u64);
+    let text = "012345678\n".repeat(10);
+    let rest = |date: &'static str| {
+        Server::start(move |_, wire| {
+            let fields = [("Content-Range", "bytes 40-99/100"), ("Date", "Tue, 13 Nov 2007 13:41:09 GMT")];
+            let text = "012345678\n".repeat(6);
+            wire.answer(
+                "206 Partial Content",
+                &[&fields[..], &[("Last-Modified", date)]].concat(),
+                text.as_bytes(),
+            )
+        })
+    };
+    let server = rest("Tue, 13 Jun 2000 12:10:00 GMT");
+    let sandbox = left(&text.as_bytes()[..40], early());
+    go_on(&sandbox, &server, &[]).succeeds().says(&[
+        "going on after its 40 B, none of which could be compared",
+        "unchanged since they were written",
+        "--checksum",
+    ]);
+    assert_eq!(sandbox.read("x"), text.as_bytes());
+    assert_eq!(sandbox.names(), ["x"]);
+    // Changed after the bytes here were written, or of a beginning that is another: the server has no whole
+    // to give.
+    for (kept, time) in [(40, UNIX_EPOCH + DAY), (41, early()), (39, early())] {
+        let sandbox = left(&text.as_bytes()[..kept], time);
+        go_on(&sandbox, &server, &["--retries", "0"]).exits(1).says(&["cannot go on after"]);
+        assert_eq!(sandbox.read("x"), &text.as_bytes()[..kept]);
+    }
+    let undated = rest("yesterday");
+    let sandbox = left(&text.as_bytes()[..40], early());
+    go_on(&sandbox, &undated, &["--retries", "0"]).exits(1).says(&["cannot go on after"]);
+}
+
 #[test]
 fn what_aria2_filled_in_several_places() {
     let server = serve(object());

@@ -122,11 +122,17 @@ fn a_wait_of_many_files_is_said_once_and_hears_signals() {
         let server = asks_for_a_wait(status, &[("Retry-After", "300")], usize::MAX);
         let urls: Vec<String> = (0..20).map(|number| server.url(&number.to_string())).collect();
         let sandbox = Sandbox::new();
-        let running = sandbox.get(&urls).args(&["-o", "in/", "-q"]).spawn();
+        let mut get = sandbox.get(&urls).args(&["-o", "in/", "-q"]);
+        get.command.stderr(std::fs::File::create(sandbox.path("said")).unwrap());
+        let running = get.spawn();
+        let said = || {
+            let text = String::from_utf8_lossy(&sandbox.read("said")).into_owned();
+            text.matches("trying again in 5 min 00 s").count()
+        };
+        wait_for("a word", || said() > 0);
         server.wait("every file to be asked for once", |_, requests| requests.len() >= 6);
-        let run = is_heard(running);
-        let said = run.stderr.lines().filter(|line| line.contains("trying again in 5 min 00 s")).count();
-        assert_eq!(said, 1, "{}", run.stderr);
+        is_heard(running);
+        assert_eq!(said(), 1);
     }
     let server =
         asks_for_a_wait("307 Temporary Redirect", &[("Retry-After", "300"), ("Location", "/y")], usize::MAX);

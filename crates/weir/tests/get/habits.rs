@@ -20,8 +20,57 @@ fn a_url_alone_is_fetched() {
 #[test]
 fn flags_of_curl_and_wget_that_change_nothing() {
     let (server, sandbox) = (serve(), Sandbox::new());
-    sandbox.get(["-fsSL", "-C", "-", &server.url("x.bin"), "-P", "into"]).run().succeeds();
+    sandbox.get(["-fsSLg", "-C", "-", &server.url("x.bin"), "-P", "into"]).run().succeeds();
     assert_eq!(sandbox.names(), ["into/", "into/x.bin"]);
+    // As scripts that install things have it.
+    let server = Server::start_tls(|_, wire| wire.answer("200 OK", &[], b"echo hello"));
+    let url = server.url("install.sh");
+    let install = ["--proto", "=https", "--tlsv1.2", "-sSfk", &url, "-o", "-"];
+    assert_eq!(sandbox.get(install).run().succeeds().stdout, b"echo hello");
+    for (schemes, says) in [
+        ("=https", "--proto '=https' does not allow http://"),
+        ("=http", "weir takes '=https' and '=http,https'"),
+        ("-all,https", "cannot be kept to"),
+    ] {
+        sandbox.get(["--proto", schemes, "http://127.0.0.1:9/x"]).run().exits(2).says(&[says]);
+    }
+}
+
+/// curl's way: the first -o is of the first URL, wherever they stand.
+#[test]
+fn an_output_for_each_url() {
+    let server = Server::start(|request, wire| wire.answer("200 OK", &[], request.path().as_bytes()));
+    let (a, b) = (server.url("a"), server.url("b"));
+    let sandbox = Sandbox::new();
+    sandbox.get(["-o", "one", &a, "-o", "in/", &b]).run().succeeds();
+    assert_eq!((sandbox.read("one"), sandbox.read("in/b")), (b"/a".to_vec(), b"/b".to_vec()));
+    let run = sandbox.get([&a, &b, "-o", "two", "-o", "-"]).run();
+    assert_eq!((run.succeeds().stdout.as_slice(), sandbox.read("two")), (&b"/b"[..], b"/a".to_vec()));
+    // One URL under two names is two files.
+    sandbox.get([&a, &a, "-o", "x", "-o", "y"]).run().succeeds();
+    assert_eq!(sandbox.read("x"), sandbox.read("y"));
+    sandbox.write("list", format!("{a}\n"));
+    for (args, says) in [
+        (
+            &["-o", "x", "-o", "y", &*a][..],
+            "-o is given 2 times for 1 urls: give one for each, or one folder",
+        ),
+        (&["-o", "x", "-o", "y", &*a, &*b, &*b], "-o is given 2 times for 3 urls"),
+        (&["-o", "-", "-o", "-", &*a, &*b], "-o - takes one url, and is given for several"),
+        (&["-o", "x", "-o", "y", "-i", "list", &*b], "the list list has names of its own"),
+    ] {
+        sandbox.get(args).run().exits(2).says(&[says]);
+    }
+}
+
+/// An alias gives a flag, and the command line gives it again: the last one counts, as with curl, wget and
+/// aria2c.
+#[test]
+fn a_flag_that_is_given_twice() {
+    let server = Server::start(|_, wire| wire.answer("503 Busy", &[], b""));
+    let sandbox = Sandbox::new();
+    sandbox.get([&server.url("x"), "--retries", "3", "-q", "--retries", "0", "-q"]).run().exits(1);
+    assert_eq!(server.requests().len(), 2, "one, and one without a range");
 }
 
 #[test]
@@ -39,6 +88,12 @@ fn flags_of_other_programs_are_answered() {
         (&["get", "-O-", "http://h/x"][..], "weir get has no -: wget's -O - is -o -"),
         (&["http://h/x", "-x", "4"], "curl's -x URL is --proxy URL, aria2c's -x N is -c N"),
         (&["get", "--retry=3", "http://h/x"], "it is --retries N"),
+        (&["get", "--tlsv1.3", "http://h/x"], "weir speaks TLS 1.3"),
+        (&["get", "--url", "http://h/x"], "a URL needs no flag"),
+        (&["get", "--max-download-limit=1M", "http://h/x"], "it is --limit-rate RATE"),
+        (&["get", "-i", "http://h/x"], "curl's -i"),
+        (&["get", "-c", "jar.txt", "http://h/x"], "--save-cookies FILE"),
+        (&["get", "-b", "http://h/x"], "nohup"),
         (&["cp", "a"], "weir cp SRC... DST"),
         (&["why", "curl", "http://h/x"], "weir why -- curl ... starts a command"),
         (
@@ -59,6 +114,14 @@ fn flags_of_other_programs_are_answered() {
     ] {
         let weir = sandbox.weir(env!("CARGO_BIN_EXE_weir"), words).run();
         weir.exits(2).says(&[way]);
+    }
+    // What is no slip of a finger is not guessed at.
+    for (flag, guess) in [("--list-only", None), ("--egd-file", None), ("--limit-rat", Some("--limit-rate"))]
+    {
+        let unknown = sandbox.weir(env!("CARGO_BIN_EXE_weir"), ["get", flag, "http://h/x"]).run();
+        unknown.exits(2).says(&[&format!("unexpected argument '{flag}'")]);
+        assert_eq!(unknown.stderr.contains("tip:"), guess.is_some(), "{}", unknown.stderr);
+        unknown.says(&[guess.unwrap_or_default()]);
     }
     let unknown = sandbox.weir(env!("CARGO_BIN_EXE_weir"), ["cp", "--nonsense", "a", "b"]).run();
     unknown.exits(2).says(&["unexpected argument '--nonsense'", "Usage"]);

@@ -22,6 +22,7 @@ mod names;
 mod network;
 mod peers;
 mod proxies;
+mod ranges;
 mod reach;
 mod self_check;
 mod streams;

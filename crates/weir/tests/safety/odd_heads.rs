@@ -282,6 +282,42 @@ fn a_redirect_without_a_target() {
     }
 }
 
+/// A success that has no file with it is none, unless the user says otherwise.
+#[test]
+fn a_success_without_a_file() {
+    let no_content = |fields: &'static str| {
+        Server::start(move |_, wire| wire.raw(format!("HTTP/1.1 204 No Content\r\n{fields}\r\n").as_bytes()))
+    };
+    for fields in ["", "Transfer-Encoding: chunked\r\n", "Content-Length: 5\r\n"] {
+        refuses(&no_content(fields), &[], 1, &["127.0.0.1 answered 204 No Content"]);
+        brings(&no_content(fields), &["--any-type"], b"").says(&["saved what came with 204"]);
+    }
+    for status in ["202 Accepted", "205 Reset Content"] {
+        let server = Server::start(move |_, wire| wire.answer(status, &[], b"wait"));
+        refuses(&server, &[], 1, &["127.0.0.1 answered", status]);
+        brings(&server, &["--any-type"], b"wait").says(&[&format!("saved what came with {}", &status[..3])]);
+    }
+}
+
+/// Some servers and proxies write another version's number over a head that is a text. It is read by what all
+/// have.
+#[test]
+fn a_text_with_another_version_s_number() {
+    for version in ["HTTP/2", "HTTP/2.0", "HTTP/3", "HTTP/1", "HTTP/1.2"] {
+        for size in SIZES {
+            for field in [&format!("Content-Length: {size}\r\n"), ""] {
+                let head = format!("{version} 200 OK\r\n{field}\r\n");
+                let server = Server::start(move |_, wire| {
+                    wire.raw(head.as_bytes())?;
+                    wire.body(&pattern(size, 1))?;
+                    wire.close()
+                });
+                brings(&server, &[], &pattern(size, 1));
+            }
+        }
+    }
+}
+
 /// Targets as servers write them.
 #[test]
 fn targets_of_redirects() {
@@ -337,7 +373,7 @@ fn what_is_no_head_is_named_by_its_line() {
         ("HTTP/1.1 abc\r\n\r\n", "line 1: no status: 'HTTP/1.1 abc'"),
         ("HTTP/1.1 200OK\r\n\r\n", "line 1: no status"),
         ("HTTP/1.1 20\r\n\r\n", "line 1: no status"),
-        ("HTTP/3 200 OK\r\n\r\n", "not an HTTP/1 message"),
+        ("HTTP/4 200 OK\r\n\r\n", "not an HTTP/1 message"),
         ("<html>\r\n", "not an HTTP/1 message, it starts with '<html>'"),
     ] {
         let server = Server::start(move |_, wire| wire.raw(head.as_bytes()).and_then(|()| wire.close()));

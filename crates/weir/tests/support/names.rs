@@ -70,6 +70,17 @@ impl World {
     }
 }
 
+/// One port by UDP and by TCP. A port that is free for the one may be taken for the other by another test.
+fn by_both(port: u16) -> io::Result<(UdpSocket, TcpListener)> {
+    loop {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port))?;
+        match TcpListener::bind(socket.local_addr()?) {
+            Err(error) if port == 0 && error.kind() == io::ErrorKind::AddrInUse => {}
+            tcp => return Ok((socket, tcp?)),
+        }
+    }
+}
+
 /// Runs `test` where names are answered by `answer`. Says so where no namespaces can be made.
 pub(crate) fn where_names(
     answer: impl Fn(&str) -> Reply + Send + Sync + 'static,
@@ -124,9 +135,8 @@ impl World {
 
     /// Answers by UDP and TCP on this port of the loopback.
     fn serve(&self, port: u16, answer: Arc<Answer>) -> io::Result<SocketAddr> {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port))?;
+        let (socket, tcp) = by_both(port)?;
         let address = socket.local_addr()?;
-        let tcp = TcpListener::bind(address)?;
         let seen = Arc::clone(&self.asked);
         let by_tcp = Arc::clone(&answer);
         std::thread::spawn(move || {

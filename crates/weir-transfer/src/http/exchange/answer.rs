@@ -11,6 +11,7 @@ use crate::http::connection::{Connection, Dial};
 use crate::http::decoded::Decoded;
 use crate::http::h2_session::H2Stream;
 use crate::http::logins::{self, Asker};
+use crate::http::parts::CheckedParts;
 use crate::object::{self, Part};
 use crate::stage_clock::StageClock;
 
@@ -22,6 +23,8 @@ pub enum Exchange {
     Http2(Box<H2Stream>),
     /// Another one, decoded.
     Decoded(Box<Decoded>),
+    /// Another one of several parts, checked as it comes.
+    Parts(Box<CheckedParts>),
     /// Nothing: the answer's body was let go.
     None,
 }
@@ -104,6 +107,7 @@ impl Exchange {
             Exchange::Http1(connection) => connection.fill(enough, clock, dial),
             Exchange::Http2(stream) => stream.fill(enough, clock, dial),
             Exchange::Decoded(decoded) => decoded.fill(enough, clock, dial),
+            Exchange::Parts(parts) => parts.fill(enough, clock, dial),
             Exchange::None => Ok(0),
         }
     }
@@ -114,6 +118,7 @@ impl Exchange {
             Exchange::Http1(connection) => Box::new(connection.pieces()),
             Exchange::Http2(stream) => Box::new(stream.pieces()),
             Exchange::Decoded(decoded) => Box::new(std::iter::once(decoded.piece())),
+            Exchange::Parts(parts) => parts.body().pieces(),
             Exchange::None => Box::new(std::iter::empty()),
         }
     }
@@ -124,6 +129,7 @@ impl Exchange {
             Exchange::Http1(connection) => connection.is_end(),
             Exchange::Http2(stream) => stream.is_end(),
             Exchange::Decoded(decoded) => decoded.is_end(),
+            Exchange::Parts(parts) => parts.body().is_end(),
             Exchange::None => true,
         }
     }
@@ -134,6 +140,7 @@ impl Exchange {
             Exchange::Http1(connection) => connection.left(),
             Exchange::Http2(stream) => stream.left(),
             Exchange::Decoded(_) => None,
+            Exchange::Parts(parts) => parts.body().left(),
             Exchange::None => Some(0),
         }
     }
@@ -143,6 +150,7 @@ impl Exchange {
         match self {
             Exchange::Http1(connection) => connection.unclean(),
             Exchange::Decoded(decoded) => decoded.coded().unclean(),
+            Exchange::Parts(parts) => parts.body().unclean(),
             Exchange::Http2(_) | Exchange::None => None,
         }
     }

@@ -5,6 +5,7 @@ use weir_http::head::ResponseHead;
 
 use super::host;
 use crate::error::Error;
+use crate::object;
 
 /// From https to http: whoever is on the way reads along, and may have made the redirect.
 pub(super) fn is_downgrade(home: &Url, url: &Url) -> bool {
@@ -17,8 +18,27 @@ pub(super) fn is_redirect(status: u16) -> bool {
 }
 
 /// A redirect without a target.
-pub(super) fn leads_nowhere(head: &ResponseHead) -> bool {
+fn leads_nowhere(head: &ResponseHead) -> bool {
     (head.status == 300 || is_redirect(head.status)) && head.headers_all("location").all(str::is_empty)
+}
+
+/// Makes of an answer that is no file one that is (`--any-type`); what is to be said of that, `None` where it
+/// is one.
+pub(super) fn take_as_file(head: &mut ResponseHead) -> Option<String> {
+    let why = match leads_nowhere(head) {
+        true => " and no target",
+        false if object::has_no_file(head.status) => "",
+        false => return None,
+    };
+    let note = format!("saved what came with {}{why}", head.status);
+    if head.status == 204 {
+        // It has no body, whatever else it says (RFC 9110 section 15.3.5).
+        head.fields.remove("transfer-encoding");
+        head.fields.remove("content-length");
+        let _ = head.fields.push("content-length", "0");
+    }
+    head.status = 200;
+    Some(note)
 }
 
 /// The URL that an answer from `from` leads to.

@@ -73,19 +73,6 @@ impl Client<'_> {
         Err(Error::Interrupted)
     }
 
-    /// Asks for `url`; of a window of it, if that is all that is wished, and as if that were all.
-    fn ask_in_window(
-        &mut self,
-        url: &Url,
-        ask: &Ask<'_>,
-        many: bool,
-    ) -> Result<(ResponseHead, Exchange), Error> {
-        let Some(window) = self.http.manner.window else { return self.ask(url, ask, many) };
-        let (mut head, body) = self.ask(url, &window.outer(ask), many)?;
-        window.inner(&mut head, url)?;
-        Ok((head, body))
-    }
-
     /// A connection that was closed without an answer, or with one that is none, means that the request is refused: when
     /// it happens again, or where there is no second attempt.
     fn is_meant(&self, url: &Url) -> bool {
