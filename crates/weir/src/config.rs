@@ -41,7 +41,8 @@ pub fn command_line(words: Vec<OsString>) -> anyhow::Result<Cli> {
             Some(matches) => matches,
             None => plain.or_else(|error| refused(&error, &words))?,
         };
-    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()).exit())
+    Cli::from_arg_matches_mut(&mut matches)
+        .map_err(|error| voice::end_with(&error.format(&mut Cli::command())))
 }
 
 /// Ends the program as clap would, unless there is something better to say.
@@ -49,7 +50,7 @@ fn refused(error: &clap::Error, words: &[OsString]) -> anyhow::Result<ArgMatches
     let command = as_far_as_given(words).map(|given| innermost(&given).0.join(" "));
     match command.and_then(|command| args::answer(&command, error)) {
         Some(answer) => Err(Usage(answer).into()),
-        None => error.exit(),
+        None => voice::end_with(error),
     }
 }
 

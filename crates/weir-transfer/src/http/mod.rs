@@ -14,6 +14,7 @@ pub mod identity;
 pub mod jar;
 pub mod ladder;
 pub mod logins;
+pub mod offer;
 pub mod proxy;
 pub mod reach;
 pub mod request;
