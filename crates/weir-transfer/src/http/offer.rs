@@ -71,10 +71,10 @@ impl Offer {
     /// What a client encrypts with.
     pub(super) fn provider(&self) -> CryptoProvider {
         let usual = aws_lc_rs::default_provider();
-        match &self.suites {
-            Some(suites) => CryptoProvider { cipher_suites: suites.clone(), ..usual },
-            None => usual,
-        }
+        let mut suites = self.suites.clone().unwrap_or_else(|| usual.cipher_suites.clone());
+        // Those of a version that is not spoken would be offered all the same.
+        suites.retain(|suite| self.versions().contains(&suite.version()));
+        CryptoProvider { cipher_suites: suites, ..usual }
     }
 }
 
