@@ -206,7 +206,7 @@ impl Receiver {
             unplaced.append(&mut all);
         }
         for piece in unplaced.chunks(MAX_UNPLACED) {
-            self.control.send(&Message::Unplaced(piece.iter().map(|name| Name::clone(name)).collect()));
+            self.control.send(&Message::Unplaced(piece.iter().copied().cloned().collect()));
         }
     }
 
