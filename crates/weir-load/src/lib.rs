@@ -40,6 +40,7 @@
 //!     rows: 0,
 //!     ramp: Duration::ZERO,
 //!     shows_answers: false,
+//!     window: None,
 //! };
 //! let outcome = run::run(settings, &Arc::new(AtomicBool::new(false)), Arc::new(()))?;
 //! println!("{} requests", outcome.tally.requests);

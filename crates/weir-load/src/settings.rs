@@ -50,6 +50,8 @@ pub struct Settings {
     pub ramp: Duration,
     /// Show each answer to the run's observer (over HTTP/1.1).
     pub shows_answers: bool,
+    /// Bytes of each socket's buffers, which the system sets otherwise.
+    pub window: Option<u32>,
 }
 
 /// What is asked.

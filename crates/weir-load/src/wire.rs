@@ -39,9 +39,18 @@ pub enum Progress {
     Ready,
 }
 
+/// Sets both buffers of a socket, where that was asked for.
+fn set_window(socket: impl AsFd, window: Option<u32>) -> io::Result<()> {
+    if let Some(bytes) = window {
+        sockopt::set_socket_recv_buffer_size(&socket, bytes as usize)?;
+        sockopt::set_socket_send_buffer_size(&socket, bytes as usize)?;
+    }
+    Ok(())
+}
+
 impl Wire {
-    /// Begins a connection; [`Wire::open`] says when it stands.
-    pub fn connect(to: &Address, tls: Option<&Tls>) -> io::Result<Wire> {
+    /// Begins a connection, with so many bytes in its buffers; [`Wire::open`] says when it stands.
+    pub fn connect(to: &Address, tls: Option<&Tls>, window: Option<u32>) -> io::Result<Wire> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (family, protocol) = match to {
             Address::Tcp(address) if address.is_ipv4() => (AddressFamily::INET, Some(ipproto::TCP)),
@@ -53,6 +62,8 @@ impl Wire {
             Address::Tcp(address) => {
                 // Each request is one write: waiting for more to fill a segment would only add latency.
                 sockopt::set_tcp_nodelay(&socket, true)?;
+                // Before the connection is made: what the other end is offered at its beginning follows from it (tcp(7)).
+                set_window(&socket, window)?;
                 rustix::net::connect(&socket, address)
             }
             Address::Unix(path) => match path.as_os_str().as_bytes().strip_prefix(b"\0") {
@@ -68,9 +79,10 @@ impl Wire {
     }
 
     /// Over a connection that stands; [`Wire::open`] goes on with TLS.
-    pub fn over(stream: TcpStream, tls: Option<&Tls>) -> io::Result<Wire> {
+    pub fn over(stream: TcpStream, tls: Option<&Tls>, window: Option<u32>) -> io::Result<Wire> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        set_window(&stream, window)?;
         Wire::of(stream.into(), tls)
     }
 

@@ -25,14 +25,20 @@ const HELD: f64 = 0.5;
 /// The data, where they lie.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {
-    /// Bytes of all files that were found.
+    /// Bytes of all files that are to be moved.
     pub bytes: u64,
-    /// Files.
+    /// Those files.
     pub files: u64,
     /// Files, folders and links.
     pub entries: u64,
     /// Nothing was left out: a tree whose listing takes longer than anyone wants to wait is known in part.
     pub complete: bool,
+    /// Bytes in holes, which are none of those.
+    pub holes: u64,
+    /// Files beside those that stay as they are at the target.
+    pub unmoved: u64,
+    /// Files of which only what differs from the target's version moves; all of them are in `bytes`.
+    pub differing: u64,
     /// Bytes that ratios and speeds come from.
     pub sampled: u64,
     /// What each codec does to the data on one core of this machine.

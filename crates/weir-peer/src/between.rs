@@ -123,7 +123,9 @@ impl Between {
             (Role::Sender, Message::Offer(_) | Message::End(..) | Message::Finish(..))
             | (Role::Receiver, Message::Placed(_) | Message::Answer(_) | Message::Signature(..))
             | (Role::Receiver, Message::Stored(..) | Message::Landed(..) | Message::Again(..))
-            | (Role::Receiver, Message::Waits(_) | Message::Wanted(..)) => return Ok(true),
+            | (Role::Receiver, Message::Waits(_) | Message::Wanted(..) | Message::Unplaced(_)) => {
+                return Ok(true);
+            }
             (_, Message::LaneLost(id, why)) => {
                 self.cut(id);
                 events.send(Event::LaneLost(id, why));

@@ -121,13 +121,7 @@ fn begin(
     let end = match start.role {
         role if measures => {
             let (control, events) = (Arc::clone(control), events.clone());
-            End::Meter(Meter::new(
-                control,
-                events,
-                keyring.clone(),
-                role,
-                (start.paths, start.options.filter),
-            ))
+            End::Meter(Meter::new(control, events, keyring.clone(), role, (start.paths, start.options)))
         }
         Role::Sender => {
             let roots::Sources { walks, roots, missing } =

@@ -7,7 +7,7 @@ const KEPT: usize = 100;
 
 /// Paths that could not be read or written. Every one counts; the first of them are kept in words. Those that take nothing from the
 /// copy are kept apart: however many they are, what failed is told.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Problems {
     failed: Told,
     notes: Told,
@@ -15,7 +15,7 @@ pub struct Problems {
 }
 
 /// The first of them, and how many there were.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Told {
     /// In the order in which they came.
     pub first: Vec<Problem>,

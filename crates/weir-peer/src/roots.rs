@@ -58,16 +58,6 @@ pub struct Sources {
     pub missing: Vec<Problem>,
 }
 
-impl Sources {
-    /// All of them, where nothing is missing.
-    pub fn complete(self) -> Result<Sources, Failure> {
-        match self.missing.first() {
-            Some(missing) => Err(missing.failure.clone()),
-            None => Ok(self),
-        }
-    }
-}
-
 /// Looks at the sources. One that is missing costs only itself; it is an error where all are.
 pub fn look(paths: &[Vec<u8>]) -> Result<Sources, Failure> {
     let mut sources = Sources { walks: Vec::new(), roots: Vec::new(), missing: Vec::new() };
@@ -258,7 +248,8 @@ fn open(folder: &Path, may_create: bool, options: &Options) -> Result<Target, Fa
 
 /// What entries get of their sources' attributes.
 pub fn kept(options: &Options) -> Keep {
-    Keep { owners: options.archive, xattrs: options.archive, ..target::Options::default().keep }
+    let (users, groups) = (options.keeps_users(), options.keeps_groups());
+    Keep { users, groups, xattrs: options.archive, ..target::Options::default().keep }
 }
 
 fn is_missing(path: &Path) -> bool {

@@ -15,18 +15,20 @@ pub fn same_size(a: &Entry, b: &Entry) -> bool {
     a.is_file() && b.is_file() && a.size() == b.size()
 }
 
-/// The mode that a copy of the entry gets. The bits that let a file run as its owner or group (chmod(2)) only go with these: a file of
+/// The mode that a copy of the entry gets. The bits that let a file run as its owner or group (chmod(2)) only go with that one: a file of
 /// somebody's would else be root's to everyone, where root copied it.
 pub fn kept_mode(entry: &Entry, keep: Keep) -> u32 {
-    const AS_OWNER: u32 = 0o6000;
-    let left_out = if entry.is_file() && !keep.owners { AS_OWNER } else { 0 };
-    entry.mode & 0o7777 & !left_out
+    const AS_USER: u32 = 0o4000;
+    const AS_GROUP: u32 = 0o2000;
+    let without = |is_kept: bool, bit: u32| if entry.is_file() && !is_kept { bit } else { 0 };
+    entry.mode & 0o7777 & !without(keep.users, AS_USER) & !without(keep.groups, AS_GROUP)
 }
 
 /// Does `b`, which is there, have what is to be kept of the attributes of `a`? Extended ones are compared as the entries hold them.
 pub fn same_attributes(a: &Entry, b: &Entry, keep: Keep) -> bool {
     (!keep.modes || kept_mode(a, keep) == b.mode)
         && (!keep.times || a.mtime == b.mtime)
-        && (!keep.owners || (a.uid, a.gid) == (b.uid, b.gid))
+        && (!keep.users || a.uid == b.uid)
+        && (!keep.groups || a.gid == b.gid)
         && (!keep.xattrs || a.xattrs == b.xattrs)
 }

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::{MAX_NAME, Name};
 use crate::error::Error;
-use rule::{Form, Reading, Rule, What};
-pub(crate) use scope::Renamed;
+use rule::{Against, Form, Reading, Rule, What};
 pub use scope::Scope;
+pub(crate) use scope::{Renamed, whole};
 
 /// Rules in order; the first that matches decides, and what none matches is taken.
 ///
@@ -31,6 +31,8 @@ pub use scope::Scope;
 pub struct Filter {
     rules: Vec<Rule>,
     delete_excluded: bool,
+    /// What the user leaves out of CVS, in words.
+    cvs_own: Vec<u8>,
     /// Of the next rule that stands for files in folders.
     next_id: u32,
 }
@@ -54,6 +56,14 @@ impl Filter {
     /// No rules yet. `delete_excluded`: those that say nothing of sides do not protect what is at the target.
     pub fn new(delete_excluded: bool) -> Filter {
         Filter { delete_excluded, ..Filter::default() }
+    }
+
+    /// The same where `-C` stands for more than what CVS leaves out by itself: for the words in `~/.cvsignore` and `$CVSIGNORE`, too.
+    pub fn with_cvs_words(self, words: Vec<u8>) -> Result<Filter, BadRule> {
+        match words.len() > rule::MAX_BYTES {
+            true => Err(BadRule::TooMany),
+            false => Ok(Filter { cvs_own: words, ..self }),
+        }
     }
 
     /// Adds a rule that leaves out what `pattern` matches; of `+ PATTERN` one that takes it, and `!` gives up all before it.
@@ -81,7 +91,8 @@ impl Filter {
         open: rule::Opening<'_>,
         add: impl FnOnce(&mut Reading<'_>) -> Result<(), BadRule>,
     ) -> Result<(), BadRule> {
-        let mut reading = Reading::new(self.delete_excluded, &mut self.next_id, open);
+        let read_as = (self.delete_excluded, &self.cvs_own[..]);
+        let mut reading = Reading::new(read_as, &mut self.next_id, open);
         add(&mut reading)?;
         if reading.cleared {
             self.rules.clear();
@@ -103,8 +114,19 @@ impl Filter {
     /// Whether the rules and those of the folder that it is in take `name`: it is copied, or not protected.
     pub fn decides(&self, scope: &Scope, name: &Name, is_directory: bool, side: Side) -> bool {
         let called = scope.called(name);
-        let asked = Asked { name: name.as_bytes(), called: &called, is_directory, side };
+        let asked = Asked { name: name.as_bytes(), called: &called, is_directory, side, is_xattr: false };
         scope.decide(&self.rules, &asked, Some(&called)).unwrap_or(true)
+    }
+
+    /// Whether an extended attribute of this name is copied, or goes from what is at the target.
+    pub(crate) fn takes_xattr(&self, scope: &Scope, name: &[u8], side: Side) -> bool {
+        let asked = Asked { name, called: name, is_directory: false, side, is_xattr: true };
+        scope.decide(&self.rules, &asked, Some(name)).unwrap_or(true)
+    }
+
+    /// How the rules of files are read.
+    fn read_as(&self) -> (bool, &[u8]) {
+        (self.delete_excluded, &self.cvs_own)
     }
 
     /// Whether a file of this name may hold rules of its folder.
@@ -116,6 +138,21 @@ impl Filter {
     pub(crate) fn reaches_up(&self) -> bool {
         let reaches = |rule: &Rule| matches!(&rule.what, What::Merge(merge) if merge.parents.is_some());
         self.rules.iter().any(reaches)
+    }
+
+    /// Whether there are rules of extended attributes.
+    pub(crate) fn has_xattr_rules(&self) -> bool {
+        let is_one = |rule: &Rule| matches!(&rule.what, What::Match { against: Against::Xattr, .. });
+        self.rules.iter().any(is_one)
+    }
+
+    /// Whether where the tree is makes a difference.
+    pub(crate) fn asks_where(&self) -> bool {
+        let asks = |rule: &Rule| match &rule.what {
+            What::Match { against, .. } => *against == Against::Path,
+            What::Merge(_) => true,
+        };
+        self.rules.iter().any(asks)
     }
 
     /// Whether folders have rules of their own.
@@ -132,6 +169,8 @@ struct Asked<'a> {
     called: &'a [u8],
     is_directory: bool,
     side: Side,
+    /// It is an extended attribute.
+    is_xattr: bool,
 }
 
 /// A list of patterns names no files.

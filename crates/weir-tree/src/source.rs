@@ -11,7 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, read};
 
-use crate::entry::{self, Entry, Name, Time};
+use crate::entry::{self, Entry, Kind, Name, Special, Time};
 use crate::error::Error;
 use crate::walk::Identity;
 
@@ -71,15 +71,27 @@ impl Source {
         Ok((File::from(file), is_unchanged(&stat, entry)))
     }
 
-    /// Removes the file, if it still is what the walk saw, by identity, size and time; not one that was reached over a link.
+    /// Removes what is no folder, if it still is what the walk saw, by identity, kind and time, a file by its size too; not what was
+    /// reached over a link.
     pub fn remove(&self, entry: &Entry) -> Result<(), Error> {
         let failed = |errno| Error::of("remove the source", &entry.name, errno);
         if self.over_link {
             return Err(Error::OverLink { name: entry.name.clone() });
         }
         let stat = stat(&self.directory, &self.base).map_err(failed)?;
-        self.check(entry, &stat)?;
-        if !is_unchanged(&stat, entry) {
+        let file_type = entry::file_type(&stat);
+        let is_of_its_kind = match entry.kind {
+            Kind::Directory => false,
+            Kind::File { .. } => file_type.is_file(),
+            Kind::Symlink { .. } => file_type.is_symlink(),
+            Kind::HardLink { .. } => file_type.is_file() || file_type.is_symlink(),
+            Kind::Special(special) => Special::of(&stat) == Some(special),
+        };
+        if !is_of_its_kind || Identity::from_statx(&stat) != self.identity {
+            return Err(Error::Replaced { name: entry.name.clone() });
+        }
+        // What has no size of its own here is what it was by its time: where a link leads never changes, only the link.
+        if entry.is_file() && stat.stx_size != entry.size() || time_of(&stat) != Some(entry.mtime) {
             return Err(Error::Changed { name: entry.name.clone() });
         }
         unlinkat(&self.directory, &*self.base, AtFlags::empty()).map_err(failed)
@@ -119,8 +131,11 @@ pub fn unchanged(file: &File, entry: &Entry) -> Result<bool, Error> {
 }
 
 fn is_unchanged(stat: &Statx, entry: &Entry) -> bool {
-    let time = Time::new(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec);
-    stat.stx_size == entry.size() && time == Some(entry.mtime)
+    stat.stx_size == entry.size() && time_of(stat) == Some(entry.mtime)
+}
+
+fn time_of(stat: &Statx) -> Option<Time> {
+    Time::new(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec)
 }
 
 /// The ranges of `file` that hold data, in order, between its holes (SEEK_DATA and SEEK_HOLE), up to the size that

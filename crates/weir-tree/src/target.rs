@@ -41,7 +41,6 @@ use crate::entry::{self, Entry, Kind, LinkTarget, Name, Time};
 use crate::error::Error;
 use crate::source;
 use crate::walk::Identity;
-use crate::xattr;
 use aside::Aside;
 pub use attributes::umask;
 use backup::Backups;
@@ -64,8 +63,10 @@ pub struct Keep {
     pub modes: bool,
     /// Modification times.
     pub times: bool,
-    /// Owner and group by number. Needs root; otherwise only the group, if this user is in it.
-    pub owners: bool,
+    /// The owner, by number. Needs root.
+    pub users: bool,
+    /// The group, by number. Needs root, or a user who is in it.
+    pub groups: bool,
     /// Extended attributes.
     pub xattrs: bool,
 }
@@ -85,14 +86,14 @@ pub struct Options {
 
 impl Keep {
     /// Everything, as `-a` asks for.
-    pub const ALL: Keep = Keep { modes: true, times: true, owners: true, xattrs: true };
+    pub const ALL: Keep = Keep { modes: true, times: true, users: true, groups: true, xattrs: true };
 }
 
 impl Default for Options {
     /// Modes and times; the root is made; the disk takes its time.
     fn default() -> Options {
         Options {
-            keep: Keep { owners: false, xattrs: false, ..Keep::ALL },
+            keep: Keep { users: false, groups: false, xattrs: false, ..Keep::ALL },
             create: true,
             sync: false,
             keep_dirlinks: false,
@@ -339,8 +340,7 @@ impl Target {
             return Ok(());
         }
         let directory = self.directory_of(&entry.name)?.ok_or_else(|| failed(Errno::NOENT))?;
-        let xattrs = || xattr::read(xattr::At::name(directory.as_fd(), entry.name.last()));
-        if is_same && xattrs().is_ok_and(|xattrs| xattrs == entry.xattrs) {
+        if is_same && self.has_xattrs(&directory, entry) {
             return Ok(());
         }
         if let Kind::Symlink { .. } | Kind::Special(_) = entry.kind {

@@ -19,7 +19,7 @@ use rustix::fs::{CWD, Mode, OFlags, Statx, openat, readlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::entry::{self, Entry, Kind, LinkTarget, Name};
+use crate::entry::{self, Entry, Kind, LinkTarget, Name, Xattr};
 use crate::error::Error;
 use crate::filter::{Filter, Scope, Side};
 use crate::source::{self, Source};
@@ -293,21 +293,28 @@ impl Walk {
         }
         if self.wanted.xattrs && !matches!(entry.kind, Kind::Special(_)) {
             match xattr::read(xattr::At::name(directory.as_fd(), base)) {
-                Ok(xattrs) => entry.xattrs = xattrs,
+                Ok(xattrs) => entry.xattrs = self.wanted_xattrs(xattrs),
                 Err(errno) => {
                     let error = Error::of("read the extended attributes of", &entry.name, errno);
                     self.next = Some(Step::Failed(entry.name.clone(), error));
                 }
             }
         }
-        let linked = matches!(entry.kind, Kind::File { .. } | Kind::Symlink { .. }) && stat.stx_nlink > 1;
-        if self.wanted.hard_links && linked {
+        if self.wanted.hard_links && matches!(entry.kind, Kind::File { .. } | Kind::Symlink { .. }) {
             // One that a list names twice becomes a link to itself, which `meet` passes over.
-            if let Some(to) = self.links.meet(identity, stat.stx_nlink, &entry.name) {
+            if let Some(to) = self.links.meet(identity, stat.stx_nlink, &entry) {
                 entry.kind = Kind::HardLink { to };
             }
         }
         Ok(entry)
+    }
+
+    /// Those that the rules take. ACLs are none to them, as in rsync.
+    fn wanted_xattrs(&self, mut xattrs: Vec<Xattr>) -> Vec<Xattr> {
+        let scope = self.levels.last().map_or(&self.around, |level| &level.scope);
+        let takes = |name: &[u8]| xattr::is_acl(name) || self.filter.takes_xattr(scope, name, Side::Sender);
+        xattrs.retain(|xattr| takes(xattr.name()));
+        xattrs
     }
 
     /// Begins a level for a directory that was just met.

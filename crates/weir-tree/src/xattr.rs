@@ -110,9 +110,7 @@ impl<'a> At<'a> {
 
 /// Is this one copied?
 fn copied(name: &[u8]) -> bool {
-    name.starts_with(b"user.")
-        || name.starts_with(b"system.posix_acl_")
-        || geteuid().is_root() && !name.starts_with(b"system.")
+    name.starts_with(b"user.") || is_acl(name) || geteuid().is_root() && !name.starts_with(b"system.")
 }
 
 /// Those that are copied, in order; none where the file system has none, and without those that go away meanwhile.
@@ -132,15 +130,25 @@ pub(crate) fn read(at: At<'_>) -> Result<Vec<Xattr>, Errno> {
     Ok(found)
 }
 
-/// Makes the attributes those of `wanted`; what was there before goes, unless it is `fresh` and has none. The first
-/// error is returned after everything was tried.
-pub(crate) fn write(at: At<'_>, wanted: &[Xattr], fresh: bool) -> Result<(), Errno> {
+/// An ACL: `-a` keeps it, and no rule of attributes is about it.
+pub(crate) fn is_acl(name: &[u8]) -> bool {
+    name.starts_with(b"system.posix_acl_")
+}
+
+/// Makes the attributes those of `wanted`; what was there before goes but for what is `spared`, unless it is `fresh` and has none. The
+/// first error is returned after everything was tried.
+pub(crate) fn write(
+    at: At<'_>,
+    wanted: &[Xattr],
+    fresh: bool,
+    spared: impl Fn(&[u8]) -> bool,
+) -> Result<(), Errno> {
     let mut outcome = Ok(());
     if !fresh {
         for name in at.names(copied)? {
             // SELinux labels every file by its policy; to take a label away is never allowed.
             let stays = name == b"security.selinux" || wanted.iter().any(|xattr| xattr.name() == name);
-            if !stays {
+            if !stays && !spared(&name) {
                 outcome = outcome.and(at.remove(&name));
             }
         }

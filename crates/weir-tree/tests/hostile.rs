@@ -415,3 +415,45 @@ fn a_tree_deeper_than_the_descriptors_that_are_held() {
     assert_eq!(support::picture(to.path()), support::picture(from.path()));
     assert_eq!(fs::metadata(to.path()).unwrap().mode(), fs::metadata(from.path()).unwrap().mode());
 }
+
+/// Of what the walk saw: what has been put in its place meanwhile stays, a link that leads elsewhere and a pipe that became a file too.
+#[test]
+fn a_source_that_is_another_by_now_is_not_removed() {
+    use walk::{Root, Wanted};
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let pipe = |name: &str| {
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, at(name), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    };
+    for name in ["link", "moved-link"] {
+        symlink("target", at(name)).unwrap();
+    }
+    for name in ["pipe", "was-pipe"] {
+        pipe(name);
+    }
+    for name in ["file", "second", "written"] {
+        std::fs::write(at(name), "text").unwrap();
+    }
+    std::fs::hard_link(at("second"), at("second-name")).unwrap();
+    let wanted = Wanted { hard_links: true, ..Wanted::default() };
+    let walk = Walk::new(vec![Root::content_of(folder.path())], Filter::default(), wanted);
+    let found: Vec<_> = walk
+        .filter_map(|step| match step {
+            Step::Found(entry, source) if !entry.is_directory() => Some((entry, source)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(found.len(), 8);
+    std::fs::remove_file(at("moved-link")).unwrap();
+    symlink("elsewhere", at("moved-link")).unwrap();
+    std::fs::remove_file(at("was-pipe")).unwrap();
+    std::fs::write(at("was-pipe"), "text").unwrap();
+    std::fs::write(at("written"), "longer text").unwrap();
+    for (entry, source) in found {
+        let name = entry.name.to_string();
+        let stays = ["moved-link", "was-pipe", "written"].contains(&name.as_str());
+        assert_eq!(source.remove(&entry).is_err(), stays, "{name}");
+        assert_eq!(at(&name).symlink_metadata().is_ok(), stays, "{name}");
+    }
+}

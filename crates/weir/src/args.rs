@@ -19,9 +19,11 @@ mod login;
 mod plan;
 mod reach;
 mod report;
+mod rsync;
 mod selection;
 mod self_check;
 mod ssh;
+mod what;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -46,6 +48,7 @@ pub use copy::{Cp, How};
 pub use fields::GivenFields;
 pub use foreign::{answer, drop_guesses};
 pub use habits::Habits;
+pub use iperf3::is_meant as is_iperf3;
 pub use lab::{Lab, LabCommand, LabFidelity, LabGuard, LabRun, LabShell, LabShow};
 pub use login::{Certificate, Login};
 pub use plan::{By, Plan};
@@ -54,6 +57,7 @@ pub use report::Report;
 pub use selection::{Given, Patterns};
 pub use self_check::SelfCheck;
 pub use ssh::Ssh;
+pub use what::What;
 
 /// Version and commit, as `weir --version` shows them.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
@@ -72,20 +76,11 @@ pub fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> 
         arguments.insert(first, "get".into());
     }
     if arguments.get(first).is_some_and(|word| word == "cp" || word == "plan") {
-        let mut is_value = false;
-        for word in arguments[first..].iter_mut().take_while(|word| *word != "--") {
-            if !is_value {
-                without_human_readable(word);
-            }
-            is_value = word.to_str().is_some_and(|word| TAKES_A_PATTERN.contains(&word));
-        }
+        let of_copy = arguments.split_off(first);
+        arguments.extend(rsync::words(of_copy));
     }
     arguments
 }
-
-/// Flags whose next word may look like a flag: `-f -hidden`, `--exclude -avh`.
-const TAKES_A_PATTERN: [&str; 6] =
-    ["--exclude", "--include", "--exclude-from", "--include-from", "--filter", "-f"];
 
 /// The name of another program that weir is called by, as a link, stands for the command that takes its
 /// flags.
@@ -103,15 +98,6 @@ fn invoked_as(mut arguments: Vec<OsString>) -> Vec<OsString> {
     };
     arguments.splice(1..1, words.iter().map(OsString::from));
     arguments
-}
-
-/// `-avh` of rsync: figures that people read, which weir always prints. Alone `-h` asks for help.
-fn without_human_readable(word: &mut OsString) {
-    let letters = word.to_str().and_then(|text| text.strip_prefix('-')).unwrap_or_default();
-    let is_cluster = letters.chars().all(|letter| "avrutpzqnHXACLKbxh".contains(letter));
-    if is_cluster && letters.contains('h') && letters.contains(|letter| letter != 'h') {
-        *word = format!("-{}", letters.replace('h', "")).into();
-    }
 }
 
 /// Moves bulk data as fast as the path allows, and names the stage that limits it.

@@ -41,7 +41,8 @@ pub fn command_line(words: Vec<OsString>) -> anyhow::Result<Cli> {
             Some(matches) => matches,
             None => plain.or_else(|error| refused(error, &words))?,
         };
-    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()).exit())
+    Cli::from_arg_matches_mut(&mut matches)
+        .map_err(|error| voice::end_with(&error.format(&mut Cli::command())))
 }
 
 /// Ends the program as clap would, unless there is something better to say.
@@ -51,7 +52,7 @@ fn refused(mut error: clap::Error, words: &[OsString]) -> anyhow::Result<ArgMatc
         return Err(Usage(answer).into());
     }
     args::drop_guesses(&command, &mut error);
-    error.exit()
+    voice::end_with(&error)
 }
 
 /// What can be told of a command line that lacks something.

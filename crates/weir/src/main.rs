@@ -24,6 +24,9 @@ use args::{Cli, Command};
 
 /// Exit codes are listed in `weir --help`.
 fn main() -> ExitCode {
+    if std::env::args_os().next().is_some_and(|program| args::is_iperf3(&program)) {
+        voice::speak_as_iperf3();
+    }
     let result = config::command_line(args::with_command(std::env::args_os())).and_then(run);
     voice::end_log();
     match result {

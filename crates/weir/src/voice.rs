@@ -157,6 +157,9 @@ impl<T, E: Into<anyhow::Error>> Printed<T> for Result<T, E> {
 /// What stands before each word of a failure.
 static NAME: OnceLock<&str> = OnceLock::new();
 
+/// The same before a word on the command line, under the name of iperf3.
+const PARAMETER: &str = "iperf3: parameter error -";
+
 /// From now on failures are told as iperf3 tells them, for scripts that look for that.
 pub fn speak_as_iperf3() {
     // Set once; a second call says the same.
@@ -178,13 +181,31 @@ pub fn fatal(error: &anyhow::Error) -> ExitCode {
     if error.is::<Unread>() {
         return ExitCode::from(CLOSED);
     }
-    let _ = writeln!(std::io::stderr(), "{} {}", name(), escape_lines(&words(error)));
+    let name = if error.is::<Usage>() && is_iperf3() { PARAMETER } else { name() };
+    let _ = writeln!(std::io::stderr(), "{name} {}", escape_lines(&words(error)));
     ExitCode::from(code(error))
+}
+
+/// Ends the program as clap does, for help and for words that it refuses; under the name of iperf3 as that ends for words of its own.
+pub fn end_with(error: &clap::Error) -> ! {
+    if !(error.use_stderr() && is_iperf3()) {
+        error.exit();
+    }
+    let text = error.to_string();
+    // Nobody is left to hear of a failure here.
+    let _ = writeln!(
+        std::io::stderr(),
+        "{PARAMETER} {}",
+        text.strip_prefix("error: ").unwrap_or(&text).trim_end()
+    );
+    std::process::exit(1)
 }
 
 /// 2 for bad arguments, 130 and 4 where a transfer beneath says so, 1 for all else.
 fn code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<weir_transfer::error::Error>() {
+        // As iperf3 ends for them.
+        _ if error.is::<Usage>() && is_iperf3() => 1,
         _ if error.is::<Usage>() => USAGE,
         Some(weir_transfer::error::Error::Interrupted) => INTERRUPTED,
         Some(error) if error.is_for_later() => 4,

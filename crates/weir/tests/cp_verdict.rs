@@ -193,7 +193,8 @@ fn an_end_that_stands_still_is_not_seen() {
         let seconds: f64 = told.split(' ').nth(6).unwrap().parse().unwrap();
         assert!((4.5..8.0).contains(&seconds), "{told}");
         // What stood still did not write, read or keep to a rate.
-        let known = held(&record, &["disk", "dirty-throttle", "rate-limit", "sender-or-path", "source-disk"]);
+        let of_both = ["disk", "dirty-throttle", "rate-limit", "sender-or-path", "source-disk"];
+        let known = held(&record, &[&of_both[..], &["reader", "receive-window"]].concat());
         assert!(known < 0.5, "{verdict:#}");
         let innocent = lines("innocent");
         // A receiver that was seen all the time is known; one that was not is not ruled out.

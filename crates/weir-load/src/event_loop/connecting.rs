@@ -33,7 +33,10 @@ impl EventLoop<'_> {
         if self.dials(index) {
             return;
         }
-        let opened = Wire::connect(&self.address, self.shared.settings.tls.as_ref());
+        let opened = {
+            let settings = &self.shared.settings;
+            Wire::connect(&self.address, settings.tls.as_ref(), settings.window)
+        };
         if let Err(why) = opened.and_then(|wire| self.watch(index, wire)) {
             self.fail(index, Failure::Connect(why));
         }

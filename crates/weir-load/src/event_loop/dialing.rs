@@ -77,8 +77,9 @@ impl EventLoop<'_> {
             if connection.phase != Phase::Connecting || connection.connect_begun != Some(begun) {
                 continue;
             }
-            let tls = self.shared.settings.tls.as_ref();
-            match result.and_then(|stream| Wire::over(stream, tls)).and_then(|wire| self.watch(index, wire)) {
+            let settings = &self.shared.settings;
+            let over = |stream| Wire::over(stream, settings.tls.as_ref(), settings.window);
+            match result.and_then(over).and_then(|wire| self.watch(index, wire)) {
                 Ok(()) => self.go_on_connecting(index),
                 Err(why) => self.fail(index, Failure::Connect(why)),
             }

@@ -2,21 +2,26 @@
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::mpsc::Sender as Outbox;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use weir_tree::Filter;
+use weir_tree::Name;
+use weir_tree::walk::Root as WalkRoot;
 
 use super::burst::Arrivals;
-use super::{source, target};
+use super::listing::Listing;
+use super::{listing, source, target};
 use crate::control::Control;
 use crate::end::Events;
 use crate::error::Error;
 use crate::lane::{Lane, LaneSender};
+use crate::list::Names;
+use crate::receiver::{Receiver, Wanted};
 use crate::roots::{self, Sources};
 use crate::secure::Keyring;
 use crate::sender::lanes::Lanes;
-use crate::wire::measure::{Ask, Found, Measure};
+use crate::wire::measure::{Ask, Bounds, Found, Measure};
 use crate::wire::message::{Failure, FailureKind, Message, Options, Role, Root};
 
 /// How long the end of a session waits for a measurement to tidy up: a write to a disk that takes 4 MB/s.
@@ -34,8 +39,17 @@ pub struct Meter {
     pub(super) arrivals: Arrivals,
     /// The sources; the target alone, for a receiver.
     paths: Vec<Vec<u8>>,
-    /// What is left out of them.
-    filter: Filter,
+    /// How they are to be copied.
+    options: Options,
+    /// The sources that are there, by what they are called at the target once that is known.
+    roots: Mutex<Vec<WalkRoot>>,
+    /// What is to be copied of the only one, where a list says that.
+    names: Mutex<Option<Names>>,
+    /// Where the driver's pieces of the list go.
+    pieces: Mutex<Option<Outbox<Vec<Name>>>>,
+    listing: Mutex<Option<Listing>>,
+    /// Says what a copy would take; for a receiver.
+    taker: OnceLock<Arc<Receiver>>,
     control: Arc<Control>,
     events: Events,
     /// A question was asked of the other end, and is not answered yet.
@@ -49,21 +63,30 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// An end that measures these paths, without what the filter leaves out.
+    /// An end that measures these paths for such a copy.
     pub fn new(
         control: Arc<Control>,
         events: Events,
         keyring: Keyring,
         role: Role,
-        (paths, filter): (Vec<Vec<u8>>, Filter),
+        (paths, options): (Vec<Vec<u8>>, Options),
     ) -> Arc<Meter> {
+        let (names, pieces) = match options.listed && role == Role::Sender {
+            true => Some(Names::asked_of(Arc::clone(&control))).unzip(),
+            false => (None, None),
+        };
         Arc::new(Meter {
             role,
             keyring,
             lanes: Lanes::default(),
             arrivals: Arrivals::default(),
             paths,
-            filter,
+            options,
+            roots: Mutex::default(),
+            names: Mutex::new(names),
+            pieces: Mutex::new(pieces),
+            listing: Mutex::default(),
+            taker: OnceLock::new(),
             control,
             events,
             asked: AtomicBool::new(false),
@@ -73,6 +96,11 @@ impl Meter {
             rested: Condvar::new(),
             over: AtomicBool::new(false),
         })
+    }
+
+    /// The names of the list are these: the driver need not be asked.
+    pub(crate) fn take_names(&self, names: Names) {
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
     }
 
     /// What it does in a burst.
@@ -134,6 +162,12 @@ impl Meter {
                 self.lanes.remove(id);
                 Ok(())
             }
+            Message::Names(names) if self.role == Role::Sender => {
+                // One that does not list any more wants none.
+                let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+                let _ = pieces.as_ref().map(|pieces| pieces.send(names));
+                Ok(())
+            }
             Message::Measure(Measure::Found(found)) if self.asked.swap(false, Relaxed) => {
                 self.hears(*found);
                 Ok(())
@@ -168,18 +202,32 @@ impl Meter {
         let not_mine = || Failure::new(FailureKind::Session, "this end does not do that in this session");
         let found = match (ask, self.role) {
             (Ask::Source(bounds), Role::Sender) => {
-                source::look(&self.paths, &self.filter, bounds, &self.over).map(Found::Source)
+                self.with_listing(bounds, |listing| source::look(listing, bounds)).map(Found::Source)
             }
+            (Ask::Offers(bounds), Role::Sender) => {
+                Ok(self.with_listing(bounds, |listing| Found::Offers(listing.offers())))
+            }
+            (Ask::Take(wants), Role::Sender) => {
+                let mut listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
+                let fits = listing.as_mut().is_some_and(|listing| listing.take_answer(&wants));
+                fits.then_some(Found::Known).ok_or_else(not_mine)
+            }
+            (Ask::Called(names), Role::Sender) => {
+                self.call(names).then_some(Found::Known).ok_or_else(not_mine)
+            }
+            (Ask::Wanted(entries), Role::Receiver) => match self.taker.get() {
+                Some(taker) => {
+                    Ok(Found::Wanted(entries.into_iter().map(|entry| taker.would_take(entry)).collect()))
+                }
+                None => Err(not_mine()),
+            },
             (Ask::Target(bounds), Role::Receiver) => match &self.paths[..] {
                 [path] => target::look(path, bounds, &self.over).map(Found::Target),
                 _ => Err(not_mine()),
             },
-            (Ask::Roots, Role::Sender) => {
-                let sources = roots::look(&self.paths).and_then(Sources::complete);
-                sources.map(|sources| Found::Roots(sources.roots.into_iter().flatten().collect()))
-            }
+            (Ask::Roots, Role::Sender) => self.look_at_roots().map(Found::Roots),
             (Ask::Place(roots, same_machine), Role::Receiver) => match &self.paths[..] {
-                [path] => self.place(path, &roots, same_machine),
+                [path] => self.place(path, roots, same_machine),
                 _ => Err(not_mine()),
             },
             (Ask::Send(bounds), Role::Sender) => Ok(Found::Sent(self.send(bounds))),
@@ -189,11 +237,44 @@ impl Meter {
         found.unwrap_or_else(Found::Refused)
     }
 
+    /// The sources, as for a copy: those that are missing cost only themselves.
+    fn look_at_roots(&self) -> Result<Vec<Option<Root>>, Failure> {
+        let Sources { walks, roots, missing } = roots::look(&self.paths)?;
+        missing.into_iter().for_each(|problem| self.events.problem(problem));
+        *self.roots.lock().unwrap_or_else(PoisonError::into_inner) = walks;
+        Ok(roots)
+    }
+
+    /// What the sources are called at the target; false where that is not of these.
+    fn call(&self, names: Vec<Name>) -> bool {
+        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = names.len() == roots.len();
+        roots.iter_mut().zip(names).for_each(|(root, name)| root.name = name);
+        fits
+    }
+
+    /// What is to be copied, found once.
+    fn with_listing<T>(&self, bounds: Bounds, of: impl FnOnce(&mut Listing) -> T) -> T {
+        let mut listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = listing.get_or_insert_with(|| {
+            let roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let time = bounds.most_time().mul_f64(source::LISTING);
+            let tell = |problem| self.events.problem(problem);
+            listing::list(roots, names, &self.options, tell, (time, &self.over))
+        });
+        of(found)
+    }
+
     /// As a copy decides where its sources go, and refuses to; nothing is made.
-    fn place(&self, path: &[u8], roots: &[Root], same_machine: bool) -> Result<Found, Failure> {
-        let options = Options { dry_run: true, ..Options::default() };
-        let several = roots.len() > 1;
-        roots::place(path, roots, several, same_machine, &options).map(|_| Found::Placed)
+    fn place(&self, path: &[u8], roots: Vec<Option<Root>>, same_machine: bool) -> Result<Found, Failure> {
+        let options = Options { dry_run: true, ..self.options.clone() };
+        let wanted = Wanted { to: path.to_vec(), names: None, same_machine };
+        let taker = Receiver::new(Arc::clone(&self.control), self.events.clone(), options, wanted);
+        let names = taker.would_place(roots).map_err(|error| error.to_failure())?;
+        // Another question of the kind changes nothing.
+        let _ = self.taker.set(taker);
+        Ok(Found::Placed(names))
     }
 
     /// Asks the other end.
@@ -218,6 +299,7 @@ impl Meter {
     /// Ends all work, and waits until what it wrote is gone.
     pub fn stop(&self) {
         self.over.store(true, Relaxed);
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.lanes.stop();
         self.arrivals.stop();
         let at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 
 use weir_model::survey::{Burst, Source, Survey, Target, Waits};
 use weir_observe::tcp_info;
-use weir_tree::Filter;
+use weir_tree::Name;
 
 use super::meter::Meter;
 use crate::control::Control;
 use crate::end::{Context, End, Event, Events, listen_to};
 use crate::error::Error;
 use crate::hello;
+use crate::list::List;
 use crate::maker::{LaneMaker, Way};
 use crate::opening::{cipher, heard, lanes_at_first, next, reach, start_of};
+use crate::problems::Problems;
 use crate::secure::{Keyring, Secret};
 use crate::session::LaneOptions;
 use crate::speeds::Speeds;
@@ -53,6 +55,9 @@ const SSH: Bounds = Bounds { bytes: 256 << 20, millis: 700 };
 /// How long an answer may take beyond what was allowed: a disk that syncs, a host that swaps.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// For what the target is asked, all files together: a hundred thousand of them, where the round trip is short.
+const COMPARING: Duration = Duration::from_secs(2);
+
 /// Between two looks at what happens.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -67,8 +72,10 @@ pub struct Job {
     pub target: Vec<u8>,
     /// What this machine would do in the copy.
     pub role: Role,
-    /// What is left out of the sources.
-    pub filter: Filter,
+    /// How it is to be copied.
+    pub options: Options,
+    /// What of the source, where a list says that.
+    pub list: Option<List>,
     /// How lanes are to be made.
     pub lanes: LaneOptions,
     /// What is known beforehand of how quick this machine is.
@@ -88,6 +95,10 @@ pub struct Surveyed {
     pub tried: Vec<String>,
     /// From the first word to the far end to the last.
     pub elapsed: Duration,
+    /// The target was asked about all files, where a copy would ask it.
+    pub compared: bool,
+    /// What a copy would not do, path by path, or do otherwise.
+    pub problems: Problems,
 }
 
 /// Measures. `stop` is the user's wish to end; `progress` is told what comes next.
@@ -107,8 +118,13 @@ pub fn survey(
     session.control.close();
     session.far.end();
     let survey = outcome?;
+    // What was told last.
+    while let Ok(event) = session.events.try_recv() {
+        session.note(event);
+    }
     let (way, tried) = (session.maker.way(), session.maker.tried().to_vec());
-    Ok(Surveyed { survey, way, tried, elapsed: start.elapsed() })
+    let Session { compared, problems, .. } = session;
+    Ok(Surveyed { survey, way, tried, elapsed: start.elapsed(), compared, problems })
 }
 
 /// A session that has begun.
@@ -121,6 +137,12 @@ struct Session<'a> {
     maker: LaneMaker,
     shared: bool,
     waits: Waits,
+    /// Where a far end's wish for more names of the list goes.
+    names: Option<std::sync::mpsc::Sender<()>>,
+    /// What the sources are called at the target.
+    called: Vec<Name>,
+    compared: bool,
+    problems: Problems,
 }
 
 impl<'a> Session<'a> {
@@ -128,6 +150,7 @@ impl<'a> Session<'a> {
         let start_of_all = Instant::now();
         let (mailbox, events) = channel();
         let to = Events::new(job.host.shown(), mailbox);
+        let names = job.list.as_ref().map(|list| list.open(&to)).transpose()?;
         let (mut far, control) = reach(&job.host, &job.version, stop, &to)?;
         let own = hello::own(&job.version, job.speeds.of_ciphers());
         control.send(&Message::Hello(own.clone()));
@@ -140,12 +163,18 @@ impl<'a> Session<'a> {
         let cipher = cipher(&job.lanes, &own, &theirs);
         let secret = Secret::draw()?;
         let keyring = Keyring::new(&secret, cipher);
-        let options = Options { filter: job.filter.clone(), ..Options::default() };
-        let start = start_of(job.role.other(), paths, &job.lanes, &options, (&secret, cipher));
+        let start = start_of(job.role.other(), paths, &job.lanes, &job.options, (&secret, cipher));
         control.send(&Message::Measure(Measure::Begin(Box::new(start))));
         let context = Context { keyring: keyring.clone(), role: job.role, events: to.clone() };
-        let meter =
-            Meter::new(Arc::clone(&control), to.clone(), keyring, job.role, (own_paths, job.filter.clone()));
+        let of_copy = (own_paths, job.options.clone());
+        let meter = Meter::new(Arc::clone(&control), to.clone(), keyring, job.role, of_copy);
+        let names = match (job.role, names) {
+            (Role::Sender, Some(names)) => {
+                meter.take_names(names);
+                None
+            }
+            (_, names) => names.map(|names| names.tell(Arc::clone(&control))).transpose()?,
+        };
         let end = End::Meter(Arc::clone(&meter));
         let Message::Listening(listening) = next(&mut far, &to)? else {
             return Err(to.out_of_turn("something else than where it listens"));
@@ -160,12 +189,30 @@ impl<'a> Session<'a> {
         let output = far.output.take().ok_or_else(|| to.gone(None))?;
         let teller = to.clone();
         teller.spawn("control", move || listen_to(output, &end, &to));
-        Ok(Session { job, far, control, meter, events, maker, shared, waits })
+        let (called, compared, problems) = (Vec::new(), true, Problems::default());
+        Ok(Session {
+            job,
+            far,
+            control,
+            meter,
+            events,
+            maker,
+            shared,
+            waits,
+            names,
+            called,
+            compared,
+            problems,
+        })
     }
 
     fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(&'static str)) -> Result<Survey, Error> {
         progress("the sources and their place");
         self.place(stop)?;
+        if self.job.options.asks_first() {
+            progress("what of it is at the target");
+            self.compare(stop)?;
+        }
         progress("the data: reading, codecs");
         let source = self.source(stop)?;
         progress("the target: memory, disk");
@@ -211,6 +258,7 @@ impl<'a> Session<'a> {
             Found::Roots(roots) => roots,
             other => return Err(self.unfit(other)),
         };
+        let count = roots.iter().flatten().count();
         if self.job.role == Role::Sender {
             asked = Instant::now();
         }
@@ -218,8 +266,43 @@ impl<'a> Session<'a> {
         let placed = self.ask(Role::Receiver, place, Duration::ZERO, stop)?;
         self.waits.turn = asked.elapsed();
         match placed {
-            Found::Placed => Ok(()),
+            Found::Placed(names) if names.len() == count => {
+                self.called = names;
+                Ok(())
+            }
             other => Err(self.unfit(other)),
+        }
+    }
+
+    /// Asks the target about file after file, as a copy does, for as long as that is worth the while.
+    fn compare(&mut self, stop: &AtomicBool) -> Result<(), Error> {
+        let names = std::mem::take(&mut self.called);
+        match self.ask(Role::Sender, Ask::Called(names), Duration::ZERO, stop)? {
+            Found::Known => {}
+            other => return Err(self.unfit(other)),
+        }
+        let until = Instant::now() + COMPARING;
+        loop {
+            let offers = match self.ask(Role::Sender, Ask::Offers(SOURCE), SOURCE.most_time(), stop)? {
+                Found::Offers(offers) => offers,
+                other => return Err(self.unfit(other)),
+            };
+            if offers.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() > until {
+                self.compared = false;
+                return Ok(());
+            }
+            let count = offers.len();
+            let wants = match self.ask(Role::Receiver, Ask::Wanted(offers), COMPARING, stop)? {
+                Found::Wanted(wants) if wants.len() == count => wants,
+                other => return Err(self.unfit(other)),
+            };
+            match self.ask(Role::Sender, Ask::Take(wants), Duration::ZERO, stop)? {
+                Found::Known => {}
+                other => return Err(self.unfit(other)),
+            }
         }
     }
 
@@ -305,8 +388,23 @@ impl<'a> Session<'a> {
         match self.events.recv_timeout(patience) {
             Ok(Event::Failed(error)) => Err(error),
             Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => Err(self.maker.events().gone(None)),
+            Ok(event @ (Event::Problem(_) | Event::MoreNames)) => {
+                self.note(event);
+                Ok(())
+            }
             Ok(event) => self.maker.handle(event),
             Err(RecvTimeoutError::Timeout) => Ok(()),
+        }
+    }
+
+    /// What is no matter of lanes.
+    fn note(&mut self, event: Event) {
+        self.maker.events().taken(&event);
+        match event {
+            Event::Problem(problem) => self.problems.add(problem),
+            // A far end that asks for a list that there is not gets none.
+            Event::MoreNames => drop(self.names.as_ref().map(|names| names.send(()))),
+            _ => {}
         }
     }
 

@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use weir_codec::codec::{Codec, Setting};
@@ -16,10 +15,10 @@ use weir_measure::glance;
 use weir_model::chooser::CANDIDATES;
 use weir_model::survey::Source;
 use weir_observe::thread::thread_cpu_now;
-use weir_tree::walk::{Root, Wanted};
-use weir_tree::{Filter, Name, Step, Walk};
+use weir_tree::source::next_data;
+use weir_tree::walk::Root;
 
-use crate::roots;
+use super::listing::{File as Listed, Listing};
 use crate::sender::SMALL;
 use crate::subtrees::BLOCK;
 use crate::wire::measure::Bounds;
@@ -28,41 +27,16 @@ use crate::wire::message::{Failure, FailureKind};
 /// Blocks that are looked at: each codec sees some of them, and 16 MiB are read in no time.
 const BLOCKS: usize = 16;
 
-/// Files that are remembered: names of a hundred bytes, 25 MB in all.
-const FILES: usize = 1 << 18;
-
 /// Share of the time that listing may take, and again reading samples.
-const LISTING: f64 = 0.3;
+pub(super) const LISTING: f64 = 0.3;
 
 /// Bytes read in one go to see whether a disk holds the reading: as much as read-ahead hides and some more.
 const STRETCH: u64 = 32 << 20;
 
-/// What listing found.
-#[derive(Default)]
-struct Listed {
-    /// Root, name below it, size.
-    files: Vec<(usize, Name, u64)>,
-    /// Of all files, the remembered ones and others.
-    bytes: u64,
-    count: u64,
-    entries: u64,
-    /// Of the remembered ones.
-    known: u64,
-    complete: bool,
-    cpu: Duration,
-}
-
-/// Measures the sources, in about the time allowed. `over` ends it early.
-pub(super) fn look(
-    paths: &[Vec<u8>],
-    filter: &Filter,
-    bounds: Bounds,
-    over: &AtomicBool,
-) -> Result<Source, Failure> {
+/// Measures the sources, as far as they are to be moved, in about the time allowed.
+pub(super) fn look(listed: &Listing, bounds: Bounds) -> Result<Source, Failure> {
     let time = bounds.most_time();
-    let walks = roots::look(paths)?.complete()?.walks;
-    let listed = list(&walks, filter, time.mul_f64(LISTING), over);
-    let (blocks, read) = sample(&walks, &listed, Instant::now() + time.mul_f64(LISTING));
+    let (blocks, read) = sample(listed, Instant::now() + time.mul_f64(LISTING));
     let sampled: u64 = blocks.iter().map(|block| block.len() as u64).sum();
     let corpus = Corpus::of_blocks("sources", listed.bytes, blocks);
     let settings = CANDIDATES
@@ -77,65 +51,40 @@ pub(super) fn look(
         files: listed.count,
         entries: listed.entries,
         complete: listed.complete,
+        holes: listed.holes,
+        unmoved: listed.unmoved,
+        differing: listed.differing,
         sampled,
         figures,
         read: read.as_secs_f64() / sampled.max(1) as f64
             + listed.cpu.as_secs_f64() / listed.bytes.max(1) as f64,
         digest: digest_cost(),
-        disk: disk_rate(&walks, &listed),
+        disk: disk_rate(listed),
         cpus: weir_observe::cpu::available_cpus().clamp(1, 1 << 16),
         wmem_max: weir_observe::sysctl::tcp_wmem_max().ok(),
     })
 }
 
-fn list(roots: &[Root], filter: &Filter, time: Duration, over: &AtomicBool) -> Listed {
-    let (start, cpu) = (Instant::now(), thread_cpu_now());
-    let mut listed = Listed { complete: true, ..Listed::default() };
-    for (index, root) in roots.iter().enumerate() {
-        for step in Walk::new(vec![root.clone()], filter.clone(), Wanted::default()) {
-            // The clock is asked once in a while: it costs a tenth of what an entry does.
-            if listed.entries % 64 == 63 && (start.elapsed() > time || over.load(Relaxed)) {
-                listed.complete = false;
-                break;
-            }
-            let Step::Found(entry, _) = step else { continue };
-            listed.entries += 1;
-            if !entry.is_file() {
-                continue;
-            }
-            let size = entry.size();
-            listed.count += 1;
-            listed.bytes += size;
-            if listed.files.len() < FILES && size > 0 {
-                listed.known += size;
-                listed.files.push((index, entry.name, size));
-            }
-        }
-    }
-    listed.cpu = thread_cpu_now().saturating_sub(cpu);
-    listed
-}
-
 /// Blocks evenly over the files, and the time of the processor that reading them took. From `until` on those
 /// that are here have to do: a far disk that was asked for nothing lately takes its time for a thousand small
 /// files.
-fn sample(roots: &[Root], listed: &Listed, until: Instant) -> (Vec<Vec<u8>>, Duration) {
+fn sample(listed: &Listing, until: Instant) -> (Vec<Vec<u8>>, Duration) {
+    let Listing { roots, files, known, .. } = listed;
     let mut blocks = Vec::new();
     let cpu = thread_cpu_now();
     let (mut index, mut before) = (0, 0);
-    for place in evenly(listed.known.div_ceil(BLOCK) as usize, BLOCKS) {
+    for place in evenly(known.div_ceil(BLOCK) as usize, BLOCKS) {
         // The middle of a block: a small file that begins behind its start is met too.
-        let at = (place as u64 * BLOCK + BLOCK / 2).min(listed.known.saturating_sub(1));
-        while index < listed.files.len() && before + listed.files[index].2 <= at {
-            before += listed.files[index].2;
+        let at = (place as u64 * BLOCK + BLOCK / 2).min(known.saturating_sub(1));
+        while index < files.len() && before + files[index].data <= at {
+            before += files[index].data;
             index += 1;
         }
-        let Some((_, _, size)) = listed.files.get(index) else { break };
-        let block = if *size > SMALL {
-            // A block begins at a multiple of its size, as a copy cuts it.
-            read_part(roots, &listed.files[index], (at - before) / BLOCK * BLOCK)
+        let Some(file) = files.get(index) else { break };
+        let block = if file.entry.size() > SMALL {
+            read_part(roots, file, at - before)
         } else {
-            read_small(roots, &listed.files[index..], until)
+            read_small(roots, &files[index..], until)
         };
         blocks.extend(block.filter(|block| !block.is_empty()));
         if !blocks.is_empty() && Instant::now() > until {
@@ -146,8 +95,8 @@ fn sample(roots: &[Root], listed: &Listed, until: Instant) -> (Vec<Vec<u8>>, Dur
 }
 
 /// A file that vanished meanwhile, or may not be read, is left out.
-fn open(roots: &[Root], (root, name, _): &(usize, Name, u64)) -> Option<File> {
-    let root = &roots[*root];
+fn open(roots: &[Root], file: &Listed) -> Option<File> {
+    let (root, name) = (roots.get(file.root)?, &file.entry.name);
     let path = match name.as_path().strip_prefix(root.name.as_path()) {
         Ok(below) if below.as_os_str().is_empty() => root.path.clone(),
         Ok(below) => root.path.join(below),
@@ -159,19 +108,36 @@ fn open(roots: &[Root], (root, name, _): &(usize, Name, u64)) -> Option<File> {
     file.metadata().ok()?.is_file().then_some(file)
 }
 
-fn read_part(roots: &[Root], file: &(usize, Name, u64), at: u64) -> Option<Vec<u8>> {
-    let open = open(roots, file)?;
-    let mut block = vec![0; BLOCK.min(file.2.saturating_sub(at)) as usize];
+/// The block of a file in which the byte is that comes after so many of its data. A block begins at a multiple of its size, as a copy
+/// cuts it.
+fn read_part(roots: &[Root], file: &Listed, after: u64) -> Option<Vec<u8>> {
+    let (open, size) = (open(roots, file)?, file.entry.size());
+    let at = if file.data < size { behind_holes(&open, size, after)? } else { after };
+    let at = at / BLOCK * BLOCK;
+    let mut block = vec![0; BLOCK.min(size.saturating_sub(at)) as usize];
     open.read_exact_at(&mut block, at).ok()?;
     Some(block)
 }
 
+/// Where the byte is that comes after so many that lie in no hole.
+fn behind_holes(file: &File, size: u64, mut after: u64) -> Option<u64> {
+    let mut at = 0;
+    loop {
+        let data = next_data(file, at, size).ok()??;
+        let bytes = data.end - data.start;
+        if after < bytes {
+            return Some(data.start + after);
+        }
+        (at, after) = (data.end, after - bytes);
+    }
+}
+
 /// Small files from this one on, as many as fit.
-fn read_small(roots: &[Root], files: &[(usize, Name, u64)], until: Instant) -> Option<Vec<u8>> {
+fn read_small(roots: &[Root], files: &[Listed], until: Instant) -> Option<Vec<u8>> {
     let mut block = Vec::new();
-    for file in files.iter().filter(|file| file.2 <= SMALL) {
+    for file in files.iter().filter(|file| (1..=SMALL).contains(&file.data)) {
         let room = BLOCK - block.len() as u64;
-        if file.2 > room || !block.is_empty() && Instant::now() > until {
+        if file.data > room || !block.is_empty() && Instant::now() > until {
             break;
         }
         if let Some(open) = open(roots, file) {
@@ -182,14 +148,16 @@ fn read_small(roots: &[Root], files: &[(usize, Name, u64)], until: Instant) -> O
 }
 
 /// Whether reading waits for a disk, and what it then gives: a stretch of the largest file, read in one go.
-fn disk_rate(roots: &[Root], listed: &Listed) -> Option<f64> {
-    let largest = listed.files.iter().max_by_key(|file| file.2).filter(|file| file.2 >= 2 * BLOCK)?;
-    let file = open(roots, largest)?;
+fn disk_rate(listed: &Listing) -> Option<f64> {
+    // Holes are read in no time.
+    let whole = listed.files.iter().filter(|file| file.data == file.entry.size());
+    let largest = whole.max_by_key(|file| file.data).filter(|file| file.data >= 2 * BLOCK)?;
+    let file = open(&listed.roots, largest)?;
     let mut buffer = vec![0; BLOCK as usize];
     let (start, cpu, mut read) = (Instant::now(), thread_cpu_now(), 0);
     // A quarter on: heads of files are what others have looked at.
-    let first = largest.2 / 4 / BLOCK * BLOCK;
-    while read < STRETCH.min(largest.2 - first) && start.elapsed() < Duration::from_millis(500) {
+    let first = largest.data / 4 / BLOCK * BLOCK;
+    while read < STRETCH.min(largest.data - first) && start.elapsed() < Duration::from_millis(500) {
         match file.read_at(&mut buffer, first + read) {
             Ok(0) | Err(_) => break,
             Ok(more) => read += more as u64,

@@ -10,10 +10,30 @@ use super::desk::Comparison;
 use super::incoming::Incoming;
 use super::{Place, Receiver};
 use crate::holes::digest_of_file;
+use crate::subtrees::Digest;
+use crate::wire::measure::Want;
 use crate::wire::message::{Answer, Failure, FailureKind, MAX_SUBTREES, MAX_UNDER_WAY, Message, Offered};
 
 /// Below this a changed file is sent again rather than compared: a signature costs a round trip and reading both files.
 const WORTH_A_SIGNATURE: u64 = 1 << 20;
+
+/// What there is of an offered file.
+enum There {
+    /// It was not asked for.
+    Refused(Failure),
+    /// It is not to be copied over what is there, or into what is not.
+    LeftOut,
+    /// The same.
+    Same(Box<Entry>),
+    /// An earlier copy had the same, and has given it a second name here.
+    Linked,
+    /// Nothing, or another.
+    Other(Option<Entry>),
+}
+
+fn is_worth_a_signature(there: &Entry) -> bool {
+    there.is_file() && there.size() >= WORTH_A_SIGNATURE
+}
 
 /// Bytes of a signature in one message.
 const PIECE: usize = 512 << 10;
@@ -87,33 +107,13 @@ impl Receiver {
     fn answer(&self, place: &Place, offer: Offered) -> Option<Answer> {
         let Offered { id, mut entry, digest } = offer;
         self.give(&mut entry);
-        if let Err(failure) = place.admits(&entry.name) {
-            return Some(Answer::Refused(failure));
-        }
-        if self.leaves(place, &entry) || self.barred.holds(&entry, false) {
-            return Some(Answer::LeftOut);
-        }
-        let asked = self.options.asks_first();
-        let there = if asked { place.target.existing(&entry.name).ok().flatten() } else { None };
-        if let Some(there) = &there
-            && self.is_same(place, &entry, there, digest)
-        {
-            if let Err(failure) = self.make_durable(&entry) {
-                return Some(Answer::Refused(failure));
-            }
-            self.tell_attributes(&entry, there);
-            self.counts.files.fetch_add(1, Relaxed);
-            self.counts.unchanged.fetch_add(1, Relaxed);
-            return Some(Answer::Nothing);
-        }
-        if self.is_linked(place, &entry) {
-            if let Err(failure) = self.make_durable(&entry) {
-                return Some(Answer::Refused(failure));
-            }
-            self.counts.files.fetch_add(1, Relaxed);
-            self.counts.unchanged.fetch_add(1, Relaxed);
-            return Some(Answer::Nothing);
-        }
+        let there = match self.there_is(place, &entry, digest) {
+            There::Refused(failure) => return Some(Answer::Refused(failure)),
+            There::LeftOut => return Some(Answer::LeftOut),
+            There::Same(there) => return Some(self.nothing(&entry, Some(&there))),
+            There::Linked => return Some(self.nothing(&entry, None)),
+            There::Other(there) => there,
+        };
         if self.options.dry_run {
             let goes = self.would_make_way(place, &entry, true);
             if goes != Ok(true) && self.would_be_barred(place, &entry, false) {
@@ -139,7 +139,7 @@ impl Receiver {
             let failure = Failure::new(FailureKind::Session, "too many files were offered at once");
             return Some(Answer::Refused(failure));
         }
-        let old = there.filter(|there| there.is_file() && there.size() >= WORTH_A_SIGNATURE);
+        let old = there.filter(is_worth_a_signature);
         let entry = match old {
             Some(old) => match self.desk.put_aside(Box::new(Comparison { id, entry, old })) {
                 Ok(()) => return None,
@@ -148,6 +148,47 @@ impl Receiver {
             None => entry,
         };
         Some(self.begin_file(place, id, entry, will_have_gone))
+    }
+
+    /// Nothing is wanted of a file: it is `there`, or was linked to.
+    fn nothing(&self, entry: &Entry, there: Option<&Entry>) -> Answer {
+        if let Err(failure) = self.make_durable(entry) {
+            return Answer::Refused(failure);
+        }
+        there.iter().for_each(|there| self.tell_attributes(entry, there));
+        self.counts.files.fetch_add(1, Relaxed);
+        self.counts.unchanged.fetch_add(1, Relaxed);
+        Answer::Nothing
+    }
+
+    /// What there is of an offered file.
+    fn there_is(&self, place: &Place, entry: &Entry, digest: Option<Digest>) -> There {
+        if let Err(failure) = place.admits(&entry.name) {
+            return There::Refused(failure);
+        }
+        if self.leaves(place, entry) || self.barred.holds(entry, false) {
+            return There::LeftOut;
+        }
+        let asked = self.options.asks_first();
+        let there = if asked { place.target.existing(&entry.name).ok().flatten() } else { None };
+        match there {
+            Some(there) if self.is_same(place, entry, &there, digest) => There::Same(Box::new(there)),
+            _ if self.is_linked(place, entry) => There::Linked,
+            there => There::Other(there),
+        }
+    }
+
+    /// What a copy would want of a file. Of an end that only foretells ([`Receiver::would_place`]): nothing is done about it.
+    pub(crate) fn would_take(&self, mut entry: Entry) -> Want {
+        let Some(place) = self.place.get() else { return Want::All };
+        self.give(&mut entry);
+        match self.there_is(place, &entry, None) {
+            There::Other(Some(old)) if is_worth_a_signature(&old) && self.options.in_blocks(&entry) => {
+                Want::Difference
+            }
+            There::Other(_) => Want::All,
+            There::Refused(_) | There::LeftOut | There::Same(_) | There::Linked => Want::Nothing,
+        }
     }
 
     /// Makes a place for a file that is to come.
@@ -162,7 +203,7 @@ impl Receiver {
         }
     }
 
-    fn is_same(&self, place: &Place, entry: &Entry, there: &Entry, digest: Option<[u8; 32]>) -> bool {
+    fn is_same(&self, place: &Place, entry: &Entry, there: &Entry, digest: Option<Digest>) -> bool {
         let same = if self.options.checksum {
             let own = || digest_of_file(place.target.open_existing(&entry.name).ok()?);
             there.is_file() && there.size() == entry.size() && digest.is_some() && digest == own()

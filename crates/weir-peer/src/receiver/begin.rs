@@ -73,6 +73,15 @@ impl Receiver {
         Ok((place, names))
     }
 
+    /// Finds the place of these sources for an end that only foretells a copy, whose options are those of a dry run.
+    pub(crate) fn would_place(&self, roots: Vec<Option<Root>>) -> Result<Vec<Name>, Error> {
+        let (place, names) = self.find_place(roots)?;
+        match self.place.set(place) {
+            Ok(()) => Ok(names),
+            Err(_) => Err(self.events.out_of_turn("its sources twice")),
+        }
+    }
+
     /// Earlier copies beside the target in `folder`, as they were named.
     fn earlier(&self, folder: &Path) -> Result<Vec<Target>, Failure> {
         let open = |path: &Vec<u8>| {

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use weir_observe::thread::{current_tid, thread_cpu_now};
 use weir_observe::watch::SAMPLE_INTERVAL;
 use weir_transfer::stage_clock::{Stage, StageClock};
-use weir_tree::target::Kept;
+use weir_tree::target::{Kept, Lack};
 use weir_tree::{Entry, Name, Target};
 
 use crate::control::Control;
@@ -435,8 +435,8 @@ impl Receiver {
         }
     }
 
-    /// What could not be kept, at the end. Of what `-a` asks for it is a failure, as in rsync; times and modes that go along without
-    /// having been asked for are a note.
+    /// What could not be kept, at the end. Of what `-a` or a map of owners asks for it is a failure, as in rsync; times and modes that go
+    /// along without having been asked for are a note.
     fn say_words(&self) {
         let Some(place) = self.place.get() else { return };
         for (name, words) in place.target.put_aside() {
@@ -444,10 +444,10 @@ impl Receiver {
         }
         for word in place.target.words() {
             let what = match word.lack {
-                weir_tree::target::Lack::Xattrs => "extended attributes or ACL",
-                weir_tree::target::Lack::Owner => "owner or group",
-                weir_tree::target::Lack::Mode => "mode",
-                weir_tree::target::Lack::Times => "times",
+                Lack::Xattrs => "extended attributes or ACL",
+                Lack::Owner => "owner or group",
+                Lack::Mode => "mode",
+                Lack::Times => "times",
             };
             let more = if word.count > 1 { format!(" and {} more", word.count - 1) } else { String::new() };
             let words = format!(
@@ -455,10 +455,12 @@ impl Receiver {
                 word.first,
                 std::io::Error::from_raw_os_error(word.errno)
             );
-            if self.options.archive {
+            // Owners are only ever set where that was asked for.
+            let is_asked = self.options.archive || word.lack == Lack::Owner;
+            if is_asked {
                 self.counts.unkept.fetch_add(word.count, Relaxed);
             }
-            self.problem(word.first, Failure::new(FailureKind::Local, words), !self.options.archive);
+            self.problem(word.first, Failure::new(FailureKind::Local, words), !is_asked);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What becomes of an opened record.
 
+use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -39,6 +40,9 @@ impl From<Failure> for Unplaced {
         Unplaced { failure, of_another_kind: false, on_the_way: false }
     }
 }
+
+/// Names in one message: with 4 KiB each, the longest, it fits.
+const MAX_UNPLACED: usize = 512;
 
 /// Names of folders that are told part by part, in all: 8 bytes each, and more than a folder of any file system is of use with.
 const MAX_KEPT: usize = 1 << 24;
@@ -166,36 +170,56 @@ impl Receiver {
         let (mut members, mut contents) = batch::parse(raw).map_err(|_| Malformed::Footer)?;
         let Some(_turn) = self.batches.turn(footer.file)? else { return Ok(()) };
         clock.enter(Stage::Write);
-        for member in &mut members {
-            self.give(&mut member.entry);
+        members.iter_mut().for_each(|member| self.give(&mut member.entry));
+        let mut unplaced = Vec::new();
+        for member in &members {
             // batch::parse has checked that the sizes add up.
             let (content, rest) = contents.split_at(member.entry.size() as usize);
             contents = rest;
             let (entry, last) = (&member.entry, member.last);
             match self.place_member(place, member, content) {
-                Ok(()) => {}
-                Err(unplaced) => {
+                Ok(true) => {}
+                Ok(false) => unplaced.push(&entry.name),
+                Err(Unplaced { failure, on_the_way, .. }) => {
+                    unplaced.push(&entry.name);
                     self.lost.note(&entry.name, 0);
-                    let is_told =
-                        unplaced.on_the_way && self.is_barred(place, entry, last, &unplaced.failure);
-                    if !is_told {
-                        self.problem(entry.name.clone(), unplaced.failure, false);
+                    if !(on_the_way && self.is_barred(place, entry, last, &failure)) {
+                        self.problem(entry.name.clone(), failure, false);
                     }
                 }
             }
         }
+        self.say_unplaced(place, &members, unplaced);
         Ok(())
     }
 
-    fn place_member(&self, place: &Place, member: &Member, content: &[u8]) -> Result<(), Unplaced> {
+    /// What of a batch is not in its place, or not on its disk: a sender that removes what has arrived hears it first.
+    fn say_unplaced<'a>(&self, place: &Place, members: &'a [Member], mut unplaced: Vec<&'a Name>) {
+        if !self.options.selection.remove_source_files || self.options.dry_run {
+            return;
+        }
+        let all = members.iter().map(|member| &member.entry).filter(|entry| !entry.is_directory());
+        let mut all: Vec<&Name> = all.map(|entry| &entry.name).collect();
+        let placed: HashSet<&Name> = all.iter().copied().filter(|name| !unplaced.contains(name)).collect();
+        if let Err(error) = place.target.make_names_durable(placed) {
+            self.problem(Name::root(), Failure::local(error), false);
+            unplaced.append(&mut all);
+        }
+        for piece in unplaced.chunks(MAX_UNPLACED) {
+            self.control.send(&Message::Unplaced(piece.iter().copied().cloned().collect()));
+        }
+    }
+
+    /// Whether it is there now; not what is left as it is, or is told as a problem here.
+    fn place_member(&self, place: &Place, member: &Member, content: &[u8]) -> Result<bool, Unplaced> {
         let entry = &member.entry;
         place.admits(&entry.name)?;
         if self.barred.holds(entry, member.last) || self.leaves(place, entry) {
-            return Ok(());
+            return Ok(false);
         }
         let will_go = self.options.dry_run && self.would_make_way(place, entry, !member.last)?;
         if self.options.dry_run && !will_go && self.would_be_barred(place, entry, member.last) {
-            return Ok(());
+            return Ok(false);
         }
         if !will_go
             && let Some(keep) = &member.keep
@@ -208,17 +232,17 @@ impl Receiver {
         let change = if member.last { None } else { self.change_of(place, entry) };
         if self.options.dry_run {
             self.tell_copy(entry, change);
-            return Ok(());
+            return Ok(false);
         }
         if member.keep.as_ref().is_some_and(|keep| keep.more) {
-            return Ok(());
+            return Ok(true);
         }
         place.begin_folder(&self.options.command);
         if let Some(failure) = self.passed_over(entry) {
             // What the user has named has failed; in a folder it is passed over.
             let harmless = !place.roots.contains(&entry.name);
             self.problem(entry.name.clone(), failure, harmless);
-            return Ok(());
+            return Ok(false);
         }
         match self.put(place, member, content) {
             Err(Unplaced { of_another_kind: true, .. }) if self.options.delete => {
@@ -234,7 +258,7 @@ impl Receiver {
         } else if !member.last {
             self.counts.others.fetch_add(1, Relaxed);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Why a node that was asked for by `-a` is none for this user to make.

@@ -71,6 +71,9 @@ use packer::Packer;
 use queue::Queue;
 use silence::Silence;
 
+pub(crate) use producer::walk_of;
+pub(crate) use twice::Twice;
+
 /// A file of at most this many bytes travels in a batch, without an offer and an answer of its own.
 pub(crate) const SMALL: u64 = 256 << 10;
 
@@ -119,6 +122,8 @@ pub struct Sender {
     packer: Packer,
     counts: Counts,
     lost: Lost,
+    /// What came in a batch and is not in its place, so that its source stays.
+    unplaced: Lost,
     workers: Mutex<Vec<Arc<Worker>>>,
     /// How many were begun.
     hired: AtomicU32,
@@ -180,6 +185,7 @@ impl Sender {
             packer,
             counts: Counts::default(),
             lost: Lost::default(),
+            unplaced: Lost::default(),
             workers: Mutex::default(),
             hired: AtomicU32::new(0),
             at_work: AtomicU32::new(0),
@@ -331,6 +337,7 @@ impl Sender {
                 Ok(())
             }
             Message::Wanted(id, blocks) => self.wanted_again(id, &blocks),
+            Message::Unplaced(names) => self.not_placed(&names),
             Message::Stored(id, outcome) => {
                 self.stored(id, outcome);
                 Ok(())
@@ -446,12 +453,14 @@ impl Sender {
     }
 
     fn landed(&self, lane: u32, through: u64) {
-        for job in self.queue.landed(lane, through) {
-            let bytes = match &job {
+        let landed = self.queue.landed(lane, through);
+        for job in &landed {
+            let bytes = match job {
                 Job::Run { file, blocks, .. } => file.extent(blocks).end - file.extent(blocks).start,
                 // It is no record.
                 Job::Survey { .. } => 0,
                 Job::Batch(batch) => {
+                    self.remove_members(batch);
                     let failed = batch.failed();
                     let new = || {
                         let items = batch.items.iter().filter(|item| !item.last);
@@ -463,6 +472,8 @@ impl Sender {
             };
             self.counts.bytes.fetch_add(bytes, Relaxed);
         }
+        // Not before: once all is settled nothing more is told.
+        self.queue.settle_jobs(&landed);
     }
 
     fn count_file(&self, entry: &Entry) {

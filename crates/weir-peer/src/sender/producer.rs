@@ -15,9 +15,10 @@ use super::job::Item;
 use super::twice::Twice;
 use crate::descriptors;
 use crate::holes::digest_of_file;
+use crate::list::Names;
 use crate::subtrees::Digest;
 use crate::wire::batch::Keep;
-use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY, Message, Offered, Problem};
+use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY, Message, Offered, Options, Problem};
 use crate::wire::modes;
 
 /// Offers that go into one message: their answers come back while the next are found.
@@ -81,17 +82,6 @@ impl Offers {
 
 impl Sender {
     pub(super) fn walk(&self, roots: Vec<Root>) {
-        let archive = self.options.archive;
-        let beneath = self.options.recursive;
-        let selection = &self.options.selection;
-        let wanted = Wanted {
-            xattrs: archive,
-            hard_links: archive,
-            beneath,
-            one_file_system: selection.one_file_system,
-            referents: selection.copy_links,
-            ..Wanted::default()
-        };
         let named = roots.iter().map(|root| root.name.clone()).filter(|name| !name.is_root()).collect();
         let listed = self.names.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         let revisits = listed || roots.len() > 1 && roots.iter().any(|root| root.name.is_root());
@@ -100,7 +90,8 @@ impl Sender {
         let mut gathered = Gathered { named, revisits, listed, failed, ..Gathered::default() };
         let twice = Twice::of(&roots);
         let folders = descriptors::for_folders();
-        let mut walk = self.walk_of(roots, wanted);
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut walk = walk_of(&self.options, roots, names, self.options.walks_for());
         while let Some(mut step) = walk.next() {
             self.dress(&mut step);
             let Some(number) = self.queue.number_or(|| self.offer(&mut gathered.offers)) else { return };
@@ -144,16 +135,6 @@ impl Sender {
         }
     }
 
-    /// Through all of the sources, or through what a list names in the only one.
-    fn walk_of(&self, roots: Vec<Root>, wanted: Wanted) -> Walk {
-        let filter = self.options.filter.clone();
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match (names, &roots[..]) {
-            (Some(names), [root]) => Walk::listed(root.path.clone(), names.map(Ok), filter, wanted),
-            _ => Walk::new(roots, filter, wanted),
-        }
-    }
-
     /// Waits while files that are not read yet keep too many folders open; false when it is over. Those that the walk itself
     /// is in are not waited for: nothing but `number` is under way then.
     fn may_hold(&self, number: u64, source: &Source, folders: usize, gathered: &mut Gathered) -> bool {
@@ -187,6 +168,8 @@ impl Sender {
         self.found.fetch_add(entry.size(), Relaxed);
         self.found_files.fetch_add(entry.is_file().into(), Relaxed);
         let item = |entry, source| Item { number, entry, source, last: false, keep: None };
+        // What goes once it has arrived is found again by where it was.
+        let kept = |source: Source| self.removes().then_some(source);
         match &entry.kind {
             Kind::File { .. } if !self.options.in_blocks(&entry) && !self.options.asks_first() => {
                 self.queue.push_item(item(entry, Some(source)));
@@ -198,11 +181,12 @@ impl Sender {
                 if entry.is_directory() && self.options.delete && is_read {
                     gathered.folders.push((entry.name.clone(), Vec::new()));
                 }
-                self.queue.push_item(item(entry, None));
+                let source = if entry.is_directory() { None } else { kept(source) };
+                self.queue.push_item(item(entry, source));
             }
-            Kind::HardLink { .. } => self.queue.defer(item(entry, None)),
+            Kind::HardLink { .. } => self.queue.defer(item(entry, kept(source))),
             Kind::Special(special) if self.options.asks_for(*special) => {
-                self.queue.push_item(item(entry, None));
+                self.queue.push_item(item(entry, kept(source)));
             }
             Kind::Special(special) => {
                 let words = format!("{} is {} and is not copied", entry.name, special.words());
@@ -314,6 +298,15 @@ impl Sender {
         if !files.is_empty() {
             self.control.send(&Message::Offer(files));
         }
+    }
+}
+
+/// Through all of the sources, or through what a list names in the only one.
+pub(crate) fn walk_of(options: &Options, roots: Vec<Root>, names: Option<Names>, wanted: Wanted) -> Walk {
+    let filter = options.filter.clone();
+    match (names, &roots[..]) {
+        (Some(names), [root]) => Walk::listed(root.path.clone(), names.map(Ok), filter, wanted),
+        _ => Walk::new(roots, filter, wanted),
     }
 }
 

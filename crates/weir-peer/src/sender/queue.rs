@@ -212,7 +212,7 @@ impl Queue {
         self.lock().in_flight.entry(lane).or_default().push_back((sequence, job));
     }
 
-    /// All records of the lane up to this one are written. Returns what they were.
+    /// All records of the lane up to this one are written. Returns what they were, which is to be settled.
     pub(crate) fn landed(&self, lane: u32, through: u64) -> Vec<Job> {
         let mut state = self.lock();
         let mut done = Vec::new();
@@ -221,7 +221,13 @@ impl Queue {
                 done.extend(flight.pop_front().map(|(_, job)| job));
             }
         }
-        for job in &done {
+        done
+    }
+
+    /// What these jobs brought is done with.
+    pub(crate) fn settle_jobs(&self, done: &[Job]) {
+        let mut state = self.lock();
+        for job in done {
             if let Job::Batch(batch) = job {
                 state.under_way -= 1;
                 batch.items.iter().for_each(|item| state.settle(item.number));
@@ -229,7 +235,6 @@ impl Queue {
             }
         }
         self.wake(state);
-        done
     }
 
     /// A record has to be sent again, without compression.
@@ -449,6 +454,12 @@ mod tests {
         Item { number, entry, source: None, last, keep: None }
     }
 
+    fn land(queue: &Queue, lane: u32, through: u64) -> Vec<Job> {
+        let landed = queue.landed(lane, through);
+        queue.settle_jobs(&landed);
+        landed
+    }
+
     fn push(queue: &Queue, last: bool) {
         let number = queue.number_or(|| {}).unwrap();
         if last { queue.defer(item(number, true)) } else { queue.push_item(item(number, false)) }
@@ -469,7 +480,7 @@ mod tests {
         push(&queue, false);
         push(&queue, false);
         assert!(queue.lock().claim(&mut || 1).is_none(), "the first is still under way");
-        queue.landed(1, 1);
+        land(&queue, 1, 1);
         assert_eq!(numbers(queue.lock().claim(&mut || 1)), Some(vec![1, 2]));
         (0..WORTHWHILE).for_each(|_| push(&queue, false));
         assert_eq!(numbers(queue.lock().claim(&mut || 1)).map(|numbers| numbers.len()), Some(WORTHWHILE));
@@ -498,7 +509,7 @@ mod tests {
         let first = queue.lock().claim(&mut || 1);
         queue.sent(1, 1, first.clone().unwrap());
         assert_eq!(numbers(first), Some(vec![0]));
-        queue.landed(1, 1);
+        land(&queue, 1, 1);
         assert_eq!(numbers(queue.lock().claim(&mut || 1)), Some(vec![1]));
     }
 
@@ -535,7 +546,7 @@ mod tests {
                 }
                 for (lane, sent) in sent.iter().enumerate() {
                     let behind = if is_idle { 0 } else { dice.next().unwrap() % 4 };
-                    let landed = queue.landed(lane as u32, sent.saturating_sub(behind));
+                    let landed = land(&queue, lane as u32, sent.saturating_sub(behind));
                     for number in landed.into_iter().filter_map(|job| numbers(Some(job))).flatten() {
                         let number = number as usize;
                         below += settled[below..].iter().take_while(|settled| **settled).count();

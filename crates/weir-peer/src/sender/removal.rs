@@ -3,15 +3,45 @@
 
 use std::io::Read;
 
-use weir_tree::{Entry, Source};
+use weir_tree::{Entry, Name, Source};
 
 use super::Sender;
+use super::job::Batch;
+use crate::error::Error;
 use crate::wire::message::Failure;
 
 impl Sender {
+    /// Whether sources go at all.
+    pub(super) fn removes(&self) -> bool {
+        self.options.selection.remove_source_files && !self.options.dry_run
+    }
+
+    /// Entries of a batch that the receiver is about to tell as written, and that are not there.
+    pub(super) fn not_placed(&self, names: &[Name]) -> Result<(), Error> {
+        if !self.removes() {
+            return Err(self.events.out_of_turn("what is not in its place, which nobody asked for"));
+        }
+        names.iter().for_each(|name| self.unplaced.note(name, 0));
+        Ok(())
+    }
+
+    /// The receiver has these: links and the like, which come without an offer, go here. Files were told one by one.
+    pub(super) fn remove_members(&self, batch: &Batch) {
+        let failed = batch.failed().clone();
+        for item in &batch.items {
+            let source = item.source.as_ref().filter(|_| !item.entry.is_file() && self.removes());
+            if let Some(source) = source
+                && !failed.contains(&item.number)
+                && !self.unplaced.has(&item.entry.name)
+            {
+                self.remove_source(&item.entry, source);
+            }
+        }
+    }
+
     /// The receiver has this file: it goes here, where that was asked for.
     pub(super) fn remove_source(&self, entry: &Entry, source: &Source) {
-        if !self.options.selection.remove_source_files || self.options.dry_run {
+        if !self.removes() {
             return;
         }
         if let Err(failure) = remove(entry, source) {
@@ -22,7 +52,7 @@ impl Sender {
 
 fn remove(entry: &Entry, source: &Source) -> Result<(), Failure> {
     // One that says it is empty may have something all the same, as those of /proc do: none of that was sent.
-    let is_what_it_says = entry.size() > 0 || {
+    let is_what_it_says = !entry.is_file() || entry.size() > 0 || {
         let mut file = source.open(entry).map_err(Failure::local)?;
         file.read(&mut [0]).is_ok_and(|read| read == 0)
     };

@@ -9,20 +9,20 @@ use crate::wire::message::Failure;
 
 /// The sources of a walk in their order, where a name may come from more than one: where the content of a folder is meant.
 #[derive(Debug)]
-pub(super) struct Twice {
+pub(crate) struct Twice {
     roots: Vec<(Name, PathBuf)>,
 }
 
 impl Twice {
     /// Of these sources.
-    pub(super) fn of(roots: &[Root]) -> Twice {
+    pub(crate) fn of(roots: &[Root]) -> Twice {
         let shared = roots.len() > 1 && roots.iter().any(|root| root.name.is_root());
         let roots = roots.iter().filter(|_| shared).map(|root| (root.name.clone(), root.path.clone()));
         Twice { roots: roots.collect() }
     }
 
     /// Whether an earlier source than the one with `left` after it has this entry too. Folders of several sources become one.
-    pub(super) fn check(&self, entry: &Entry, left: usize) -> Result<(), Failure> {
+    pub(crate) fn check(&self, entry: &Entry, left: usize) -> Result<(), Failure> {
         let Some((own, earlier)) =
             self.roots.len().checked_sub(left).and_then(|end| self.roots[..end].split_last())
         else {

@@ -93,8 +93,8 @@ impl Change {
             size: differs(|a, b| a.is_file() && a.size() != b.size()),
             time: keep.times && differs(|a, b| a.mtime != b.mtime),
             mode: keep.modes && form != Form::Symlink && there.is_some_and(|there| mode(entry, there)),
-            owner: keep.owners && differs(|a, b| a.uid != b.uid),
-            group: keep.owners && differs(|a, b| a.gid != b.gid),
+            owner: keep.users && differs(|a, b| a.uid != b.uid),
+            group: keep.groups && differs(|a, b| a.gid != b.gid),
             to,
         }
     }

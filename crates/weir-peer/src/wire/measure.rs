@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_model::survey::{Received, Sent, Source, Target};
+use weir_tree::{Entry, Name};
 
 use super::message::{Failure, MAX_ROOTS, Root, Start};
 
 /// Bytes that one burst or one trial write may move, whatever the driver asks for: what a metered link forgives.
 pub const MOST_BYTES: u64 = 1 << 30;
+
+/// Files that one question is about, and the answer to it.
+pub const MAX_LISTED: usize = 8192;
 
 /// Time that one question may take, whatever the driver asks for.
 pub const MOST_TIME: Duration = Duration::from_secs(5);
@@ -40,7 +44,26 @@ pub enum Ask {
     Roots,
     /// Whether these sources have a place at the target, as a copy would decide it, whose ends may be on one
     /// machine. For a receiver.
-    Place(Vec<Root>, bool),
+    Place(Vec<Option<Root>>, bool),
+    /// What the sources are called there. For a sender, before its files.
+    Called(Vec<Name>),
+    /// The next of the files that a copy would offer. For a sender.
+    Offers(Bounds),
+    /// What a copy would want of these. For a receiver that has their place.
+    Wanted(Vec<Entry>),
+    /// The answer to that. For a sender, about its last offers.
+    Take(Vec<Want>),
+}
+
+/// What a copy would want of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Want {
+    /// It stays as it is at the target, or is not to be there.
+    Nothing,
+    /// All of it.
+    All,
+    /// What differs from the version that is there.
+    Difference,
 }
 
 /// How far a measurement may go; the caps hold beside it.
@@ -65,10 +88,16 @@ pub enum Found {
     Received(Received),
     /// It cannot be measured, and why.
     Refused(Failure),
-    /// The answer to [`Ask::Roots`].
-    Roots(Vec<Root>),
-    /// The answer to [`Ask::Place`]: they have.
-    Placed,
+    /// The answer to [`Ask::Roots`]; none for one that is missing, or that was named before.
+    Roots(Vec<Option<Root>>),
+    /// The answer to [`Ask::Place`]: they have, under these names.
+    Placed(Vec<Name>),
+    /// The answer to [`Ask::Offers`]; none at their end.
+    Offers(Vec<Entry>),
+    /// The answer to [`Ask::Wanted`], in the same order.
+    Wanted(Vec<Want>),
+    /// The answer to what is only to be known: [`Ask::Called`] and [`Ask::Take`].
+    Known,
 }
 
 impl Bounds {
@@ -89,6 +118,9 @@ impl Measure {
         match self {
             Measure::Begin(start) => start.is_sound(),
             Measure::Ask(Ask::Place(roots, _)) => roots.len() <= MAX_ROOTS,
+            Measure::Ask(Ask::Called(names)) => names.len() <= MAX_ROOTS,
+            Measure::Ask(Ask::Wanted(entries)) => entries.len() <= MAX_LISTED,
+            Measure::Ask(Ask::Take(wants)) => wants.len() <= MAX_LISTED,
             Measure::Ask(_) => true,
             Measure::Found(found) => match &**found {
                 Found::Source(source) => source.is_sound(),
@@ -96,7 +128,10 @@ impl Measure {
                 Found::Sent(sent) => sent.is_sound(),
                 Found::Received(received) => received.is_sound(),
                 Found::Roots(roots) => roots.len() <= MAX_ROOTS,
-                Found::Refused(_) | Found::Placed => true,
+                Found::Placed(names) => names.len() <= MAX_ROOTS,
+                Found::Offers(entries) => entries.len() <= MAX_LISTED,
+                Found::Wanted(wants) => wants.len() <= MAX_LISTED,
+                Found::Refused(_) | Found::Known => true,
             },
         }
     }

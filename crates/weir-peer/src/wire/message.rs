@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use weir_tree::entry::Special;
-use weir_tree::walk::Identity;
+use weir_tree::walk::{Identity, Wanted};
 use weir_tree::{Entry, Filter, Name};
 
 use super::change::Change;
@@ -17,7 +17,7 @@ use crate::sender::SMALL;
 use crate::subtrees::Digest;
 
 /// The protocol that this program speaks. Ends of different numbers do not talk.
-pub const PROTOCOL: u16 = 6;
+pub const PROTOCOL: u16 = 7;
 
 /// Entries in one offer, and answers in one message.
 pub const MAX_OFFERS: usize = 1024;
@@ -117,6 +117,9 @@ pub enum Message {
     Wanted(u64, Vec<u64>),
     /// Connections to this end's port for lanes that were none of the session's, so far.
     Strangers(u64),
+    /// Entries of a batch that are not in their places, or not on the disk, for a sender that removes what is: told before the batch is
+    /// as written.
+    Unplaced(Vec<Name>),
 }
 
 /// Who speaks.
@@ -410,7 +413,7 @@ impl Message {
             Message::Roots(roots) => roots.len() <= MAX_ROOTS,
             Message::Placed(names) => names.len() <= MAX_ROOTS,
             Message::Offer(offers) => offers.len() <= MAX_OFFERS,
-            Message::Names(names) => names.len() <= MAX_NAMES,
+            Message::Names(names) | Message::Unplaced(names) => names.len() <= MAX_NAMES,
             Message::Wanted(_, blocks) => blocks.len() <= MAX_WANTED,
             Message::Sample(json) => json.len() <= MAX_SAMPLE,
             Message::Answer(answers) => {
@@ -426,15 +429,38 @@ impl Message {
 }
 
 impl Options {
+    /// What a walk through the sources looks at.
+    pub(crate) fn walks_for(&self) -> Wanted {
+        Wanted {
+            xattrs: self.archive,
+            hard_links: self.archive,
+            beneath: self.recursive,
+            one_file_system: self.selection.one_file_system,
+            referents: self.selection.copy_links,
+            ..Wanted::default()
+        }
+    }
+
     /// Whether the receiver decides about each file before it is sent.
     pub(crate) fn asks_first(&self) -> bool {
         self.update || self.checksum || self.dry_run || self.selection.asks_first()
     }
 
+    /// Whether entries get their source's owner: all that is kept, or whom a map gives them to.
+    pub(crate) fn keeps_users(&self) -> bool {
+        self.archive || !self.selection.owners.users.is_empty()
+    }
+
+    /// The same of groups.
+    pub(crate) fn keeps_groups(&self) -> bool {
+        self.archive || !self.selection.owners.groups.is_empty()
+    }
+
     /// What the sender tells of owners' names before its sources, if that is of use.
     pub(crate) fn owners_here(&self) -> Option<Message> {
         let Mapping { numeric, users, groups } = &self.selection.owners;
-        let by_name = self.archive && !(*numeric && users.is_empty() && groups.is_empty());
+        let keeps = self.keeps_users() || self.keeps_groups();
+        let by_name = keeps && !(*numeric && users.is_empty() && groups.is_empty());
         by_name.then(|| Message::Owners(Owners::here()))
     }
 

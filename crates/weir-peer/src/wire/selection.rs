@@ -43,7 +43,7 @@ pub struct Selection {
     pub silence: Option<u32>,
     /// Modes on the way.
     pub modes: Vec<ModeChange>,
-    /// Whom entries are given to, where owners are kept.
+    /// Whom entries are given to: where owners are kept, and where a map says it.
     pub owners: Mapping,
 }
 

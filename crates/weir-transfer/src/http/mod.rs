@@ -14,6 +14,7 @@ pub mod identity;
 pub mod jar;
 pub mod ladder;
 pub mod logins;
+pub mod offer;
 pub mod parts;
 pub mod proxy;
 pub mod reach;

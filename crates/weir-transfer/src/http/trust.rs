@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -16,6 +16,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::error::Error;
 use crate::http::identity::{Identity, Shown};
+use crate::http::offer::Offer;
 
 /// What the user said about trust.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +27,8 @@ pub struct Trust {
     pub insecure: bool,
     /// `--cert`: what is shown to a server that wants to see one.
     pub identity: Option<Arc<Identity>>,
+    /// What of TLS is offered.
+    pub offer: Offer,
 }
 
 /// Client configurations for HTTP/1.1 alone and for "HTTP/2 if you can".
@@ -61,22 +64,26 @@ impl Clients {
 
 fn config(trust: &Trust) -> Result<ClientConfig, Error> {
     let refused = |error: TlsError| Error::Refused(format!("cannot set up tls: {error}"));
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = Arc::new(trust.offer.provider());
     let shown = trust.identity.as_ref().map(|identity| identity.certified(&provider)).transpose()?;
     let shown = Arc::new(Shown(shown));
     let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(trust.offer.versions())
         .map_err(refused)?;
     let belief = match &trust.authorities {
-        _ if trust.insecure => Belief::Anybody,
-        Some(path) => Belief::given(path, provider.clone())?,
-        None => {
-            let believing = builder.with_platform_verifier().map_err(refused)?;
-            return Ok(believing.with_client_cert_resolver(shown));
+        _ if trust.insecure => Some(Belief::Anybody),
+        Some(path) => Some(Belief::given(path, provider.clone())?),
+        None => None,
+    };
+    let mut config = match belief {
+        None => builder.with_platform_verifier().map_err(refused)?.with_client_cert_resolver(shown),
+        Some(belief) => {
+            let verifier = Arc::new(Verifier { belief, provider });
+            builder.dangerous().with_custom_certificate_verifier(verifier).with_client_cert_resolver(shown)
         }
     };
-    let verifier = Arc::new(Verifier { belief, provider });
-    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_client_cert_resolver(shown))
+    config.enable_sni = trust.offer.has_name();
+    Ok(config)
 }
 
 /// A list of all authorities that systems trust is a quarter of a megabyte.

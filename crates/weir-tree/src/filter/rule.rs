@@ -11,7 +11,7 @@ use crate::name::quoted;
 pub(super) const MAX_RULES: usize = 1 << 14;
 
 /// Bytes of all patterns of a set: with what a pattern takes besides, 512 KiB stay below half of a message.
-const MAX_BYTES: usize = 512 << 10;
+pub(super) const MAX_BYTES: usize = 512 << 10;
 
 /// Files that name files that name files: one that names itself ends here.
 const MAX_DEPTH: u8 = 16;
@@ -32,9 +32,21 @@ pub(super) struct Rule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum What {
     /// Decides about what the pattern matches, or where it is negated about all else.
-    Match { take: bool, negated: bool, pattern: Pattern },
+    Match { take: bool, negated: bool, against: Against, pattern: Pattern },
     /// Stands for the rules in files of this name, folder by folder.
     Merge(Merge),
+}
+
+/// What a pattern is held against.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Against {
+    /// The name in the tree.
+    #[default]
+    Name,
+    /// The path from the system's root (the modifier `/`).
+    Path,
+    /// The name of an extended attribute (`x`).
+    Xattr,
 }
 
 /// A file of rules in each folder (`dir-merge`).
@@ -59,6 +71,8 @@ pub(super) struct Form {
     words: bool,
     sides: Sides,
     perishable: bool,
+    /// Patterns are of whole paths.
+    whole: bool,
 }
 
 /// What is said of patterns without the beginning of a rule.
@@ -106,15 +120,22 @@ pub(super) struct Reading<'a> {
     /// All that were before it were given up (`!`): also those of the folders above.
     pub(super) cleared: bool,
     /// Rules that say nothing of sides are the sender's alone (`--delete-excluded`).
-    pub(super) delete_excluded: bool,
+    delete_excluded: bool,
+    /// What the user leaves out of CVS.
+    cvs_own: &'a [u8],
     pub(super) next_id: &'a mut u32,
     pub(super) open: Opening<'a>,
     depth: u8,
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(delete_excluded: bool, next_id: &'a mut u32, open: Opening<'a>) -> Reading<'a> {
-        Reading { rules: Vec::new(), cleared: false, delete_excluded, next_id, open, depth: 0 }
+    /// No rules yet. By the first two: see [`Filter::new`](super::Filter::new) and [`Filter::with_cvs_words`](super::Filter::with_cvs_words).
+    pub(super) fn new(
+        (delete_excluded, cvs_own): (bool, &'a [u8]),
+        next_id: &'a mut u32,
+        open: Opening<'a>,
+    ) -> Reading<'a> {
+        Reading { rules: Vec::new(), cleared: false, delete_excluded, cvs_own, next_id, open, depth: 0 }
     }
 
     /// All rules of a file. `nul`: they end with NUL rather than with a line.
@@ -136,7 +157,8 @@ impl<'a> Reading<'a> {
     /// One rule.
     pub(super) fn rule(&mut self, text: &[u8], form: Form) -> Result<(), BadRule> {
         let bad = |why: &str| BadRule::of(text, why);
-        let mut rule = Begun { sides: form.sides, perishable: form.perishable, ..Begun::default() };
+        let Form { sides, perishable, whole, .. } = form;
+        let mut rule = Begun { sides, perishable, whole, ..Begun::default() };
         let rest = match form.plain {
             Some(plain) => rule.begin_plain(text, plain),
             None => rule.begin(text, form.sides).map_err(|why| bad(&why))?,
@@ -153,7 +175,8 @@ impl<'a> Reading<'a> {
         match rule.merge {
             None => {
                 let pattern = Pattern::parse(rest)?;
-                self.push(rule, What::Match { take: rule.take, negated: rule.negated, pattern })
+                let Begun { take, negated, .. } = rule;
+                self.push(rule, What::Match { take, negated, against: rule.against(), pattern })
             }
             Some(merge) => {
                 let file = if plain { &b".cvsignore"[..] } else { rest };
@@ -171,7 +194,7 @@ impl<'a> Reading<'a> {
         if merge.own_name_left_out {
             let pattern = Pattern::parse(&literally(last))?;
             let own = Begun { sides: Sides::Both, ..Begun::default() };
-            self.push(own, What::Match { take: false, negated: false, pattern })?;
+            self.push(own, What::Match { take: false, negated: false, against: Against::Name, pattern })?;
         }
         let form = Form {
             // CVS's own files take a `!` too; words hold no prefix.
@@ -179,6 +202,7 @@ impl<'a> Reading<'a> {
             words: merge.words,
             sides: rule.sides,
             perishable: rule.perishable,
+            whole: rule.whole,
         };
         if !merge.in_each_folder {
             let content = (self.open)(file).map_err(|why| BadRule::file(file, why))?;
@@ -201,12 +225,20 @@ impl<'a> Reading<'a> {
         self.push(rule, What::Merge(merge))
     }
 
-    /// `-C` alone: what CVS leaves out.
+    /// `-C` alone: what CVS leaves out, and what the user does besides, where a `!` gives up all before it.
     fn cvs(&mut self, rule: Begun) -> Result<(), BadRule> {
-        let rule = Begun { perishable: true, ..rule };
-        for pattern in CVS.split(' ') {
-            let pattern = Pattern::parse(pattern.as_bytes())?;
-            self.push(rule, What::Match { take: false, negated: false, pattern })?;
+        let usual = Begun { perishable: true, ..rule };
+        let mut words: Vec<(&[u8], Begun)> = CVS.split(' ').map(|word| (word.as_bytes(), usual)).collect();
+        let own = self.cvs_own.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        for word in own {
+            match word {
+                b"!" => words.clear(),
+                word => words.push((word, rule)),
+            }
+        }
+        for (word, rule) in words {
+            let pattern = Pattern::parse(word)?;
+            self.push(rule, What::Match { take: false, negated: false, against: rule.against(), pattern })?;
         }
         Ok(())
     }
@@ -243,6 +275,8 @@ struct Begun {
     cvs: bool,
     sides: Sides,
     perishable: bool,
+    whole: bool,
+    xattr: bool,
     merge: Option<Merging>,
 }
 
@@ -258,6 +292,14 @@ struct Merging {
 }
 
 impl Begun {
+    fn against(&self) -> Against {
+        match (self.xattr, self.whole) {
+            (true, _) => Against::Xattr,
+            (false, true) => Against::Path,
+            (false, false) => Against::Name,
+        }
+    }
+
     /// Of a line in a file of patterns. What is left of it is the pattern.
     fn begin_plain<'t>(&mut self, text: &'t [u8], plain: Plain) -> &'t [u8] {
         self.take = plain.take;
@@ -334,12 +376,8 @@ impl Begun {
             (b'p', _) => self.perishable = true,
             (b's', _) if !says_side => self.sides = self.one_side(Sides::Sender, of_file)?,
             (b'r', _) if !says_side => self.sides = self.one_side(Sides::Receiver, of_file)?,
-            (b'/', _) => {
-                return Err("patterns of whole paths ('/') are not supported; begin the pattern with / , which is the \
-                            root of what is copied"
-                    .to_owned());
-            }
-            (b'x', _) => return Err("rules of extended attributes ('x') are not supported".to_owned()),
+            (b'/', _) => self.whole = true,
+            (b'x', _) => self.xattr = true,
             _ => return Err(unfit(modifier)),
         }
         Ok(())

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use super::rule::{Merge, Reading, Rule, What};
+use super::rule::{Against, Merge, Reading, Rule, What};
 use super::{Asked, BadRule, Filter};
 use crate::entry::Name;
 
@@ -15,6 +17,8 @@ pub struct Scope {
     next_id: u32,
     /// A source that is called otherwise where it goes: rules know it by its own name.
     renamed: Option<Renamed>,
+    /// The path of the tree from the system's root, without the first slash: for rules of whole paths.
+    path: Arc<[u8]>,
 }
 
 /// What a source is called in the tree, and what by the rules.
@@ -50,7 +54,7 @@ impl Base {
         match self {
             Base::Within(base) if base.is_root() => Some(name.into()),
             Base::Within(base) => Some(name.strip_prefix(base.as_bytes())?.strip_prefix(b"/")?.into()),
-            Base::Around(way) => Some([way, asked.called].concat().into()),
+            Base::Around(way) => Some([&way[..], asked.called].concat().into()),
         }
     }
 }
@@ -59,9 +63,11 @@ impl Base {
 pub type ReadRules<'a> = &'a mut dyn FnMut(&[u8]) -> Result<Option<Vec<u8>>, String>;
 
 impl Scope {
-    /// What holds before any folder is gone into: no rules of folders.
-    pub(crate) fn of(renamed: Option<Renamed>) -> Scope {
-        Scope { renamed, ..Scope::default() }
+    /// What holds before any folder is gone into: no rules of folders. `tree`: where names begin.
+    pub(crate) fn of(tree: &Path, renamed: Option<Renamed>) -> Scope {
+        let path = whole(tree);
+        let below = path.as_os_str().as_bytes().strip_prefix(b"/").unwrap_or_default();
+        Scope { renamed, path: below.into(), ..Scope::default() }
     }
 
     /// What rules call `name`.
@@ -115,7 +121,7 @@ impl Scope {
                 }
                 read(file)?.ok_or_else(|| "there is none in this folder".to_owned())
             };
-            let mut reading = Reading::new(filter.delete_excluded, &mut scope.next_id, &mut beside);
+            let mut reading = Reading::new(filter.read_as(), &mut scope.next_id, &mut beside);
             reading.file(&content, merge.form, false).map_err(|error| error.within(&merge.file))?;
             let (rules, cleared) = (reading.rules, reading.cleared);
             todo.extend(merges_in(&rules).cloned());
@@ -135,6 +141,12 @@ impl Scope {
         merges_in(&filter.rules).chain(lists.flat_map(|list| merges_in(&list.rules))).cloned()
     }
 
+    /// Where `called` is, from the system's root.
+    fn path_of(&self, called: &[u8]) -> Vec<u8> {
+        let slash = if self.path.is_empty() { &b""[..] } else { b"/" };
+        [&self.path, slash, called].concat()
+    }
+
     fn list(&self, id: u32) -> Option<&Arc<List>> {
         self.lists.iter().find(|(own, _)| *own == id).map(|(_, list)| list)
     }
@@ -144,9 +156,14 @@ impl Scope {
     pub(super) fn decide(&self, rules: &[Rule], asked: &Asked<'_>, relative: Option<&[u8]>) -> Option<bool> {
         rules.iter().find_map(|rule| match &rule.what {
             _ if !rule.is_asked(asked.side) => None,
-            What::Match { take, negated, pattern } => {
-                let name = if pattern.is_anchored() { relative } else { Some(asked.called) };
-                let matches = name.is_some_and(|name| pattern.matches(name, asked.is_directory));
+            What::Match { against, .. } if (*against == Against::Xattr) != asked.is_xattr => None,
+            What::Match { take, negated, against, pattern } => {
+                let name = match against {
+                    Against::Path => Some(self.path_of(asked.called).into()),
+                    _ if pattern.is_anchored() => relative.map(Cow::Borrowed),
+                    _ => Some(asked.called.into()),
+                };
+                let matches = name.is_some_and(|name| pattern.matches(&name, asked.is_directory));
                 (matches != *negated).then_some(*take)
             }
             What::Merge(merge) => {
@@ -165,6 +182,21 @@ fn merges_in(rules: &[Rule]) -> impl Iterator<Item = &Merge> {
         What::Merge(merge) => Some(merge),
         What::Match { .. } => None,
     })
+}
+
+/// A path from the system's root, without `..`: as it is written, not by where links lead, as rsync has its own (clean_fname in its
+/// util1.c).
+pub(crate) fn whole(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut whole = PathBuf::from("/");
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => whole.push(name),
+            Component::ParentDir => drop(whole.pop()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    whole
 }
 
 /// Whether `path` is `from`, which ends with a slash, or below it.

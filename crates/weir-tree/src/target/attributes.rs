@@ -9,7 +9,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::{Lack, Shared};
+use super::{Keep, Lack, Shared};
 use crate::compare::kept_mode;
 use crate::entry::{self, Entry, Kind, Special, Time};
 use crate::error::Error;
@@ -42,22 +42,25 @@ pub(super) fn of_file(shared: &Shared, file: BorrowedFd<'_>, entry: &Entry, was:
     let note = |lack, outcome| shared.words.note(lack, name, outcome);
     let has = source::stat(file, b"").map_err(|errno| Error::of("look at", name, errno))?;
     // 1. The owner: chown(2) clears set-user-id bits and capabilities.
-    let user = if keep.owners { owner(entry) } else { None };
-    let is_owned = user.is_none_or(|user| has.stx_uid == user.as_raw()) && has.stx_gid == entry.gid;
-    let chowned = keep.owners && !is_owned;
+    let (user, group) = owners(entry, keep);
+    let is_owned = user.is_none_or(|user| has.stx_uid == user.as_raw())
+        && group.is_none_or(|group| has.stx_gid == group.as_raw());
+    let chowned = !is_owned;
     if chowned {
-        note(Lack::Owner, fchown(file, user, Some(Gid::from_raw(entry.gid))));
+        note(Lack::Owner, fchown(file, user, group));
     }
     // 2. Extended attributes. `user.*` need the permission to write, which the file's mode may take from its owner too: it is lent.
     let mut lent = false;
     if keep.xattrs && (was != Was::Made || !entry.xattrs.is_empty()) {
         let fresh = was == Was::Made;
-        let mut outcome = xattr::write(xattr::At::Open(file), &entry.xattrs, fresh);
+        let write =
+            || xattr::write(xattr::At::Open(file), &entry.xattrs, fresh, |name| shared.spares_xattr(name));
+        let mut outcome = write();
         let own = u32::from(has.stx_mode) & 0o7777;
         if outcome == Err(Errno::ACCESS) && own & 0o200 == 0 {
             lent = fchmod(file, Mode::from_raw_mode(own | 0o200)).is_ok();
             if lent {
-                outcome = xattr::write(xattr::At::Open(file), &entry.xattrs, fresh);
+                outcome = write();
             }
         }
         note(Lack::Xattrs, outcome);
@@ -97,11 +100,9 @@ pub(super) fn of_node(shared: &Shared, directory: &OwnedFd, last: &[u8], entry: 
     if !is_same {
         return Err(Error::Replaced { name: name.clone() });
     }
-    if keep.owners {
-        note(
-            Lack::Owner,
-            chownat(&node, "", owner(entry), Some(Gid::from_raw(entry.gid)), AtFlags::EMPTY_PATH),
-        );
+    let (user, group) = owners(entry, keep);
+    if user.is_some() || group.is_some() {
+        note(Lack::Owner, chownat(&node, "", user, group, AtFlags::EMPTY_PATH));
     }
     if let Kind::Special(_) = entry.kind {
         let mode = if keep.modes { kept_mode(entry, keep) } else { entry.mode & 0o777 & !shared.umask };
@@ -110,7 +111,8 @@ pub(super) fn of_node(shared: &Shared, directory: &OwnedFd, last: &[u8], entry: 
         note(Lack::Mode, chmod(held, Mode::from_raw_mode(mode)));
     }
     if keep.xattrs && !entry.xattrs.is_empty() {
-        note(Lack::Xattrs, xattr::write(xattr::At::name(directory.as_fd(), last), &entry.xattrs, false));
+        let at = xattr::At::name(directory.as_fd(), last);
+        note(Lack::Xattrs, xattr::write(at, &entry.xattrs, false, |name| shared.spares_xattr(name)));
     }
     if keep.times {
         let times = timestamps(entry.mtime);
@@ -124,9 +126,10 @@ pub(super) fn of_node(shared: &Shared, directory: &OwnedFd, last: &[u8], entry: 
     Ok(())
 }
 
-/// Only root gives files away; others keep what they write and set the group.
-fn owner(entry: &Entry) -> Option<Uid> {
-    geteuid().is_root().then(|| Uid::from_raw(entry.uid))
+/// Whom an entry is given to. Only root gives files away; others keep what they write and set the group.
+fn owners(entry: &Entry, keep: Keep) -> (Option<Uid>, Option<Gid>) {
+    let user = (keep.users && geteuid().is_root()).then(|| Uid::from_raw(entry.uid));
+    (user, keep.groups.then(|| Gid::from_raw(entry.gid)))
 }
 
 fn timestamps(mtime: Time) -> Timestamps {

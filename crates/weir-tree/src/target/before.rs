@@ -1,6 +1,6 @@
 //! Another tree that may have an entry already, an earlier copy: a file that is the same there gets a second name here (`--link-dest`).
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use super::{Keep, Target, place};
 use crate::compare;
@@ -17,11 +17,21 @@ impl Target {
             compare::unchanged(entry, &there, window)
                 && compare::same_attributes(entry, &there, Keep { xattrs: false, times: false, ..keep })
         });
-        let xattrs = || {
+        let has_xattrs = || {
             let directory = self.directory_of(&entry.name).ok()??;
-            xattr::read(xattr::At::name(directory.as_fd(), entry.name.last())).ok()
+            Some(self.has_xattrs(&directory, entry))
         };
-        looks_same && (!keep.xattrs || xattrs().is_some_and(|xattrs| xattrs == entry.xattrs))
+        looks_same && (!keep.xattrs || has_xattrs().unwrap_or(false))
+    }
+
+    /// Whether what has the entry's name in `directory` has its extended attributes, and no others that would go.
+    pub(super) fn has_xattrs(&self, directory: &OwnedFd, entry: &Entry) -> bool {
+        let read = xattr::read(xattr::At::name(directory.as_fd(), entry.name.last()));
+        read.is_ok_and(|mut there| {
+            let is_wanted = |name: &[u8]| entry.xattrs.iter().any(|xattr| xattr.name() == name);
+            there.retain(|xattr| is_wanted(xattr.name()) || !self.shared.spares_xattr(xattr.name()));
+            there == entry.xattrs
+        })
     }
 
     /// Gives the file that `before` has under this name the same name here, too.

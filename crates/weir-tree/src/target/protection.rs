@@ -11,8 +11,9 @@ use rustix::io::Errno;
 use super::{Shared, Target};
 use crate::entry::Name;
 use crate::error::Error;
-use crate::filter::{Filter, Scope};
+use crate::filter::{Filter, Scope, Side, whole};
 use crate::walk::rules::{read_in, scope_around};
+use crate::xattr::is_acl;
 
 /// Bytes of replaced files of rules that are remembered. Beyond that nothing that they may protect is removed.
 const MOST: usize = 64 << 20;
@@ -21,7 +22,7 @@ const MOST: usize = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Protected {
     filter: Filter,
-    /// The folder that this is, as it was written.
+    /// The folder that this is, from the system's root.
     path: PathBuf,
     /// What is copied goes by these names: rules count from there downwards.
     roots: Vec<Name>,
@@ -38,20 +39,23 @@ struct Before {
 impl Target {
     /// What is copied, and by which rules: those in its folders count, as they are here now, for what may be removed.
     pub fn protect(&self, filter: &Filter, path: PathBuf, roots: Vec<Name>) {
-        if filter.has_scopes() {
-            let (filter, before) = (filter.clone(), Mutex::default());
+        if filter.asks_where() || filter.has_xattr_rules() {
+            let (filter, path, before) = (filter.clone(), whole(&path), Mutex::default());
             let _ = self.shared.protected.set(Protected { filter, path, roots, before });
         }
     }
 
     /// The rules that hold in a directory here.
     pub(super) fn scope(&self, filter: &Filter, directory: &Name) -> Result<Scope, Error> {
-        let Some(protected) = self.shared.protected.get().filter(|_| filter.has_scopes()) else {
+        let Some(protected) = self.shared.protected.get().filter(|_| filter.asks_where()) else {
             return Ok(Scope::default());
         };
+        let scope = Scope::of(&protected.path, None);
+        if !filter.has_scopes() {
+            return Ok(scope);
+        }
         let root = protected.roots.iter().find(|root| directory.is_within(root)).cloned();
         let root = root.unwrap_or_else(Name::root);
-        let scope = Scope::default();
         let mut scope = scope_around(filter, &protected.path, root.is_root(), scope, directory)?;
         let bytes = directory.as_bytes();
         let ends = (root.as_bytes().len()..=bytes.len())
@@ -85,6 +89,14 @@ impl Protected {
 }
 
 impl Shared {
+    /// Whether an extended attribute of what is here stays, though the source does not have it. Rules in folders are not asked.
+    pub(super) fn spares_xattr(&self, name: &[u8]) -> bool {
+        let by = |protected: &Protected| {
+            !protected.filter.takes_xattr(&Scope::default(), name, Side::Receiver { doomed: false })
+        };
+        !is_acl(name) && self.protected.get().is_some_and(by)
+    }
+
     /// What is at `last` in `directory` is about to be replaced: what is to be remembered or kept of it.
     pub(super) fn before_replacing(
         &self,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 
 use super::Identity;
-use crate::entry::Name;
+use crate::entry::{Entry, Name, Time};
 
 /// First names of files of which more are still to come.
 #[derive(Debug, Default)]
@@ -17,6 +17,8 @@ pub(super) struct Links {
 #[derive(Debug)]
 struct Seen {
     name: Name,
+    /// When its content changed last.
+    mtime: Time,
     /// Names not yet met. Those outside the tree never will be; the others let the memory go.
     missing: u32,
 }
@@ -27,11 +29,16 @@ impl Links {
         Links { repeats: true, ..Links::default() }
     }
 
-    /// Notes one of the `count` names of a file; the first name, if this is another.
-    pub fn meet(&mut self, identity: Identity, count: u32, name: &Name) -> Option<Name> {
+    /// Notes one of the `count` names of a file; the first name, if this is another. Of one that has a single name left others may have
+    /// been met, and have gone since (`--remove-source-files`): it is theirs if its time is, too, for another file may have its number.
+    pub fn meet(&mut self, identity: Identity, count: u32, entry: &Entry) -> Option<Name> {
+        let Entry { name, mtime, .. } = entry;
+        if count < 2 && self.first.get(&identity).is_none_or(|seen| seen.mtime != *mtime) {
+            return None;
+        }
         match self.first.entry(identity) {
             Slot::Vacant(slot) => {
-                slot.insert(Seen { name: name.clone(), missing: count.saturating_sub(1) });
+                slot.insert(Seen { name: name.clone(), mtime: *mtime, missing: count.saturating_sub(1) });
                 None
             }
             Slot::Occupied(mut slot) => {
@@ -46,25 +53,43 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Kind;
 
     #[test]
     fn what_has_been_met_in_full_is_forgotten() {
         let mut links = Links::default();
-        let names: Vec<Name> = ["a", "b", "c"].iter().map(|name| name.parse().unwrap()).collect();
+        let [a, b, c] = ["a", "b", "c"].map(entry);
         let identity = Identity { device: 1, inode: 2 };
-        assert_eq!(links.meet(identity, 3, &names[0]), None);
-        assert_eq!(links.meet(identity, 3, &names[1]), Some(names[0].clone()));
-        assert_eq!(links.meet(identity, 3, &names[2]), Some(names[0].clone()));
+        assert_eq!(links.meet(identity, 3, &a), None);
+        assert_eq!(links.meet(identity, 3, &b), Some(a.name.clone()));
+        assert_eq!(links.meet(identity, 3, &c), Some(a.name.clone()));
         assert!(links.first.is_empty());
+    }
+
+    #[test]
+    fn the_last_name_of_a_file_whose_others_have_gone_is_still_one_of_them() {
+        let mut links = Links::default();
+        let [a, b, c] = ["a", "b", "c"].map(entry);
+        let identity = Identity { device: 1, inode: 2 };
+        assert_eq!(links.meet(identity, 1, &a), None, "a file of one name is none of several");
+        assert_eq!(links.meet(identity, 3, &a), None);
+        assert_eq!(links.meet(identity, 1, &Entry { mtime: Time::new(8, 0).unwrap(), ..b }), None, "another");
+        assert_eq!(links.meet(identity, 1, &c), Some(a.name.clone()));
+    }
+
+    fn entry(name: &str) -> Entry {
+        let (name, mtime) = (name.parse().unwrap(), Time::new(7, 0).unwrap());
+        let kind = Kind::File { size: 1, sparse: false };
+        Entry { name, kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() }
     }
 
     #[test]
     fn a_name_that_a_list_has_twice_is_no_second_one() {
         let mut links = Links::of_list();
-        let [a, b] = ["a", "b"].map(|name| name.parse::<Name>().unwrap());
+        let [a, b] = ["a", "b"].map(entry);
         let identity = Identity { device: 1, inode: 2 };
         assert_eq!(links.meet(identity, 2, &a), None);
-        assert_eq!(links.meet(identity, 2, &a), Some(a.clone()));
-        assert_eq!(links.meet(identity, 2, &b), Some(a));
+        assert_eq!(links.meet(identity, 2, &a), Some(a.name.clone()));
+        assert_eq!(links.meet(identity, 2, &b), Some(a.name));
     }
 }

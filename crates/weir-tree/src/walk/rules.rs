@@ -11,7 +11,7 @@ use weir_units::{Bytes, plain, read_up_to};
 use super::Root;
 use crate::entry::{self, Name};
 use crate::error::Error;
-use crate::filter::{Filter, MAX_RULE_FILE, Renamed, Scope};
+use crate::filter::{Filter, MAX_RULE_FILE, Renamed, Scope, whole};
 use crate::source;
 
 /// What holds in an open directory, which is in one where `above` holds.
@@ -26,14 +26,11 @@ pub(super) fn of(filter: &Filter, above: &Scope, directory: &OwnedFd, name: &Nam
 /// What holds around a root: of the folders that it is in, as far up as rules say. Of a directory whose content is meant it is not in
 /// itself.
 pub(super) fn around(filter: &Filter, root: &Root) -> Result<Scope, Error> {
-    let renamed = renamed(root);
-    if !filter.reaches_up() {
-        return Ok(Scope::of(renamed));
-    }
-    let path = std::path::absolute(&root.path).unwrap_or_else(|_| root.path.clone());
+    let path = whole(&root.path);
     // Names in the tree are relative to the folder that a named root is in, or to the root itself.
     let tree = if root.name.is_root() { Some(&*path) } else { path.parent() };
-    scope_around(filter, tree.unwrap_or(&path), root.name.is_root(), Scope::of(renamed), &root.name)
+    let tree = tree.unwrap_or(&path);
+    scope_around(filter, tree, root.name.is_root(), Scope::of(tree, renamed(root)), &root.name)
 }
 
 /// A root that is not called by its own name.

@@ -1,13 +1,15 @@
 //! ab's own flags, as `weir bench http --ab` takes them.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use weir_transfer::http::offer::Offer;
 
 /// What ab's flags say. Defaults are ab's.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct AbFlags {
     /// The last argument.
     pub url: String,
@@ -53,6 +55,14 @@ pub struct AbFlags {
     pub proxy_authorization: Option<String>,
     /// `-E`: a client certificate with its key.
     pub certificate: Option<String>,
+    /// `-b`: bytes of each socket's buffers.
+    pub window: Option<u32>,
+    /// `-B`: connections begin there.
+    pub local: Option<IpAddr>,
+    /// `-f`, `-Z`, `-I`.
+    pub offer: Offer,
+    /// `-w`, `-x`, `-y`, `-z`.
+    pub html: bool,
 }
 
 impl Default for AbFlags {
@@ -80,15 +90,16 @@ impl Default for AbFlags {
             proxy: None,
             proxy_authorization: None,
             certificate: None,
+            window: None,
+            local: None,
+            offer: Offer::default(),
+            html: false,
         }
     }
 }
 
 /// Flags with a value.
 const VALUED: &str = "nctsbBpuTvmxyzCHAPXgeZfE";
-
-/// Flags that would change what is measured and that weir does not have: to leave them out would be a lie.
-const ABSENT: &str = "bBZfIwxyz";
 
 impl AbFlags {
     /// Takes ab's words apart as getopt does: `-n 10`, `-n10`, `-kq`; flags before the URL, the URL last.
@@ -106,9 +117,6 @@ impl AbFlags {
             };
             let mut rest = letters.chars();
             while let Some(letter) = rest.next() {
-                if ABSENT.contains(letter) {
-                    return Err(format!("ab's -{letter} is not known here (see weir bench http --help)"));
-                }
                 let value = match (VALUED.contains(letter), rest.as_str()) {
                     (false, _) => None,
                     (true, "") => {
@@ -154,6 +162,22 @@ impl AbFlags {
             'X' => self.proxy = Some(value),
             'P' => self.proxy_authorization = Some(format!("Basic {}", BASE64_STANDARD.encode(value))),
             'E' => self.certificate = Some(value),
+            // Of both buffers, of which the system has more in mind (tcp(7)).
+            'b' => self.window = Some(number(1 << 30)? as u32),
+            'B' => match value.parse() {
+                Ok(address) => self.local = Some(address),
+                Err(_) => return Err(format!("ab's -B wants an address of this host, not '{value}'")),
+            },
+            'f' | 'Z' | 'I' => {
+                let offer = std::mem::take(&mut self.offer);
+                self.offer = match letter {
+                    'f' => offer.with_version(&value),
+                    'Z' => offer.with_suites(&value),
+                    _ => Ok(offer.without_name()),
+                }
+                .map_err(|why| format!("ab's -{letter}: {why}"))?;
+            }
+            'w' | 'x' | 'y' | 'z' => self.html = true,
             'v' => match value.parse() {
                 Ok(level) => self.verbosity = level,
                 Err(_) => return Err(format!("ab's -v wants a number from 0 to 255, not '{value}'")),
@@ -233,12 +257,18 @@ mod tests {
         );
         assert_eq!((flags.cookies.len(), flags.url.as_str()), (2, "http://h/"));
         assert_eq!(parse("-t 5 http://h/").unwrap().requests, 50_000);
+        let flags = parse("-b 65536 -B 127.0.0.2 -I -f TLS1.3 -wx border=1 http://h/").unwrap();
+        assert_eq!((flags.window, flags.local), (Some(65_536), "127.0.0.2".parse().ok()));
+        assert!(!flags.offer.has_name() && flags.html);
         assert_eq!(parse("-t 5 -n 70000 http://h/").unwrap().requests, 70_000);
         for (line, why) in [
             ("-n 10", "wants a URL"),
             ("-n 1 -c 2 http://h/", "is above"),
             ("-n x http://h/", "a number"),
-            ("-b 9 http://h/", "not known"),
+            ("-b x http://h/", "a number"),
+            ("-B h http://h/", "an address"),
+            ("-f SSL3 http://h/", "TLS1.2"),
+            ("-Z NULL-MD5 http://h/", "there are"),
             ("-v x http://h/", "a number"),
             ("-Q http://h/", "no -Q"),
             ("http://h/ http://i/", "second"),

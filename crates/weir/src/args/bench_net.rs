@@ -14,9 +14,9 @@ use weir_units::Bytes;
 
 use super::Voice;
 use values::{
-    parse_address, parse_affinity, parse_bind, parse_bits, parse_bytes, parse_bytes_or_none, parse_ci,
-    parse_dscp, parse_flow_label, parse_format, parse_interval, parse_keep_alive, parse_limit, parse_micros,
-    parse_omit, parse_repeats, parse_segment, parse_sizes, parse_test_seconds, parse_timestamps, parse_tos,
+    parse_address, parse_affinity, parse_bind, parse_bits, parse_bytes_or_none, parse_ci, parse_dscp,
+    parse_flow_label, parse_format, parse_interval, parse_keep_alive, parse_limit, parse_micros, parse_omit,
+    parse_repeats, parse_segment, parse_sizes, parse_test_seconds, parse_timestamps, parse_tos,
 };
 
 pub use values::{Affinity, Bits, Bound, NetFormat, Place, RateLimit, host_and_device};
@@ -175,11 +175,11 @@ pub struct Test {
     /// Seconds that count [default: 10]; 0 without end.
     #[arg(short, long, value_name = "SECONDS", value_parser = parse_test_seconds, conflicts_with = "server")]
     pub time: Option<u32>,
-    /// Send so many bytes instead.
-    #[arg(short = 'n', long, value_name = "BYTES", value_parser = parse_bytes, conflicts_with_all = ["time", "blockcount", "server"])]
+    /// Send so many bytes instead; 0 for no such limit.
+    #[arg(short = 'n', long, value_name = "BYTES", value_parser = parse_bytes_or_none, conflicts_with = "server")]
     pub bytes: Option<u64>,
-    /// Send so many blocks instead.
-    #[arg(short = 'k', long, value_name = "BLOCKS", value_parser = parse_bytes, conflicts_with_all = ["time", "server"])]
+    /// Send so many blocks instead; 0 for no such limit.
+    #[arg(short = 'k', long, value_name = "BLOCKS", value_parser = parse_bytes_or_none, conflicts_with = "server")]
     pub blockcount: Option<u64>,
     /// Leave out the first seconds.
     #[arg(short = 'O', long, value_name = "SECONDS", default_value = "0", value_parser = parse_omit)]

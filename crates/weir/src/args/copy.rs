@@ -8,8 +8,7 @@ use weir_codec::codec::Codec;
 use weir_peer::wire::message::{Ports, Transport};
 use weir_units::Rate;
 
-use super::selection::{Choice, Patterns};
-use super::{Ssh, Voice};
+use super::{Ssh, Voice, What};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,47 +32,15 @@ pub struct Cp {
     #[arg(value_name = "SRC... DST", required = true, num_args = 1..)]
     pub paths: Vec<OsString>,
 
-    /// Keep owners, extended attributes and hard links too, and where root receives devices and named pipes (modes, times and symbolic
-    /// links always are; set-user-id bits only with owners).
-    #[arg(short, long)]
-    pub archive: bool,
-    /// Devices and named pipes.
+    /// What is copied, over what.
     #[command(flatten)]
-    pub nodes: Nodes,
-    /// Copy folders with all that is in them: always done, but for folders that --files-from names.
-    #[arg(short, long)]
-    pub recursive: bool,
-    /// Leave files alone that have the same size and time at the target; others are replaced, newer ones too.
-    #[arg(short, long)]
-    pub update: bool,
-    /// With -u: times up to so many seconds apart are the same (a target's own coarse times are known without it).
-    #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true)]
-    pub modify_window: u32,
+    pub what: What,
     /// Go on where an earlier run stopped: always done, here because fingers say it.
     #[arg(long)]
     pub resume: bool,
-    /// Tell files that are the same by their content, whatever their times.
-    #[arg(long)]
-    pub checksum: bool,
-    /// Remove at the target what the source folders do not have, or have as another kind (a file, now a folder), but for what patterns
-    /// leave out.
-    #[arg(long)]
-    pub delete: bool,
     /// Only print what would be copied and deleted.
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// What is left out.
-    #[command(flatten)]
-    pub patterns: Patterns,
-    /// What else is chosen.
-    #[command(flatten)]
-    pub choice: Choice,
-    /// Copy only what FILE names (- for standard input), a path relative to SRC on each line; folders on the way come along.
-    #[arg(long, value_name = "FILE")]
-    pub files_from: Option<OsString>,
-    /// The names of --files-from, and the lines of --exclude-from and --include-from, end with NUL (as find -print0 writes them).
-    #[arg(short = '0', long)]
-    pub from0: bool,
     /// Compress by this codec alone (none, lz4, zstd, zlib ..., zstd:9 for a level) [default: what suits link and data best].
     #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = parse_codec)]
     pub codec: Option<(u8, i32)>,
@@ -125,20 +92,6 @@ pub struct Cp {
     /// Output.
     #[command(flatten)]
     pub voice: Voice,
-}
-
-/// What has no content and is made anew.
-#[derive(Debug, Args)]
-pub struct Nodes {
-    /// Make devices and named pipes as the source has them (rsync's --devices --specials): a part of -a where root receives.
-    #[arg(short = 'D')]
-    pub nodes: bool,
-    /// Make devices: root alone can.
-    #[arg(long, hide_short_help = true)]
-    pub devices: bool,
-    /// Make named pipes, for others than root too. Sockets are their programs' to make.
-    #[arg(long, hide_short_help = true)]
-    pub specials: bool,
 }
 
 /// What scp and rsync do when they are told to, and weir always: taken, so that a line which fingers know works.

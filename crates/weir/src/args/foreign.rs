@@ -379,11 +379,6 @@ const TABLE: &[Row] = &[
         &["--compress-level", "--zl", "--compress-choice", "--zc", "--skip-compress"],
         "weir takes what suits link and data block by block; --codec zstd:9 fixes codec and level",
     ),
-    (
-        "cp",
-        &["--cvs-exclude"],
-        "--exclude .git --exclude .svn leaves them out; PATTERN may be given as often",
-    ),
     ("cp", &["--delay-updates"], "a file gets its name when it is whole; leave it out"),
     (
         "cp",

@@ -102,7 +102,7 @@ const VERSION: &str = "--iperf3-version";
 const VALUED: &str = "pfictbnklPwBMSLOFATCIX";
 
 /// Whether the program was started under this name.
-pub(super) fn is_meant(program: &OsStr) -> bool {
+pub fn is_meant(program: &OsStr) -> bool {
     Path::new(program).file_name().is_some_and(|name| name == "iperf3")
 }
 

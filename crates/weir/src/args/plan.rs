@@ -10,8 +10,7 @@ use weir_peer::wire::message::Ports;
 use weir_units::{Bytes, Rate};
 
 use super::copy::{Always, parse_ports};
-use super::selection::Patterns;
-use super::{Ssh, Voice, parse_lanes, parse_span};
+use super::{Ssh, Voice, What, parse_lanes, parse_span};
 use crate::cmd::plan::{parse_cores, parse_rate, parse_size};
 
 const EXAMPLES: &str = "\
@@ -24,7 +23,7 @@ Examples:
 The table has a header codec,ratio,compress[,decompress]: compressed / original as a fraction, and MB/s of one core.
 Cells are MB/s of payload. With a table alone each link is one plain connection and one core compresses; with a file, --rtt,
 --window, --lanes or a cipher's rate, plain TCP, ssh and weir's lanes stand side by side.
-Exit code: 2 for a table or a flag that cannot be right, 1 for a file that cannot be read.";
+Exit code: 2 for a table or a flag that cannot be right, 1 for a file that cannot be read, also where the others were foretold.";
 
 /// `weir plan`.
 #[derive(Debug, Args)]
@@ -85,9 +84,9 @@ pub struct Plan {
     /// Of SRC and DST: listen for data connections on these ports only (such as 5000-5010).
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
     pub port_range: Option<Ports>,
-    /// What is left out of SRC.
+    /// Of SRC and DST: what is copied, over what, as weir cp has it.
     #[command(flatten)]
-    pub patterns: Patterns,
+    pub what: What,
     /// What a line for weir cp may have.
     #[command(flatten)]
     pub of_copies: OfCopies,
@@ -103,21 +102,6 @@ pub struct Plan {
 /// plan in its place.
 #[derive(Debug, Args)]
 pub struct OfCopies {
-    /// As cp.
-    #[arg(short, long, hide = true)]
-    pub archive: bool,
-    /// As cp.
-    #[arg(short, long, hide = true)]
-    pub recursive: bool,
-    /// As cp: what is at the target already is not looked at.
-    #[arg(short, long, hide = true)]
-    pub update: bool,
-    /// As cp: likewise.
-    #[arg(long, hide = true)]
-    pub checksum: bool,
-    /// As cp.
-    #[arg(long, hide = true)]
-    pub delete: bool,
     /// As cp: nothing is copied anyway.
     #[arg(short = 'n', long, hide = true)]
     pub dry_run: bool,
@@ -127,6 +111,9 @@ pub struct OfCopies {
     /// As cp.
     #[arg(long, hide = true)]
     pub sync: bool,
+    /// As cp.
+    #[arg(long, hide = true)]
+    pub whole_or_nothing: bool,
     /// As cp.
     #[arg(short = 'C', hide = true)]
     pub compression: bool,

@@ -10,7 +10,7 @@ use clap::Args;
 use weir_transfer::http::reach::{Family, Given, Instead, Interface, Reach, UnixPlace};
 
 /// See the module.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ReachFlags {
     /// Use these addresses for HOST and PORT instead of asking a name server; HOST '*' is every host,
     /// -HOST:PORT takes one back.

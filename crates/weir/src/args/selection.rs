@@ -15,6 +15,8 @@ use crate::voice::Usage;
 pub struct Patterns {
     /// In the order of the command line, since the first that matches decides.
     pub rules: Vec<(Given, OsString)>,
+    /// What CVS leaves out is, too.
+    pub cvs_exclude: bool,
 }
 
 /// By which flag a rule came.
@@ -49,9 +51,13 @@ struct PatternArgs {
     #[arg(long, value_name = "FILE")]
     include_from: Vec<OsString>,
     /// Add a rule as rsync's: '- PATTERN', '+ PATTERN', 'P PATTERN' (protect at the target), 'R PATTERN' (risk), '. FILE' (merge),
-    /// ': FILE' (dir-merge, a file in each folder), '!' (clear).
+    /// ': FILE' (dir-merge, a file in each folder), '!' (clear); with its modifiers (rsync's -F is ': /.rsync-filter').
     #[arg(short = 'f', long, value_name = "RULE", allow_hyphen_values = true)]
     filter: Vec<OsString>,
+    /// Leave out what CVS does: *.o, *~, .git/ and so on, with what ~/.cvsignore, $CVSIGNORE and a .cvsignore in each folder name (rsync's
+    /// -C; -C here is ssh's compression).
+    #[arg(long)]
+    cvs_exclude: bool,
 }
 
 impl Args for Patterns {
@@ -87,6 +93,7 @@ impl FromArgMatches for Patterns {
         }
         placed.sort_unstable();
         self.rules = placed.into_iter().map(|(_, given, text)| (given, text.clone())).collect();
+        self.cvs_exclude = matches.get_flag("cvs_exclude");
         Ok(())
     }
 }
@@ -130,7 +137,7 @@ pub struct Choice {
     /// Leave out symbolic links that lead out of what is copied.
     #[arg(long)]
     pub safe_links: bool,
-    /// Remove each file at the source once it is at the target and on its disk; folders, links and changed files stay.
+    /// Remove at the source what is at the target and on its disk: files, links, devices; folders stay, and what changed meanwhile.
     #[arg(long, conflicts_with = "copy_links")]
     pub remove_source_files: bool,
     /// Link to the file in DIR, an earlier copy, where it is the same (relative to DST; may be given several times).
@@ -139,17 +146,18 @@ pub struct Choice {
     /// Change modes on the way (D755,F644, u+rwX, go-w; D is for folders, F for all else).
     #[arg(long, value_name = "CHANGES")]
     pub chmod: Vec<String>,
-    /// With -a: keep owners by number, whatever the numbers are called at the target.
-    #[arg(long, requires = "archive")]
+    /// Where owners are kept (-a, or a map): keep them by number, whatever the numbers are called at the target.
+    #[arg(long)]
     pub numeric_ids: bool,
-    /// With -a: give all to USER and GROUP of the target (either may be left out).
-    #[arg(long, value_name = "USER:GROUP", requires = "archive", conflicts_with_all = ["usermap", "groupmap"])]
+    /// Give all to USER and GROUP of the target, also without -a (either may be left out, and is then kept only by -a).
+    #[arg(long, value_name = "USER:GROUP", conflicts_with_all = ["usermap", "groupmap"])]
     pub chown: Option<String>,
-    /// With -a: give files of a user to another: FROM:TO,..., where FROM may be a name, with *, or numbers (1000-1999).
-    #[arg(long, value_name = "MAP", requires = "archive")]
+    /// Keep owners, also without -a, and give files of a user to another: FROM:TO,..., where FROM may be a name, with *, or numbers
+    /// (1000-1999).
+    #[arg(long, value_name = "MAP")]
     pub usermap: Option<String>,
-    /// With -a: the same of groups.
-    #[arg(long, value_name = "MAP", requires = "archive")]
+    /// The same of groups.
+    #[arg(long, value_name = "MAP")]
     pub groupmap: Option<String>,
     /// Print a line for each change, as rsync's --itemize-changes (its -i is ssh's key here); -v prints names alone.
     #[arg(long)]

@@ -79,8 +79,13 @@ impl FromStr for Words {
 }
 
 impl Ssh {
-    /// A port that may have been meant as a source, because rsync's -P takes no value.
-    pub fn doubt(&self) -> Option<String> {
+    /// What may have been meant as a source, because rsync's -P and -F take no value. `logs_in`: a host is named.
+    pub fn doubt(&self, logs_in: bool) -> Option<String> {
+        if let Some(file) = self.ssh_config.as_ref().filter(|_| !logs_in) {
+            return Some(format!(
+                "-F {file} is ssh's configuration, and no host is named; rsync's -F is --filter ': /.rsync-filter'"
+            ));
+        }
         let port = self.port?;
         Path::new(&port.to_string()).exists().then(|| {
             format!("-P {port} is ssh's port, but '{port}' also exists here; leave out rsync's -P, it is always on")

@@ -5,7 +5,6 @@ mod lines;
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -14,26 +13,26 @@ use weir_model::congestion::is_bbr;
 use weir_model::merge::merged;
 use weir_model::verdict;
 use weir_peer::error::Error;
-use weir_peer::list::List;
 use weir_peer::maker::Way;
+use weir_peer::problems::Problems;
 use weir_peer::roots;
 use weir_peer::sender::CodecShare;
 use weir_peer::session::{self, Job, LaneOptions, Report};
 use weir_peer::ssh::Host;
-use weir_peer::wire::message::{FailureKind, Options, Role};
-use weir_peer::wire::selection::{Backup, Selection};
+use weir_peer::wire::message::{FailureKind, Options, Problem, Role};
+use weir_peer::wire::selection::Selection;
 use weir_report::calibration::CalibrationRecord;
 use weir_report::progress::Progress;
 use weir_report::schema::{FileRecord, Outcome, Record};
 use weir_report::{json, terminal};
 
-use weir_tree::Filter;
 use weir_units::{Bytes, Rate};
 
 use self::foretold::Foretold;
-use crate::args::{Cp, Given, How, VERSION};
+use crate::args::{Cp, How, VERSION};
 use crate::calibration;
-use crate::cmd::route::{self, Route};
+use crate::cmd::chosen;
+use crate::cmd::route::Route;
 use crate::evidence;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
@@ -45,11 +44,9 @@ use crate::voice::{self, Usage};
 pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     voice::start_log_beside(cp.tui, cp.voice.quiet, cp.voice.verbose);
     let mut view = tui::is_possible(cp.tui && !cp.dry_run);
-    if cp.compression && cp.archive {
+    if cp.compression && cp.what.archive {
         // With -a it comes from rsync, where it leaves files out.
-        tracing::warn!(
-            "-C means scp's compression; for rsync's -C (--cvs-exclude) use --exclude .git --exclude .svn"
-        );
+        tracing::warn!("-C means scp's compression; for rsync's -C give --cvs-exclude");
     } else if cp.compression {
         tracing::info!("-C is not needed: weir compresses where it pays");
     }
@@ -134,15 +131,12 @@ impl Pace {
 
 fn job(cp: &Cp) -> Result<Job, Usage> {
     let Route { role, host, from, sources, target } = Route::of(&cp.paths)?;
-    if let Some(said) = cp.ssh.doubt() {
+    if let Some(said) = cp.ssh.doubt(host.is_some() || from.is_some()) {
         tracing::warn!("{said}");
     }
-    let deletes = cp.delete || cp.choice.delete_excluded;
-    let list = list(cp, sources.len(), deletes)?;
-    let mut selection = cp.choice.selection()?;
-    selection.itemize = lines::are_wanted(cp);
-    selection.silence = cp.ssh.timeout;
-    let filter = filter(cp, &selection)?;
+    let (options, list) = chosen::options(&cp.what, sources.len())?;
+    let selection =
+        Selection { itemize: lines::are_wanted(cp), silence: cp.ssh.timeout, ..options.selection.clone() };
     let between = from.is_some();
     if cp.through_here && !between {
         tracing::warn!("-3 is for copies between two other hosts: the data go from or to here anyway");
@@ -152,7 +146,7 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
     for (_, flag) in of_lanes.iter().filter(|(given, _)| *given && cp.transport == Some(How::Ssh)) {
         tracing::warn!("{flag} is for connections of weir's own: inside ssh the data go as ssh has them");
     }
-    let sources: Vec<_> = sources.iter().map(|source| source_path(source, list.is_some())).collect();
+    let sources = chosen::source_paths(&sources, list.as_ref());
     let source_host = from.as_deref().or(host.as_deref().filter(|_| role == Role::Receiver));
     let command = roots::digest_of(source_host, &sources);
     Ok(Job {
@@ -162,24 +156,15 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
         target,
         role,
         options: Options {
-            archive: cp.archive,
-            recursive: list.is_none() || cp.recursive,
-            update: cp.update,
-            modify_window: cp.modify_window,
-            checksum: cp.checksum,
-            delete: deletes,
             dry_run: cp.dry_run,
-            filter,
             codec: cp.codec,
             rate_cap: rate_cap(cp),
             // What goes at the source has to be on the disk at the target.
-            sync: cp.sync || cp.choice.remove_source_files,
+            sync: cp.sync || selection.remove_source_files,
             whole_or_nothing: cp.whole_or_nothing,
-            devices: cp.nodes.devices || cp.nodes.nodes,
-            specials: cp.nodes.specials || cp.nodes.nodes,
-            listed: list.is_some(),
             selection,
             command,
+            ..options
         },
         list,
         lanes: LaneOptions {
@@ -198,54 +183,6 @@ fn job(cp: &Cp) -> Result<Job, Usage> {
 fn rate_cap(cp: &Cp) -> Option<u64> {
     let of_rsync = cp.bwlimit.filter(|rate| rate.0 > 0.0);
     cp.limit_rate.or(of_rsync).map(|rate| rate.0.max(1.0) as u64)
-}
-
-/// What is left out, and what is spared: backups beside what they are of as well, as in rsync.
-fn filter(cp: &Cp, selection: &Selection) -> Result<Filter, Usage> {
-    let mut filter = route::filter(&cp.patterns, cp.choice.delete_excluded, cp.from0)?;
-    if let Some(Backup { folder: None, suffix }) = &selection.backup {
-        let rule = [b"P *", &escaped(suffix)[..]].concat();
-        filter.rule(&rule, &mut |_| Err(String::new())).map_err(|error| Usage(error.to_string()))?;
-    }
-    Ok(filter)
-}
-
-/// A text as a pattern of itself, behind a wildcard.
-fn escaped(text: &[u8]) -> Vec<u8> {
-    text.iter()
-        .flat_map(|byte| [b'\\', *byte].into_iter().skip(usize::from(!b"*?[\\".contains(byte))))
-        .collect()
-}
-
-/// The list of what is copied, if there is one.
-fn list(cp: &Cp, sources: usize, deletes: bool) -> Result<Option<List>, Usage> {
-    let reads_patterns = || {
-        cp.patterns.rules.iter().any(|(given, _)| matches!(given, Given::ExcludeFrom | Given::IncludeFrom))
-    };
-    let Some(file) = &cp.files_from else {
-        return match cp.from0 && !reads_patterns() {
-            true => {
-                Err(Usage("-0 is for --files-from, --exclude-from and --include-from: none is given".into()))
-            }
-            false => Ok(None),
-        };
-    };
-    if sources != 1 {
-        return Err(Usage("--files-from names what is in one folder; there are several sources".into()));
-    }
-    if deletes {
-        return Err(Usage(
-            "--delete would remove all that --files-from leaves out; use --exclude instead".into(),
-        ));
-    }
-    let path = (file != "-").then(|| PathBuf::from(file));
-    Ok(Some(List { path, nul: cp.from0 }))
-}
-
-/// What a list names is in the source, whether that was written with a slash at its end or not.
-fn source_path(path: &[u8], listed: bool) -> Vec<u8> {
-    let slash = if listed && !path.is_empty() && !path.ends_with(b"/") { &b"/"[..] } else { b"" };
-    [path, slash].concat()
 }
 
 /// The day of the calibration that this end begins with, if it has one and use for it. Between two others it has none.
@@ -274,13 +211,7 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
     record.peak_memory = weir_observe::memory::peak_rss().ok();
     record.error = report.outcome.as_ref().err().map(ToString::to_string);
     let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
-    record.files = (report.problems.failed().first.iter())
-        .map(|problem| FileRecord {
-            url: problem.name.to_string(),
-            error: Some(problem.failure.words.clone()),
-            ..FileRecord::default()
-        })
-        .collect();
+    record.files = problem_records(&report.problems);
     let cp = serde_json::json!({
         "host": job.host.shown(),
         "from": job.from.as_ref().map(Host::shown),
@@ -316,6 +247,16 @@ fn record(job: &Job, report: &Report, foretold: Option<&Foretold>) -> Record {
     }
     record.extra.insert("stages".to_owned(), stages(report));
     record
+}
+
+/// Paths that failed, as a record has them.
+pub fn problem_records(problems: &Problems) -> Vec<FileRecord> {
+    let record = |problem: &Problem| FileRecord {
+        url: problem.name.to_string(),
+        error: Some(problem.failure.words.clone()),
+        ..FileRecord::default()
+    };
+    problems.failed().first.iter().map(record).collect()
 }
 
 /// Where each end's threads were over the whole run, in seconds, all of an end's threads together.

@@ -82,7 +82,7 @@ fn http(get: &Get, wanted: &[get_jobs::Wanted]) -> anyhow::Result<Http> {
     reach.check().map_err(Usage)?;
     let authorities = get.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
     let identity = get_who::identity(&get.login.certificate)?.map(Into::into);
-    let trust = Trust { authorities, insecure: get.insecure, identity };
+    let trust = Trust { authorities, insecure: get.insecure, identity, ..Trust::default() };
     let said = Said { proxy: get.proxy.as_deref(), exempt: get.login.noproxy.as_deref() };
     // A socket of this machine is the whole way.
     let proxies = match reach.unix {

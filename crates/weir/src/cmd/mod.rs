@@ -1,6 +1,7 @@
 //! The commands, one short file each.
 
 pub mod bench;
+pub mod chosen;
 pub mod cp;
 pub mod demo;
 pub mod forecast;

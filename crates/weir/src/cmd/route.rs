@@ -106,10 +106,8 @@ fn place(text: &OsString) -> Place {
     Place { host: Some(host), path: bytes[colon + 1..].to_vec() }
 }
 
-/// The filter of these patterns: the first that matches decides, as rsync has it. `delete_excluded`: they do not protect what is at the
-/// target. `nul`: the lines of files end with NUL.
-pub fn filter(patterns: &Patterns, delete_excluded: bool, nul: bool) -> Result<Filter, Usage> {
-    let mut filter = Filter::new(delete_excluded);
+/// Adds these patterns to a filter: the first that matches decides, as rsync has it. `nul`: the lines of files end with NUL.
+pub fn filter(mut filter: Filter, patterns: &Patterns, nul: bool) -> Result<Filter, Usage> {
     for (given, text) in &patterns.rules {
         let bytes = text.as_bytes();
         let added = match given {

@@ -248,7 +248,8 @@ fn nobody_there_is_said() {
         (&["http://h/", "--timeout", "0"], "--timeout"),
         (&["http://h/", "--", "word"], "-s"),
         (&["--ab", "-n", "1", "-c", "2", "http://h/"], "above -n"),
-        (&["--ab", "-n", "1", "-b", "1", "http://h/"], "-b"),
+        (&["--ab", "-n", "1", "-b", "x", "http://h/"], "-b"),
+        (&["--ab", "-n", "1", "-f", "SSL3", "http://h/"], "TLS1.2, TLS1.3 or ALL"),
         (&[], "URL"),
     ] {
         bench(&sandbox, args).run().fails(2, &[why]);

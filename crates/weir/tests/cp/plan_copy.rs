@@ -197,11 +197,124 @@ fn a_plan_takes_the_flags_of_its_copy() {
     let sandbox = Sandbox::new();
     sandbox.write("a", pattern(2 * MIB, 1));
     let args = ["-avzhu", "--delete", "--progress", "a", &far(&sandbox, "b")];
-    let record = planned(&sshd, &sandbox, &args);
-    assert!(
-        record["plan"]["notes"].to_string().contains("files already at the target are not checked"),
-        "{record}"
-    );
+    planned(&sshd, &sandbox, &args);
+}
+
+/// What a copy then moves is what was foretold, whatever leaves something out: rules, sizes, what is at the target, a list; to there and
+/// to here.
+#[test]
+fn a_plan_foretells_what_its_copy_moves() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    for folder in ["tree/sub", "before"] {
+        std::fs::create_dir_all(sandbox.path(folder)).unwrap();
+    }
+    for (name, length) in
+        [("tree/old", 700_000), ("tree/new", 500_000), ("tree/sub/x.o", 4000), ("tree/sub/y", 0)]
+    {
+        sandbox.write(name, pattern(length, 1));
+    }
+    sandbox.write("tree/big", pattern(3 * MIB, 2));
+    std::os::unix::fs::symlink("big", sandbox.path("tree/link")).unwrap();
+    std::fs::hard_link(sandbox.path("tree/big"), sandbox.path("tree/second")).unwrap();
+    sandbox.write("list", "new\nsub/y\nsub/../x\n");
+    let sources = sandbox.path("tree").display().to_string() + "/";
+    for (at, flags) in [
+        &["-u"][..],
+        &["-a", "-u"],
+        &["--size-only"],
+        &["--ignore-existing"],
+        &["--existing"],
+        &["--exclude=*.o", "--exclude=big"],
+        &["-f", "+ old", "-f", "- *"],
+        &["--max-size=600k"],
+        &["--min-size=600k", "-u"],
+        &["-L", "--exclude=second"],
+        &["-a", "--link-dest=../before"],
+        &["--cvs-exclude"],
+        &["--checksum", "--ignore-existing"],
+        &["--files-from", "list"],
+        &["--files-from=list", "-u"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let to = format!("to{at}");
+        for folder in [&to, "before"] {
+            let there = sandbox.path(folder);
+            std::fs::create_dir_all(&there).unwrap();
+            let mut cp = std::process::Command::new("cp");
+            assert!(cp.arg("-p").arg(sandbox.path("tree/old")).arg(&there).status().unwrap().success());
+        }
+        let (from, to) = match at % 2 {
+            0 => (sources.clone(), far(&sandbox, &to) + "/"),
+            _ => (format!("far:{sources}"), to + "/"),
+        };
+        let args = [&["--json", "-q"], flags, &[from.as_str(), &to]].concat();
+        let fails = flags.iter().any(|flag| flag.starts_with("--files-from"));
+        let planned = plan(&sshd, &sandbox, &args);
+        let copied = sshd.copies(&sandbox, &args);
+        for run in [&planned, &copied] {
+            match fails {
+                // A name that leaves its tree is told by both, and costs only itself.
+                true => drop(run.fails(1, &["leaves its tree"])),
+                false => drop(run.succeeds()),
+            }
+        }
+        let (foretold, record) = (planned.json()["copy"].clone(), copied.json());
+        let number = |value: &Value| value.as_u64().unwrap();
+        let moved = number(&record["cp"]["files"]) - number(&record["cp"]["unchanged"]);
+        assert_eq!(
+            (number(&foretold["bytes"]), number(&foretold["files"])),
+            (number(&record["bytes"]), moved),
+            "{flags:?}: {foretold} {record}"
+        );
+    }
+}
+
+#[test]
+fn a_plan_names_what_is_missing_and_foretells_the_others() {
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.write("a", pattern(2 * MIB, 1));
+    sandbox.write("b", pattern(1000, 1));
+    std::fs::create_dir(sandbox.path("to")).unwrap();
+    let there = |name: &str| far(&sandbox, name);
+    let (far_a, far_none, far_b) = (there("a"), there("none"), there("b"));
+    let fars = [far_a.as_str(), &far_none, &far_b];
+    for (sources, target) in [(["a", "none", "b"], there("to")), (fars, "to".to_owned())] {
+        let args = [&["--json"], &sources[..], &[target.as_str()]].concat();
+        let planned = plan(&sshd, &sandbox, &args);
+        let record = planned.fails(1, &["cannot read", "none: no such file"]).json();
+        assert_eq!(record["copy"]["bytes"].as_u64(), Some(2 * MIB as u64 + 1000), "{record}");
+        assert_eq!(
+            (record["outcome"].as_str(), record["files"].as_array().unwrap().len()),
+            (Some("failed"), 1)
+        );
+        sshd.copies(&sandbox, &args).fails(1, &["cannot read", "none: no such file"]);
+    }
+}
+
+/// The bytes of a sparse file are its data: holes do not move.
+#[test]
+fn holes_are_none_of_what_a_plan_moves() {
+    use std::os::unix::fs::FileExt;
+    let Some(sshd) = Sshd::start() else { return };
+    let sandbox = Sandbox::new();
+    let file = std::fs::File::create(sandbox.path("sparse")).unwrap();
+    file.set_len(8 << 30).unwrap();
+    for at in [0, 3 << 30, (8 << 30) - MIB as u64] {
+        file.write_all_at(&pattern(MIB, at), at).unwrap();
+    }
+    for (from, to) in
+        [("sparse".to_owned(), far(&sandbox, "copy")), (far(&sandbox, "sparse"), "copy".to_owned())]
+    {
+        let record = planned(&sshd, &sandbox, &[&from, &to]);
+        assert_eq!(record["copy"]["bytes"].as_u64(), Some(3 * MIB as u64), "{record}");
+        assert!(record["plan"]["notes"].to_string().contains("of holes are not moved"), "{record}");
+        // What is sampled is data, and these are noise.
+        assert_eq!(record["copy"]["predicted"]["codec"], "none");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod choices;
 mod far;
+mod modifiers;
 mod rules;
 mod trees;
 

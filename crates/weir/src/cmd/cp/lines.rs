@@ -13,7 +13,7 @@ use crate::args::Cp;
 /// Whether each change is to be told: with `-v` by its name, as rsync has it. A dry run tells what it would do anyway, and the live view
 /// has no room.
 pub(super) fn are_wanted(cp: &Cp) -> bool {
-    !cp.tui && (cp.choice.itemize_changes || cp.voice.verbose > 0 && !cp.dry_run)
+    !cp.tui && (cp.what.choice.itemize_changes || cp.voice.verbose > 0 && !cp.dry_run)
 }
 
 /// Prints a line. Beside a record, which has standard output to itself, on standard error.
@@ -38,7 +38,7 @@ fn line_of(cp: &Cp, job: &Job, change: &Change, name: &Name) -> String {
         (Form::Symlink, to) => format!(" -> {}", escape(to)),
         (_, to) => format!(" => {}", escape(to)),
     };
-    if cp.choice.itemize_changes {
+    if cp.what.choice.itemize_changes {
         // As rsync has it: within this machine everything comes, nothing goes.
         let is_sent = job.role == Role::Sender && job.host.name.is_some();
         let role = if is_sent { Role::Sender } else { Role::Receiver };

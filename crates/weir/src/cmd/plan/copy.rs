@@ -12,16 +12,19 @@ use weir_peer::maker::Way;
 use weir_peer::measure::{self, Job, Surveyed};
 use weir_peer::session::LaneOptions;
 use weir_peer::wire::message::{Role, Transport};
+use weir_report::escape::escape;
 use weir_report::plan::PlanRecord;
 use weir_report::schema::{Outcome, Record};
 use weir_report::survey::{SurveyRecord, buffer_notes};
 use weir_report::{json, plan, survey};
-use weir_units::Rate;
+use weir_units::{Bytes, Rate};
 
 use crate::args::{self, By, VERSION};
 use crate::calibration;
+use crate::cmd::chosen;
+use crate::cmd::cp::problem_records;
 use crate::cmd::forecast::{self, Forecast};
-use crate::cmd::route::{self, Route};
+use crate::cmd::route::Route;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
@@ -55,19 +58,31 @@ pub fn run(args: &args::Plan) -> anyhow::Result<u8> {
         target: shown(&job.target),
         ..SurveyRecord::new(&surveyed.survey, &inputs, &result)
     };
-    let mut notes = notes(&job, &surveyed);
-    if args.of_copies.update || args.of_copies.checksum {
-        notes.push("files already at the target are not checked: the figures are for a full copy".into());
-    }
+    let notes = notes(&job, &surveyed);
     forecast::keep(&job.host, &job.sources, &job.target, &Forecast::of(&copy.predicted));
     let told = PlanRecord::new(&inputs, &result, notes);
-    print(args, &copy, told, surveyed.elapsed.as_secs_f64())?;
-    Ok(0)
+    print(args, &copy, told, &surveyed)?;
+    // As of a copy, which would not bring them either.
+    Ok(u8::from(surveyed.problems.failed().count > 0))
 }
 
-fn print(args: &args::Plan, copy: &SurveyRecord, told: PlanRecord, seconds: f64) -> anyhow::Result<()> {
+fn print(
+    args: &args::Plan,
+    copy: &SurveyRecord,
+    told: PlanRecord,
+    surveyed: &Surveyed,
+) -> anyhow::Result<()> {
+    let failed = surveyed.problems.failed();
+    for problem in &failed.first {
+        writeln!(std::io::stderr(), "weir: {}", escape(&problem.failure.words))?;
+    }
+    if failed.more() > 0 {
+        writeln!(std::io::stderr(), "weir: {} more paths would fail", failed.more())?;
+    }
     let mut stdout = std::io::stdout().lock();
-    let mut record = Record::new("plan", Outcome::Complete, 0, seconds);
+    let outcome = if failed.count > 0 { Outcome::Failed } else { Outcome::Complete };
+    let mut record = Record::new("plan", outcome, 0, surveyed.elapsed.as_secs_f64());
+    record.files = problem_records(&surveyed.problems);
     record.extra.insert("plan".to_owned(), serde_json::to_value(&told)?);
     record.extra.insert("copy".to_owned(), serde_json::to_value(copy)?);
     if args.voice.json {
@@ -107,7 +122,7 @@ fn job(args: &args::Plan) -> Result<Job, Usage> {
         )));
     }
     let Route { role, host, from, sources, target } = Route::of(&args.paths)?;
-    if let Some(said) = args.ssh_flags.doubt() {
+    if let Some(said) = args.ssh_flags.doubt(host.is_some() || from.is_some()) {
         tracing::warn!("{said}");
     }
     if from.is_some() {
@@ -118,12 +133,14 @@ fn job(args: &args::Plan) -> Result<Job, Usage> {
         [By::Weir] => Some(Transport::Tcp),
         _ => None,
     };
+    let (options, list) = chosen::options(&args.what, sources.len())?;
     Ok(Job {
         host: args.ssh_flags.host(host),
-        sources,
+        sources: chosen::source_paths(&sources, list.as_ref()),
         target,
         role,
-        filter: route::filter(&args.patterns, false, false)?,
+        options,
+        list,
         lanes: LaneOptions {
             transport,
             ports: args.port_range,
@@ -153,8 +170,37 @@ fn notes(job: &Job, surveyed: &Surveyed) -> Vec<String> {
         );
     }
     notes.extend(disk_note(job, &surveyed.survey));
+    notes.extend(selection_notes(job, surveyed));
     if !surveyed.survey.source.complete {
         notes.push("the tree is larger than what was listed: times are of the part that was".into());
+    }
+    notes
+}
+
+/// What of the sources is not in the figures, or more in them than moves.
+fn selection_notes(job: &Job, surveyed: &Surveyed) -> Vec<String> {
+    let source = &surveyed.survey.source;
+    let files = |count: u64| if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
+    let mut notes = Vec::new();
+    if source.unmoved > 0 {
+        notes.push(format!("{} left as at the target", files(source.unmoved)));
+    }
+    if source.differing > 0 {
+        notes.push(format!(
+            "the target has another version of {}: only what differs moves, and all of it is counted",
+            files(source.differing)
+        ));
+    }
+    if source.holes > 0 {
+        notes.push(format!("{} of holes are not moved", Bytes(source.holes)));
+    }
+    if job.options.checksum {
+        notes.push(
+            "--checksum: a plan does not compare contents; files at the target count as to be sent".into(),
+        );
+    }
+    if !surveyed.compared {
+        notes.push("not all files were looked up at the target in time; the rest count as to be sent".into());
     }
     notes
 }

@@ -205,3 +205,53 @@ fn a_rate_grows_over_a_ramp() {
     let measured = record["http"]["requests"].as_u64().unwrap();
     assert!((150..=205).contains(&measured), "measured is what comes after the ramp: {record}");
 }
+
+/// What a client says first, to a listener that says nothing: from where, and the bytes.
+fn first_words(flags: &[&str]) -> (std::net::IpAddr, Vec<u8>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
+    let hears = std::thread::spawn(move || {
+        // One that says nothing only looks whether somebody is there.
+        let mut words = vec![0; 4096];
+        loop {
+            let (mut stream, from) = listener.accept().unwrap();
+            let length = stream.read(&mut words).unwrap_or(0);
+            if length > 0 {
+                words.truncate(length);
+                return (from.ip(), words);
+            }
+        }
+    });
+    let sandbox = Sandbox::new();
+    let args = [&["--ab", "-n", "1", "-s", "5"], flags, &[url.as_str()]].concat();
+    bench(&sandbox, &args).run();
+    hears.join().unwrap()
+}
+
+/// ab's `-B`, `-I`, `-f`, `-Z` and `-b` show in what comes over the wire.
+#[test]
+fn abs_flags_of_sockets_and_of_tls() {
+    let has = |words: &[u8], part: &[u8]| words.windows(part.len()).any(|window| window == part);
+    // RFC 8446 section 4.2.1: the list of versions, by its length; section 4.1.2: suites, two bytes each.
+    let (both, only_12): (&[u8], &[u8]) = (&[0, 43, 0, 5, 4], &[0, 43, 0, 3, 2, 3, 3]);
+    let suites = |words: &[u8]| {
+        let session = usize::from(words[43]);
+        usize::from(words[44 + session]) << 8 | usize::from(words[45 + session])
+    };
+    let (from, usual) = first_words(&[]);
+    assert_eq!(from.to_string(), "127.0.0.1");
+    assert!(has(&usual, b"localhost") && has(&usual, both));
+    let (from, nameless) = first_words(&["-I", "-B", "127.0.0.2", "-b", "65536"]);
+    assert_eq!(from.to_string(), "127.0.0.2");
+    assert!(!has(&nameless, b"localhost"));
+    let (_, old) = first_words(&["-f", "TLS1.2"]);
+    assert!(has(&old, only_12) && !has(&old, both));
+    let (_, one) = first_words(&["-Z", "ECDHE-RSA-AES128-GCM-SHA256", "-f", "TLS1.2"]);
+    // The last one is no suite but a sign (RFC 5746 section 3.4).
+    assert!(has(&one, &[0xc0, 0x2f]) && suites(&one) <= 4 && suites(&usual) > 8, "{one:?}");
+    let server = Server::start(|_, wire| hello(wire));
+    let sandbox = Sandbox::new();
+    let run = bench(&sandbox, &["--ab", "-n", "1", "-w", "-x", "border=1", &server.url("x")]).run();
+    run.succeeds().says(&["the report is text", "--report FILE"]);
+    assert!(stdout(&run).contains("Complete requests:      1"));
+}

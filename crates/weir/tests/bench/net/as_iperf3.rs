@@ -250,7 +250,7 @@ fn of_an_option_that_is_repeated_the_last_counts() {
     let server = NetServer::weir(&[]);
     let port = server.port.to_string();
     let args = ["-J", "-t", "9", "-n", "1M", "-t", "1"];
-    weir_client(server.port, &args).fails(2, &["cannot be used with"]);
+    weir_client(server.port, &args).fails(2, &["only one test end condition (-t, -n, -k)"]);
     let args = [
         "-P", "9", "-n", "3M", "-R", "-n", "1M", "-P", "2", "-R", "-p", "1", "-p", &port, "-S", "3", "-S",
         "0x10", "-6", "-4", "-J",
@@ -464,7 +464,22 @@ fn a_link_named_iperf3_is_iperf3() {
         .weir(&program, ["-c", "127.0.0.1", "-p", "1"])
         .run()
         .fails(1, &["iperf3: error - cannot connect"]);
-    sandbox.weir(&program, ["-c", "h", "-F", "x"]).run().fails(2, &["weir cp a whole copy"]);
+    sandbox
+        .weir(&program, ["-c", "h", "-F", "x"])
+        .run()
+        .fails(1, &["iperf3: parameter error - ", "weir cp a whole copy"]);
+    for (words, says) in [
+        (&["-c", "h", "-t", "x"][..], "'x'"),
+        (&["-c", "h", "--no-such-thing"], "--no-such-thing"),
+        (&["-c", "h", "-s"], "--client"),
+        (&["-c", "h", "-n", "1M", "-k", "5"], "only one test end condition"),
+        (&["-c", "h", "-l", "9G"], "-l: expected"),
+        (&[], "--client"),
+    ] {
+        sandbox.weir(&program, words.iter().copied()).run().fails(1, &["iperf3: parameter error - ", says]);
+    }
+    // Not a word too few, and not one too many, where it has its own name.
+    sandbox.weir(WEIR, ["bench", "net", "-c", "h", "-t", "x"]).run().fails(2, &["error: "]);
     let failed = sandbox.weir(&program, ["-c", "127.0.0.1", "-p", "1", "--json"]).run();
     assert!(failed.exits(1).json()["error"].as_str().unwrap().starts_with("error - "));
     let server = NetServer::weir(&[]);

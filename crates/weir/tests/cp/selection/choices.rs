@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use super::trees::{Pair, has_rsync, make};
+use super::trees::{Pair, has_rsync, list, make};
 use crate::support::{Sandbox, WEIR, skip};
 
 /// Files of a source and others of the same names at the target.
@@ -300,6 +300,60 @@ fn sources_go_once_they_have_arrived() {
     pair.weir(&["-L", "--remove-source-files"], &["./"]).fails(2, &["--copy-links", "--remove-source-files"]);
 }
 
+/// A pipe, and a device where that can be made.
+fn make_nodes(tree: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+    let mode = Mode::from_raw_mode(0o644);
+    mknodat(CWD, tree.join("dir/pipe"), FileType::Fifo, mode, 0).unwrap();
+    let _ = mknodat(CWD, tree.join("null"), FileType::CharacterDevice, mode, makedev(1, 3));
+}
+
+/// As rsync has it, links go like files: symbolic ones wherever they lead, second names, pipes and devices.
+#[test]
+fn links_and_nodes_go_as_files_do() {
+    if !has_rsync() {
+        return;
+    }
+    let plant = |tree: &Path, to: &Path| {
+        make(
+            tree,
+            &["file", "link -> file", "dir/out -> ../../x", "dir/none -> none", "dir/same -> x", "deep/er/x"],
+        );
+        for (name, other) in [("file", "dir/second"), ("file", "deep/third"), ("link", "dir/link")] {
+            fs::hard_link(tree.join(name), tree.join(other)).unwrap();
+        }
+        fs::write(tree.join("large"), vec![b'x'; 600 << 10]).unwrap();
+        fs::hard_link(tree.join("large"), tree.join("deep/er/large")).unwrap();
+        make_nodes(tree);
+        make(to, &["dir/same -> x", "link -> elsewhere", "deep/third"]);
+    };
+    let go = "--remove-source-files";
+    for flags in [
+        &[go][..],
+        &[go, "--safe-links"],
+        &[go, "--ignore-existing"],
+        &[go, "--existing"],
+        &[go, "--exclude=dir", "--max-size=100k"],
+        &[go, "--exclude=second", "--delete"],
+    ] {
+        // Of second names of what is left as it is rsync makes files, and weir says that it does not.
+        if !flags.iter().any(|flag| flag.contains("existing")) {
+            let pair = Pair::new(plant);
+            pair.agree_with(&["-a", "--specials"], &["-aHI"], flags, &["./"]);
+            let links = |program: &str| {
+                let count = |name: &str| {
+                    fs::metadata(pair.sandbox.path(program).join(name)).map_or(0, |of| of.nlink())
+                };
+                ["to/file", "to/dir/second", "to/deep/er/large"].map(count)
+            };
+            assert_eq!(links("weir"), links("rsync"), "{flags:?}");
+        }
+        Pair::new(plant).agree_with(&[], &["-rlI"], flags, &["./"]);
+    }
+    let pair = Pair::new(plant);
+    pair.agree_with(&["-a", "-u", "--specials"], &["-aH"], &[go], &["dir", "large"]);
+}
+
 /// What did not arrive stays, and so does what is elsewhere.
 #[test]
 fn sources_stay_where_they_did_not_arrive() {
@@ -315,7 +369,11 @@ fn sources_stay_where_they_did_not_arrive() {
     let left: Vec<bool> = ["tree/barred/x", "tree/file", "tree/good", "tree/link"]
         .map(|name| sandbox.path(name).is_file())
         .to_vec();
-    assert_eq!(left, [true, true, false, true]);
+    assert_eq!(left, [true, true, false, false], "the link is there, and so it went");
+    // A folder that is not empty is where a link was to go: the link stays, the others go.
+    make(&sandbox.path(""), &["links/a -> x", "links/b -> y", "to/a/in", "to/b"]);
+    cp(&["links/", "to"]).fails(1, &["a"]);
+    assert_eq!(list(&sandbox.path("links")), ["a -> x"]);
     cp(&["named", "copy/"]).fails(1, &["named was reached over a symbolic link, so it stays"]);
     assert_eq!(
         (sandbox.read("elsewhere"), sandbox.read("copy/named")),
@@ -446,8 +504,11 @@ fn modes_and_owners_on_the_way() {
     }
     let pair = Pair::new(plant);
     pair.weir(&["--chmod=rw"], &["./"]).fails(2, &["invalid --chmod 'rw'"]);
-    pair.weir(&["--chown=x"], &["./"]).fails(2, &["--archive"]);
-    pair.weir(&["-a", "--chown=no-such-user"], &["./"]).fails(1, &["no user or group \"no-such-user\""]);
+    for flags in
+        [&["-a", "--chown=no-such-user"][..], &["--chown=no-such-user"], &["--groupmap=*:no-such-user"]]
+    {
+        pair.weir(flags, &["./"]).fails(1, &["no user or group \"no-such-user\""]);
+    }
     if !rustix::process::geteuid().is_root() {
         return skip("only root gives files away");
     }
@@ -459,9 +520,18 @@ fn modes_and_owners_on_the_way() {
         &["--usermap=0-99:77", "--numeric-ids"],
         &["--numeric-ids"],
     ] {
-        let pair = Pair::new(plant);
-        pair.agree_with(&["-a"], &["-a"], flags, &["./"]);
-        assert_eq!(modes(&pair, "weir"), modes(&pair, "rsync"), "{flags:?}");
+        // A map alone keeps what it maps, users or groups, and not the other one.
+        for (own, theirs) in [(&["-a"][..], "-a"), (&[], "-rltp")] {
+            let pair = Pair::new(|tree, to| {
+                plant(tree, to);
+                std::os::unix::fs::chown(tree.join("dir/run"), Some(33), Some(44)).unwrap();
+            });
+            pair.agree_with(own, &[theirs], flags, &["./"]);
+            assert_eq!(modes(&pair, "weir"), modes(&pair, "rsync"), "{flags:?} {own:?}");
+            let again = pair.weir(&[own, &["--json", "-u"], flags].concat(), &["./"]).succeeds().json();
+            assert_eq!(again["bytes"].as_u64(), Some(0), "{again}");
+            assert_eq!(modes(&pair, "weir"), modes(&pair, "rsync"), "again: {flags:?} {own:?}");
+        }
     }
 }
 

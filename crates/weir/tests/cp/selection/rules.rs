@@ -249,7 +249,6 @@ fn rules_that_are_none() {
         ("! x", "'!' stands alone"),
         ("-q x", "the modifier 'q' does not fit"),
         ("P,s x", "the modifier 's' does not fit"),
-        ("-/ x", "patterns of whole paths"),
         (". ../none", "cannot read the rules in ../none: no such file"),
         (". ../itself", "name each other without end"),
         (": sub/.rules", "named without folders"),

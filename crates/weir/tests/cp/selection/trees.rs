@@ -39,8 +39,10 @@ pub(crate) fn list(root: &Path) -> Vec<String> {
                 found.push(name + "/");
             } else if kind.is_symlink() {
                 found.push(format!("{name} -> {}", fs::read_link(&path).unwrap().display()));
-            } else {
+            } else if kind.is_file() {
                 found.push(format!("{name}: {}", String::from_utf8_lossy(&fs::read(&path).unwrap())));
+            } else {
+                found.push(format!("{name} is a node"));
             }
         }
     }

@@ -12,13 +12,14 @@ use weir_load::schedule::Arrivals;
 use weir_load::settings::{Ask, Http2Settings, ScriptSettings, Settings};
 use weir_load::target::Target;
 use weir_load::wire::Tls;
+use weir_transfer::http::reach::Interface;
 use weir_transfer::http::trust::{Clients, Trust};
 use weir_units::Bytes;
 
 use super::way::{self, Whole};
 use crate::args::{AbFlags, BenchHttp, Certificate, Dist, LoadFormat, ReachFlags, parse_field};
 use crate::cmd::get_who;
-use crate::voice::Usage;
+use crate::voice::{self, Usage};
 
 /// Rows that a loop keeps for `--format ab` where no number of requests bounds them: 64 MiB of them.
 const ROWS: usize = 1 << 20;
@@ -61,7 +62,7 @@ fn of_weir(bench: &BenchHttp, url: &str, stop: &Arc<AtomicBool>) -> anyhow::Resu
     }
     let authorities = bench.cacert.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(Into::into));
     let identity = get_who::identity(&bench.certificate)?.map(Into::into);
-    let trust = Trust { authorities, insecure: bench.insecure, identity };
+    let trust = Trust { authorities, insecure: bench.insecure, identity, ..Trust::default() };
     let reached = way::reach(&target, &bench.reach, bench.proxy.as_deref(), &trust, bench.timeout, stop)?;
     let (ask, bodyless) = ask(bench, &target, reached.whole.as_ref())?;
     let asked = match &ask {
@@ -93,6 +94,7 @@ fn of_weir(bench: &BenchHttp, url: &str, stop: &Arc<AtomicBool>) -> anyhow::Resu
         rows: if format == LoadFormat::Ab { rows(bench.requests) } else { 0 },
         ramp: bench.ramp,
         shows_answers: false,
+        window: None,
     };
     let (percentiles, quiet, max_errors) = (bench.latency, bench.voice.quiet, bench.max_errors);
     Ok(Plan { settings, format, percentiles, quiet, max_errors, ab: None, asked })
@@ -172,8 +174,16 @@ fn of_ab(flags: AbFlags, reach: &ReachFlags, stop: &Arc<AtomicBool>) -> anyhow::
     let certificate = Certificate { cert: flags.certificate.clone(), key: None, pass_file: None };
     // ab looks at no certificate.
     let identity = get_who::identity(&certificate)?.map(Into::into);
-    let trust = Trust { insecure: true, identity, ..Trust::default() };
-    let reached = way::reach(&target, reach, flags.proxy.as_deref(), &trust, flags.timeout, stop)?;
+    let trust = Trust { insecure: true, identity, offer: flags.offer.clone(), ..Trust::default() };
+    let interface = flags.local.map(|address| Interface { name: None, address: Some(address) });
+    let interface = interface.or_else(|| reach.interface.clone());
+    let reach = ReachFlags { interface, ..reach.clone() };
+    let reached = way::reach(&target, &reach, flags.proxy.as_deref(), &trust, flags.timeout, stop)?;
+    if flags.html {
+        voice::warn(
+            "ab's -w, -x, -y and -z make a table of HTML: here the report is text; weir bench http --report FILE --ab ... writes a page",
+        );
+    }
     let asked = match reached.whole {
         Some(_) => as_a_proxy_takes_it(&target),
         None => target.clone(),
@@ -198,6 +208,7 @@ fn of_ab(flags: AbFlags, reach: &ReachFlags, stop: &Arc<AtomicBool>) -> anyhow::
         rows: rows(Some(flags.requests)),
         ramp: Duration::ZERO,
         shows_answers: flags.verbosity >= 2,
+        window: flags.window,
     };
     Ok(Plan {
         settings,

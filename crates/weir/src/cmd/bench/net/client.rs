@@ -93,13 +93,16 @@ pub(super) fn code(ending: &Ending) -> u8 {
 
 fn options(bench: &BenchNet, host: &str) -> anyhow::Result<Options> {
     let test = &bench.test;
+    let end = End::of(test)?;
     let family = match (bench.v4, bench.v6) {
         (true, _) => Family::V4,
         (_, true) => Family::V6,
         _ => Family::Any,
     };
     let parameters = Parameters {
-        time: time(bench),
+        time: time(bench, end),
+        bytes: if let End::Bytes(bytes) = end { bytes } else { 0 },
+        blocks: if let End::Blocks(blocks) = end { blocks } else { 0 },
         zerocopy: bench.zerocopy,
         skip_rx_copy: bench.skip_rx_copy,
         server_affinity: bench.affinity.and_then(|affinity| affinity.server),
@@ -114,7 +117,7 @@ fn options(bench: &BenchNet, host: &str) -> anyhow::Result<Options> {
         wiring: wiring(bench),
         receive_timeout: bench.rcv_timeout.map_or(RECEIVE_TIMEOUT, millis),
         parameters,
-        own_block: test.length.is_some_and(|length| length > 0) || test.blockcount.is_some(),
+        own_block: test.length.is_some_and(|length| length > 0) || matches!(end, End::Blocks(_)),
         interval: bench.interval,
         connect: Duration::from_millis(test.connect_timeout.max(1)),
         copies: copies(bench),
@@ -125,10 +128,30 @@ fn options(bench: &BenchNet, host: &str) -> anyhow::Result<Options> {
 }
 
 /// Seconds of the test, or of one run of transactions: many short runs say more of their mean than few long ones.
-fn time(bench: &BenchNet) -> u32 {
-    let test = &bench.test;
+fn time(bench: &BenchNet, end: End) -> u32 {
     let usual = if bench.transactions.repeats() { 1 } else { Parameters::new().time };
-    if test.bytes.is_some() || test.blockcount.is_some() { 0 } else { test.time.unwrap_or(usual) }
+    if end == End::Time { bench.test.time.unwrap_or(usual) } else { 0 }
+}
+
+/// What ends a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Time,
+    Bytes(u64),
+    Blocks(u64),
+}
+
+impl End {
+    /// As iperf3 has it: one of them, and of bytes and blocks none are no limit.
+    fn of(test: &Test) -> anyhow::Result<End> {
+        let bytes = test.bytes.filter(|bytes| *bytes > 0).map(End::Bytes);
+        let blocks = test.blockcount.filter(|blocks| *blocks > 0).map(End::Blocks);
+        match (bytes, blocks, test.time) {
+            (None, None, _) => Ok(End::Time),
+            (Some(end), None, None) | (None, Some(end), None) => Ok(end),
+            _ => Err(Usage("only one test end condition (-t, -n, -k) may be specified".to_owned()).into()),
+        }
+    }
 }
 
 fn parameters(test: &Test) -> anyhow::Result<Parameters> {
@@ -154,8 +177,6 @@ fn parameters(test: &Test) -> anyhow::Result<Parameters> {
             _ => Direction::Forward,
         },
         omit: test.omit,
-        bytes: test.bytes.unwrap_or_default(),
-        blocks: test.blockcount.unwrap_or_default(),
         parallel: test.parallel,
         block,
         segment: test.segment.filter(|segment| *segment > 0),
