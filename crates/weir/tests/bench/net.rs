@@ -640,7 +640,7 @@ fn wrong_use_is_code_2_and_says_why() {
         (&["-s", "-c", "x"], "cannot be used with"),
         (&["-c", "x", "-R", "--bidir"], "cannot be used with"),
         (&["-c", "x", "-P", "129"], "129"),
-        (&["-c", "x", "-t", "1", "-n", "1M"], "cannot be used with"),
+        (&["-c", "x", "-t", "1", "-n", "1M"], "only one test end condition"),
         (&["-s", "-R"], "cannot be used with"),
         (&["-c", "x", "-l", "2M"], "-l"),
         (&["-c", "x", "-u", "-l", "4"], "-l"),
