@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weir_model::around::Neighbour;
 use weir_model::evidence::{Reading, ThreadWindow};
 
-use crate::pipes::{PipeEnd, holders_of_other_end, holds};
+use crate::pipes::{PipeEnd, holders_of_other_end};
 use crate::process::{self, Pid};
 use crate::thread_probe::ThreadProbe;
 
@@ -52,7 +52,7 @@ impl Neighbours {
                 pipe.last.is_none_or(|last| now.saturating_duration_since(last) >= Duration::from_secs(1));
             if pipe.found.is_none() && pipe.tried < TRIES && due {
                 (pipe.tried, pipe.last) = (pipe.tried + 1, Some(now));
-                pipe.found = find(end, pids);
+                pipe.found = find(end, pids, survey);
             }
             if let Some(found) = &mut pipe.found {
                 found.probes.retain_mut(|probe| probe.look().is_some());
@@ -91,9 +91,9 @@ impl Neighbours {
     }
 }
 
-fn find(end: PipeEnd, pids: &[Pid]) -> Option<Found> {
+fn find(end: PipeEnd, pids: &[Pid], survey: &Survey) -> Option<Found> {
     let opposite = PipeEnd { writes: !end.writes, ..end };
-    let inside = pids.iter().copied().find(|pid| holds(*pid, opposite));
+    let inside = survey.holder(opposite);
     let own = Pid(std::process::id());
     let these: Vec<Pid> = pids.iter().copied().chain([own]).collect();
     // Of several holders the youngest: the one before it, a shell, handed its end on.

@@ -73,8 +73,8 @@ enum Local {
 }
 
 impl Survey {
-    /// Reads them anew where that is due: at each sample while nothing is busy, unless that takes more than a
-    /// fiftieth of a processor; else so that it takes a thousandth, since of ten thousand descriptors one
+    /// Reads them anew where that is due: at each sample while nothing is busy, unless that takes more than half a
+    /// hundredth of a processor (a process of a few hundred descriptors takes less); else so that it takes a thousandth, since of ten thousand descriptors one
     /// reading takes 40 ms. Nor does it wait where a process came or went, or where a thread waits at a pipe
     /// (`at_pipe`) and none is known: a pipeline of a second would be over before it was seen.
     pub(super) fn refresh(&mut self, pids: &[Pid], lanes: &[Lane], served: &Served, due: Due, now: Instant) {
@@ -83,7 +83,7 @@ impl Survey {
         let others = self.of != these;
         let seek = due.at_pipe && self.pipes.is_empty() && self.sought < ASKED;
         let seldom = due.busy && !others && !seek;
-        let (part, least) = if seldom { (1000, SELDOM) } else { (50, Duration::ZERO) };
+        let (part, least) = if seldom { (1000, SELDOM) } else { (200, Duration::ZERO) };
         let pause = (self.cost * part).max(least);
         if self.read.is_some_and(|read| now.saturating_duration_since(read) < pause) {
             return;
@@ -127,6 +127,16 @@ impl Survey {
         found.sort_by_key(|end| (end.inode, end.writes));
         found.dedup();
         found
+    }
+
+    /// Which of the subject's processes holds this end, and not the other one as well.
+    pub(super) fn holder(&self, end: PipeEnd) -> Option<Pid> {
+        let holds = |pid: Pid, table: &Descriptors| {
+            let these = table.pipes.iter().filter(|(_, inode)| **inode == end.inode);
+            let ends: Vec<bool> = these.filter_map(|(fd, _)| process::is_writable(pid, *fd)).collect();
+            !ends.is_empty() && ends.iter().all(|writes| *writes == end.writes)
+        };
+        self.tables.iter().find(|(pid, table)| holds(**pid, table)).map(|(pid, _)| *pid)
     }
 
     /// Tells what is none of TCP's.
