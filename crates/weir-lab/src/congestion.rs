@@ -103,8 +103,9 @@ impl List {
         }
     }
 
-    /// Returns the record, locked shared, after the list is as it should be; none where nobody had to change it. Only
-    /// under the turn is that certain: a list that lacks nothing may be another run's, about to put the old one back.
+    /// Returns the record, locked shared, after the list is as it should be; none where nobody had to change
+    /// it. Only under the turn is that certain: a list that lacks nothing may be another run's, about to put
+    /// the old one back.
     fn raise(&self) -> io::Result<Option<File>> {
         let _turn = self.take_turn()?;
         let path = self.record();
@@ -124,7 +125,8 @@ impl List {
             // First the record, then the change: a crash between the two restores what is there anyway.
             writeln!(record, "{}\n{raised}", now.trim())?;
         }
-        // Not again: the kernel empties the list before it fills it, and a namespace that chooses meanwhile is refused.
+        // Not again: the kernel empties the list before it fills it, and a namespace that chooses meanwhile
+        // is refused.
         if !lacking.is_empty() {
             fs::write(&self.allowed, raised).inspect_err(|_| {
                 if text.is_empty() {

@@ -102,8 +102,8 @@ pub(crate) struct LoopReport {
     pub(crate) paths: Vec<PathSeen>,
     pub(crate) script: Option<ScriptThread>,
     pub(crate) failed: Option<Error>,
-    /// The connections that it had at its end. They close when the server has been read: a thread that a server has for
-    /// each of them ends with it, and takes its times along.
+    /// The connections that it had at its end. They close when the server has been read: a thread that a
+    /// server has for each of them ends with it, and takes its times along.
     pub(crate) open: Vec<OwnedFd>,
 }
 

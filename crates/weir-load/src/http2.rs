@@ -130,7 +130,7 @@ pub(crate) fn run(
         hub.watch(begun).await;
         sessions.iter().filter_map(|session| session.path()).collect()
     });
-    // With the tasks go their connections, all but a copy of each one's socket.
+    // With the tasks go their connections, all but the first ones, of whose sockets there are copies.
     drop(tasks);
     hub.report(paths, sessions.iter().filter_map(|session| session.take_socket()).collect())
 }

@@ -62,7 +62,8 @@ impl Wire {
             Address::Tcp(address) => {
                 // Each request is one write: waiting for more to fill a segment would only add latency.
                 sockopt::set_tcp_nodelay(&socket, true)?;
-                // Before the connection is made: what the other end is offered at its beginning follows from it (tcp(7)).
+                // Before the connection is made: what the other end is offered at its beginning follows from
+                // it (tcp(7)).
                 set_window(&socket, window)?;
                 rustix::net::connect(&socket, address)
             }

@@ -236,7 +236,7 @@ impl Around {
     /// Samples of one kind as a share of all in this window and those beside it, 0 to 1: turns of about a window's length fall
     /// into one of five samples here and into four of them there.
     pub(crate) fn share_near(window: &Window, context: &Context<'_>, of: impl Fn(&Around) -> u32) -> f64 {
-        let near = std::iter::once(window).chain(context.recent(BESIDE)).chain(context.following(BESIDE));
+        let near = context.around(window, BESIDE);
         let (mut found, mut all) = (0.0, 0.0);
         for window in near {
             found += f64::from(of(&window.around).min(window.around.samples));

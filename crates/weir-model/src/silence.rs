@@ -23,8 +23,8 @@ fn tells(silent: Silent, limit: Limit) -> bool {
         Silent { sender: true, receiver: true } => false,
         // A receiver infers all else from how bytes come: where none come it cannot tell a sender that stands still from a path.
         Silent { sender: true, .. } => vantage(limit) == Vantage::Receiver || own_program,
-        // The peer's window fills where its program stands still, whatever would have held that: neither its reader nor the window itself
-        // is told from it.
+        // The peer's window fills where its program stands still, whatever would have held that: neither its
+        // reader nor the window itself is told from it.
         Silent { receiver: true, .. } => vantage(limit) != Vantage::Receiver && limit != Limit::ReceiveWindow,
     }
 }

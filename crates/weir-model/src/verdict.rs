@@ -573,9 +573,10 @@ impl<'a> Run<'a> {
             .collect()
     }
 
-    /// A rate promised for the time under one limit, as the run's: that time would pass faster and the rest as it did,
-    /// with it what of the watch came before and after the transfer, which the rate that was carried counts as well.
-    /// `None` where it would be no more than was carried: the figure it came from was not that limit's then.
+    /// A rate promised for the time under one limit, as the run's: that time would pass faster and the rest
+    /// as it did, with it what of the watch came before and after the transfer, which the rate that was
+    /// carried counts as well. `None` where it would be no more than was carried: the figure it came from was
+    /// not that limit's then.
     fn promise(&self, together: &Window, promised: f64) -> Option<f64> {
         let held = together.span.as_secs_f64();
         let bytes = self.whole().received as f64;

@@ -4,7 +4,7 @@
 //! every process's descriptors that the caller may read, which is dear: some milliseconds for hundreds of
 //! processes, so it is asked once a pipe.
 
-use crate::process::{self, Pid, parse_pipe};
+use crate::process::{self, Descriptors, Pid, parse_pipe};
 
 /// One end of a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,26 +25,30 @@ pub fn holders_of_other_end(end: PipeEnd, these: &[Pid]) -> Vec<Pid> {
     let mut pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     pids.sort_unstable_by(|a, b| b.cmp(a));
     let others = pids.into_iter().take(MOST).map(Pid).filter(|pid| !these.contains(pid));
-    others.filter(|pid| holds(*pid, PipeEnd { writes: !end.writes, ..end })).collect()
+    let other = PipeEnd { writes: !end.writes, ..end };
+    others.filter(|pid| holds_among(*pid, pipe_of(*pid, end.inode), other)).collect()
 }
 
-/// Whether the process has this end open. One that has both ends (a shell between fork and exec) holds
-/// neither for us.
-pub fn holds(pid: Pid, end: PipeEnd) -> bool {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    let (mut this, mut other) = (false, false);
-    for entry in entries.flatten() {
-        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let Ok(target) = std::fs::read_link(entry.path()) else { continue };
-        if parse_pipe(&target.to_string_lossy()) == Some(end.inode) {
-            match process::is_writable(pid, fd) {
-                Some(writes) if writes == end.writes => this = true,
-                Some(_) => other = true,
-                None => {}
-            }
-        }
-    }
-    this && !other
+/// Whether the process of these descriptors has this end open. One that has both ends (a shell between fork
+/// and exec) holds neither for us.
+pub fn holds(pid: Pid, table: &Descriptors, end: PipeEnd) -> bool {
+    let these = table.pipes.iter().filter(|(_, inode)| **inode == end.inode);
+    holds_among(pid, these.map(|(fd, _)| *fd), end)
+}
+
+fn holds_among(pid: Pid, descriptors: impl Iterator<Item = u32>, end: PipeEnd) -> bool {
+    let mut ends = descriptors.filter_map(|fd| process::is_writable(pid, fd)).peekable();
+    ends.peek().is_some() && ends.all(|writes| writes == end.writes)
+}
+
+/// A process's descriptors of one pipe, without what [`process::descriptors`] looks up besides.
+fn pipe_of(pid: Pid, inode: u32) -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    entries.filter_map(move |entry| {
+        let fd = entry.file_name().to_str()?.parse().ok()?;
+        let target = std::fs::read_link(entry.path()).ok()?;
+        (parse_pipe(&target.to_string_lossy()) == Some(inode)).then_some(fd)
+    })
 }
 
 #[cfg(test)]
@@ -57,9 +61,9 @@ mod tests {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let own = Pid(std::process::id());
         let fd = std::os::fd::AsRawFd::as_raw_fd(child.stdin.as_ref().unwrap()) as u32;
-        let inode = process::descriptors(own).unwrap().pipes[&fd];
-        let end = PipeEnd { inode, writes: true };
-        assert!(holds(own, end) && !holds(own, PipeEnd { writes: false, ..end }));
+        let table = process::descriptors(own).unwrap();
+        let end = PipeEnd { inode: table.pipes[&fd], writes: true };
+        assert!(holds(own, &table, end) && !holds(own, &table, PipeEnd { writes: false, ..end }));
         let reader = Pid(child.id());
         // Other tests of this process may have spawned a child that has not let go of what it inherited.
         assert!(holders_of_other_end(end, &[own]).contains(&reader));

@@ -212,7 +212,7 @@ impl Lane<'_> {
         if let Some(asked) = error.retry_after() {
             self.run.waits(job, Some(asked.min(pause)));
         }
-        self.run.http.waits().say(&object::shown(url), &host_of(url), error, pause);
+        self.run.http.waits().say(&object::shown(url), &object::host_of(url), error, pause);
     }
 
     /// Sleeps in short steps, so that a stop is heard.
@@ -237,7 +237,7 @@ fn refuse_unfit(name: &str, answer: &Answer, any_type: bool) -> Result<(), Error
     let is_offered = disposition.is_some_and(weir_http::content_disposition::is_attachment);
     let kind = answer.head.header("content-type");
     if !any_type && !is_offered && weir_http::content_type::html_instead_of(name, kind) {
-        return Err(Error::WebPage { host: host_of(&answer.url), name: name.to_owned() });
+        return Err(Error::WebPage { host: object::host_of(&answer.url), name: name.to_owned() });
     }
     Ok(())
 }
@@ -264,7 +264,7 @@ fn decode(http: &Http, name: &str, answer: Answer, object: Object) -> (Answer, O
         return (answer, object, notes);
     };
     notes.push(format!("decoded from {coding}"));
-    let body = Decoded::new(&host_of(&answer.url), answer.body, &codings);
+    let body = Decoded::new(&object::host_of(&answer.url), answer.body, &codings);
     let answer = Answer { body: Exchange::Decoded(Box::new(body)), ..answer };
     let object = Object {
         size: None,
@@ -280,15 +280,16 @@ fn decode(http: &Http, name: &str, answer: Answer, object: Object) -> (Answer, O
 /// An answer whose bytes may not be put beside those that are here: it is not certainly of the same version.
 fn refuse_another(transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
     refuse_another_size(transfer, answer, object)?;
-    refuse_disagreement(&transfer.version, &object.version, host_of(&answer.url))
+    refuse_disagreement(&transfer.version, &object.version, object::host_of(&answer.url))
 }
 
 /// An object that is not of the size for which room was made.
 fn refuse_another_size(transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
     match transfer.size {
-        Some(size) if !object.fits(size) => {
-            Err(Error::Changed { host: host_of(&answer.url), detail: "its size is another".to_owned() })
-        }
+        Some(size) if !object.fits(size) => Err(Error::Changed {
+            host: object::host_of(&answer.url),
+            detail: "its size is another".to_owned(),
+        }),
         _ => Ok(()),
     }
 }
@@ -310,8 +311,4 @@ fn refuse_disagreement(kept: &Version, found: &Version, host: String) -> Result<
 /// The URL for whose origin credentials and fields were given.
 fn home_of(job: &Job) -> &Url {
     job.home.as_ref().unwrap_or(&job.url)
-}
-
-fn host_of(url: &Url) -> String {
-    url.host_str().unwrap_or_default().to_owned()
 }

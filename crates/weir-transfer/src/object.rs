@@ -79,6 +79,11 @@ impl Part {
     }
 }
 
+/// The host that a URL names, for what is said of it.
+pub fn host_of(url: &Url) -> String {
+    url.host_str().unwrap_or_default().to_owned()
+}
+
 /// Judges the head of an answer to a request for the bytes from `asked` on, or for all of it without a range.
 pub fn judge(
     head: &ResponseHead,
@@ -86,7 +91,7 @@ pub fn judge(
     asked: Option<u64>,
     now: std::time::SystemTime,
 ) -> Result<Part, Error> {
-    let host = || url.host_str().unwrap_or_default().to_owned();
+    let host = || host_of(url);
     let wrong = |detail: String| Error::WrongPart { host: host(), detail };
     let start = asked.unwrap_or(0);
     let whole = || Object { size: head.announced(), ranged: false, ..describe(head, url) };

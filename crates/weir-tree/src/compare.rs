@@ -15,8 +15,8 @@ pub fn same_size(a: &Entry, b: &Entry) -> bool {
     a.is_file() && b.is_file() && a.size() == b.size()
 }
 
-/// The mode that a copy of the entry gets. The bits that let a file run as its owner or group (chmod(2)) only go with that one: a file of
-/// somebody's would else be root's to everyone, where root copied it.
+/// The mode that a copy of the entry gets. The bits that let a file run as its owner or group (chmod(2)) only
+/// go with that one: a file of somebody's would else be root's to everyone, where root copied it.
 pub fn kept_mode(entry: &Entry, keep: Keep) -> u32 {
     const AS_USER: u32 = 0o4000;
     const AS_GROUP: u32 = 0o2000;

@@ -58,7 +58,8 @@ impl Filter {
         Filter { delete_excluded, ..Filter::default() }
     }
 
-    /// The same where `-C` stands for more than what CVS leaves out by itself: for the words in `~/.cvsignore` and `$CVSIGNORE`, too.
+    /// The same where `-C` stands for more than what CVS leaves out by itself: for the words in
+    /// `~/.cvsignore` and `$CVSIGNORE`, too.
     pub fn with_cvs_words(self, words: Vec<u8>) -> Result<Filter, BadRule> {
         match words.len() > rule::MAX_BYTES {
             true => Err(BadRule::TooMany),

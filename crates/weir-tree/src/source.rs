@@ -71,8 +71,8 @@ impl Source {
         Ok((File::from(file), is_unchanged(&stat, entry)))
     }
 
-    /// Removes what is no folder, if it still is what the walk saw, by identity, kind and time, a file by its size too; not what was
-    /// reached over a link.
+    /// Removes what is no folder, if it still is what the walk saw, by identity, kind and time, a file by its
+    /// size too; not what was reached over a link.
     pub fn remove(&self, entry: &Entry) -> Result<(), Error> {
         let failed = |errno| Error::of("remove the source", &entry.name, errno);
         if self.over_link {
@@ -90,7 +90,8 @@ impl Source {
         if !is_of_its_kind || Identity::from_statx(&stat) != self.identity {
             return Err(Error::Replaced { name: entry.name.clone() });
         }
-        // What has no size of its own here is what it was by its time: where a link leads never changes, only the link.
+        // What has no size of its own here is what it was by its time: where a link leads never changes, only
+        // the link.
         if entry.is_file() && stat.stx_size != entry.size() || time_of(&stat) != Some(entry.mtime) {
             return Err(Error::Changed { name: entry.name.clone() });
         }

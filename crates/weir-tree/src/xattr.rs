@@ -135,8 +135,8 @@ pub(crate) fn is_acl(name: &[u8]) -> bool {
     name.starts_with(b"system.posix_acl_")
 }
 
-/// Makes the attributes those of `wanted`; what was there before goes but for what is `spared`, unless it is `fresh` and has none. The
-/// first error is returned after everything was tried.
+/// Makes the attributes those of `wanted`; what was there before goes but for what is `spared`, unless it is
+/// `fresh` and has none. The first error is returned after everything was tried.
 pub(crate) fn write(
     at: At<'_>,
     wanted: &[Xattr],

@@ -416,7 +416,8 @@ fn a_tree_deeper_than_the_descriptors_that_are_held() {
     assert_eq!(fs::metadata(to.path()).unwrap().mode(), fs::metadata(from.path()).unwrap().mode());
 }
 
-/// Of what the walk saw: what has been put in its place meanwhile stays, a link that leads elsewhere and a pipe that became a file too.
+/// Of what the walk saw: what has been put in its place meanwhile stays, a link that leads elsewhere and a
+/// pipe that became a file too.
 #[test]
 fn a_source_that_is_another_by_now_is_not_removed() {
     use walk::{Root, Wanted};

@@ -186,7 +186,8 @@ pub fn fatal(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code(error))
 }
 
-/// Ends the program as clap does, for help and for words that it refuses; under the name of iperf3 as that ends for words of its own.
+/// Ends the program as clap does, for help and for words that it refuses; under the name of iperf3 as that
+/// ends for words of its own.
 pub fn end_with(error: &clap::Error) -> ! {
     if !(error.use_stderr() && is_iperf3()) {
         error.exit();

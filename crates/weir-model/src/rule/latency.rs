@@ -226,7 +226,7 @@ struct Around {
 impl Around {
     fn of(window: &Window, context: &Context<'_>) -> Around {
         let mut around = Around::default();
-        for window in std::iter::once(window).chain(context.recent(1.0)).chain(context.following(1.0)) {
+        for window in context.around(window, 1.0) {
             let time = working(window).map(|lane| active(lane, window)).sum::<f64>();
             let spent = self::spent(window);
             around.objects += f64::from(window.objects);

@@ -197,6 +197,17 @@ impl<'a> Context<'a> {
         within(self.before.iter().rev(), seconds)
     }
 
+    /// The judged window itself, and those on each side of it until `seconds` are covered: see
+    /// [`Context::recent`] and [`Context::following`].
+    pub(crate) fn around<'w>(&self, window: &'w Window, seconds: f64) -> impl Iterator<Item = &'w Window>
+    where
+        'a: 'w,
+    {
+        let (before, after): (&'w [Window], &'w [Window]) = (self.before, self.after);
+        let earlier = within(before.iter().rev(), seconds);
+        std::iter::once(window).chain(earlier).chain(within(after.iter(), seconds))
+    }
+
     /// The windows after the judged one, oldest first, until `seconds` are covered: one at least, if there is one.
     pub(crate) fn following(&self, seconds: f64) -> impl Iterator<Item = &'a Window> {
         within(self.after.iter(), seconds)

@@ -129,9 +129,7 @@ fn steady(lane: u32, window: &Window, context: &Context<'_>, rtt: f64) -> bool {
 /// Whether segments come at three quarters or more of the rate at which the queue overflowed, see (5) above; counted in
 /// segments, since a lane of our own counts bytes in blocks of up to some megabytes.
 fn at_overflow(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> bool {
-    let around = |seconds: f64| {
-        std::iter::once(window).chain(context.recent(seconds)).chain(context.following(seconds))
-    };
+    let around = |seconds: f64| context.around(window, seconds);
     let now = segment_rate(lane.lane, around(0.5), |_| true);
     now >= 0.75 * segment_rate(lane.lane, around(10.0), |tcp| tcp.out_of_order > 0)
 }
@@ -155,7 +153,7 @@ fn segment_rate<'a>(
 
 /// Segments out of order within ten seconds around the window: a deep queue overflows no more often.
 fn out_of_order(lane: u32, window: &Window, context: &Context<'_>) -> u64 {
-    let around = std::iter::once(window).chain(context.recent(10.0)).chain(context.following(10.0));
+    let around = context.around(window, 10.0);
     let same = around.flat_map(|window| &window.lanes).filter(|other| other.lane == lane);
     same.filter_map(|lane| lane.tcp.value())
         .map(|TcpWindow { out_of_order, .. }| *out_of_order)

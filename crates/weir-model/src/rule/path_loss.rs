@@ -100,7 +100,7 @@ fn strikes(window: &Window, context: &Context<'_>) -> (u32, f64) {
     if context.before.is_empty() && context.after.is_empty() {
         return (u32::MAX, 0.0);
     }
-    let around = std::iter::once(window).chain(context.recent(2.0)).chain(context.following(2.0));
+    let around = context.around(window, 2.0);
     around.fold((0, 0.0), |(strikes, time), window| {
         let mut sockets = window.lanes.iter().filter_map(|lane| lane.tcp.value());
         let struck = sockets.any(|tcp| tcp.out_of_order > 0);

@@ -141,7 +141,7 @@ fn per_lane(trial: &Trial) -> [f64; 2] {
 /// One lane's bytes per second over some seconds around the window.
 fn long_rate(lane: u32, window: &Window, context: &Context<'_>) -> f64 {
     const SECONDS: f64 = 5.0;
-    let around = std::iter::once(window).chain(context.recent(SECONDS)).chain(context.following(SECONDS));
+    let around = context.around(window, SECONDS);
     let (mut bytes, mut time) = (0.0, 0.0);
     for window in around {
         for lane in window.lanes.iter().filter(|other| other.lane == lane) {

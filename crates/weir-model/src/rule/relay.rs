@@ -103,7 +103,7 @@ struct Relay<'a> {
 
 impl<'a> Relay<'a> {
     fn of(window: &'a Window, context: &Context<'_>) -> Option<Relay<'a>> {
-        let near = || std::iter::once(window).chain(context.recent(REACH)).chain(context.following(REACH));
+        let near = || context.around(window, REACH);
         let moved = |flow: &FlowName| -> u64 {
             let lanes = near().flat_map(|window| &window.lanes).filter(|lane| lane.lane == flow.lane);
             lanes.map(|lane| carried(lane, flow.sends)).fold(0, u64::saturating_add)

@@ -45,5 +45,5 @@ pub(crate) fn stopped_sender(window: &Window, context: &Context<'_>) -> bool {
 }
 
 fn turn<'a>(window: &'a Window, context: &Context<'a>) -> impl Iterator<Item = &'a Window> {
-    std::iter::once(window).chain(context.recent(TURN)).chain(context.following(TURN))
+    context.around(window, TURN)
 }

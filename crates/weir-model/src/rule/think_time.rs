@@ -13,9 +13,9 @@
 //! work and waiting may take about as long as a window.
 //!
 //! Acquits: connections were busy; the program is the one that sends the data (then `application` says what
-//! held it back); it waits to try again after a refused attempt to connect (`connect`); or data came for which nothing
-//! was asked within half a second: one answer is under way, and whoever sleeps between two reads of it is its `reader`,
-//! even where looks keep step with the reads and find nothing unread.
+//! held it back); it waits to try again after a refused attempt to connect (`connect`); or data came for
+//! which nothing was asked within half a second: one answer is under way, and whoever sleeps between two
+//! reads of it is its `reader`, even where looks keep step with the reads and find nothing unread.
 //!
 //! Can be wrong: a connection between two bytes of a slow peer looks at rest; a program that in that moment
 //! runs or sleeps, rather than waits in a read, is then blamed for the peer's pause.
@@ -72,7 +72,7 @@ const ASKED: f64 = 0.5;
 fn is_under_way(window: &Window, context: &Context<'_>) -> bool {
     let streams = |lane: &&LaneWindow| lane.waits.value().is_some_and(|waits| waits.came >= SEGMENT);
     let asks = |lane: u32| {
-        let near = std::iter::once(window).chain(context.recent(ASKED)).chain(context.following(ASKED));
+        let near = context.around(window, ASKED);
         near.filter_map(|window| waits::of(lane, window)?.waits.value()).any(|waits| waits.sent > 0)
     };
     window.lanes.iter().filter(streams).any(|lane| !asks(lane.lane))

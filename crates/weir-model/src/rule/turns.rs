@@ -131,7 +131,7 @@ impl Turns {
         if asked > carried {
             return None;
         }
-        let around = || std::iter::once(window).chain(context.recent(reach)).chain(context.following(reach));
+        let around = || context.around(window, reach);
         let same = || around().filter_map(|window| Some((window, waits::of(lane.lane, window)?)));
         // A handshake of TLS takes two or three segments, which are no questions for data.
         let began = same().find(|(_, lane)| lane.connects > 0).map(|(window, _)| window);

@@ -76,7 +76,7 @@ fn sends(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> bool {
     if lane.tcp.value().is_none() {
         return true;
     }
-    let near = std::iter::once(window).chain(context.recent(1.0)).chain(context.following(1.0));
+    let near = context.around(window, 1.0);
     let mut moved = Moved::of(lane.lane, near);
     // In a long silence what it was before, or will be, tells.
     if moved == Moved::default() {

@@ -1,5 +1,5 @@
-//! What a copy would take of its sources, file by file: found by the copy's own walk and choices, and less what the target says it
-//! has.
+//! What a copy would take of its sources, file by file: found by the copy's own walk and choices, and less
+//! what the target says it has.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,7 +17,8 @@ use crate::wire::message::{Failure, FailureKind, Options, Problem};
 /// Bytes of entries that are remembered, some 200 000 of them.
 const REMEMBERED: usize = 32 << 20;
 
-/// Bytes of entries in one question to the target: with one more, whose attributes are 512 KiB at most, they fit into a message.
+/// Bytes of entries in one question to the target: with one more, whose attributes are 512 KiB at most, they
+/// fit into a message.
 const OFFERED: usize = 512 << 10;
 
 /// Entries between two looks at the clock, which costs a tenth of what an entry does.
@@ -62,7 +63,8 @@ pub(super) struct Listing {
     offered: Range<usize>,
 }
 
-/// Walks through `roots`, or what a list names in the only one, for so long. What cannot be read is told, as in a copy.
+/// Walks through `roots`, or what a list names in the only one, for so long. What cannot be read is told, as
+/// in a copy.
 pub(super) fn list(
     roots: Vec<Root>,
     names: Option<Names>,

@@ -55,7 +55,8 @@ const SSH: Bounds = Bounds { bytes: 256 << 20, millis: 700 };
 /// How long an answer may take beyond what was allowed: a disk that syncs, a host that swaps.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// For what the target is asked, all files together: a hundred thousand of them, where the round trip is short.
+/// For what the target is asked, all files together: a hundred thousand of them, where the round trip is
+/// short.
 const COMPARING: Duration = Duration::from_secs(2);
 
 /// Between two looks at what happens.

@@ -108,8 +108,8 @@ fn open(roots: &[Root], file: &Listed) -> Option<File> {
     file.metadata().ok()?.is_file().then_some(file)
 }
 
-/// The block of a file in which the byte is that comes after so many of its data. A block begins at a multiple of its size, as a copy
-/// cuts it.
+/// The block of a file in which the byte is that comes after so many of its data. A block begins at a
+/// multiple of its size, as a copy cuts it.
 fn read_part(roots: &[Root], file: &Listed, after: u64) -> Option<Vec<u8>> {
     let (open, size) = (open(roots, file)?, file.entry.size());
     let at = if file.data < size { behind_holes(&open, size, after)? } else { after };

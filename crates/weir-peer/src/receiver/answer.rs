@@ -178,7 +178,8 @@ impl Receiver {
         }
     }
 
-    /// What a copy would want of a file. Of an end that only foretells ([`Receiver::would_place`]): nothing is done about it.
+    /// What a copy would want of a file. Of an end that only foretells ([`Receiver::would_place`]): nothing
+    /// is done about it.
     pub(crate) fn would_take(&self, mut entry: Entry) -> Want {
         let Some(place) = self.place.get() else { return Want::All };
         self.give(&mut entry);

@@ -73,7 +73,8 @@ impl Receiver {
         Ok((place, names))
     }
 
-    /// Finds the place of these sources for an end that only foretells a copy, whose options are those of a dry run.
+    /// Finds the place of these sources for an end that only foretells a copy, whose options are those of a
+    /// dry run.
     pub(crate) fn would_place(&self, roots: Vec<Option<Root>>) -> Result<Vec<Name>, Error> {
         let (place, names) = self.find_place(roots)?;
         match self.place.set(place) {

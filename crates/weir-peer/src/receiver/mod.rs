@@ -435,8 +435,8 @@ impl Receiver {
         }
     }
 
-    /// What could not be kept, at the end. Of what `-a` or a map of owners asks for it is a failure, as in rsync; times and modes that go
-    /// along without having been asked for are a note.
+    /// What could not be kept, at the end. Of what `-a` or a map of owners asks for it is a failure, as in
+    /// rsync; times and modes that go along without having been asked for are a note.
     fn say_words(&self) {
         let Some(place) = self.place.get() else { return };
         for (name, words) in place.target.put_aside() {

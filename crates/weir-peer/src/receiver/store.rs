@@ -193,14 +193,16 @@ impl Receiver {
         Ok(())
     }
 
-    /// What of a batch is not in its place, or not on its disk: a sender that removes what has arrived hears it first.
+    /// What of a batch is not in its place, or not on its disk: a sender that removes what has arrived hears
+    /// it first.
     fn say_unplaced<'a>(&self, place: &Place, members: &'a [Member], mut unplaced: Vec<&'a Name>) {
         if !self.options.selection.remove_source_files || self.options.dry_run {
             return;
         }
         let all = members.iter().map(|member| &member.entry).filter(|entry| !entry.is_directory());
         let mut all: Vec<&Name> = all.map(|entry| &entry.name).collect();
-        let placed: HashSet<&Name> = all.iter().copied().filter(|name| !unplaced.contains(name)).collect();
+        let lacking: HashSet<&Name> = unplaced.iter().copied().collect();
+        let placed = all.iter().copied().filter(|name| !lacking.contains(name));
         if let Err(error) = place.target.make_names_durable(placed) {
             self.problem(Name::root(), Failure::local(error), false);
             unplaced.append(&mut all);

@@ -25,11 +25,15 @@ impl Sender {
         Ok(())
     }
 
-    /// The receiver has these: links and the like, which come without an offer, go here. Files were told one by one.
+    /// The receiver has these: links and the like, which come without an offer, go here. Files were told one
+    /// by one.
     pub(super) fn remove_members(&self, batch: &Batch) {
+        if !self.removes() {
+            return;
+        }
         let failed = batch.failed().clone();
         for item in &batch.items {
-            let source = item.source.as_ref().filter(|_| !item.entry.is_file() && self.removes());
+            let source = item.source.as_ref().filter(|_| !item.entry.is_file());
             if let Some(source) = source
                 && !failed.contains(&item.number)
                 && !self.unplaced.has(&item.entry.name)

@@ -117,8 +117,8 @@ pub enum Message {
     Wanted(u64, Vec<u64>),
     /// Connections to this end's port for lanes that were none of the session's, so far.
     Strangers(u64),
-    /// Entries of a batch that are not in their places, or not on the disk, for a sender that removes what is: told before the batch is
-    /// as written.
+    /// Entries of a batch that are not in their places, or not on the disk, for a sender that removes what
+    /// is: told before the batch is as written.
     Unplaced(Vec<Name>),
 }
 

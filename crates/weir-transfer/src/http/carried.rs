@@ -31,17 +31,21 @@ pub fn within(outer: Session, socket: TcpStream, timeout: Duration) -> io::Resul
 }
 
 fn carry(mut outer: Session, socket: &TcpStream, mut far: &UnixStream, timeout: Duration) -> io::Result<()> {
+    // Nobody's time: lanes wait for their streams.
+    let clock = StageClock::new(Instant::now());
     let mut bytes = vec![0; PIECE];
     loop {
-        // A reply to what was sent, or a record cut by a full buffer, leaves more in the session: no socket will tell
-        // of it.
-        while let Some(length) = hand_on(&mut outer, &mut Under::Held(socket), far, &mut bytes)? {
+        // A reply to what was sent, or a record cut by a full buffer, leaves more in the session: no socket
+        // will tell of it.
+        while let Some(length) = hand_on(&mut outer, &mut Under::Held(socket), far, &mut bytes, &clock)? {
             if length == 0 {
                 return Ok(());
             }
         }
         let (proxy_speaks, far_speaks) = listen(socket, far)?;
-        if proxy_speaks && hand_on(&mut outer, &mut Under::Socket(socket), far, &mut bytes)? == Some(0) {
+        if proxy_speaks
+            && hand_on(&mut outer, &mut Under::Socket(socket), far, &mut bytes, &clock)? == Some(0)
+        {
             return Ok(());
         }
         if far_speaks {
@@ -56,16 +60,16 @@ fn carry(mut outer: Session, socket: &TcpStream, mut far: &UnixStream, timeout: 
     }
 }
 
-/// Carries one piece from the proxy to the far end: how long it is, 0 at the end, `None` where nothing whole is there.
+/// Carries one piece from the proxy to the far end: how long it is, 0 at the end, `None` where nothing whole
+/// is there.
 fn hand_on(
     outer: &mut Session,
     under: &mut Under<'_>,
     mut far: &UnixStream,
     bytes: &mut [u8],
+    clock: &StageClock,
 ) -> io::Result<Option<usize>> {
-    // Nobody's time: lanes wait for their streams.
-    let clock = StageClock::new(Instant::now());
-    match outer.read(under, bytes, &clock) {
+    match outer.read(under, bytes, clock) {
         Ok(length) => far.write_all(&bytes[..length]).map(|()| Some(length)),
         Err(error) if is_timeout(&error) => Ok(None),
         Err(error) => Err(error),

@@ -375,7 +375,7 @@ impl<'a> Client<'a> {
         }
         let most = self.http.manner.max_redirects;
         let detail = format!("more than {most} in a row; --max-redirs N allows N");
-        Err(Error::Redirect { host: host(home), detail })
+        Err(Error::Redirect { host: object::host_of(home), detail })
     }
 
     /// What an error says of itself; nothing of the request that is secret.
@@ -415,7 +415,7 @@ impl<'a> Client<'a> {
         let now = SystemTime::now();
         let retry_after = weir_http::retry_after::retry_after(&head.fields, now);
         let Some(asked) = retry_after.filter(|asked| !asked.is_zero()) else { return Ok(Duration::ZERO) };
-        let (host, status, reason) = (host(url), head.status, object::printable(&head.reason));
+        let (host, status, reason) = (object::host_of(url), head.status, object::printable(&head.reason));
         let error = Error::Status { host: host.clone(), status, reason, retry_after, hint: "" };
         match error.within(self.dial.max_wait, used, now) {
             error @ Error::ComeBack { .. } => return Err(error),
@@ -627,8 +627,4 @@ fn origin_of(url: &Url) -> Result<Origin, Error> {
     Origin::of(url).ok_or_else(|| {
         Error::Refused(format!("cannot fetch {}: weir speaks http and https", object::shown(url)))
     })
-}
-
-fn host(url: &Url) -> String {
-    url.host_str().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,5 @@
-//! What of TLS is offered to a server, where the user narrows it as programs on OpenSSL do: versions, cipher suites, the server's name.
+//! What of TLS is offered to a server, where the user narrows it as programs on OpenSSL do: versions, cipher
+//! suites, the server's name.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::CryptoProvider;
@@ -31,8 +32,8 @@ impl Offer {
         Ok(Offer { versions, ..self })
     }
 
-    /// The same with only these suites, by OpenSSL's names with colons between (ciphers(1ssl)). As there, those of TLS 1.3 stay as they
-    /// are unless one of them is named.
+    /// The same with only these suites, by OpenSSL's names with colons between (ciphers(1ssl)). As there,
+    /// those of TLS 1.3 stay as they are unless one of them is named.
     pub fn with_suites(self, names: &str) -> Result<Offer, String> {
         let all = aws_lc_rs::ALL_CIPHER_SUITES;
         let named = |name: &str| all.iter().copied().find(|suite| openssl_name(*suite) == name);
@@ -82,7 +83,8 @@ fn is_tls13(suite: SupportedCipherSuite) -> bool {
     suite.tls13().is_some()
 }
 
-/// `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256` there, `TLS13_AES_128_GCM_SHA256` `TLS_AES_128_GCM_SHA256`.
+/// `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256` there, `TLS13_AES_128_GCM_SHA256`
+/// `TLS_AES_128_GCM_SHA256`.
 fn openssl_name(suite: SupportedCipherSuite) -> String {
     let name = format!("{:?}", suite.suite());
     if let Some(rest) = name.strip_prefix("TLS13_") {

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::http::connection::Dial;
 use crate::http::exchange::Exchange;
 use crate::http::window::Several;
+use crate::object;
 use crate::stage_clock::StageClock;
 
 /// A body and what is read of it.
@@ -23,7 +24,7 @@ impl CheckedParts {
     /// `body`, an answer from `url` to a request for the ranges `asked`, whose parts are divided by
     /// `boundary`.
     pub fn within(body: Exchange, boundary: &str, asked: &Several, url: &Url) -> Exchange {
-        let host = url.host_str().unwrap_or_default().to_owned();
+        let host = object::host_of(url);
         let (parts, asked) = (Parts::new(boundary), asked.clone());
         Exchange::Parts(Box::new(CheckedParts { host, body, parts, asked, got: 0 }))
     }

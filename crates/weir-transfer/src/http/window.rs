@@ -108,7 +108,7 @@ impl Span {
             let range = head.header("content-range").unwrap_or_default();
             let note = format!(
                 "{} sent the {} that were asked for, and calls them '{}'",
-                host(url),
+                object::host_of(url),
                 Bytes(head.announced().unwrap_or_default()),
                 object::printable(range)
             );
@@ -158,7 +158,7 @@ fn refuse_beyond(
     match size_in(head).filter(|size| is_beyond(*size)) {
         Some(size) => Err(Error::Refused(format!(
             "{} answered 416 {}: the object has {size} bytes, and {what} (--range) begins behind them",
-            host(url),
+            object::host_of(url),
             object::printable(&head.reason)
         ))),
         None => {
@@ -197,16 +197,12 @@ fn make_whole(head: &mut ResponseHead) {
 fn whole_instead(url: &Url) -> Error {
     Error::Refused(format!(
         "{} sent all of it in place of the part that --range names; leave that out to save all",
-        host(url)
+        object::host_of(url)
     ))
 }
 
 fn wrong_part(url: &Url, detail: String) -> Error {
-    Error::WrongPart { host: host(url), detail }
-}
-
-fn host(url: &Url) -> String {
-    url.host_str().unwrap_or_default().to_owned()
+    Error::WrongPart { host: object::host_of(url), detail }
 }
 
 /// How a URL's fragment begins that names a window.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_observe::thread::thread_cpu_now;
 use weir_units::Bytes;
 
-use super::{Lane, decode, home_of, host_of, refuse_another, refuse_another_size, refuse_unfit};
+use super::{Lane, decode, home_of, refuse_another, refuse_another_size, refuse_unfit};
 use crate::error::Error;
 use crate::http::connection::BLOCK;
 use crate::http::exchange::Answer;
@@ -32,7 +32,7 @@ impl Lane<'_> {
         let ranged = transfer.ranged.load(Relaxed);
         if !ranged && claim.start > 0 {
             return Err(Error::Changed {
-                host: host_of(&transfer.url),
+                host: object::host_of(&transfer.url),
                 detail: "the server gives no parts, so it has to be fetched from the start".to_owned(),
             });
         }
@@ -62,9 +62,10 @@ impl Lane<'_> {
                 self.follow(transfer, answer, None)
             }
             Ok(Part::Whole(object)) => self.whole_instead(transfer, &answer, &object),
-            Ok(_) => {
-                Err(Error::Changed { host: host_of(&answer.url), detail: "it is shorter now".to_owned() })
-            }
+            Ok(_) => Err(Error::Changed {
+                host: object::host_of(&answer.url),
+                detail: "it is shorter now".to_owned(),
+            }),
             // A signed link that has expired: ask the original again where the object is now.
             Err(Error::Status { status: 401 | 403 | 404 | 410, .. }) if location != transfer.url => {
                 tracing::info!("the link to {} expired, resolving it anew", object::shown(&location));
@@ -84,7 +85,10 @@ impl Lane<'_> {
         self.client.close();
         refuse_another(transfer, answer, object)?;
         transfer.ranged.store(false, Relaxed);
-        tracing::info!("{} gives no parts on further connections; going on with one", host_of(&answer.url));
+        tracing::info!(
+            "{} gives no parts on further connections; going on with one",
+            object::host_of(&answer.url)
+        );
         Err(Error::Dropped)
     }
 
@@ -97,7 +101,7 @@ impl Lane<'_> {
     ) -> Result<(), Error> {
         let lane = self.state.id;
         self.state.ranged.store(transfer.ranged.load(Relaxed), Relaxed);
-        let host = host_of(&answer.url);
+        let host = object::host_of(&answer.url);
         let mut brought = 0;
         self.state.bulk.store(true, Relaxed);
         transfer.carriers.lock().unwrap_or_else(PoisonError::into_inner).insert(lane);

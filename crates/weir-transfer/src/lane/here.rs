@@ -23,7 +23,7 @@ use weir_http::validator::{equal_weak, http_date};
 use weir_units::Bytes;
 
 use super::opening::{Opened, blank};
-use super::{Lane, home_of, host_of, refuse_disagreement, refuse_unfit};
+use super::{Lane, home_of, refuse_disagreement, refuse_unfit};
 use crate::error::Error;
 use crate::http::exchange::Answer;
 use crate::job::{FileReport, Job, Outcome};
@@ -80,7 +80,7 @@ impl Lane<'_> {
         here: &Stamp,
         answer: Answer,
     ) -> Result<Option<Box<FileReport>>, Error> {
-        let (tag, host) = (answer.head.header("etag").map(str::to_owned), host_of(&answer.url));
+        let (tag, host) = (answer.head.header("etag").map(str::to_owned), object::host_of(&answer.url));
         self.client.keep(&answer.url, answer.body);
         if let (Some(own), Some(theirs)) = (here.tag(), &tag)
             && own != theirs
@@ -221,7 +221,8 @@ impl Lane<'_> {
             }
             match self.sample(job, target, left, at, length)? {
                 Ok(object) => {
-                    if let Err(error) = refuse_disagreement(&last.version, &object.version, host_of(&job.url))
+                    if let Err(error) =
+                        refuse_disagreement(&last.version, &object.version, object::host_of(&job.url))
                     {
                         return Ok(Err(error.to_string()));
                     }

@@ -12,7 +12,7 @@ use weir_codec::digest::{Algorithm, Expected};
 use weir_units::Bytes;
 
 use super::failing::LOOKS;
-use super::{Lane, decode, home_of, host_of, refuse_disagreement, refuse_unfit};
+use super::{Lane, decode, home_of, refuse_disagreement, refuse_unfit};
 use crate::engine::Run;
 use crate::error::{DECLARED, Error, Fate};
 use crate::http::exchange::{Answer, Exchange};
@@ -227,7 +227,7 @@ impl Lane<'_> {
         let here = target.strip_prefix(".").unwrap_or(target).display();
         Err(Error::Refused(format!(
             "{} calls {} by another name, {here}, which is here; -o {here} or --force replaces it",
-            host_of(&answer.url),
+            object::host_of(&answer.url),
             name_of(job),
         )))
     }
@@ -310,7 +310,7 @@ impl Lane<'_> {
                     "the object's size changed".to_owned()
                 }
                 Ok(Part::Asked(object)) => {
-                    match refuse_disagreement(&version, &object.version, host_of(&answer.url)) {
+                    match refuse_disagreement(&version, &object.version, object::host_of(&answer.url)) {
                         Err(error) => error.to_string(),
                         Ok(()) => {
                             let mut opening = opening(answer.url.clone(), version, done, part);
@@ -425,7 +425,7 @@ impl Lane<'_> {
             Part::Asked(own) | Part::Whole(own) => Ok((answer, own)),
             Part::Empty | Part::Beyond(_) => {
                 let detail = "it is no longer there over HTTP/1.1; --http2 stays with HTTP/2".to_owned();
-                Err(Error::Changed { host: host_of(&url), detail })
+                Err(Error::Changed { host: object::host_of(&url), detail })
             }
         }
     }
@@ -452,7 +452,7 @@ impl Lane<'_> {
         read?;
         if body.len() as u64 != size {
             let (got, expected) = (Bytes(body.len() as u64), Bytes(size).to_string());
-            return Err(Error::Truncated { host: host_of(&answer.url), got, expected });
+            return Err(Error::Truncated { host: object::host_of(&answer.url), got, expected });
         }
         self.client.keep(&answer.url, answer.body);
         self.state.clock.enter(Stage::Other);
@@ -510,7 +510,7 @@ impl Lane<'_> {
         body: &mut Vec<u8>,
         limit: usize,
     ) -> Result<(), Error> {
-        let host = answer.url.host_str().unwrap_or_default().to_owned();
+        let host = object::host_of(&answer.url);
         while !answer.body.is_end() {
             if self.client.dial().is_stopped() {
                 return Err(Error::Interrupted);
@@ -618,7 +618,7 @@ pub fn failed_before_opening(run: &Run<'_>, job: &Job, error: Error) -> FileRepo
 
 fn status_416(answer: &Answer) -> Error {
     Error::Status {
-        host: host_of(&answer.url),
+        host: object::host_of(&answer.url),
         status: 416,
         reason: "Range Not Satisfiable".to_owned(),
         retry_after: None,

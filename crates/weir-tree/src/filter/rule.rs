@@ -129,7 +129,8 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// No rules yet. By the first two: see [`Filter::new`](super::Filter::new) and [`Filter::with_cvs_words`](super::Filter::with_cvs_words).
+    /// No rules yet. By the first two: see [`Filter::new`](super::Filter::new) and
+    /// [`Filter::with_cvs_words`](super::Filter::with_cvs_words).
     pub(super) fn new(
         (delete_excluded, cvs_own): (bool, &'a [u8]),
         next_id: &'a mut u32,

@@ -184,8 +184,8 @@ fn merges_in(rules: &[Rule]) -> impl Iterator<Item = &Merge> {
     })
 }
 
-/// A path from the system's root, without `..`: as it is written, not by where links lead, as rsync has its own (clean_fname in its
-/// util1.c).
+/// A path from the system's root, without `..`: as it is written, not by where links lead, as rsync has its
+/// own (clean_fname in its util1.c).
 pub(crate) fn whole(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut whole = PathBuf::from("/");

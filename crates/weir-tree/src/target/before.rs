@@ -24,7 +24,8 @@ impl Target {
         looks_same && (!keep.xattrs || has_xattrs().unwrap_or(false))
     }
 
-    /// Whether what has the entry's name in `directory` has its extended attributes, and no others that would go.
+    /// Whether what has the entry's name in `directory` has its extended attributes, and no others that would
+    /// go.
     pub(super) fn has_xattrs(&self, directory: &OwnedFd, entry: &Entry) -> bool {
         let read = xattr::read(xattr::At::name(directory.as_fd(), entry.name.last()));
         read.is_ok_and(|mut there| {

@@ -18,8 +18,8 @@ impl Target {
         self.make_names_durable([name])
     }
 
-    /// Waits until these names are on the disk, with those of the folders on the way; each folder is waited for once. For what is all
-    /// name, such as a link.
+    /// Waits until these names are on the disk, with those of the folders on the way; each folder is waited
+    /// for once. For what is all name, such as a link.
     pub fn make_names_durable<'a>(&self, names: impl IntoIterator<Item = &'a Name>) -> Result<(), Error> {
         let mut done = HashSet::new();
         for name in names {

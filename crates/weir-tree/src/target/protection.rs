@@ -89,7 +89,8 @@ impl Protected {
 }
 
 impl Shared {
-    /// Whether an extended attribute of what is here stays, though the source does not have it. Rules in folders are not asked.
+    /// Whether an extended attribute of what is here stays, though the source does not have it. Rules in
+    /// folders are not asked.
     pub(super) fn spares_xattr(&self, name: &[u8]) -> bool {
         let by = |protected: &Protected| {
             !protected.filter.takes_xattr(&Scope::default(), name, Side::Receiver { doomed: false })

@@ -29,8 +29,9 @@ impl Links {
         Links { repeats: true, ..Links::default() }
     }
 
-    /// Notes one of the `count` names of a file; the first name, if this is another. Of one that has a single name left others may have
-    /// been met, and have gone since (`--remove-source-files`): it is theirs if its time is, too, for another file may have its number.
+    /// Notes one of the `count` names of a file; the first name, if this is another. Of one that has a single
+    /// name left others may have been met, and have gone since (`--remove-source-files`): it is theirs if its
+    /// time is, too, for another file may have its number.
     pub fn meet(&mut self, identity: Identity, count: u32, entry: &Entry) -> Option<Name> {
         let Entry { name, mtime, .. } = entry;
         if count < 2 && self.first.get(&identity).is_none_or(|seen| seen.mtime != *mtime) {

@@ -1,4 +1,5 @@
-//! What fingers that know rsync type for `weir cp` and `weir plan` where ssh's flags, as scp has them, go by the same letters.
+//! What fingers that know rsync type for `weir cp` and `weir plan` where ssh's flags, as scp has them, go by
+//! the same letters.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -40,7 +41,8 @@ pub(super) fn words(given: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Of letters behind one `-` what is left of them, and how often rsync's `-F` is among them; `None` of another word.
+/// Of letters behind one `-` what is left of them, and how often rsync's `-F` is among them; `None` of
+/// another word.
 fn of_letters(word: &OsStr, next: Option<&OsStr>) -> Option<(Option<String>, usize)> {
     let letters = word.to_str()?.strip_prefix('-')?;
     if letters.is_empty() || !letters.chars().all(|letter| LETTERS.contains(letter)) {
@@ -57,7 +59,8 @@ fn of_letters(word: &OsStr, next: Option<&OsStr>) -> Option<(Option<String>, usi
     Some(((!left.is_empty()).then(|| format!("-{left}")), filters))
 }
 
-/// Whether what is behind a `-F` is no configuration of ssh's, which it takes here: nothing, a flag, a folder, or what is on a host.
+/// Whether what is behind a `-F` is no configuration of ssh's, which it takes here: nothing, a flag, a
+/// folder, or what is on a host.
 fn is_rsyncs(next: Option<&OsStr>) -> bool {
     let Some(next) = next else { return true };
     let text = next.to_string_lossy();

@@ -50,12 +50,13 @@ struct PatternArgs {
     /// Read patterns to take from FILE (- for standard input).
     #[arg(long, value_name = "FILE")]
     include_from: Vec<OsString>,
-    /// Add a rule as rsync's: '- PATTERN', '+ PATTERN', 'P PATTERN' (protect at the target), 'R PATTERN' (risk), '. FILE' (merge),
-    /// ': FILE' (dir-merge, a file in each folder), '!' (clear); with its modifiers (rsync's -F is ': /.rsync-filter').
+    /// Add a rule as rsync's: '- PATTERN', '+ PATTERN', 'P PATTERN' (protect at the target), 'R PATTERN'
+    /// (risk), '. FILE' (merge), ': FILE' (dir-merge, a file in each folder), '!' (clear); with its modifiers
+    /// (rsync's -F is ': /.rsync-filter').
     #[arg(short = 'f', long, value_name = "RULE", allow_hyphen_values = true)]
     filter: Vec<OsString>,
-    /// Leave out what CVS does: *.o, *~, .git/ and so on, with what ~/.cvsignore, $CVSIGNORE and a .cvsignore in each folder name (rsync's
-    /// -C; -C here is ssh's compression).
+    /// Leave out what CVS does: *.o, *~, .git/ and so on, with what ~/.cvsignore, $CVSIGNORE and a .cvsignore
+    /// in each folder name (rsync's -C; -C here is ssh's compression).
     #[arg(long)]
     cvs_exclude: bool,
 }
@@ -137,7 +138,8 @@ pub struct Choice {
     /// Leave out symbolic links that lead out of what is copied.
     #[arg(long)]
     pub safe_links: bool,
-    /// Remove at the source what is at the target and on its disk: files, links, devices; folders stay, and what changed meanwhile.
+    /// Remove at the source what is at the target and on its disk: files, links, devices; folders stay, and
+    /// what changed meanwhile.
     #[arg(long, conflicts_with = "copy_links")]
     pub remove_source_files: bool,
     /// Link to the file in DIR, an earlier copy, where it is the same (relative to DST; may be given several times).
@@ -146,14 +148,16 @@ pub struct Choice {
     /// Change modes on the way (D755,F644, u+rwX, go-w; D is for folders, F for all else).
     #[arg(long, value_name = "CHANGES")]
     pub chmod: Vec<String>,
-    /// Where owners are kept (-a, or a map): keep them by number, whatever the numbers are called at the target.
+    /// Where owners are kept (-a, or a map): keep them by number, whatever the numbers are called at the
+    /// target.
     #[arg(long)]
     pub numeric_ids: bool,
-    /// Give all to USER and GROUP of the target, also without -a (either may be left out, and is then kept only by -a).
+    /// Give all to USER and GROUP of the target, also without -a (either may be left out, and is then kept
+    /// only by -a).
     #[arg(long, value_name = "USER:GROUP", conflicts_with_all = ["usermap", "groupmap"])]
     pub chown: Option<String>,
-    /// Keep owners, also without -a, and give files of a user to another: FROM:TO,..., where FROM may be a name, with *, or numbers
-    /// (1000-1999).
+    /// Keep owners, also without -a, and give files of a user to another: FROM:TO,..., where FROM may be a
+    /// name, with *, or numbers (1000-1999).
     #[arg(long, value_name = "MAP")]
     pub usermap: Option<String>,
     /// The same of groups.

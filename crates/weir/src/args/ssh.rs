@@ -79,7 +79,8 @@ impl FromStr for Words {
 }
 
 impl Ssh {
-    /// What may have been meant as a source, because rsync's -P and -F take no value. `logs_in`: a host is named.
+    /// What may have been meant as a source, because rsync's -P and -F take no value. `logs_in`: a host is
+    /// named.
     pub fn doubt(&self, logs_in: bool) -> Option<String> {
         if let Some(file) = self.ssh_config.as_ref().filter(|_| !logs_in) {
             return Some(format!(

@@ -1,4 +1,5 @@
-//! What a copy takes of its sources, from flags to what both ends are told: for the copy itself, and for the plan that foretells it.
+//! What a copy takes of its sources, from flags to what both ends are told: for the copy itself, and for the
+//! plan that foretells it.
 
 use std::path::PathBuf;
 
@@ -15,8 +16,8 @@ use crate::voice::Usage;
 /// Bytes of `~/.cvsignore` that are read: more than anybody lists.
 const CVSIGNORE: Bytes = Bytes(64 << 10);
 
-/// What both ends are told of it, with all else as it is by default; and the list of what is copied, if there is one. `sources`: how
-/// many were named.
+/// What both ends are told of it, with all else as it is by default; and the list of what is copied, if there
+/// is one. `sources`: how many were named.
 pub fn options(what: &What, sources: usize) -> Result<(Options, Option<List>), Usage> {
     let delete = what.delete || what.choice.delete_excluded;
     let list = list(what, sources, delete)?;
@@ -39,7 +40,8 @@ pub fn options(what: &What, sources: usize) -> Result<(Options, Option<List>), U
     Ok((options, list))
 }
 
-/// The sources' paths. What a list names is in the source, whether that was written with a slash at its end or not.
+/// The sources' paths. What a list names is in the source, whether that was written with a slash at its end
+/// or not.
 pub fn source_paths(paths: &[Vec<u8>], list: Option<&List>) -> Vec<Vec<u8>> {
     let path = |path: &Vec<u8>| {
         let ends = path.is_empty() || path.ends_with(b"/");

@@ -171,7 +171,7 @@ fn parse_url(text: &str) -> Result<Url, Usage> {
 fn parse_link(text: &str) -> Result<(Url, Option<Zone>), Usage> {
     let (text, zone) = without_zone(text);
     let url = parse_without_zone(&text)?;
-    let host = url.host_str().unwrap_or_default().to_owned();
+    let host = object::host_of(&url);
     Ok((url, zone.map(|zone| (host, zone))))
 }
 

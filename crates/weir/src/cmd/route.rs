@@ -106,7 +106,8 @@ fn place(text: &OsString) -> Place {
     Place { host: Some(host), path: bytes[colon + 1..].to_vec() }
 }
 
-/// Adds these patterns to a filter: the first that matches decides, as rsync has it. `nul`: the lines of files end with NUL.
+/// Adds these patterns to a filter: the first that matches decides, as rsync has it. `nul`: the lines of
+/// files end with NUL.
 pub fn filter(mut filter: Filter, patterns: &Patterns, nul: bool) -> Result<Filter, Usage> {
     for (given, text) in &patterns.rules {
         let bytes = text.as_bytes();

@@ -200,8 +200,8 @@ fn a_plan_takes_the_flags_of_its_copy() {
     planned(&sshd, &sandbox, &args);
 }
 
-/// What a copy then moves is what was foretold, whatever leaves something out: rules, sizes, what is at the target, a list; to there and
-/// to here.
+/// What a copy then moves is what was foretold, whatever leaves something out: rules, sizes, what is at the
+/// target, a list; to there and to here.
 #[test]
 fn a_plan_foretells_what_its_copy_moves() {
     let Some(sshd) = Sshd::start() else { return };

@@ -28,7 +28,8 @@ const FREE: f64 = 0.75;
 /// at least.
 const QUARTER: f64 = 0.25 - 0.05;
 
-/// The least that makes the link one of two causes with a queue that comes and goes, and a full window the only one.
+/// The least that makes the link one of two causes with a queue that comes and goes, and a full window the
+/// only one.
 const HALF: f64 = 0.5;
 
 /// Whether the emulator was too late for any truth: this machine's doing, not the lab's.
@@ -58,8 +59,8 @@ pub(crate) fn truth(plan: &Plan, programs: Programs, facts: &Facts) -> Result<Tr
             at_least("the reader was in its disk", facts.receiver_in_disk, least)?;
             // A window that stays open holds no sender: then the late acknowledgements of an unread receiver do, in part.
             at_least("the peer's window was full", facts.window_full, 0.1)?;
-            // A window that was full for less than half of the time, and packets that were lost beside it: no counter tells
-            // whose the rest was.
+            // A window that was full for less than half of the time, and packets that were lost beside it: no
+            // counter tells whose the rest was.
             let mixed = facts.dropped > 0.0 && facts.window_full < HALF;
             unread(facts, if mixed { Truth::DiskReaderAndLoss } else { Truth::DiskReader })
         }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use crate::pipes::PipeEnd;
+use crate::pipes::{PipeEnd, holds};
 use crate::process::{self, Descriptors, Pid};
 use crate::thread::thread_cpu_now;
 use crate::thread_probe::ThreadLook;
@@ -73,10 +73,11 @@ enum Local {
 }
 
 impl Survey {
-    /// Reads them anew where that is due: at each sample while nothing is busy, unless that takes more than half a
-    /// hundredth of a processor (a process of a few hundred descriptors takes less); else so that it takes a thousandth, since of ten thousand descriptors one
-    /// reading takes 40 ms. Nor does it wait where a process came or went, or where a thread waits at a pipe
-    /// (`at_pipe`) and none is known: a pipeline of a second would be over before it was seen.
+    /// Reads them anew where that is due: at each sample while nothing is busy, unless that takes more than
+    /// half a hundredth of a processor (a process of a few hundred descriptors takes less); else so that it
+    /// takes a thousandth, since of ten thousand descriptors one reading takes 40 ms. Nor does it wait where
+    /// a process came or went, or where a thread waits at a pipe (`at_pipe`) and none is known: a pipeline of
+    /// a second would be over before it was seen.
     pub(super) fn refresh(&mut self, pids: &[Pid], lanes: &[Lane], served: &Served, due: Due, now: Instant) {
         let mut these = pids.to_vec();
         these.sort();
@@ -131,12 +132,7 @@ impl Survey {
 
     /// Which of the subject's processes holds this end, and not the other one as well.
     pub(super) fn holder(&self, end: PipeEnd) -> Option<Pid> {
-        let holds = |pid: Pid, table: &Descriptors| {
-            let these = table.pipes.iter().filter(|(_, inode)| **inode == end.inode);
-            let ends: Vec<bool> = these.filter_map(|(fd, _)| process::is_writable(pid, *fd)).collect();
-            !ends.is_empty() && ends.iter().all(|writes| *writes == end.writes)
-        };
-        self.tables.iter().find(|(pid, table)| holds(**pid, table)).map(|(pid, _)| *pid)
+        self.tables.iter().find(|(pid, table)| holds(**pid, table, end)).map(|(pid, _)| *pid)
     }
 
     /// Tells what is none of TCP's.

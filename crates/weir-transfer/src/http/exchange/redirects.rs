@@ -3,7 +3,6 @@
 use url::Url;
 use weir_http::head::ResponseHead;
 
-use super::host;
 use crate::error::Error;
 use crate::object;
 
@@ -43,7 +42,7 @@ pub(super) fn take_as_file(head: &mut ResponseHead) -> Option<String> {
 
 /// The URL that an answer from `from` leads to.
 pub(super) fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {
-    let refused = |detail: String| Error::Redirect { host: host(from), detail };
+    let refused = |detail: String| Error::Redirect { host: object::host_of(from), detail };
     let location = head.fields.single("location").map_err(|_| refused("it names two targets".to_owned()))?;
     let location = location.filter(|location| !location.is_empty());
     let location = location.ok_or_else(|| {

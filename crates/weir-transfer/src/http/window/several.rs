@@ -11,10 +11,9 @@ use weir_http::head::ResponseHead;
 use weir_http::multipart;
 use weir_http::range_request::{ByteRange, RangeSpec};
 
-use super::{
-    carries_bytes, host, make_whole, named_range, refuse_beyond, whole_instead, written, wrong_part,
-};
+use super::{carries_bytes, make_whole, named_range, refuse_beyond, whole_instead, written, wrong_part};
 use crate::error::Error;
+use crate::object;
 
 /// Ranges that come in one body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +59,7 @@ impl Several {
             ));
         }
         make_whole(head);
-        Ok(Some(format!("{} answered with one part, '{range}', in place of several", host(url))))
+        Ok(Some(format!("{} answered with one part, '{range}', in place of several", object::host_of(url))))
     }
 
     /// Whether a part of `range` may stand in an answer: it begins where one of those asked for does and ends

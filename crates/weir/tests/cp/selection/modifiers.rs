@@ -1,4 +1,5 @@
-//! Rules with rsync's modifiers: whole paths, extended attributes, files of rules in folders, what CVS leaves out, and `-F`.
+//! Rules with rsync's modifiers: whole paths, extended attributes, files of rules in folders, what CVS leaves
+//! out, and `-F`.
 
 use std::fs;
 use std::path::Path;
@@ -49,7 +50,13 @@ const EXTRA: [&str; 12] = [
     ".svn/entries",
 ];
 
-/// Flags, parted by `|`, and files beside the trees' own with their text; of `@/` the program's folder, in which `tree` and `to` are.
+fn plant(tree: &Path, to: &Path) {
+    make(tree, &SOURCE);
+    make(to, &EXTRA);
+}
+
+/// Flags, parted by `|`, and files beside the trees' own with their text; of `@/` the program's folder, in
+/// which `tree` and `to` are.
 type Case = (&'static str, &'static [(&'static str, &'static str)]);
 
 const CASES: [Case; 56] = [
@@ -138,10 +145,7 @@ fn rules_with_modifiers() {
             if flags.starts_with("-F") && sources.len() > 1 {
                 continue;
             }
-            let pair = Pair::new(|tree, to| {
-                make(tree, &SOURCE);
-                make(to, &EXTRA);
-            });
+            let pair = Pair::new(plant);
             for program in ["weir", "rsync"] {
                 for (name, text) in files {
                     fs::write(pair.sandbox.path(program).join(name), of(&pair, program, text)).unwrap();
@@ -175,10 +179,7 @@ fn what_the_user_leaves_out_of_cvs() {
     for (file, variable) in
         [("*.log\nb.txt\n", ""), ("", "*.txt main.c"), ("!\nmain.*\n", "core"), ("*.c", "! docs")]
     {
-        let pair = Pair::new(|tree, to| {
-            make(tree, &SOURCE);
-            make(to, &EXTRA);
-        });
+        let pair = Pair::new(plant);
         fs::write(pair.sandbox.path(".cvsignore"), file).unwrap();
         let run = |mut command: Command, program: &str, flags: &[&str]| {
             command.current_dir(pair.sandbox.path(program).join("tree"));
