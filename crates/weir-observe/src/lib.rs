@@ -55,6 +55,7 @@ pub mod flow;
 pub mod foreign_lane;
 pub mod host;
 mod lane_probe;
+mod maps;
 mod mean;
 pub mod memory;
 pub mod names;

@@ -4,7 +4,7 @@
 //! every process's descriptors that the caller may read, which is dear: some milliseconds for hundreds of
 //! processes, so it is asked once a pipe.
 
-use crate::process::{self, Descriptors, Pid, parse_pipe};
+use crate::process::{self, Descriptors, Pid};
 
 /// One end of a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ pub fn holders_of_other_end(end: PipeEnd, these: &[Pid]) -> Vec<Pid> {
     pids.sort_unstable_by(|a, b| b.cmp(a));
     let others = pids.into_iter().take(MOST).map(Pid).filter(|pid| !these.contains(pid));
     let other = PipeEnd { writes: !end.writes, ..end };
-    others.filter(|pid| holds_among(*pid, pipe_of(*pid, end.inode), other)).collect()
+    others.filter(|pid| holds_among(*pid, process::of_pipe(*pid, end.inode).into_iter(), other)).collect()
 }
 
 /// Whether the process of these descriptors has this end open. One that has both ends (a shell between fork
@@ -39,16 +39,6 @@ pub fn holds(pid: Pid, table: &Descriptors, end: PipeEnd) -> bool {
 fn holds_among(pid: Pid, descriptors: impl Iterator<Item = u32>, end: PipeEnd) -> bool {
     let mut ends = descriptors.filter_map(|fd| process::is_writable(pid, fd)).peekable();
     ends.peek().is_some() && ends.all(|writes| writes == end.writes)
-}
-
-/// A process's descriptors of one pipe, without what [`process::descriptors`] looks up besides.
-fn pipe_of(pid: Pid, inode: u32) -> impl Iterator<Item = u32> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    entries.filter_map(move |entry| {
-        let fd = entry.file_name().to_str()?.parse().ok()?;
-        let target = std::fs::read_link(entry.path()).ok()?;
-        (parse_pipe(&target.to_string_lossy()) == Some(inode)).then_some(fd)
-    })
 }
 
 #[cfg(test)]

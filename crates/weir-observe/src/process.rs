@@ -3,10 +3,13 @@
 //! What may be read depends on who asks: a process's descriptors, its system calls and the place where it sleeps are shown
 //! to its owner and to root (ptrace_may_access); names, parents and CPU times to everyone.
 
-use std::collections::HashMap;
+mod descriptors;
+
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
+
+pub(crate) use descriptors::of_pipe;
+pub use descriptors::{Descriptors, descriptors, sockets};
 
 use crate::error::{Error, Malformed};
 use crate::proc_file::{ProcFile, number, read_once};
@@ -120,62 +123,6 @@ pub fn owner(pid: Pid) -> Result<u32, Error> {
 /// `wget (pid 4711)`, or `pid 4711` when it has ended.
 pub fn described(pid: Pid) -> String {
     stat(pid).map_or_else(|_| format!("pid {pid}"), |stat| format!("{} (pid {pid})", stat.name))
-}
-
-/// What a process's descriptors lead to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Descriptors {
-    /// Sockets: descriptor and inode.
-    pub sockets: HashMap<u32, u32>,
-    /// Regular files open for writing: descriptor and path.
-    pub outputs: Vec<(u32, PathBuf)>,
-    /// Pipes: descriptor and inode, which both ends share.
-    pub pipes: HashMap<u32, u32>,
-    /// Terminals.
-    pub terminals: Vec<u32>,
-}
-
-/// Reads all of them. Fails with the way out when the process belongs to someone else.
-pub fn descriptors(pid: Pid) -> Result<Descriptors, Error> {
-    let path = format!("/proc/{pid}/fd");
-    let entries = std::fs::read_dir(&path).map_err(|cause| match cause.kind() {
-        io::ErrorKind::PermissionDenied => not_mine(pid),
-        _ => ended_or(pid, Error::unreadable(path.clone(), cause)),
-    })?;
-    let mut found = Descriptors::default();
-    for entry in entries.flatten() {
-        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let Ok(target) = std::fs::read_link(entry.path()) else { continue };
-        let text = target.to_string_lossy();
-        if let Some(inode) = parse_socket(&text) {
-            found.sockets.insert(fd, inode);
-        } else if let Some(inode) = parse_pipe(&text) {
-            found.pipes.insert(fd, inode);
-        } else if text.starts_with("/dev/pts/") || text.starts_with("/dev/tty") || text == "/dev/console" {
-            found.terminals.push(fd);
-        } else if text.starts_with('/') && !text.starts_with("/dev/") && is_output(pid, fd) {
-            found.outputs.push((fd, PathBuf::from(text.trim_end_matches(" (deleted)"))));
-        }
-    }
-    Ok(found)
-}
-
-/// The inodes of its sockets alone, which is the cheaper question: a short process is asked many times in its life.
-pub fn sockets(pid: Pid) -> Result<Vec<u32>, Error> {
-    let path = format!("/proc/{pid}/fd");
-    let entries = std::fs::read_dir(&path).map_err(|cause| ended_or(pid, Error::unreadable(path, cause)))?;
-    let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    Ok(links.filter_map(|target| parse_socket(&target.to_string_lossy())).collect())
-}
-
-/// `socket:[4711]`.
-fn parse_socket(target: &str) -> Option<u32> {
-    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
-}
-
-/// `pipe:[4711]`.
-pub(crate) fn parse_pipe(target: &str) -> Option<u32> {
-    target.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// Whether this descriptor may be written to; `None` when it is closed or may not be looked at.
@@ -372,9 +319,5 @@ mod tests {
         assert_eq!(parse_descriptor("pos:\t42\nflags:\t0100001\nmnt_id:\t1\n"), Ok((42, true)));
         assert_eq!(parse_descriptor("pos:\t0\nflags:\t0100000\n"), Ok((0, false)));
         assert!(parse_descriptor("pos:\t0\n").is_err());
-        assert_eq!(parse_socket("socket:[4711]"), Some(4711));
-        assert_eq!(parse_socket("pipe:[4711]"), None);
-        assert_eq!(parse_pipe("pipe:[4711]"), Some(4711));
-        assert_eq!(parse_pipe("pipe:[x]"), None);
     }
 }

@@ -14,6 +14,7 @@ mod outputs;
 mod proof;
 mod scout;
 mod sockets;
+mod tables;
 mod threads;
 
 pub use cadence::{Cadence, INTERVAL, Interval, SAMPLE_INTERVAL};

@@ -108,7 +108,7 @@ impl Surroundings {
         let at_pipe =
             threads.looks().any(|(_, _, look)| matches!(look.doing, Doing::PipeFull | Doing::PipeEmpty));
         self.piped |= at_pipe;
-        self.survey.refresh(&scout.pids, lanes, &self.served, Due { busy, at_pipe }, now);
+        self.survey.refresh(scout, lanes, &self.served, Due { busy, at_pipe }, now);
         self.neighbours.look(&scout.pids, &self.survey, now);
         self.syncs.look(threads);
         self.look_at_queues(scout, now);

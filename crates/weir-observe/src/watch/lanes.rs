@@ -1,6 +1,5 @@
 //! The subject's connections as the model takes them: each a lane with the thread that serves it.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use weir_model::evidence::{LaneWindow, Reading, ThreadWindow};
@@ -9,6 +8,7 @@ use super::scout::{Key, Sighting};
 use super::threads::Threads;
 use crate::flow::{FlowProbe, FlowWindow};
 use crate::foreign_lane::share;
+use crate::maps::Map;
 use crate::process::Pid;
 use crate::sock_diag::{SocketId, TcpSocket, TcpState};
 
@@ -329,7 +329,7 @@ fn part_of(thread: Reading<ThreadWindow>, lived: Duration, span: Duration) -> Re
 /// Bytes of connections beyond those that are looked at, from one scan to the next.
 #[derive(Debug, Default)]
 pub(super) struct Others {
-    before: HashMap<Key, (u64, u64)>,
+    before: Map<Key, (u64, u64)>,
 }
 
 impl Others {
@@ -337,9 +337,9 @@ impl Others {
     pub(super) fn scanned<'a>(
         &mut self,
         sightings: impl Iterator<Item = &'a Sighting>,
-    ) -> HashMap<Key, (u64, u64)> {
-        let mut now = HashMap::new();
-        let mut moved = HashMap::new();
+    ) -> Map<Key, (u64, u64)> {
+        let mut now = Map::default();
+        let mut moved = Map::default();
         for sighting in sightings {
             let count = (sighting.socket.moved.received, sighting.socket.moved.acked);
             let (received, acked) = self.before.get(&sighting.key).copied().unwrap_or(count);

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::process::{Descriptors, Pid, Position, WrittenBytes};
+use super::tables::Tables;
+use crate::process::{Pid, Position, WrittenBytes};
 
 /// Files looked at in each window; a program with more open for writing is no downloader.
 const MOST: usize = 64;
@@ -25,13 +26,8 @@ struct File {
 
 impl Outputs {
     /// Takes in files that were opened since.
-    pub(super) fn refresh(
-        &mut self,
-        pids: &[Pid],
-        descriptors: &HashMap<Pid, Descriptors>,
-        from_start: bool,
-    ) {
-        for (&pid, found) in descriptors {
+    pub(super) fn refresh(&mut self, pids: &[Pid], tables: &Tables, from_start: bool) {
+        for (pid, found) in tables.iter() {
             for (fd, path) in &found.outputs {
                 let known = self.files.get(&(pid, *fd)).is_some_and(|file| file.path == *path);
                 if known || self.files.len() >= MOST {

@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 use super::newcomers::Newcomers;
 use super::notes::Notes;
 use super::proof::Proof;
+use super::tables::{DEAR, Tables};
 use crate::Error;
-use crate::process::{self, Descriptors, Pid};
+use crate::maps::{Map, Set};
+use crate::process::{self, Pid};
 use crate::sock_diag::{Destroyed, Filter, Glance, SockDiag, SocketId, TcpSocket};
 use crate::thread::thread_cpu_now;
 
@@ -68,15 +70,13 @@ pub struct Scout {
     /// The subject's processes, as of the last scan.
     pub(super) pids: Vec<Pid>,
     /// Their descriptors, where they may be read.
-    pub(super) descriptors: HashMap<Pid, Descriptors>,
-    owners: HashMap<u32, Option<Pid>>,
+    pub(super) tables: Tables,
+    owners: Map<u32, Option<Pid>>,
     owners_read: Option<Instant>,
-    /// What reading all descriptors cost of a processor, at most.
-    owners_cost: Duration,
     /// Sockets once found to be the subject's: an orphan has no inode any more.
-    mine: HashSet<Key>,
+    mine: Set<Key>,
     /// Sockets that others hold, and how often that was seen: once may be a process that has only just begun.
-    strangers: HashMap<Key, u8>,
+    strangers: Map<Key, u8>,
     peers: HashSet<SocketAddr>,
     /// Ports at which the subject listens, alone or not.
     listening: HashSet<(usize, u16)>,
@@ -107,9 +107,8 @@ struct Net {
 /// Descriptors are read anew after this even if no unknown socket turned up: one may have been handed to a child.
 const OWNERS_AGE: Duration = Duration::from_secs(1);
 
-/// But not before a hundred times what that costs: of ten thousand descriptors, each a symbolic link to be followed, some
-/// 40 ms.
-const OWNERS_PART: u32 = 100;
+/// But not before three hundred times what that costs: the list alone of ten thousand descriptors takes some 10 ms.
+const OWNERS_PART: u32 = 300;
 
 /// Who else is in the subject's places is asked once in this time at most.
 const PROOF_AGE: Duration = Duration::from_secs(1);
@@ -119,9 +118,6 @@ const LATELY: Duration = Duration::from_secs(1);
 
 /// Strangers remembered: a word or two each.
 const MOST_STRANGERS: usize = 1 << 17;
-
-/// Reading descriptors is dear from here on: some thousand of them.
-const DEAR: Duration = Duration::from_millis(5);
 
 impl Scout {
     /// Opens the sockets' diagnostics in the caller's network namespace.
@@ -136,12 +132,11 @@ impl Scout {
             filter,
             nets: vec![own],
             pids: Vec::new(),
-            descriptors: HashMap::new(),
-            owners: HashMap::new(),
+            tables: Tables::default(),
+            owners: Map::default(),
             owners_read: None,
-            owners_cost: Duration::ZERO,
-            mine: HashSet::new(),
-            strangers: HashMap::new(),
+            mine: Set::default(),
+            strangers: Map::default(),
             peers: HashSet::new(),
             listening: HashSet::new(),
             listeners: HashMap::new(),
@@ -230,6 +225,7 @@ impl Scout {
             self.pids = if worker.thread.is_some() { vec![worker.pid] } else { process::tree(worker.pid) };
         }
         let mut sightings = Vec::new();
+        self.tables.begin_dump();
         for net in 0..self.nets.len() {
             match self.nets[net].diag.glance(&self.filter) {
                 Ok(sockets) => sightings.extend(self.pick(net, sockets, notes)),
@@ -248,7 +244,7 @@ impl Scout {
             }
         }
         // Before the dump too: a process may end between it and the next reading of descriptors.
-        let unread = self.pids.iter().filter(|pid| !self.descriptors.contains_key(pid)).copied().collect();
+        let unread = self.pids.iter().filter(|pid| self.tables.get(**pid).is_none()).copied().collect();
         self.read_owners(unread, notes);
         self.learn_proof();
     }
@@ -410,8 +406,9 @@ impl Scout {
     }
 
     fn pick(&mut self, net: usize, sockets: Vec<Glance>, notes: &mut Notes) -> Vec<Sighting> {
+        self.tables.found(sockets.iter().map(|socket| socket.inode));
         self.learn_owners(&sockets, notes);
-        let ends: HashMap<(SocketAddr, SocketAddr), SocketId> =
+        let ends: Map<(SocketAddr, SocketAddr), SocketId> =
             sockets.iter().map(|socket| ((socket.id.local, socket.id.remote), socket.id)).collect();
         if self.strangers.len() > MOST_STRANGERS {
             self.strangers.clear();
@@ -439,7 +436,7 @@ impl Scout {
     fn learn_owners(&mut self, sockets: &[Glance], notes: &mut Notes) {
         let unknown =
             sockets.iter().any(|socket| socket.inode != 0 && !self.owners.contains_key(&socket.inode));
-        let age = OWNERS_AGE.max(self.owners_cost * OWNERS_PART);
+        let age = OWNERS_AGE.max(self.tables.cost() * OWNERS_PART);
         let old = self.owners_read.is_none_or(|read| read.elapsed() >= age);
         if !unknown && !old {
             return;
@@ -453,8 +450,9 @@ impl Scout {
             self.pids = process::all().into_iter().filter(|pid| *pid != own).collect();
         }
         // What took long just before the dump is not read once more: what is missing is found when it is old.
-        if self.owners_cost < DEAR || self.owners_read.is_some() {
-            self.descriptors.clear();
+        if self.tables.cost() < DEAR || self.owners_read.is_some() {
+            let pids: HashSet<Pid> = self.pids.iter().copied().collect();
+            self.tables.retain(|pid| pids.contains(&pid));
             // Those of processes that have ended meanwhile stay known; what was nobody's may have found its owner.
             self.owners.retain(|_, owner| owner.is_some());
             self.read_owners(self.pids.clone(), notes);
@@ -471,13 +469,10 @@ impl Scout {
     }
 
     fn read_owners(&mut self, pids: Vec<Pid>, notes: &mut Notes) {
-        let start = thread_cpu_now();
+        let now = Instant::now();
         for pid in pids {
-            match process::descriptors(pid) {
-                Ok(found) => {
-                    self.owners.extend(found.sockets.values().map(|inode| (*inode, Some(pid))));
-                    self.descriptors.insert(pid, found);
-                }
+            match self.tables.read(pid, now) {
+                Ok(found) => self.owners.extend(found.sockets.values().map(|inode| (*inode, Some(pid)))),
                 Err(error) if self.subject != Subject::Sockets && process::stat(pid).is_ok() => {
                     notes.add(format!(
                         "{error}; of its connections only those count that can be told from others'"
@@ -487,7 +482,6 @@ impl Scout {
                 Err(_) => {}
             }
         }
-        self.owners_cost = self.owners_cost.max(thread_cpu_now().saturating_sub(start));
     }
 
     /// Of all processes, those that hold one of these sockets.
@@ -495,7 +489,7 @@ impl Scout {
         let owners = &self.owners;
         let owner = |socket: &Glance| owners.get(&socket.inode).copied().flatten();
         let held: HashSet<Pid> = sockets.iter().filter_map(owner).collect();
-        self.descriptors.retain(|pid, _| held.contains(pid));
+        self.tables.retain(|pid| held.contains(&pid));
         if let Some(socket) = sockets.iter().find(|socket| socket.inode != 0 && owner(socket).is_none()) {
             notes.add(format!(
                 "the process of {} belongs to user {}: run weir why as that user or as root to see its threads and files; \

@@ -21,6 +21,7 @@ use super::scout::{Key, Scan, Scout, Sighting, Worker};
 use super::threads::Threads;
 use crate::Error;
 use crate::cgroup::Quota;
+use crate::maps::{Map, Set};
 use crate::nic::Routing;
 use crate::pace::Pace;
 use crate::process::{self, Pid};
@@ -72,9 +73,9 @@ pub struct Watch {
     /// Bytes of the connections beyond the lanes, in this window.
     rest: (u64, u64),
     pending: Vec<(f64, Key, TcpSocket)>,
-    settled: HashSet<Key>,
+    settled: Set<Key>,
     /// The other ends of connections that are the subject's at both.
-    mates: HashSet<Key>,
+    mates: Set<Key>,
     /// The run in numbers.
     pub totals: Totals,
     next_lane: u32,
@@ -166,8 +167,8 @@ impl Watch {
             others: Others::default(),
             rest: (0, 0),
             pending: Vec::new(),
-            settled: HashSet::new(),
-            mates: HashSet::new(),
+            settled: Set::default(),
+            mates: Set::default(),
             totals: Totals::default(),
             next_lane: 1,
             brief_lane: 0,
@@ -255,7 +256,7 @@ impl Watch {
         }
         // Of many lanes the other ends are not read: they only support what the subject's own end shows.
         self.look_at_lanes(self.lanes.len() <= FEW, now);
-        self.threads.look(&self.scout.descriptors);
+        self.threads.look(&self.scout.tables);
         self.take_ended(now);
         let (lanes, threads) = (&self.lanes, &self.threads);
         self.around.look(Sample { lanes, threads, scout: &mut self.scout, now });
@@ -368,7 +369,7 @@ impl Watch {
         if !self.threads.refresh(&self.scout) || self.threads.are_many() {
             self.notes.add("more than 32 threads: each is looked at only now and then");
         }
-        self.outputs.refresh(&self.scout.pids, &self.scout.descriptors, !began_before);
+        self.outputs.refresh(&self.scout.pids, &self.scout.tables, !began_before);
         // What has ended gives its files back.
         let alive: HashSet<Pid> = self.scout.pids.iter().copied().collect();
         self.quotas.retain(|pid, _| alive.contains(pid));
@@ -385,11 +386,11 @@ impl Watch {
     fn admit(
         &mut self,
         sightings: &[Sighting],
-        moved: &HashMap<Key, (u64, u64)>,
+        moved: &Map<Key, (u64, u64)>,
         began_before: bool,
         now: Instant,
     ) {
-        let known: HashMap<Key, usize> =
+        let known: Map<Key, usize> =
             self.lanes.iter().enumerate().map(|(at, lane)| (lane.key(), at)).collect();
         let mut fresh: Vec<&Sighting> = Vec::new();
         for sighting in sightings {
@@ -400,7 +401,7 @@ impl Watch {
         }
         let bytes = |key: &Key| moved.get(key).map_or(0, |(received, acked)| received + acked);
         // At first, when no bytes were counted yet, those that moved data last.
-        fresh.sort_by_key(|sighting| {
+        fresh.sort_by_cached_key(|sighting| {
             let moved = &sighting.socket.moved;
             let quiet = moved.quiet.unwrap_or(Duration::MAX);
             (Reverse(bytes(&sighting.key)), quiet, Reverse(moved.received + moved.acked))
@@ -442,7 +443,7 @@ impl Watch {
     }
 
     /// Drops a lane that moved less than half of `bytes` since the last scan.
-    fn make_room(&mut self, bytes: u64, moved: &HashMap<Key, (u64, u64)>) -> bool {
+    fn make_room(&mut self, bytes: u64, moved: &Map<Key, (u64, u64)>) -> bool {
         let of = |lane: &Lane| moved.get(&lane.key()).map_or(0, |(received, acked)| received + acked);
         let Some((at, least)) = self.lanes.iter().map(of).enumerate().min_by_key(|(_, bytes)| *bytes) else {
             return false;

@@ -7,7 +7,8 @@ use weir_model::evidence::{Found, Program, Reading, ThreadWindow};
 use weir_model::limit::Limit;
 
 use super::scout::Scout;
-use crate::process::{self, Descriptors, Pid};
+use super::tables::Tables;
+use crate::process::{self, Pid};
 use crate::program;
 use crate::thread_probe::{ThreadLook, ThreadProbe};
 
@@ -79,7 +80,7 @@ impl Threads {
     }
 
     /// Sees what each of them does, or each of as many as fit one look.
-    pub(super) fn look(&mut self, descriptors: &HashMap<Pid, Descriptors>) {
+    pub(super) fn look(&mut self, tables: &Tables) {
         let (count, first) = (self.watched.len(), self.next);
         self.next = if count > AT_ONCE { (first + AT_ONCE) % count } else { 0 };
         let mut gone = Vec::new();
@@ -92,7 +93,7 @@ impl Threads {
                 continue;
             };
             watched.last = Some(look);
-            let inode = look.descriptor.and_then(|fd| descriptors.get(&pid)?.sockets.get(&fd));
+            let inode = look.descriptor.and_then(|fd| tables.get(pid)?.sockets.get(&fd));
             if let Some(inode) = inode {
                 *watched.at_socket.entry(*inode).or_default() += 1;
             }

@@ -1,6 +1,7 @@
 //! Which sockets, pipes and terminals do the subject's descriptors lead to, and is one of them a resolver's?
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::pipes::{PipeEnd, holds};
@@ -11,6 +12,7 @@ use crate::udp;
 use crate::unix_sockets::UnixDiag;
 use crate::waiting::Doing;
 use crate::watch::lanes::Lane;
+use crate::watch::scout::Scout;
 use crate::watch::threads::Threads;
 
 use super::activity::Leads;
@@ -33,7 +35,7 @@ const MOST: usize = 64;
 /// The subject's descriptors, as last read.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    tables: HashMap<Pid, Descriptors>,
+    tables: HashMap<Pid, Arc<Descriptors>>,
     /// Inodes of listeners of this machine.
     listening: HashSet<u32>,
     pipes: Vec<PipeEnd>,
@@ -78,8 +80,15 @@ impl Survey {
     /// takes a thousandth, since of ten thousand descriptors one reading takes 40 ms. Nor does it wait where
     /// a process came or went, or where a thread waits at a pipe (`at_pipe`) and none is known: a pipeline of
     /// a second would be over before it was seen.
-    pub(super) fn refresh(&mut self, pids: &[Pid], lanes: &[Lane], served: &Served, due: Due, now: Instant) {
-        let mut these = pids.to_vec();
+    pub(super) fn refresh(
+        &mut self,
+        scout: &mut Scout,
+        lanes: &[Lane],
+        served: &Served,
+        due: Due,
+        now: Instant,
+    ) {
+        let mut these = scout.pids.clone();
         these.sort();
         let others = self.of != these;
         let seek = due.at_pipe && self.pipes.is_empty() && self.sought < ASKED;
@@ -95,8 +104,10 @@ impl Survey {
         let start = thread_cpu_now();
         self.tables.clear();
         self.missing = None;
-        for &pid in pids {
-            match process::descriptors(pid) {
+        // One read for the scout since then will do.
+        let since = now.checked_sub(pause).unwrap_or(now);
+        for pid in self.of.clone() {
+            match scout.tables.read(pid, since) {
                 Ok(table) => {
                     self.tables.insert(pid, table);
                 }
