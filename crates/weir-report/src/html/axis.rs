@@ -58,6 +58,11 @@ pub fn surface(page: &mut Markup, points: &[(f64, f64)], class: &str, fill: &str
     page.empty("polygon", &[("points", &joined(points)), ("class", class), ("fill", fill)]);
 }
 
+/// The same, its look by its class alone.
+pub fn polygon(page: &mut Markup, points: &[(f64, f64)], class: &str) {
+    page.empty("polygon", &[("points", &joined(points)), ("class", class)]);
+}
+
 /// A dot.
 pub fn dot(page: &mut Markup, (x, y): (f64, f64), radius: f64, class: &str) {
     page.empty("circle", &[("cx", &length(x)), ("cy", &length(y)), ("r", &length(radius)), ("class", class)]);

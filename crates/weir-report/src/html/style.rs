@@ -4,7 +4,7 @@
 /// compares them).
 pub const POLICY: &str = concat!(
     "default-src 'none'; style-src 'sha256-",
-    "NSF31Ps8ix7LlW+bJShIBaEqoeDuycc0UfyAZBbsy/U=",
+    "q0hmEN2WiCM4iXLAhu+Z1wn++O90nMT9sjopzS0NnSQ=",
     "'; base-uri 'none'; form-action 'none'"
 );
 

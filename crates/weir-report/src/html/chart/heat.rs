@@ -46,13 +46,14 @@ const FOOT: f64 = 44.0;
 const ROW: (f64, f64) = (24.0, 18.0);
 
 /// From the smallest figure to the largest.
-struct Shades {
+pub(super) struct Shades {
     low: f64,
     high: f64,
 }
 
 impl Shades {
-    fn of(field: &Field) -> Option<Shades> {
+    /// `None` where there is no figure.
+    pub(super) fn of(field: &Field) -> Option<Shades> {
         let all = field.rows.iter().flat_map(|row| row.1.iter().flatten()).copied().map(sane);
         let (low, high) = all
             .filter(|value| *value > 0.0)
@@ -60,7 +61,18 @@ impl Shades {
         (high > 0.0).then_some(Shades { low, high })
     }
 
-    fn shade(&self, value: f64) -> &'static str {
+    /// The smallest figure.
+    pub(super) fn low(&self) -> f64 {
+        self.low
+    }
+
+    /// The largest.
+    pub(super) fn high(&self) -> f64 {
+        self.high
+    }
+
+    /// The class of its shade.
+    pub(super) fn shade(&self, value: f64) -> &'static str {
         let span = (self.high / self.low).ln();
         let share = if span > 1e-9 { (value / self.low).ln() / span } else { 1.0 };
         let index = (share.clamp(0.0, 1.0) * SHADES.len() as f64) as usize;

@@ -2,9 +2,11 @@
 
 pub mod bars;
 pub mod codecs;
+pub mod curves;
 pub mod gains;
 pub mod heat;
 pub mod lanes;
+pub mod mountain;
 pub mod pipeline;
 pub mod rate;
 pub mod shares;

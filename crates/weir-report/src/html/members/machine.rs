@@ -3,14 +3,16 @@
 use serde_json::Value;
 
 use super::super::chart::bars::{self, Bar};
+use super::super::chart::curves::{self, Curve, Curves};
 use super::super::chart::heat::{self, Field};
+use super::super::chart::mountain as surface;
 use super::super::figure::Table;
 use super::super::markup::Markup;
 use super::super::scale::sane;
 use super::super::words::{bytes, count, percent, rate, short, time};
 use super::{ROWS, card, read};
 use crate::calibration::{CalibrationRecord, DiskFigures, Figure};
-use crate::memory::{MemoryRecord, binary, nanoseconds};
+use crate::memory::{LatencyRecord, MemoryRecord, RatesRecord, binary, nanoseconds};
 use crate::net::bits;
 use crate::schema::Record;
 use crate::storage::{BufferedRecord, DepthRecord, DiskRecord, TimesRecord};
@@ -41,7 +43,8 @@ pub(super) fn memory(
     card(page, "Levels", &levels(&memory));
     card(page, "Disks and links beside it", &beside(&memory));
     mountain(page, &memory);
-    card(page, "By working set", &working_sets(&memory));
+    latencies(page, &memory);
+    throughputs(page, &memory);
     let mut threads =
         Table::new(&["threads", "memory read", "written", "copied", "half the second cache, read"]);
     for row in memory.threads.iter().take(ROWS) {
@@ -161,28 +164,70 @@ fn mountain(page: &mut Markup, memory: &MemoryRecord) {
     let says = "Bytes a second that one thread reads, by the working set and by how far apart its words are: 1 is every word, by the \
                 widest loads, the others a word at a time, and what is skipped does not count. The stronger the colour, the faster; figures without \
                 a unit are GB/s.";
+    let seen = "The same figures as in the field below as a surface: height and colour are bytes a second, equal factors of which \
+                are equal heights. Small working sets lie at the back, each step down is the end of a cache.";
+    surface::render(page, "The memory mountain", seen, &field, "working set");
     heat::render(page, "Reads by working set and stride", says, &field, table);
 }
 
-fn working_sets(memory: &MemoryRecord) -> Table {
-    let mut table =
-        Table::new(&["working set", "random load", "4 KiB pages", "read", "write", "copy", "past caches"]);
-    for row in memory.rates.iter().take(ROWS) {
-        let load = |of: &[crate::memory::LatencyRecord]| {
-            let point = of.iter().find(|point| point.bytes == row.bytes);
-            point.map_or(NONE.to_owned(), |point| nanoseconds(sane(point.ns)))
-        };
-        table.row([
-            binary(row.bytes),
-            load(&memory.latency),
-            load(&memory.latency_small_pages),
-            rate(row.read),
-            rate(row.write),
-            rate(row.copy),
-            row.stream.map_or(NONE.to_owned(), rate),
-        ]);
+/// The ends of the caches that were found, for the curves.
+fn ends(memory: &MemoryRecord) -> Vec<(f64, String)> {
+    let caches = memory.levels.iter().take(ROWS).filter(|level| level.name != "memory");
+    caches.filter_map(|level| Some((level.size? as f64, short(&level.name, 8)))).collect()
+}
+
+fn latencies(page: &mut Markup, memory: &MemoryRecord) {
+    let curve = |name, points: &[LatencyRecord]| Curve {
+        name,
+        points: points.iter().map(|point| (point.bytes as f64, point.ns)).collect(),
+    };
+    let curves = Curves {
+        across: "working set",
+        up: "one load",
+        curves: vec![
+            curve("memory as it is mapped", &memory.latency),
+            curve("in pages of 4 KiB", &memory.latency_small_pages),
+        ],
+        marks: ends(memory),
+        size: binary,
+        words: nanoseconds,
+    };
+    let mut table = Table::new(&["working set", "random load", "4 KiB pages"]);
+    for row in memory.latency.iter().take(ROWS) {
+        let small = memory.latency_small_pages.iter().find(|point| point.bytes == row.bytes);
+        let small = small.map_or(NONE.to_owned(), |point| nanoseconds(sane(point.ns)));
+        table.row([binary(row.bytes), nanoseconds(sane(row.ns)), small]);
     }
-    table
+    let says = "Time of one load from a random line, by the working set. Each level is a cache, found where the curve leaves it; \
+                pages of 4 KiB cost more once their addresses no longer fit the TLB.";
+    curves::render(page, "Latency by working set", says, &curves, table);
+}
+
+fn throughputs(page: &mut Markup, memory: &MemoryRecord) {
+    let curve = |name, of: fn(&RatesRecord) -> Option<f64>| Curve {
+        name,
+        points: memory.rates.iter().filter_map(|row| Some((row.bytes as f64, of(row)?))).collect(),
+    };
+    let curves = Curves {
+        across: "working set",
+        up: "one thread",
+        curves: vec![
+            curve("read", |row| Some(row.read)),
+            curve("written", |row| Some(row.write)),
+            curve("copied", |row| Some(row.copy)),
+            curve("written past the caches", |row| row.stream),
+        ],
+        marks: ends(memory),
+        size: binary,
+        words: rate,
+    };
+    let mut table = Table::new(&["working set", "read", "write", "copy", "past caches"]);
+    for row in memory.rates.iter().take(ROWS) {
+        let stream = row.stream.map_or(NONE.to_owned(), rate);
+        table.row([binary(row.bytes), rate(row.read), rate(row.write), rate(row.copy), stream]);
+    }
+    let says = "Bytes a second in order, by the working set; of a copy each byte counts once.";
+    curves::render(page, "Throughput by working set", says, &curves, table);
 }
 
 fn conditions(memory: &MemoryRecord) -> Table {
