@@ -103,6 +103,11 @@ pub fn name(page: &mut Markup, frame: Frame, words: &str) {
     text(page, (frame.left, frame.top - 10.0), Anchor::Start, "name", words);
 }
 
+/// A round figure with its unit as a mark, without decimals that say nothing: `10 MB/s`.
+pub fn mark(words: &str) -> String {
+    words.replace(".00 ", " ").replace(".0 ", " ")
+}
+
 /// Seconds as a mark: `2`, `0.5`.
 pub fn seconds(value: f64) -> String {
     let text = format!("{value:.3}");

@@ -85,7 +85,10 @@ fn draw(page: &mut Markup, canvas: Canvas, rows: &[&CodecRow], regions: &[Region
         (payload(rows[0], LINKS.0), rows.iter().map(|row| payload(row, LINKS.1)).fold(0.0, f64::max));
     let y = Log::new((low.max(1.0) / 1.5, high * 1.5), (frame.bottom, frame.top));
     let marks = |log: Log| {
-        log.ticks().into_iter().map(move |value| (log.at(value), rate_mark(value))).collect::<Vec<_>>()
+        log.ticks()
+            .into_iter()
+            .map(move |value| (log.at(value), axis::mark(&rate(value))))
+            .collect::<Vec<_>>()
     };
     axis::rows(page, frame, &marks(y));
     axis::columns(page, frame, canvas.width, &marks(x), true);
@@ -150,9 +153,4 @@ fn label(page: &mut Markup, canvas: Canvas, frame: Frame, shown: &[(&CodecRow, f
             );
         }
     }
-}
-
-/// `10 MB/s`: powers of ten have no decimals.
-fn rate_mark(value: f64) -> String {
-    rate(value).replace(".00", "").replace(".0 ", " ")
 }

@@ -82,7 +82,7 @@ fn draw(
     let y = Log::new((low / 1.2, high * 1.2), (frame.bottom, frame.top));
     let rows: Vec<(f64, String)> = steps((low / 1.2, high * 1.2))
         .into_iter()
-        .map(|value| (y.at(value), short(&(curves.words)(value), 10)))
+        .map(|value| (y.at(value), short(&axis::mark(&(curves.words)(value)), 10)))
         .collect();
     axis::rows(page, frame, &rows);
     let columns: Vec<(f64, String)> =

@@ -43,7 +43,7 @@ struct View {
 
 impl View {
     fn of(canvas: Canvas, field: &Field, shades: &Shades) -> View {
-        let (left, right) = if canvas.narrow { (64.0, 14.0) } else { (84.0, 84.0) };
+        let (left, right) = if canvas.narrow { (72.0, 14.0) } else { (84.0, 84.0) };
         let (top, bottom) = (26.0, canvas.height - 44.0);
         let wide = canvas.width - left - right;
         let tall = bottom - top;
@@ -115,7 +115,7 @@ fn scale(page: &mut Markup, view: View, field: &Field, shades: &Shades) {
         }
         let up = view.height.at(value);
         axis::line(page, &[(from.0, from.1 - up), (to.0, to.1 - up)], "grid");
-        let words = short(&(field.words)(value), 10);
+        let words = short(&axis::mark(&(field.words)(value)), 10);
         axis::text(page, (front.0 - 8.0, front.1 - up + 4.0), Anchor::End, "mark", &words);
     }
 }
