@@ -5,7 +5,7 @@ use crate::support;
 
 use std::io;
 
-use support::{MIB, Object, Request, Sandbox, Server, Wire, brings, pattern, refuses};
+use support::{MIB, Object, Request, Sandbox, Server, WEIR, Wire, brings, pattern, refuses};
 
 /// Below and above what is stored in one piece.
 const SIZES: [usize; 2] = [300_000, 3 * MIB + 5];
@@ -503,5 +503,31 @@ fn a_digest_that_the_server_declares_can_be_ignored() {
             sandbox.get([&server.url("x"), "--ignore-digest", "--checksum", &checksum, "-o", "y"]).run();
         run.exits(3);
         sandbox.has_nothing_of("y");
+    }
+}
+
+/// And on the page that is made of the record.
+#[test]
+fn what_was_overridden_stands_on_the_page() {
+    let digest = format!("sha-256=:{}:", support::base64(&[0; 32]));
+    let wrong =
+        Server::start(move |_, wire| wire.answer("200 OK", &[("Repr-Digest", &*digest)], b"the file"));
+    let cut = Server::start_tls(|_, wire| {
+        wire.head("200 OK", &[("Connection", "close")])?;
+        wire.body(b"the file")?;
+        wire.cut()
+    });
+    let coded = Server::start(|_, wire| wire.answer("200 OK", &[("Content-Encoding", "none")], b"the file"));
+    let part = Server::start(|_, wire| wire.answer("206 Partial Content", &[], b"the file"));
+    for (server, args, said) in [
+        (wrong, &["--ignore-digest"][..], "--ignore-digest kept it"),
+        (cut, &["-k", "--accept-unclean-close"], "--accept-unclean-close"),
+        (coded, &[], "is no coding and was passed over"),
+        (part, &["--any-type"], "saved what came with 206"),
+    ] {
+        let run = brings(&server, &[args, &["--json"]].concat(), b"the file");
+        let made = Sandbox::new().weir(WEIR, ["report", "-", "-o", "-"]).input(&*run.stdout).run();
+        let page = String::from_utf8_lossy(&made.succeeds().stdout).into_owned();
+        assert!(page.contains("note: ") && page.contains(said), "{said}: {page}");
     }
 }
