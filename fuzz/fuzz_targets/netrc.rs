@@ -1,4 +1,4 @@
-//! A file of logins: what is odd in it costs its own entry, and a login that is found is one field of one line.
+//! A file of logins: what is odd in it costs its own entry, and a login that is found is a field of one line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

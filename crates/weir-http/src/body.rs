@@ -116,8 +116,8 @@ struct Transfer {
     codings: Vec<Coding>,
 }
 
-/// `identity` is no coding, nor is `none`, which some servers write for it; and `chunked` that is named twice was applied once: no sender packs chunks into chunks
-/// (section 6.1).
+/// `identity` is no coding, nor is `none`, which some servers write for it. `chunked` that is named twice was
+/// applied once: no sender packs chunks into chunks (section 6.1).
 fn transfer(fields: &Fields) -> Result<Transfer, Error> {
     /// As many as of a body's own codings.
     const MOST: usize = 3;

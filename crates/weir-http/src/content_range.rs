@@ -94,8 +94,8 @@ impl FromStr for ContentRange {
         let form = || Error::Form { value: quoted(value) };
         let (unit, rest) =
             value.split_at(value.bytes().take_while(|byte| byte.is_ascii_alphabetic()).count());
-        // As a request has it (`bytes=0-9/10`), with a colon, with blanks or without the unit: servers write that, and
-        // every reader takes it for the same.
+        // As a request has it (`bytes=0-9/10`), with a colon, with blanks or without the unit: servers write
+        // that, and every reader takes it for the same.
         let bare = rest.trim_start_matches([' ', '\t', '=', ':']);
         let (range, size) = bare.split_once('/').map(trimmed).ok_or_else(form)?;
         // Range units have no case (section 14.1).

@@ -164,7 +164,8 @@ fn what_was_overridden_is_not_lost_among_many_files() {
     };
     let files: Vec<Value> = (0..300).map(file).collect();
     let record = serde_json::json!({
-        "schema": "weir.run/1", "command": "get", "outcome": "complete", "bytes": 300, "seconds": 1.0, "files": files,
+        "schema": "weir.run/1", "command": "get", "outcome": "complete", "bytes": 300, "seconds": 1.0,
+        "files": files,
     });
     let page = page(&record.to_string());
     assert!(page.contains("note: kept in spite of its digest") && page.contains("100 more"));

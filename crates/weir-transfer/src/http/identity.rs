@@ -115,8 +115,8 @@ impl Identity {
         let is_read = made.cert.first().is_some_and(|first| is_certificate(first));
         match made.keys_match() {
             Ok(()) | Err(TlsError::InconsistentKeys(InconsistentKeys::Unknown)) => {}
-            // rustls reads those of version 3 alone. `openssl x509 -req` makes version 1 unless it is told more; whether that
-            // will do is for the server to say.
+            // rustls reads those of version 3 alone. `openssl x509 -req` makes version 1 unless it is told
+            // more; whether that will do is for the server to say.
             Err(_) if holds_key_of(&made) => {}
             Err(error) if !is_read && !matches!(error, TlsError::InconsistentKeys(_)) => {
                 return Err(cannot(&error.to_string()));
@@ -151,8 +151,8 @@ fn is_pem(bytes: &[u8]) -> bool {
     bytes.windows(11).any(|window| window == b"-----BEGIN ")
 }
 
-/// A sequence that begins with one that begins with a version, or in version 1 with a number (RFC 5280 section 4.1): no key
-/// and no PKCS#12 does.
+/// A sequence that begins with one that begins with a version, or in version 1 with a number (RFC 5280
+/// section 4.1): no key and no PKCS#12 does.
 fn is_certificate(der: &[u8]) -> bool {
     let body = within_sequence(der).and_then(within_sequence);
     body.is_some_and(|body| matches!(body.first(), Some(0xa0 | 0x02)))

@@ -19,8 +19,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Shorter texts are no secrets, and would be found everywhere.
 const SHORT: usize = 6;
 
-/// Whether an answer with this head has words: all errors, but for the one whose body tells whether the object
-/// is empty.
+/// Whether an answer with this head has words: all errors, but for the one whose body tells whether the
+/// object is empty.
 pub fn has_words(head: &ResponseHead) -> bool {
     head.status >= 400 && !(head.status == 416 && window::size_in(head) == Some(0))
 }

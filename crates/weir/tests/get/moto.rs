@@ -1,4 +1,5 @@
-//! `weir get` from moto, which plays Amazon S3: signed links, checksums in every form that S3 keeps, words of its errors.
+//! `weir get` from moto, which plays Amazon S3: signed links, checksums in every form that S3 keeps, words of
+//! its errors.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
