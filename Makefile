@@ -22,7 +22,7 @@ help: ## this list
 demo: build ## the main job on this machine alone, with live figures
 	$(TARGET)/release/weir demo
 
-test: ## format, lints, all tests; licences where cargo-deny is installed (advisories need the network: deny)
+test: ## format, lints, all tests; licences and sources of all dependencies, and their advisories where the network has them
 	@scripts/need test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
@@ -31,8 +31,7 @@ test: ## format, lints, all tests; licences where cargo-deny is installed (advis
 	cargo clippy --manifest-path fuzz/Cargo.toml --target-dir $(TARGET) $(LOCKED) -- -D warnings
 	cargo test --workspace --no-fail-fast $(LOCKED)
 	@cat $(TARGET)/truth/sample/matrix.md 2>/dev/null || true
-	@if command -v cargo-deny >/dev/null; then cargo deny check licenses bans sources; \
-	else echo 'cargo-deny: not installed, licences not checked'; fi
+	@scripts/deny
 
 truth: ## every cause x path x congestion control, judged from each side (half an hour); WEIR_TRUTH='cause=policer,cc=bbr' for a part
 	@scripts/need test
@@ -110,9 +109,9 @@ gallery: ## docs/gallery: a page for each kind of record, from the records kept 
 	$$weir report -q records/get-window.json records/get-window-mended.json -o .; \
 	ls -s *.html
 
-deny: ## licences, advisories and sources of every dependency
-	@command -v cargo-deny >/dev/null || { echo 'cargo-deny: not installed; cargo install --locked cargo-deny'; exit 1; }
-	cargo deny check
+deny: ## licences, sources and advisories of every dependency, with what deny.toml only warns of
+	@scripts/need deny
+	scripts/deny --verbose
 
 # Separate from `build`, so that `sudo make install` needs no compiler for root.
 install: ## binary, man pages and completions below PREFIX=/usr/local (DESTDIR is honoured)

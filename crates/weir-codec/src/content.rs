@@ -68,6 +68,10 @@ pub enum Pull {
 /// A body's way back to what it was.
 pub struct Decoder {
     feed: Arc<Mutex<Fed>>,
+    /// All but the last, which read from one another.
+    before: Vec<Stage>,
+    /// What these had behind the end of the one after them, bytes.
+    surplus: usize,
     last: Box<dyn Read + Send>,
 }
 
@@ -85,7 +89,13 @@ impl Decoder {
     pub fn new(codings: &[Coding]) -> Decoder {
         let feed = Arc::<Mutex<Fed>>::default();
         let mut last: Box<dyn Read + Send> = Box::new(Feed(Arc::clone(&feed)));
-        for coding in codings {
+        let mut before = Vec::new();
+        for (index, coding) in codings.iter().enumerate() {
+            if index > 0 {
+                let stage = Stage(Arc::new(Mutex::new(last)));
+                before.push(stage.clone());
+                last = Box::new(stage);
+            }
             let from = BufReader::with_capacity(STEP, last);
             last = match coding {
                 Coding::Gzip => Box::new(MultiGzDecoder::new(from)),
@@ -94,7 +104,7 @@ impl Decoder {
                 Coding::Zstd => Box::new(Zstd::new(from)),
             };
         }
-        Decoder { feed, last }
+        Decoder { feed, before, surplus: 0, last }
     }
 
     /// More of the coded body.
@@ -121,7 +131,11 @@ impl Decoder {
             return Ok(Pull::Done);
         }
         loop {
-            return match self.last.read(into) {
+            let read = match self.last.read(into) {
+                Ok(0) if !into.is_empty() => self.ends(),
+                read => read,
+            };
+            return match read {
                 Ok(0) => Ok(Pull::Done),
                 Ok(length) => Ok(Pull::Bytes(length)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Pull::Needs),
@@ -129,6 +143,24 @@ impl Decoder {
                 Err(error) => Err(error),
             };
         }
+    }
+
+    /// The last coding is at its end. The others have to come to theirs, where they say whether all was right: a
+    /// checksum of the outer one stands behind the end of the inner one.
+    fn ends(&mut self) -> io::Result<usize> {
+        let mut rest = [0; 512];
+        for stage in self.before.iter_mut().rev() {
+            loop {
+                match stage.read(&mut rest)? {
+                    0 => break,
+                    length => self.surplus += length,
+                }
+                if self.surplus > STEP {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "more bytes behind its end"));
+                }
+            }
+        }
+        Ok(0)
     }
 
     fn fed(&self) -> std::sync::MutexGuard<'_, Fed> {
@@ -139,6 +171,16 @@ impl Decoder {
 impl std::fmt::Debug for Decoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Decoder").finish_non_exhaustive()
+    }
+}
+
+/// A decoder that another one reads from.
+#[derive(Clone)]
+struct Stage(Arc<Mutex<Box<dyn Read + Send>>>);
+
+impl Read for Stage {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).read(into)
     }
 }
 
@@ -359,6 +401,34 @@ mod tests {
             for cut in [1, whole.len() / 2, whole.len() - 1] {
                 assert!(decoded(&[coding], &whole[..cut], 100, 100).is_err(), "{coding:?} cut at {cut}");
             }
+        }
+    }
+
+    /// A checksum stands behind the end of what is coded within.
+    #[test]
+    fn what_is_wrong_behind_the_inner_end_is_found_however_the_body_is_cut() {
+        for inner in ALL {
+            let codings = [Coding::Gzip, inner];
+            let whole = coded(Coding::Gzip, &coded(inner, b"the file"));
+            let mut wrong = whole.clone();
+            wrong[whole.len() - 8] ^= 1;
+            let mut longer = coded(inner, b"the file");
+            longer.resize(longer.len() + 2 * STEP, 0);
+            let longer = coded(Coding::Gzip, &longer);
+            for piece in 1..=whole.len() {
+                assert_eq!(decoded(&codings, &whole, piece, 100).unwrap(), b"the file", "{inner:?}");
+                for odd in [&wrong[..], &whole[..whole.len() - 1], &whole[..whole.len() - 8], &longer] {
+                    assert!(decoded(&codings, odd, piece, 100).is_err(), "{inner:?} in pieces of {piece}");
+                }
+            }
+        }
+        // As a fuzzer found it: an error of the outer one behind the end of the inner one.
+        let found = [
+            18, 38, 18, 18, 18, 5, 18, 237, 255, 156, 255, 112, 42, 0, 1, 42, 113, 33, 136, 0, 0, 6, 42, 18,
+            1, 18, 18, 237, 18, 138, 18, 112, 138, 33, 197, 219, 255, 187, 15, 0, 255, 42, 0, 1, 84,
+        ];
+        for piece in 1..=found.len() {
+            assert!(decoded(&[Coding::Deflate; 2], &found, piece, 100).is_err(), "{piece}");
         }
     }
 

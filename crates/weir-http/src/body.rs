@@ -116,8 +116,8 @@ struct Transfer {
     codings: Vec<Coding>,
 }
 
-/// `identity` is no coding, and `chunked` that is named twice was applied once: no sender packs chunks into chunks
-/// (section 6.1).
+/// `identity` is no coding, nor is `none`, which some servers write for it. `chunked` that is named twice was
+/// applied once: no sender packs chunks into chunks (section 6.1).
 fn transfer(fields: &Fields) -> Result<Transfer, Error> {
     /// As many as of a body's own codings.
     const MOST: usize = 3;
@@ -130,7 +130,7 @@ fn transfer(fields: &Fields) -> Result<Transfer, Error> {
                     transfer.codings.push(coding);
                 }
                 None if word.eq_ignore_ascii_case("chunked") => transfer.is_chunked = true,
-                None if word.eq_ignore_ascii_case("identity") => {}
+                None if ["identity", "none"].iter().any(|none| word.eq_ignore_ascii_case(none)) => {}
                 _ => return Err(Error::TransferEncoding { value: grammar::quoted(value) }),
             }
         }
@@ -208,6 +208,12 @@ mod tests {
                 Framing::Length(7),
             ),
             ("GET", 200, Fields::from([("Transfer-Encoding", "identity")]), Framing::UntilClose),
+            (
+                "GET",
+                200,
+                Fields::from([("Transfer-Encoding", "None"), ("Content-Length", "7")]),
+                Framing::Length(7),
+            ),
             ("GET", 200, Fields::from([("Transfer-Encoding", "")]), Framing::UntilClose),
             ("GET", 200, Fields::new(), Framing::UntilClose),
         ] {

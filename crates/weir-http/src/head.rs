@@ -166,7 +166,7 @@ fn is_http_so_far(message: &[u8]) -> bool {
     let wanted = b"HTTP/";
     let length = message.len().min(wanted.len());
     let is_at = |at: usize, is: fn(u8) -> bool| message.get(at).is_none_or(|byte| is(*byte));
-    message[..length] == wanted[..length]
+    message[..length].eq_ignore_ascii_case(&wanted[..length])
         && is_at(wanted.len(), |byte| matches!(byte, b'1'..=b'3'))
         && is_at(wanted.len() + 1, |byte| matches!(byte, b'.' | b' '))
 }
@@ -177,7 +177,10 @@ fn is_http_so_far(message: &[u8]) -> bool {
 /// head, so all that is sure is what all versions have: it is read as 1.0, of which a connection carries one
 /// answer.
 fn version(line: &[u8]) -> Option<(u8, &[u8])> {
-    match line.strip_prefix(b"HTTP/")? {
+    let (name, number) = line.split_at_checked(b"HTTP/".len())?;
+    match number {
+        // The name has one form (RFC 9112 section 2.3), and every reader knows it in the others too.
+        _ if !name.eq_ignore_ascii_case(b"HTTP/") => None,
         [b'1', b'.', b'1'..=b'9', rest @ ..] => Some((1, rest)),
         [b'1'..=b'3', b'.', b'0'..=b'9', rest @ ..] | [b'1'..=b'3', rest @ ..] => Some((0, rest)),
         _ => None,
@@ -466,6 +469,8 @@ mod tests {
             ("HTTP/2 200 OK", 0),
             ("HTTP/2.0 200", 0),
             ("HTTP/3 200 OK", 0),
+            ("http/1.1 200 OK", 1),
+            ("Http/1.0 200", 0),
         ] {
             let text = format!("{line}\r\nContent-Length: 5\r\n\r\n");
             let (head, end) = response(&text).unwrap().unwrap();

@@ -152,6 +152,26 @@ fn each_kind_of_record_has_its_pictures() {
     }
 }
 
+/// A page names 200 files; one that came in spite of something is among them.
+#[test]
+fn what_was_overridden_is_not_lost_among_many_files() {
+    let file = |number: usize| {
+        let notes = if number == 299 { vec!["kept in spite of its digest"] } else { Vec::new() };
+        serde_json::json!({
+            "url": format!("http://h/{number}"), "path": format!("f{number}"), "bytes": 1, "resumed_from": 0,
+            "connections": 1, "digest": null, "error": null, "notes": notes,
+        })
+    };
+    let files: Vec<Value> = (0..300).map(file).collect();
+    let record = serde_json::json!({
+        "schema": "weir.run/1", "command": "get", "outcome": "complete", "bytes": 300, "seconds": 1.0,
+        "files": files,
+    });
+    let page = page(&record.to_string());
+    assert!(page.contains("note: kept in spite of its digest") && page.contains("100 more"));
+    assert!(!page.contains("http://h/298"));
+}
+
 #[test]
 fn an_old_record_without_the_newer_members_has_a_page() {
     let first = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records/first.json");

@@ -97,11 +97,15 @@ pub fn judge(
     let whole = || Object { size: head.announced(), ranged: false, ..describe(head, url) };
     match as_known(head.status) {
         206 | 200 | 203 if asked.is_none() && is_all_of_it(head) => Ok(Part::Whole(whole())),
-        206 if asked.is_none() => Err(wrong("a part (206), though the whole was asked for".to_owned())),
+        206 if asked.is_none() => Err(wrong(
+            "a part (206), though the whole was asked for; --any-type saves it as if it were all".to_owned(),
+        )),
         200 | 203 if !names_a_part(head, asked) => Ok(Part::Whole(whole())),
-        200 | 203 if asked.is_none() => {
-            Err(wrong("a part by its Content-Range, though the whole was asked for".to_owned()))
-        }
+        200 | 203 if asked.is_none() => Err(wrong(
+            "a part by its Content-Range, though the whole was asked for; --any-type saves it as if it \
+                 were all"
+                .to_owned(),
+        )),
         // With 200 too, where all else agrees: some servers know no 206.
         206 | 200 | 203 => {
             let kind = head.header("content-type").unwrap_or_default();

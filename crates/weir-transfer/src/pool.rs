@@ -114,6 +114,8 @@ struct State {
     stuck: Vec<u32>,
     /// How many of these lanes hold a place among those that carry.
     stuck_bulk: u32,
+    /// Jobs that are open, and wait for a place among the lanes that carry: neither queued nor active.
+    held: Vec<usize>,
     /// There are threads for others to do it.
     may_stand_in: bool,
     reports: Vec<Option<FileReport>>,
@@ -165,6 +167,7 @@ impl Pool {
                 resting: Vec::new(),
                 stuck: Vec::new(),
                 stuck_bulk: 0,
+                held: Vec::new(),
                 may_stand_in: true,
                 reports: (0..jobs).map(|_| None).collect(),
                 finished: 0,
@@ -275,15 +278,23 @@ impl Pool {
         }
     }
 
-    /// The opened job is a bulk object: waits for a place among the bulk lanes, for ever or for `patience`.
-    pub fn begin_bulk(&self, patience: Option<Duration>) -> Place {
+    /// The opened `job` is a bulk object: waits for a place among the bulk lanes, for ever or for `patience`.
+    pub fn begin_bulk(&self, job: usize, patience: Option<Duration>) -> Place {
         let end = patience.map(|patience| Instant::now() + patience);
         let mut state = self.lock();
-        while state.bulk_lanes >= state.bulk_wanted + state.stuck_bulk && !state.stopped {
+        state.held.push(job);
+        let is_in_time = loop {
+            if state.bulk_lanes < state.bulk_wanted + state.stuck_bulk || state.stopped {
+                break true;
+            }
             if end.is_some_and(|end| Instant::now() >= end) {
-                return Place::NotYet;
+                break false;
             }
             state = self.sleep(state, Duration::from_millis(100));
+        };
+        state.held.retain(|held| *held != job);
+        if !is_in_time {
+            return Place::NotYet;
         }
         state.bulk_lanes += 1;
         if state.stopped { Place::Stopped } else { Place::Taken }
@@ -328,7 +339,8 @@ impl Pool {
         let now = Instant::now();
         // Looked at each 20 ms: of a list of a million the first files must do.
         let waits = state.queue.iter().take(10_000).any(|job| !is_stuck(job.job) && job.is_ready(now));
-        let has_other = waits || state.active.iter().any(|transfer| !is_stuck(transfer.job));
+        let mut is_open = state.held.iter().copied().chain(state.active.iter().map(|transfer| transfer.job));
+        let has_other = waits || is_open.any(|job| !is_stuck(job));
         let lanes = if has_other && state.may_stand_in { lanes } else { Vec::new() };
         let stuck_bulk = lanes.iter().filter(|(_, bulk)| *bulk).count() as u32;
         let stuck: Vec<u32> = lanes.into_iter().take(MOST_STUCK).map(|(host, _)| host).collect();
@@ -562,12 +574,32 @@ mod tests {
     fn a_place_is_waited_for_no_longer_than_asked() {
         let pool = Pool::new(2, 2, true, 1);
         let patience = Some(Duration::from_millis(1));
-        assert_eq!(pool.begin_bulk(patience), Place::Taken);
-        assert_eq!(pool.begin_bulk(patience), Place::NotYet);
+        assert_eq!(pool.begin_bulk(0, patience), Place::Taken);
+        assert_eq!(pool.begin_bulk(1, patience), Place::NotYet);
         // One that did not get a place has none to give back.
         pool.end_bulk();
-        assert_eq!(pool.begin_bulk(None), Place::Taken);
+        assert_eq!(pool.begin_bulk(1, None), Place::Taken);
         pool.stop();
-        assert_eq!(pool.begin_bulk(None), Place::Stopped);
+        assert_eq!(pool.begin_bulk(0, None), Place::Stopped);
+    }
+
+    /// The last file of a good host is open and in no list while it waits for the place of a lane whose host is
+    /// silent.
+    #[test]
+    fn a_host_that_is_silent_gives_its_place_to_the_last_job_too() {
+        let pool = Pool::new(2, 2, true, 1).with_hosts(vec![7, 8]);
+        for _ in 0..2 {
+            assert!(pool.admit());
+            assert!(matches!(pool.next(0, None), Work::Open(_)));
+        }
+        assert_eq!(pool.begin_bulk(0, None), Place::Taken);
+        std::thread::scope(|scope| {
+            let last = scope.spawn(|| pool.begin_bulk(1, Some(Duration::from_secs(60))));
+            while pool.lock().held.is_empty() {
+                std::thread::yield_now();
+            }
+            pool.set_stuck(vec![(7, true)]);
+            assert_eq!(last.join().unwrap(), Place::Taken);
+        });
     }
 }

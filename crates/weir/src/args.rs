@@ -254,7 +254,7 @@ pub struct Get {
     #[arg(long)]
     pub ignore_digest: bool,
     /// Save a web page even where the name promises an archive, image or binary, and what comes with a
-    /// redirect to nowhere or with 202, 204 and 205.
+    /// redirect to nowhere, with 202, 204 and 205, or as a part (206) though all was asked for.
     #[arg(long)]
     pub any_type: bool,
     /// Ask for coded bodies (gzip, deflate, br, zstd) and decode them: over one connection, not to be resumed.

@@ -202,10 +202,11 @@ fn files(page: &mut Markup, files: &[FileRecord]) {
     if files.is_empty() {
         return;
     }
-    let failed = files.iter().filter(|file| file.error.is_some());
-    let others = files.iter().filter(|file| file.error.is_none());
+    // First what failed, then what has to be said of files that came.
+    let mut ordered: Vec<&FileRecord> = files.iter().collect();
+    ordered.sort_by_key(|file| (file.error.is_none(), file.notes.is_empty()));
     page.within("ul", &[("class", "plain card")], |page| {
-        failed.chain(others).take(FILES).for_each(|file| one_file(page, file));
+        ordered.into_iter().take(FILES).for_each(|file| one_file(page, file));
         if files.len() > FILES {
             page.leaf("li", &[], &format!("{} more", files.len() - FILES));
         }

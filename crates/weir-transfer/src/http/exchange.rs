@@ -18,7 +18,7 @@ use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
 pub use answer::{Answer, Exchange};
-use redirects::{is_downgrade, is_redirect, redirect, take_as_file};
+use redirects::{is_choice, is_downgrade, is_redirect, redirect, take_as_file};
 use session::Known;
 
 use crate::error::Error;
@@ -335,14 +335,15 @@ impl<'a> Client<'a> {
             let UserAnswer { told, shown, said, lacks_certificate } =
                 self.ask_as_user(home, &url, (range, if_range), many)?;
             let Told { mut head, mut body, ranged, mut judged } = told;
+            let of_whole = !ranged && self.http.manner.window.is_none();
+            let is_part = of_whole && matches!(judged, Some(Err(Error::WrongPart { .. })));
             if self.http.manner.any_answer
-                && let Some(note) = take_as_file(&mut head)
+                && let Some(note) = take_as_file(&mut head, is_part)
             {
                 self.notes.push(note);
                 judged = None;
             }
-            // 300 names its choice there, if it has one (RFC 9110 section 15.4.1).
-            let leads_on = head.status == 300 && head.header("location").is_some();
+            let leads_on = is_choice(head.status) && head.header("location").is_some();
             if !leads_on && !is_redirect(head.status) {
                 let at_home = Origin::of(&url) == Origin::of(home);
                 let (authorized, withheld) = (shown == Shown::User, shown == Shown::Withheld);
@@ -380,7 +381,7 @@ impl<'a> Client<'a> {
 
     /// What an error says of itself; nothing of the request that is secret.
     fn words(&self, url: &Url, ask: &Ask<'_>, head: &ResponseHead, body: &mut Exchange) -> Option<String> {
-        if !said::has_words(head.status) {
+        if !said::has_words(head) {
             return None;
         }
         let own = ask.headers.iter().filter(|(name, _)| !is_harmless(name));

@@ -108,17 +108,29 @@ impl Identity {
 
     /// As rustls wants it; fails where the key is not that of the certificate.
     pub fn certified(&self, provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, Error> {
-        let made = CertifiedKey::from_der(self.chain.clone(), self.key.clone_key(), provider);
-        made.map(Arc::new).map_err(|error| {
-            let cause = match error {
-                TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                    "it is not the key of that certificate".to_owned()
-                }
-                other => other.to_string(),
-            };
-            Error::Refused(format!("cannot use the private key in {}: {cause}", self.key_file))
-        })
+        let cannot =
+            |cause: &str| Error::Refused(format!("cannot use the private key in {}: {cause}", self.key_file));
+        let key = provider.key_provider.load_private_key(self.key.clone_key());
+        let made = CertifiedKey::new(self.chain.clone(), key.map_err(|error| cannot(&error.to_string()))?);
+        let is_read = made.cert.first().is_some_and(|first| is_certificate(first));
+        match made.keys_match() {
+            Ok(()) | Err(TlsError::InconsistentKeys(InconsistentKeys::Unknown)) => {}
+            // rustls reads those of version 3 alone. `openssl x509 -req` makes version 1 unless it is told
+            // more; whether that will do is for the server to say.
+            Err(_) if holds_key_of(&made) => {}
+            Err(error) if !is_read && !matches!(error, TlsError::InconsistentKeys(_)) => {
+                return Err(cannot(&error.to_string()));
+            }
+            Err(_) => return Err(cannot("it is not the key of that certificate")),
+        }
+        Ok(Arc::new(made))
     }
+}
+
+/// The public key stands in the certificate as it is written in DER.
+fn holds_key_of(made: &CertifiedKey) -> bool {
+    let (Some(key), Some(certificate)) = (made.key.public_key(), made.cert.first()) else { return false };
+    !key.is_empty() && certificate.windows(key.len()).any(|window| window == key.as_ref())
 }
 
 impl std::fmt::Debug for Identity {
@@ -139,8 +151,21 @@ fn is_pem(bytes: &[u8]) -> bool {
     bytes.windows(11).any(|window| window == b"-----BEGIN ")
 }
 
-fn is_certificate(der: &CertificateDer<'_>) -> bool {
-    rustls::server::ParsedCertificate::try_from(der).is_ok()
+/// A sequence that begins with one that begins with a version, or in version 1 with a number (RFC 5280
+/// section 4.1): no key and no PKCS#12 does.
+fn is_certificate(der: &[u8]) -> bool {
+    let body = within_sequence(der).and_then(within_sequence);
+    body.is_some_and(|body| matches!(body.first(), Some(0xa0 | 0x02)))
+}
+
+/// What stands behind the head of a sequence in DER.
+fn within_sequence(der: &[u8]) -> Option<&[u8]> {
+    let (head, rest) = der.split_first_chunk::<2>()?;
+    match *head {
+        [0x30, short] if short < 0x80 => Some(rest),
+        [0x30, long] => rest.get(usize::from(long & 0x7f)..),
+        _ => None,
+    }
 }
 
 fn chain_of_pem(path: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {

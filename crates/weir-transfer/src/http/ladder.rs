@@ -157,11 +157,13 @@ fn key(url: &Url) -> u64 {
     hasher.finish()
 }
 
-/// What an answer to a request for `range` says of the request, as [`crate::object::judge`] `judged` its head.
-pub fn reply(judged: &Result<Part, Error>, range: Option<(u64, Option<u64>)>) -> Reply {
+/// What an answer to `ask` says of the request, as [`crate::object::judge`] `judged` its head.
+pub fn reply(judged: &Result<Part, Error>, ask: &Ask<'_>) -> Reply {
     match judged {
         Err(Error::Status { status, retry_after: None, .. }) if is_of_its_form(*status) => Reply::Refused,
-        judged if range == Some((0, None)) && is_misread(judged) => Reply::Odd,
+        // The answer to the question whether it is another.
+        Err(Error::Status { status: 304, .. }) if ask.unless.is_some() => Reply::Taken,
+        judged if ask.range == Some((0, None)) && is_misread(judged) => Reply::Odd,
         _ => Reply::Taken,
     }
 }
@@ -190,6 +192,8 @@ fn is_misread(judged: &Result<Part, Error>) -> bool {
         // The rest could not be asked for: nothing would tell whether it is of the same version.
         Ok(Part::Asked(Object { ranged, holds_to, size, .. })) => !ranged && holds_to != size,
         Ok(Part::Empty | Part::Beyond(_)) | Err(Error::WrongPart { .. }) => true,
+        // No content, as of an object without bytes; no change, to who named no version.
+        Err(Error::Status { status: 204 | 205 | 304, .. }) => true,
         Err(_) => false,
     }
 }

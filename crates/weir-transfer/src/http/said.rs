@@ -8,6 +8,7 @@ use weir_http::problem;
 
 use crate::http::connection::Dial;
 use crate::http::exchange::Exchange;
+use crate::http::window;
 use crate::object;
 use crate::stage_clock::StageClock;
 use weir_http::head::ResponseHead;
@@ -18,10 +19,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Shorter texts are no secrets, and would be found everywhere.
 const SHORT: usize = 6;
 
-/// Whether an answer of `status` has words: all errors, but for the one whose body tells whether the object
-/// is empty.
-pub fn has_words(status: u16) -> bool {
-    status >= 400 && status != 416
+/// Whether an answer with this head has words: all errors, but for the one whose body tells whether the
+/// object is empty.
+pub fn has_words(head: &ResponseHead) -> bool {
+    head.status >= 400 && !(head.status == 416 && window::size_in(head) == Some(0))
 }
 
 /// The words of the answer with this head, whose body is read as far as that takes.

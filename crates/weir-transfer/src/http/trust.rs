@@ -131,6 +131,23 @@ impl Belief {
     }
 }
 
+impl Verifier {
+    /// In a certificate that rustls does not read (X.509 version 1) it finds no key to check a signature by. Who
+    /// takes anybody's certificate (`-k`) knows no less of who signed without that.
+    fn unless_unread(
+        &self,
+        verdict: Result<HandshakeSignatureValid, TlsError>,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        let takes_any = !matches!(self.belief, Belief::Given { .. });
+        match verdict {
+            Err(TlsError::InvalidCertificate(CertificateError::Other(_))) if takes_any => {
+                Ok(HandshakeSignatureValid::assertion())
+            }
+            verdict => verdict,
+        }
+    }
+}
+
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
@@ -160,7 +177,8 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        self.unless_unread(verify_tls12_signature(message, certificate, signed, algorithms))
     }
 
     fn verify_tls13_signature(
@@ -169,7 +187,8 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        self.unless_unread(verify_tls13_signature(message, certificate, signed, algorithms))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -169,7 +169,7 @@ fn refuse_beyond(
 }
 
 /// The size that a 416 names.
-fn size_in(head: &ResponseHead) -> Option<u64> {
+pub(super) fn size_in(head: &ResponseHead) -> Option<u64> {
     head.fields.single("content-range").ok()??.parse::<ContentRange>().ok()?.complete()
 }
 

@@ -292,7 +292,7 @@ impl Lane<'_> {
         let version = journal.version();
         let Some(gap) = done.gap_after(0, journal.size) else {
             let transfer = Arc::new(Transfer::new(opening(job.url.clone(), version, done, part))?);
-            if self.run.pool.begin_bulk(None) != Place::Taken {
+            if self.run.pool.begin_bulk(transfer.job, None) != Place::Taken {
                 return Err(Error::Interrupted);
             }
             self.run.pool.activate(&transfer);
@@ -531,11 +531,11 @@ impl Lane<'_> {
         self.client.may_put_aside(None);
         self.state.clock.enter(Stage::Idle);
         self.began = Instant::now();
-        let (place, answer) = match self.run.pool.begin_bulk(Some(HELD)) {
+        let (place, answer) = match self.run.pool.begin_bulk(transfer.job, Some(HELD)) {
             Place::NotYet => {
                 drop(answer);
                 self.client.close();
-                (self.run.pool.begin_bulk(None), None)
+                (self.run.pool.begin_bulk(transfer.job, None), None)
             }
             place => (place, Some(answer)),
         };
@@ -617,11 +617,12 @@ pub fn failed_before_opening(run: &Run<'_>, job: &Job, error: Error) -> FileRepo
 }
 
 fn status_416(answer: &Answer) -> Error {
-    Error::Status {
+    let error = Error::Status {
         host: object::host_of(&answer.url),
         status: 416,
         reason: "Range Not Satisfiable".to_owned(),
         retry_after: None,
         hint: "",
-    }
+    };
+    error.with_words(answer.said.as_deref())
 }

@@ -153,6 +153,12 @@ fn the_words_of_errors() {
             "answered 404 Not Found (NoSuchKey: The specified key does not exist)",
         ),
         (
+            "416 Requested Range Not Satisfiable",
+            &[("Content-Type", "application/xml")],
+            "<Error><Code>InvalidRange</Code><Message>The requested range is not satisfiable</Message></Error>",
+            "answered 416 Range Not Satisfiable (InvalidRange: The requested range is not satisfiable)",
+        ),
+        (
             "404 The specified blob does not exist.",
             &[("x-ms-error-code", "BlobNotFound")],
             "\u{feff}<?xml version=\"1.0\"?><Error><Code>BlobNotFound</Code></Error>",

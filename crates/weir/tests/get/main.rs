@@ -18,6 +18,7 @@ mod lanes;
 mod lists;
 mod login;
 mod login_servers;
+mod moto;
 mod names;
 mod network;
 mod peers;

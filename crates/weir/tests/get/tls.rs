@@ -243,6 +243,41 @@ fn nginx_and_apache_are_shown_a_certificate_in_every_form() {
     fails(&sandbox, port, &["-k"], &["client certificate", "--cert FILE and --key FILE"]);
 }
 
+/// A certificate as `openssl x509 -req` makes it where it is told no more, and its key.
+const VERSION_1: &str = include_str!("../support/version1.pem");
+
+#[test]
+fn certificates_of_version_1() {
+    let sandbox = Sandbox::new();
+    let one = sandbox.write("one.pem", VERSION_1);
+    let one = one.to_str().unwrap();
+    for version in ["-tls1_2", "-tls1_3"] {
+        sandbox.write("ca.pem", VERSION_1);
+        let Some(server) = s_server(&["-cert", one, "-key", one, version]) else {
+            return skip("no openssl here");
+        };
+        fails(&sandbox, server.port, &[], &["X.509 version 1", "-k accepts it"]);
+        let url = format!("https://127.0.0.1:{}/", server.port);
+        sandbox.get([&*url, "-k", "-o", "out"]).run().succeeds();
+        std::fs::remove_file(sandbox.path("out")).unwrap();
+        // Shown by a client, it is the server's to judge.
+        certificates(&sandbox);
+        let path = |name: &str| sandbox.path(name).to_str().unwrap().to_owned();
+        let (cert, key) = (path("cert.pem"), path("key.pem"));
+        let asks =
+            ["-cert", &cert, "-key", &key, "-CAfile", one, version, "-Verify", "1", "-verify_return_error"];
+        let server = s_server(&asks).unwrap();
+        let url = format!("https://127.0.0.1:{}/", server.port);
+        openssl(&sandbox, &["x509", "-in", "one.pem", "-outform", "DER", "-out", "one.der"]);
+        for shown in [&["--cert", "one.pem"][..], &["--cert", "one.der", "--key", "one.pem"]] {
+            sandbox.get([&*url, "--cacert", "ca.pem", "-o", "out"]).args(shown).run().succeeds();
+            std::fs::remove_file(sandbox.path("out")).unwrap();
+        }
+        let run = sandbox.get([&*url, "--cacert", "ca.pem", "--cert", "one.pem", "--key", "me.key"]).run();
+        run.fails(1, &["me.key: it is not the key of that certificate"]);
+    }
+}
+
 /// The server's own certificate, from the sandbox's authority no longer: [`Nginx`] has written another.
 fn certificates_of_server(sandbox: &Sandbox) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();

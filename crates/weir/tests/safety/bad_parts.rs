@@ -274,8 +274,17 @@ fn a_part_to_a_plain_request() {
         &server,
         &[],
         1,
-        &["127.0.0.1 sent the wrong part: a part (206), though the whole was asked for"],
+        &["127.0.0.1 sent the wrong part: a part (206), though the whole was asked for; --any-type"],
     );
+    let run = brings(&server, &["--any-type", "--json"], b"01234");
+    let said = "saved what came with 206, a part, as if it were all";
+    assert_eq!(run.json()["files"][0]["notes"], serde_json::json!([said]));
+    // Some servers call all that they send a part, and do not say of what.
+    for field in [&[][..], &[("Content-Range", "bytes 0-5/5")], &[("Content-Range", "bytes 0-4/0")]] {
+        let server = Server::start(move |_, wire| wire.answer("206 Partial Content", field, b"01234"));
+        refuses(&server, &[], 1, &["--any-type"]);
+        brings(&server, &["--any-type"], b"01234").says(&[said]);
+    }
 }
 
 const MULTIPART: &str = "multipart/byteranges; boundary=xyz";

@@ -303,7 +303,7 @@ fn a_success_without_a_file() {
 /// have.
 #[test]
 fn a_text_with_another_version_s_number() {
-    for version in ["HTTP/2", "HTTP/2.0", "HTTP/3", "HTTP/1", "HTTP/1.2"] {
+    for version in ["HTTP/2", "HTTP/2.0", "HTTP/3", "HTTP/1", "HTTP/1.2", "http/1.1", "Http/1.0"] {
         for size in SIZES {
             for field in [&format!("Content-Length: {size}\r\n"), ""] {
                 let head = format!("{version} 200 OK\r\n{field}\r\n");

@@ -5,7 +5,7 @@ use crate::support;
 
 use std::io;
 
-use support::{MIB, Object, Request, Sandbox, Server, Wire, brings, pattern, refuses};
+use support::{MIB, Object, Request, Sandbox, Server, WEIR, Wire, brings, pattern, refuses};
 
 /// Below and above what is stored in one piece.
 const SIZES: [usize; 2] = [300_000, 3 * MIB + 5];
@@ -151,12 +151,13 @@ fn a_later_part_that_is_all_of_it() {
 /// Content-Range as a request has it, with a colon, or without its unit.
 #[test]
 fn ranges_written_in_other_ways() {
-    for prefix in ["bytes=", "bytes: ", "Bytes  ", ""] {
+    for (prefix, dash) in [("bytes=", "-"), ("bytes: ", "-"), ("Bytes  ", "-"), ("", "-"), ("bytes ", " - ")]
+    {
         let object = Object::new(4 * MIB);
         let bytes = object.bytes.clone();
         let server = Server::start(move |request, wire| {
             let (start, size) = (request.start() as usize, object.bytes.len());
-            let range = format!("{prefix}{start}-{}/{size}", size - 1);
+            let range = format!("{prefix}{start}{dash}{}/{size}", size - 1);
             let length = (size - start).to_string();
             let fields = [("Content-Range", &*range), ("ETag", "\"one\""), ("Content-Length", &length)];
             wire.head("206 Partial Content", &fields)?;
@@ -392,15 +393,38 @@ fn parts_that_do_not_say_the_size_of_the_whole() {
 
 #[test]
 fn a_choice_of_several_is_followed() {
-    let object = Object::new(100_000);
-    let bytes = object.bytes.clone();
-    let server = Server::start(move |request, wire| match request.path() {
-        "/x" => wire.answer("300 Multiple Choices", &[("Location", "/chosen")], b"<a href=/chosen>"),
-        _ => object.serve(request, wire),
-    });
-    brings(&server, &[], &bytes);
-    let server = Server::start(|_, wire| wire.answer("300 Multiple Choices", &[], b"choose"));
-    refuses(&server, &[], 1, &["127.0.0.1 answered 300"]);
+    // What is not known counts as the first of its class (RFC 9110 section 15).
+    for status in ["300 Multiple Choices", "306 Unused", "310 Too Many", "399 Another"] {
+        let object = Object::new(100_000);
+        let bytes = object.bytes.clone();
+        let server = Server::start(move |request, wire| match request.path() {
+            "/x" => wire.answer(status, &[("Location", "/chosen")], b"<a href=/chosen>"),
+            _ => object.serve(request, wire),
+        });
+        brings(&server, &[], &bytes);
+        let server = Server::start(move |_, wire| wire.answer(status, &[], b"choose"));
+        refuses(&server, &[], 1, &["127.0.0.1 answered", status]);
+    }
+    // A proxy that a server names is not to be trusted (section 15.4.6).
+    let server = Server::start(|_, wire| wire.answer("305 Use Proxy", &[("Location", "/proxy")], b""));
+    refuses(&server, &[], 1, &["127.0.0.1 answered 305"]);
+}
+
+/// Nobody named a version that could be the same, and nothing tells no content from a range that was misread.
+#[test]
+fn a_range_that_is_answered_without_content() {
+    for status in ["204 No Content", "205 Reset Content", "304 Not Modified"] {
+        for size in SIZES {
+            let server = without_ranges(size, move |wire| {
+                wire.raw(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes())
+            });
+            brings(&server, &[], &pattern(size, 1));
+        }
+        let server = Server::start(move |_, wire| {
+            wire.raw(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes())
+        });
+        refuses(&server, &[], 1, &["127.0.0.1 answered", status]);
+    }
 }
 
 #[test]
@@ -479,5 +503,31 @@ fn a_digest_that_the_server_declares_can_be_ignored() {
             sandbox.get([&server.url("x"), "--ignore-digest", "--checksum", &checksum, "-o", "y"]).run();
         run.exits(3);
         sandbox.has_nothing_of("y");
+    }
+}
+
+/// And on the page that is made of the record.
+#[test]
+fn what_was_overridden_stands_on_the_page() {
+    let digest = format!("sha-256=:{}:", support::base64(&[0; 32]));
+    let wrong =
+        Server::start(move |_, wire| wire.answer("200 OK", &[("Repr-Digest", &*digest)], b"the file"));
+    let cut = Server::start_tls(|_, wire| {
+        wire.head("200 OK", &[("Connection", "close")])?;
+        wire.body(b"the file")?;
+        wire.cut()
+    });
+    let coded = Server::start(|_, wire| wire.answer("200 OK", &[("Content-Encoding", "none")], b"the file"));
+    let part = Server::start(|_, wire| wire.answer("206 Partial Content", &[], b"the file"));
+    for (server, args, said) in [
+        (wrong, &["--ignore-digest"][..], "--ignore-digest kept it"),
+        (cut, &["-k", "--accept-unclean-close"], "--accept-unclean-close"),
+        (coded, &[], "is no coding and was passed over"),
+        (part, &["--any-type"], "saved what came with 206"),
+    ] {
+        let run = brings(&server, &[args, &["--json"]].concat(), b"the file");
+        let made = Sandbox::new().weir(WEIR, ["report", "-", "-o", "-"]).input(&*run.stdout).run();
+        let page = String::from_utf8_lossy(&made.succeeds().stdout).into_owned();
+        assert!(page.contains("note: ") && page.contains(said), "{said}: {page}");
     }
 }

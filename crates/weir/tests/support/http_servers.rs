@@ -1,4 +1,5 @@
 //! Real HTTP servers over the folder `www` of a sandbox: nginx, Apache, lighttpd. Real proxies: squid, tinyproxy, microsocks.
+//! moto in the place of Amazon S3.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -169,6 +170,18 @@ pub(crate) fn s_server(args: &[&str]) -> Option<Program> {
     let port = free_port();
     let at = format!("127.0.0.1:{port}");
     Program::start("openssl s_server", binary, port, &[&["s_server", "-www", "-accept", &at], args].concat())
+}
+
+/// moto in the place of Amazon S3, from where scripts/need puts it. It starts empty.
+pub(crate) fn moto() -> Option<Program> {
+    let folder = Path::new(&std::env::var_os("HOME")?).join(".cache/weir-test/moto");
+    if !folder.exists() {
+        return None;
+    }
+    let port = free_port();
+    let (number, folder) = (port.to_string(), format!("PYTHONPATH={}", folder.display()));
+    let args = [folder.as_str(), "python3", "-m", "moto.server", "-H", "127.0.0.1", "-p", &number];
+    Program::start("moto", "/usr/bin/env", port, &args)
 }
 
 fn installed(places: &[&'static str]) -> Option<&'static str> {

@@ -16,20 +16,30 @@ pub(super) fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
+/// It leads on where it names a target: 300 (RFC 9110 section 15.4.1), and what is not known, which counts as
+/// the first of its class (section 15).
+pub(super) fn is_choice(status: u16) -> bool {
+    matches!(status, 300 | 306 | 309..400)
+}
+
 /// A redirect without a target.
 fn leads_nowhere(head: &ResponseHead) -> bool {
-    (head.status == 300 || is_redirect(head.status)) && head.headers_all("location").all(str::is_empty)
+    (is_choice(head.status) || is_redirect(head.status)) && head.headers_all("location").all(str::is_empty)
 }
 
 /// Makes of an answer that is no file one that is (`--any-type`); what is to be said of that, `None` where it
-/// is one.
-pub(super) fn take_as_file(head: &mut ResponseHead) -> Option<String> {
+/// is one. `is_part`: it calls itself a part, though the whole was asked for.
+pub(super) fn take_as_file(head: &mut ResponseHead, is_part: bool) -> Option<String> {
     let why = match leads_nowhere(head) {
         true => " and no target",
+        false if is_part => ", a part, as if it were all",
         false if object::has_no_file(head.status) => "",
         false => return None,
     };
     let note = format!("saved what came with {}{why}", head.status);
+    if is_part {
+        head.fields.remove("content-range");
+    }
     if head.status == 204 {
         // It has no body, whatever else it says (RFC 9110 section 15.3.5).
         head.fields.remove("transfer-encoding");

@@ -44,7 +44,7 @@ impl Client<'_> {
             };
             let start = lesser.range.map(|range| range.0);
             let judged = object::judge(&head, url, start, SystemTime::now());
-            match ladder::reply(&judged, lesser.range) {
+            match ladder::reply(&judged, lesser) {
                 // What comes without a range counts, whatever it is.
                 Reply::Odd if next.is_some_and(|step| step < Step::Bare) => {}
                 Reply::Refused if may_help(Some(head.status)) => {
