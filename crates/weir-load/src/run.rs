@@ -2,11 +2,12 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weir_model::evidence::{CpuWindow, Reading};
 use weir_model::load::{Connects, LoadEvidence, LoopUse, PathUse, Use};
@@ -392,7 +393,7 @@ fn outcome(
     let mut threads = Vec::new();
     for (index, report) in gathered.reports.into_iter().enumerate() {
         let Some(report) = report else {
-            let published = shared.published[index].lock().ok().and_then(|mut published| published.take());
+            let published = shared.published[index].lock().take();
             tally.add(&published.unwrap_or_else(|| Tally::new(settings.rate.is_some())));
             failed = Some(match script_path(settings) {
                 Some(path) => {

@@ -1,8 +1,8 @@
 //! `--limit-rate`: one token bucket for all lanes of a run.
 
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use weir_units::Rate;
 
 /// Bytes are paid for after they came; a lane that is ahead of the schedule sleeps until it is due.
@@ -28,7 +28,7 @@ impl Limiter {
 
     /// Books `bytes` that came at `now`; returns how long the caller shall sleep.
     pub fn book(&self, bytes: u64, now: Instant) -> Duration {
-        let mut due = self.due.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut due = self.due.lock();
         let start = due.unwrap_or(now).max(now.checked_sub(SLACK).unwrap_or(now));
         let next = start + Duration::from_secs_f64(bytes as f64 / self.rate);
         *due = Some(next);

@@ -8,11 +8,12 @@ mod state;
 mod values;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mlua::{Function, Lua, Table, Value};
+use parking_lot::Mutex;
 
 use crate::answer::Kept;
 use crate::error::Error;
@@ -190,7 +191,7 @@ pub(crate) struct ScriptThread {
 impl ScriptThread {
     /// Where `setup()` wants this thread's connections to go.
     pub(crate) fn address(&self) -> Address {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.place.lock().clone()
     }
 
     /// Puts the next request's text into `into`; false where the script has said stop and gives none.

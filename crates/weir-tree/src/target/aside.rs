@@ -1,8 +1,8 @@
 //! What has the name of weir's part and is none of weir's: it gets another name, since it may be somebody's file.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::fs::{RenameFlags, renameat, renameat_with};
 use rustix::io::Errno;
 
@@ -39,7 +39,7 @@ impl Aside {
                     let [was, is] = [last, &aside].map(|name| name.escape_ascii().to_string());
                     let words = format!("{was}, beside {name}, {why}; renamed to {is}");
                     tracing::debug!("{words}");
-                    let mut words_kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut words_kept = self.0.lock();
                     if words_kept.len() < KEPT {
                         words_kept.push((name.clone(), words));
                     }
@@ -52,7 +52,7 @@ impl Aside {
 
     /// What is to be said of it.
     pub fn all(&self) -> Vec<(Name, String)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

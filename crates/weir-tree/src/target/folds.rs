@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, fstatfs, ioctl_getflags, openat, unlinkat};
 
 use super::directories::Directory;
@@ -151,7 +151,7 @@ impl Folds {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 
