@@ -13,6 +13,7 @@ use weir_model::evidence::{CpuWindow, Reading};
 use weir_model::load::{Connects, LoadEvidence, LoopUse, PathUse, Use};
 use weir_observe::cpu::{self, CpuReader, CpuTicks};
 use weir_units::plain;
+use weir_units::stats::high;
 
 use crate::error::Error;
 use crate::event_loop::{EventLoop, LoopReport, PathSeen, Shared, Source};
@@ -472,7 +473,13 @@ fn path_use(paths: &[PathSeen]) -> Reading<PathUse> {
     let received: u64 = paths.iter().map(|path| path.data_segments).sum();
     let out_of_order: u64 = paths.iter().map(|path| path.out_of_order).sum();
     let disordered = out_of_order as f64 / received.max(1) as f64;
-    Reading::Value(PathUse { min_rtt, rtt: rtts[rtts.len() / 2], retransmits, disordered, sockets })
+    Reading::Value(PathUse {
+        min_rtt,
+        rtt: high(&rtts, 1, 2).unwrap_or(min_rtt),
+        retransmits,
+        disordered,
+        sockets,
+    })
 }
 
 /// Lets this process have as many descriptors as the connections take, where the hard limit allows it.

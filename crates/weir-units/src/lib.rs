@@ -1,5 +1,5 @@
 //! What people write and read in all of weir: bytes and rates, the system's word for a failure, files of a
-//! bounded size, lists.
+//! bounded size, lists; what stands below all crates and is one: [`stats`].
 //!
 //! Answers: what does `100Mbit` mean, and how is 1 953 125 000 bytes a second printed?
 //! Decimal prefixes (k, M, G, T) are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` powers of 1024; `bit` divides by 8.
@@ -12,6 +12,8 @@
 //! assert_eq!(Rate(12_500_000.0).to_string(), "12.5 MB/s");
 //! ```
 #![forbid(unsafe_code)]
+
+pub mod stats;
 
 mod bounded;
 mod cause;
