@@ -8,12 +8,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weir_model::evidence::{CpuWindow, Reading};
 use weir_model::load::{Connects, LoadEvidence, LoopUse, PathUse, Use};
 use weir_observe::cpu::{self, CpuReader, CpuTicks};
-use weir_units::plain;
 use weir_units::stats::high;
+use weir_units::{nofile, plain};
 
 use crate::error::Error;
 use crate::event_loop::{EventLoop, LoopReport, PathSeen, Shared, Source};
@@ -486,13 +485,9 @@ fn path_use(paths: &[PathSeen]) -> Reading<PathUse> {
 fn raise_descriptors(settings: &Settings) -> Result<(), Error> {
     let needed =
         u64::from(settings.connections) + LOOP_DESCRIPTORS * u64::from(settings.threads) + OTHER_DESCRIPTORS;
-    let now = getrlimit(Resource::Nofile);
-    if now.current.is_none_or(|current| current >= needed) {
-        return Ok(());
-    }
-    if let Some(limit) = now.maximum.filter(|maximum| *maximum < needed) {
+    let limit = nofile::most();
+    if limit < needed {
         return Err(Error::Descriptors { connections: settings.connections, needed, limit });
     }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: now.maximum })
-        .map_err(|cause| Error::system("raise the limit of descriptors", cause))
+    nofile::raise(needed).map_err(|cause| Error::system("raise the limit of descriptors", cause))
 }

@@ -57,7 +57,7 @@ pub struct Stats {
 
 impl Site {
     pub(crate) fn new(config: &Config) -> Result<Site, Error> {
-        let limits = limits::derive(limits::descriptors(), config.max_connections)?;
+        let limits = limits::derive(weir_units::nofile::allowed(), config.max_connections)?;
         let terms = Terms {
             most: limits.connections,
             at_once: config.connections_at_once,

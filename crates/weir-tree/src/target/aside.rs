@@ -3,12 +3,11 @@
 use std::os::fd::OwnedFd;
 
 use parking_lot::Mutex;
-use rustix::fs::{RenameFlags, renameat, renameat_with};
 use rustix::io::Errno;
+use weir_units::atomic_file;
 
 use crate::entry::{MAX_COMPONENT, Name};
 use crate::error::Error;
-use crate::source;
 
 /// Before the number of what was put aside.
 const ENDING: &[u8] = b".aside-";
@@ -30,7 +29,7 @@ impl Aside {
         for number in 1..=TRIES {
             let ending = [ENDING, number.to_string().as_bytes()].concat();
             let aside = [&last[..last.len().min(MAX_COMPONENT - ending.len())], &ending].concat();
-            match rename_to_free(directory, last, &aside) {
+            match atomic_file::rename_to_free(directory, last, &aside[..]) {
                 Err(Errno::EXIST) => {}
                 // It has gone by itself.
                 Err(Errno::NOENT) => return Ok(()),
@@ -61,15 +60,4 @@ pub(super) fn was(last: &[u8]) -> &[u8] {
     let digits = last.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (before, number) = last.split_at(last.len() - digits);
     before.strip_suffix(ENDING).filter(|_| !number.is_empty()).unwrap_or(last)
-}
-
-fn rename_to_free(directory: &OwnedFd, from: &[u8], to: &[u8]) -> Result<(), Errno> {
-    match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
-        // The file system does not know the flag (rename(2)): checking first is the best that can be done.
-        Err(Errno::INVAL) => match source::stat(directory, to) {
-            Err(Errno::NOENT) => renameat(directory, from, directory, to),
-            _ => Err(Errno::EXIST),
-        },
-        other => other,
-    }
 }
