@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use url::Url;
 use weir_http::validator::Agreement;
 use weir_observe::thread::{current_tid, thread_cpu_now};
+use weir_units::backoff::doubled;
 
 pub use self::opening::failed_before_opening;
 use crate::engine::Run;
@@ -188,8 +189,8 @@ impl Lane<'_> {
     }
 
     fn pause(&self, failures: u32, error: &Error) -> Duration {
-        let doubled = FIRST_PAUSE * (1 << failures.saturating_sub(1).min(10));
-        let spread = doubled.min(MAX_PAUSE).mul_f64(0.5 + fastrand::f64());
+        let doubled = doubled(FIRST_PAUSE, failures.saturating_sub(1), MAX_PAUSE);
+        let spread = doubled.mul_f64(0.5 + fastrand::f64());
         // A longer wait than the user allows ends the file, unless other connections bring it.
         let asked = error.retry_after().map(|asked| asked.min(self.run.options.max_wait));
         asked.map_or(spread, |asked| asked.max(spread))
