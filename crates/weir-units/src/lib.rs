@@ -1,6 +1,6 @@
 //! What people write and read in all of weir: bytes and rates, the system's word for a failure, files of a
-//! bounded size, lists; and what many crates
-//! need once: [`stats`], [`backoff`], [`pacer`], [`atomic_file`], [`boot`], [`nofile`].
+//! bounded size, lists; and what many crates need once: [`stats`], [`backoff`], [`pacer`],
+//! [`numbers`] with units, and of the system [`atomic_file`], [`boot`] and [`nofile`].
 //!
 //! Answers: what does `100Mbit` mean, and how is 1 953 125 000 bytes a second printed?
 //! Decimal prefixes (k, M, G, T) are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` powers of 1024; `bit` divides by 8.
@@ -18,6 +18,7 @@ pub mod atomic_file;
 pub mod backoff;
 pub mod boot;
 pub mod nofile;
+pub mod numbers;
 pub mod pacer;
 pub mod stats;
 
