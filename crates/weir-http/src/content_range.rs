@@ -5,7 +5,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::grammar::{parse_offset, quoted};
+use weir_units::quoted;
+
+use crate::grammar::parse_offset;
 
 /// A range that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

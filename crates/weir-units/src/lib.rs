@@ -24,6 +24,7 @@ pub mod stats;
 
 mod bounded;
 mod cause;
+mod foreign;
 mod lines;
 
 use std::fmt;
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize};
 
 pub use bounded::{open_file, read_file, read_text, read_up_to};
 pub use cause::{plain, unreached, unresolved};
+pub use foreign::{push_html, quoted};
 pub use lines::{CodingError, control, lines, list_bytes, list_text};
 
 /// A number of bytes.
