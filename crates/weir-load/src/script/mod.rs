@@ -15,7 +15,7 @@ use std::time::Duration;
 use mlua::{Function, Lua, Table, Value};
 use parking_lot::Mutex;
 
-use crate::answer::Kept;
+use crate::answer::{self, Kept};
 use crate::error::Error;
 use crate::settings::ScriptSettings;
 use crate::tally::Errors;
@@ -229,10 +229,10 @@ impl ScriptThread {
         let Some(response) = &self.response else { return Ok(()) };
         let call = || {
             let fields = self.lua.create_table()?;
-            values::each_field(&kept.head, |name, value| {
+            for (name, value) in answer::fields(&kept.head) {
                 // The last value of a name wins.
-                fields.raw_set(self.lua.create_string(name)?, self.lua.create_string(value)?)
-            })?;
+                fields.raw_set(self.lua.create_string(name)?, self.lua.create_string(value)?)?;
+            }
             response.call::<()>((status, fields, self.lua.create_string(&kept.body)?))
         };
         call().map_err(|error| self.said(&error))
