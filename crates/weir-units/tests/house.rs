@@ -178,7 +178,10 @@ fn crates_stand_on_what_they_may() {
         let of_library = of_library.split("\n[").next().unwrap_or_default();
         let may = allowed.get(of.as_str()).unwrap_or_else(|| panic!("{of} is not in the list of arrows"));
         for on in of_library.lines().filter_map(|line| line.split(['.', ' ', '=']).next()) {
-            assert!(!on.starts_with("weir-") || may.contains(on), "{of} stands on {on}");
+            assert!(
+                !on.starts_with("weir-") || may.contains(on),
+                "{of} stands on {on}, which its place in the list of arrows does not allow"
+            );
         }
     }
 }
@@ -200,7 +203,7 @@ fn files_are_short_enough_to_read() {
     let most = |name: &str| LONG_FILES.iter().find(|(long, _)| *long == name).map_or(FILE, |(_, most)| *most);
     let long = sources.iter().filter(|source| source.lines.len() > most(&source.name));
     let long: Vec<_> = long.map(|source| (&source.name, source.lines.len())).collect();
-    assert!(long.is_empty(), "longer than {FILE} lines without tests: {long:?}");
+    assert!(long.is_empty(), "longer than {FILE} lines without tests, so to be split: {long:?}");
 }
 
 /// The functions of a file and their lines. rustfmt ends each with a brace as far to the right as its first line.
@@ -240,7 +243,7 @@ fn functions_fit_a_screen() {
         listed.map_or(FUNCTION, |(_, _, most)| *most)
     };
     let long: Vec<_> = all.iter().filter(|(file, name, lines)| *lines > most(file, name)).collect();
-    assert!(long.is_empty(), "longer than {FUNCTION} lines: {long:?}");
+    assert!(long.is_empty(), "longer than {FUNCTION} lines, so to be split: {long:?}");
 }
 
 #[test]
@@ -291,7 +294,10 @@ fn what_is_public_is_used() {
     assert!(made.len() > 2000, "found only {} public names", made.len());
     let unused = made.iter().filter(|(name, places)| seen.get(*name) == Some(&places.len()));
     let unused: Vec<_> = unused.filter(|(name, _)| !UNUSED.contains(&name.as_str())).collect();
-    assert!(unused.is_empty(), "public, and used by nothing but tests of its own file: {unused:?}");
+    assert!(
+        unused.is_empty(),
+        "public, and used by nothing but tests of its own file; take it away: {unused:?}"
+    );
 }
 
 #[test]
@@ -301,6 +307,6 @@ fn what_is_one_stays_one() {
         let has = |source: &&Source| source.lines.iter().any(|line| bare(line).contains(mark));
         let found: Vec<&String> = sources.iter().filter(has).map(|source| &source.name).collect();
         let expected: &[&str] = if place.is_empty() { &[] } else { &[*place] };
-        assert_eq!(found, expected, "{mark}: one place has it for all");
+        assert_eq!(found, expected, "{mark}: one place has it for all, and the others call that");
     }
 }
