@@ -15,11 +15,12 @@
 //! ```
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use brotli::enc::StandardAlloc;
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use parking_lot::Mutex;
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
 /// What a decoder takes of the one before it at a time.
@@ -163,8 +164,8 @@ impl Decoder {
         Ok(0)
     }
 
-    fn fed(&self) -> std::sync::MutexGuard<'_, Fed> {
-        self.feed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fed(&self) -> parking_lot::MutexGuard<'_, Fed> {
+        self.feed.lock()
     }
 }
 
@@ -180,7 +181,7 @@ struct Stage(Arc<Mutex<Box<dyn Read + Send>>>);
 
 impl Read for Stage {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).read(into)
+        self.0.lock().read(into)
     }
 }
 
@@ -189,7 +190,7 @@ struct Feed(Arc<Mutex<Fed>>);
 
 impl Read for Feed {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut fed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fed = self.0.lock();
         let length = into.len().min(fed.bytes.len() - fed.at);
         if length == 0 && !fed.ended && !into.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());

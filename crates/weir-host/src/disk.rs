@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use weir_observe::dirty::{DirtyReader, GroupLimit, VmstatReader};
 use weir_observe::disk::{Device, DiskReader, block_device, device_number};
-use weir_units::plain;
+use weir_units::{plain, stats};
 
 use forecast::{Grounds, Limits, Seen};
 use knee::Knee;
@@ -139,13 +139,12 @@ pub struct Times {
 
 impl Times {
     /// `None` of none.
-    pub fn of(mut seconds: Vec<f64>) -> Option<Times> {
-        seconds.sort_by(f64::total_cmp);
-        let last = seconds.len().checked_sub(1)?;
+    pub fn of(seconds: Vec<f64>) -> Option<Times> {
+        let seconds = stats::sorted(seconds);
         Some(Times {
-            median: seconds[last / 2],
-            p99: seconds[(last as f64 * 0.99).ceil() as usize],
-            count: last + 1,
+            median: stats::low(&seconds, 1, 2)?,
+            p99: stats::high(&seconds, 1, 100)?,
+            count: seconds.len(),
         })
     }
 }

@@ -62,7 +62,7 @@ pub fn content_length(fields: &Fields) -> Result<Option<u64>, Error> {
     for value in fields.headers_all("content-length").flat_map(|value| value.split(',')) {
         let value = grammar::trim(value);
         let next = grammar::parse_offset(value)
-            .ok_or_else(|| Error::ContentLength { value: grammar::quoted(value) })?;
+            .ok_or_else(|| Error::ContentLength { value: weir_units::quoted(value) })?;
         match length {
             Some(first) if first != next => return Err(Error::TwoLengths { first, second: next }),
             _ => length = Some(next),
@@ -131,7 +131,7 @@ fn transfer(fields: &Fields) -> Result<Transfer, Error> {
                 }
                 None if word.eq_ignore_ascii_case("chunked") => transfer.is_chunked = true,
                 None if ["identity", "none"].iter().any(|none| word.eq_ignore_ascii_case(none)) => {}
-                _ => return Err(Error::TransferEncoding { value: grammar::quoted(value) }),
+                _ => return Err(Error::TransferEncoding { value: weir_units::quoted(value) }),
             }
         }
     }
@@ -154,7 +154,7 @@ fn framed(fields: &Fields, minor: u8) -> Result<Option<Framing>, Error> {
         return Ok(None);
     }
     if !value.eq_ignore_ascii_case("chunked") {
-        return Err(Error::TransferEncoding { value: grammar::quoted(&value) });
+        return Err(Error::TransferEncoding { value: weir_units::quoted(&value) });
     }
     if minor == 0 {
         return Err(Error::CodingInHttp10);

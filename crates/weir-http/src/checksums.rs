@@ -103,7 +103,7 @@ impl Checksums {
                 return Ok(expected);
             }
         }
-        Err(Error::NoEntry { name: crate::grammar::quoted(name), entries: self.0.len() })
+        Err(Error::NoEntry { name: weir_units::quoted(name), entries: self.0.len() })
     }
 
     fn strongest(&self, name: &str, rule: &dyn Fn(&Entry) -> bool) -> Result<Option<&Expected>, Error> {
@@ -115,7 +115,7 @@ impl Checksums {
             };
             let (old_algorithm, algorithm) = (old.algorithm(), entry.expected.algorithm());
             if old_algorithm == algorithm && *old != entry.expected {
-                return Err(Error::Ambiguous { name: crate::grammar::quoted(name) });
+                return Err(Error::Ambiguous { name: weir_units::quoted(name) });
             }
             if algorithm.strength() > old_algorithm.strength() {
                 best = Some(&entry.expected);

@@ -5,7 +5,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::grammar::{parse_offset, quoted, trim};
+use weir_units::quoted;
+
+use crate::grammar::{parse_offset, trim};
 
 /// A range that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -56,16 +56,7 @@ pub struct Declarations {
 impl Declarations {
     /// The strongest digest of the whole file; of equals, the first.
     pub fn strongest_whole(&self) -> Option<&Declared> {
-        self.strongest(true)
-    }
-
-    /// The strongest digest of the bytes of this message, where it is not that of the whole file.
-    pub fn strongest_part(&self) -> Option<&Declared> {
-        self.strongest(false)
-    }
-
-    fn strongest(&self, whole: bool) -> Option<&Declared> {
-        let candidates = self.declared.iter().filter(|declared| declared.covers_whole == whole);
+        let candidates = self.declared.iter().filter(|declared| declared.covers_whole);
         // `max_by_key` would take the last of equals.
         candidates.rev().max_by_key(|declared| declared.expected.algorithm().strength())
     }
@@ -231,8 +222,10 @@ impl Declarations {
             let value = grammar::trim(value.split(';').next().unwrap_or_default());
             match value.strip_prefix(':').and_then(|rest| rest.strip_suffix(':')) {
                 Some(base64) => self.take_base64(field, covers_whole, key, base64),
-                None => self
-                    .ignore(field, format!("'{}' is not of the form KEY=:BASE64:", grammar::quoted(value))),
+                None => self.ignore(
+                    field,
+                    format!("'{}' is not of the form KEY=:BASE64:", weir_units::quoted(value)),
+                ),
             }
         }
     }
@@ -251,7 +244,7 @@ impl Declarations {
         let stored = fields.header("x-goog-stored-content-encoding").unwrap_or("identity");
         let sent = fields.header("content-encoding").unwrap_or("identity");
         if fields.header(FIELD).is_some() && !stored.eq_ignore_ascii_case(sent) {
-            let why = format!("it is of the object as stored ({}), not as sent", grammar::quoted(stored));
+            let why = format!("it is of the object as stored ({}), not as sent", weir_units::quoted(stored));
             return self.ignore(FIELD, why);
         }
         for (key, base64) in self.dictionary(FIELD, fields) {
@@ -304,7 +297,7 @@ impl Declarations {
                     (text, None) => {
                         self.ignore(
                             field,
-                            format!("'{}' is not of the form KEY=VALUE", grammar::quoted(text)),
+                            format!("'{}' is not of the form KEY=VALUE", weir_units::quoted(text)),
                         );
                     }
                 }
@@ -315,7 +308,7 @@ impl Declarations {
 
     fn take_base64(&mut self, field: &'static str, covers_whole: bool, key: &str, base64: &str) {
         let Some(algorithm) = Algorithm::from_http_name(key) else {
-            return self.ignore(field, format!("unknown algorithm '{}'", grammar::quoted(key)));
+            return self.ignore(field, format!("unknown algorithm '{}'", weir_units::quoted(key)));
         };
         let read = Expected::from_base64(algorithm, base64).map_err(|error| error.to_string());
         self.take(field, covers_whole, algorithm, read);

@@ -96,10 +96,10 @@ impl Fields {
     /// Adds a field after the others, refusing what would not survive on the wire.
     pub fn push(&mut self, name: &str, value: &str) -> Result<(), Error> {
         if !grammar::is_token(name) {
-            return Err(Error::Name { name: grammar::quoted(name) });
+            return Err(Error::Name { name: weir_units::quoted(name) });
         }
         if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
-            return Err(Error::Value { name: grammar::quoted(name) });
+            return Err(Error::Value { name: weir_units::quoted(name) });
         }
         self.0.push((name.to_owned(), grammar::trim(value).to_owned()));
         Ok(())
@@ -113,7 +113,7 @@ impl Fields {
     /// Adds a field written as people write it after `-H`: `Name: value`.
     pub fn push_line(&mut self, line: &str) -> Result<(), Error> {
         let (name, value) =
-            line.split_once(':').ok_or_else(|| Error::NoColon { line: grammar::quoted(line) })?;
+            line.split_once(':').ok_or_else(|| Error::NoColon { line: weir_units::quoted(line) })?;
         self.push(grammar::trim(name), value)
     }
 

@@ -112,17 +112,6 @@ pub(crate) fn unquote(text: &str) -> String {
     plain
 }
 
-/// Foreign text made fit to be repeated in an error: at most 80 characters, none that moves the cursor.
-pub(crate) fn quoted(text: &str) -> String {
-    const MOST: usize = 80;
-    let mut quoted: String =
-        text.chars().take(MOST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    if text.chars().nth(MOST).is_some() {
-        quoted.push('…');
-    }
-    quoted
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -176,7 +165,6 @@ mod tests {
                 let (_, value) = parameter(member);
                 unquote(value.unwrap_or_default());
             }
-            quoted(&text);
         }
     }
 }

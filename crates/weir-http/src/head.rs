@@ -328,10 +328,10 @@ impl RequestHead {
     /// The head as it goes on the wire. A method or target that would break the request line is refused.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         if !grammar::is_token(&self.method) {
-            return Err(Error::Unsendable { what: "method", text: grammar::quoted(&self.method) });
+            return Err(Error::Unsendable { what: "method", text: weir_units::quoted(&self.method) });
         }
         if self.target.is_empty() || !self.target.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Error::Unsendable { what: "target", text: grammar::quoted(&self.target) });
+            return Err(Error::Unsendable { what: "target", text: weir_units::quoted(&self.target) });
         }
         let mut out = format!("{} {} HTTP/1.{}\r\n", self.method, self.target, self.minor.min(1));
         self.fields.write(&mut out);

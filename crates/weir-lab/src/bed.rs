@@ -115,11 +115,6 @@ impl Bed {
         &self.far
     }
 
-    /// The client's address.
-    pub fn near_address(&self) -> Ipv4Addr {
-        NEAR
-    }
-
     /// The server's address.
     pub fn far_address(&self) -> Ipv4Addr {
         FAR

@@ -56,11 +56,6 @@ impl Drop for Folder {
     }
 }
 
-/// Removes what killed runs of this user left.
-pub fn remove_leftovers() -> Result<(), SlowError> {
-    parent().map(|parent| remove_leftovers_in(&parent))
-}
-
 fn parent() -> Result<PathBuf, SlowError> {
     // The kernel names loop devices' files without symbolic links: compare like with like.
     fs::canonicalize(std::env::temp_dir())

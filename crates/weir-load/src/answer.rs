@@ -1,7 +1,8 @@
 //! Where an answer ends, told from the bytes as they come, without allocating.
 //!
 //! A server under load says the same head again and again: a head that is byte for byte the last one is not parsed a
-//! second time. That comparison costs 10 ns where parsing ten fields costs 300.
+//! second time. That comparison costs 10 ns where parsing ten fields costs 300. So this is not `weir_http::head`, which makes
+//! owned fields of a head for who reads them, and forgives what curl forgives: a load test counts such answers as wrong.
 
 use weir_http::ChunkedDecoder;
 
@@ -139,6 +140,16 @@ fn parse(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
         }
     }
     Ok(Some(Head { status, keep_alive, framing, length }))
+}
+
+/// Names and values of a head that was found whole before, as they came; none of what is no head.
+pub fn fields(head: &[u8]) -> Vec<(&str, &[u8])> {
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut answer = httparse::Response::new(&mut fields);
+    match answer.parse(head) {
+        Ok(_) => answer.headers.iter().map(|field| (field.name, field.value)).collect(),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// What bytes that are no head of HTTP/1 are; `None` while that cannot be told, so that it is the same

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use weir_model::load::PlaceTime;
+use weir_units::backoff::doubled;
 
 use crate::answer::{Answer, Kept};
 use crate::reason::Reason;
@@ -126,8 +127,11 @@ impl Connection {
     }
 }
 
-/// Nanoseconds to wait before the next attempt after so many failures in a row: none after the first, then from 2 ms doubling to
-/// 256 ms, so that a dead server costs a few attempts a second and connection.
-pub(crate) fn backoff(failures: u32) -> u64 {
-    if failures <= 1 { 0 } else { 1_000_000 << failures.min(9).saturating_sub(1) }
+/// How long to wait before the next attempt after so many failures in a row: not at all after the first, then from 2 ms
+/// doubling to 256 ms, so that a dead server costs a few attempts a second and connection.
+pub(crate) fn backoff(failures: u32) -> Duration {
+    match failures {
+        0 | 1 => Duration::ZERO,
+        more => doubled(Duration::from_millis(2), more - 2, Duration::from_millis(256)),
+    }
 }

@@ -13,10 +13,11 @@ mod waking;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::event::{Timespec, epoll};
 use rustix::time::{TimerfdClockId, TimerfdFlags};
 
@@ -408,9 +409,8 @@ impl<'a> EventLoop<'a> {
         self.shared.tell(self.index, &self.meter.tally);
         let waiting = self.connections.iter().filter(|one| one.waits_since().is_some()).count();
         self.meter.listen(self.now, waiting);
-        if matches!(self.source, Source::Scripted(..))
-            && let Ok(mut published) = self.shared.published[self.index].lock()
-        {
+        if matches!(self.source, Source::Scripted(..)) {
+            let mut published = self.shared.published[self.index].lock();
             published
                 .get_or_insert_with(|| Tally::new(self.schedule.is_some()))
                 .follow(&mut self.meter.tally);

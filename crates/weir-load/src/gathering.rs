@@ -13,6 +13,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use weir_units::stats::median;
+
 /// Ticks in pairs, and what comes of them.
 #[derive(Debug)]
 struct Trial {
@@ -133,15 +135,8 @@ impl Gathering {
         }
         self.gains.push_back(if without > 0.0 { with / without } else { 1.0 });
         if tick + 1 == self.trial.ticks {
-            self.kept = self.median() >= GAIN;
+            self.kept = median(self.gains.iter().copied()).is_some_and(|gain| gain >= GAIN);
         }
-    }
-
-    fn median(&self) -> f64 {
-        let mut gains: Vec<f64> = self.gains.iter().copied().collect();
-        gains.sort_by(f64::total_cmp);
-        let middle = gains.len() / 2;
-        f64::midpoint(gains[middle], gains[(gains.len() - 1) / 2])
     }
 
     /// How long to let answers gather now, if at all.

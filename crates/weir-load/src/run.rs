@@ -2,16 +2,17 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use parking_lot::Mutex;
 use weir_model::evidence::{CpuWindow, Reading};
 use weir_model::load::{Connects, LoadEvidence, LoopUse, PathUse, Use};
 use weir_observe::cpu::{self, CpuReader, CpuTicks};
-use weir_units::plain;
+use weir_units::stats::high;
+use weir_units::{nofile, plain};
 
 use crate::error::Error;
 use crate::event_loop::{EventLoop, LoopReport, PathSeen, Shared, Source};
@@ -392,7 +393,7 @@ fn outcome(
     let mut threads = Vec::new();
     for (index, report) in gathered.reports.into_iter().enumerate() {
         let Some(report) = report else {
-            let published = shared.published[index].lock().ok().and_then(|mut published| published.take());
+            let published = shared.published[index].lock().take();
             tally.add(&published.unwrap_or_else(|| Tally::new(settings.rate.is_some())));
             failed = Some(match script_path(settings) {
                 Some(path) => {
@@ -471,20 +472,22 @@ fn path_use(paths: &[PathSeen]) -> Reading<PathUse> {
     let received: u64 = paths.iter().map(|path| path.data_segments).sum();
     let out_of_order: u64 = paths.iter().map(|path| path.out_of_order).sum();
     let disordered = out_of_order as f64 / received.max(1) as f64;
-    Reading::Value(PathUse { min_rtt, rtt: rtts[rtts.len() / 2], retransmits, disordered, sockets })
+    Reading::Value(PathUse {
+        min_rtt,
+        rtt: high(&rtts, 1, 2).unwrap_or(min_rtt),
+        retransmits,
+        disordered,
+        sockets,
+    })
 }
 
 /// Lets this process have as many descriptors as the connections take, where the hard limit allows it.
 fn raise_descriptors(settings: &Settings) -> Result<(), Error> {
     let needed =
         u64::from(settings.connections) + LOOP_DESCRIPTORS * u64::from(settings.threads) + OTHER_DESCRIPTORS;
-    let now = getrlimit(Resource::Nofile);
-    if now.current.is_none_or(|current| current >= needed) {
-        return Ok(());
-    }
-    if let Some(limit) = now.maximum.filter(|maximum| *maximum < needed) {
+    let limit = nofile::most();
+    if limit < needed {
         return Err(Error::Descriptors { connections: settings.connections, needed, limit });
     }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: now.maximum })
-        .map_err(|cause| Error::system("raise the limit of descriptors", cause))
+    nofile::raise(needed).map_err(|cause| Error::system("raise the limit of descriptors", cause))
 }

@@ -171,7 +171,7 @@ mod tests {
         // Of exponential gaps a share of 1 - 1/e is below their mean, and their deviation is their mean.
         let gaps: Vec<f64> = times.windows(2).map(|two| (two[1] - two[0]) as f64 / 1e6).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-        let deviation = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
+        let deviation = weir_units::stats::deviation(gaps.iter().copied(), mean, gaps.len());
         let below = gaps.iter().filter(|gap| **gap < mean).count() as f64 / gaps.len() as f64;
         assert!((mean - 1.0).abs() < 0.05 && (deviation / mean - 1.0).abs() < 0.05, "{mean} {deviation}");
         assert!((below - 0.632).abs() < 0.02, "{below}");

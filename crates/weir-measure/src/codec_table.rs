@@ -6,10 +6,11 @@
 //! their median stands still; where those few are quicker or slower than all are, the speed is corrected by
 //! what the first look saw.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use weir_codec::codec::{self, Codec, Setting};
 use weir_model::pipeline::{Figure, Path, best};
 use weir_units::Rate;
@@ -193,10 +194,8 @@ fn speed(
     let bytes: u64 = blocks.iter().map(|block| block.len() as u64).sum();
     let failed = Mutex::new(None);
     let work = |index: usize, out: &mut Vec<u8>| {
-        if let Err(error) = job(index % blocks.len(), out)
-            && let Ok(mut failed) = failed.lock()
-        {
-            *failed = Some(error);
+        if let Err(error) = job(index % blocks.len(), out) {
+            *failed.lock() = Some(error);
         }
     };
     let crew = Crew::new(threads);
@@ -207,8 +206,7 @@ fn speed(
             (limits.pass.as_secs_f64() / once.as_secs_f64().max(1e-7)).ceil().clamp(1.0, 1e4) as usize;
         repeat(limits, || {
             let time = pass(blocks.len() * rounds);
-            let error = failed.lock().ok().and_then(|mut failed| failed.take());
-            error.map_or(Ok(time), Err)
+            failed.lock().take().map_or(Ok(time), Err)
         })
         .map(|timing| (timing, rounds as u64))
     });
@@ -281,10 +279,9 @@ impl Crew {
     }
 
     fn note(&self, begun: Instant, ended: Instant) {
-        if let Ok(mut span) = self.span.lock() {
-            let (first, last) = span.unwrap_or((begun, ended));
-            *span = Some((first.min(begun), last.max(ended)));
-        }
+        let mut span = self.span.lock();
+        let (first, last) = span.unwrap_or((begun, ended));
+        *span = Some((first.min(begun), last.max(ended)));
     }
 
     fn pass(&self, count: usize) -> Duration {
@@ -292,8 +289,7 @@ impl Crew {
         self.count.store(count, Relaxed);
         self.start.wait();
         self.end.wait();
-        let span = self.span.lock().ok().and_then(|mut span| span.take());
-        span.map_or(Duration::ZERO, |(first, last)| last - first)
+        self.span.lock().take().map_or(Duration::ZERO, |(first, last)| last - first)
     }
 }
 
@@ -411,11 +407,11 @@ mod tests {
     #[test]
     fn each_item_of_a_pass_is_worked_on_once() {
         let seen = Mutex::new(Vec::new());
-        Crew::new(3).work(&|item, _: &mut Vec<u8>| seen.lock().unwrap().push(item), |pass| {
+        Crew::new(3).work(&|item, _: &mut Vec<u8>| seen.lock().push(item), |pass| {
             pass(100);
             pass(7);
         });
-        let mut seen = seen.into_inner().unwrap();
+        let mut seen = seen.into_inner();
         seen.sort_unstable();
         let expected: Vec<usize> = (0..7).flat_map(|item| [item, item]).chain(7..100).collect();
         assert_eq!(seen, expected);

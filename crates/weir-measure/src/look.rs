@@ -2,10 +2,10 @@
 //! be had back.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use weir_codec::codec::Setting;
 use weir_observe::thread::thread_cpu_now;
 
@@ -51,7 +51,7 @@ pub(crate) fn at(
         }
         look();
     });
-    let mut seen = work.seen.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+    let mut seen = work.seen.into_inner()?;
     if seen.len() < wanted.len() {
         return Ok(None);
     }
@@ -79,7 +79,7 @@ impl Work {
 
     /// The first error is the one that is told.
     fn add(&self, looked: Result<Option<Seen>, Error>) {
-        let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.seen.lock();
         let Ok(seen) = &mut *all else { return };
         match looked {
             Ok(looked) => seen.extend(looked),

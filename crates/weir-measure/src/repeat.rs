@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use weir_units::Rate;
+use weir_units::stats::{high, low};
 
 /// Passes without which there is neither a middle nor a spread.
 const FEWEST: usize = 3;
@@ -61,10 +62,9 @@ impl Timing {
     pub fn of(passes: &[Duration]) -> Option<Timing> {
         let mut sorted = passes.to_vec();
         sorted.sort_unstable();
-        let last = sorted.len().checked_sub(1)?;
         // The median of an even number is between its two middle ones.
-        let median = (sorted[last / 2] + sorted[last.div_ceil(2)]) / 2;
-        let between = sorted[last - last / 4] - sorted[last / 4];
+        let median = (low(&sorted, 1, 2)? + high(&sorted, 1, 2)?) / 2;
+        let between = high(&sorted, 1, 4)? - low(&sorted, 1, 4)?;
         let spread = between.as_secs_f64() / 2.0 / median.as_secs_f64().max(f64::MIN_POSITIVE);
         Some(Timing { median, spread, passes: sorted.len() })
     }

@@ -143,24 +143,6 @@ impl Limit {
         use Limit::*;
         matches!(self, SourceDisk | Compress | Decompress | Verify | DirtyThrottle | Disk | Memory)
     }
-
-    /// Whether another lane could raise the rate while this limit holds, so that a trial is worth its cost.
-    ///
-    /// Yes where the limit belongs to one connection, one thread or one round trip; no where all lanes share it (disk,
-    /// digest, link, consumer), and no where more requests would only press someone who said stop (`rate-limit`,
-    /// `application`). For `cpu-core` the caller also needs a free processor.
-    pub fn more_lanes_may_help(self) -> bool {
-        match self {
-            Limit::CpuCore | Limit::Encrypt | Limit::Compress | Limit::Decompress => true,
-            Limit::SendBuffer | Limit::ReceiveWindow | Limit::PathLoss | Limit::Latency => true,
-            Limit::RequestResponse | Limit::ProtocolWindow | Limit::SenderOrPath => true,
-            Limit::Application | Limit::SourceDisk | Limit::Verify | Limit::Reader => false,
-            Limit::PathBandwidth | Limit::DirtyThrottle | Limit::Disk | Limit::RateLimit => false,
-            // Another connection meets the same timer, the same black hole, the same resolver or the same neighbour.
-            Limit::Nagle | Limit::PathMtu | Limit::Timeouts | Limit::Connect | Limit::Dns => false,
-            Limit::ThinkTime | Limit::Upstream | Limit::Downstream | Limit::Memory => false,
-        }
-    }
 }
 
 impl fmt::Display for Limit {

@@ -41,11 +41,6 @@ pub fn slow_start_rounds(window: Bytes) -> u32 {
     if doublings > 0.0 { doublings as u32 } else { 0 }
 }
 
-/// Time that slow start takes to fill a path.
-pub fn slow_start_time(rate: Rate, rtt: Duration) -> Duration {
-    rtt.saturating_mul(slow_start_rounds(bdp(rate, rtt)))
-}
-
 /// Bytes that slow start has carried once a path is full: 1 + 2 + 4 ... initial windows.
 pub fn slow_start_bytes(rate: Rate, rtt: Duration) -> Bytes {
     let rounds = slow_start_rounds(bdp(rate, rtt)).min(40); // 2^40 initial windows are 16 PB: enough
@@ -100,7 +95,6 @@ mod tests {
         assert_eq!(slow_start_rounds(Bytes(INITIAL_WINDOW * 8)), 3);
         assert_eq!(slow_start_rounds(Bytes(0)), 0);
         assert_eq!(slow_start_bytes(Rate((INITIAL_WINDOW * 8 * 50) as f64), RTT), Bytes(INITIAL_WINDOW * 7));
-        assert_eq!(slow_start_time(Rate((INITIAL_WINDOW * 8 * 50) as f64), RTT), RTT * 3);
     }
 
     #[test]

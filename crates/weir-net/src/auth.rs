@@ -16,9 +16,6 @@ use aws_lc_rs::rsa::{
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// How far a client's clock may be off, unless the server says otherwise: iperf3's own.
-pub const SKEW: Duration = Duration::from_secs(10);
-
 /// What is wrong with a key, or with who asks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -215,6 +212,9 @@ fn der(tag: u8, content: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// How far a client's clock may be off.
+    const SKEW: Duration = Duration::from_secs(10);
     use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
     use aws_lc_rs::rsa::KeySize;
 

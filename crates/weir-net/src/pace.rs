@@ -1,4 +1,5 @@
-//! When may the next byte go? A rate on average since the start, as iperf3 keeps it: what was missed is caught up.
+//! When may the next byte go? A rate on average since the start, as iperf3 keeps it: all that was missed is caught up, which
+//! [`weir_units::pacer`] forgives. The two ends of a test, one of them iperf3's, have to keep the same one.
 
 use std::time::{Duration, Instant};
 

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use weir_observe::thread::{Tid, current_tid};
 
@@ -146,7 +147,7 @@ impl Counts {
     }
 
     pub(crate) fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
-        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+        self.arrivals.lock()
     }
 
     pub(crate) fn tid(&self) -> Option<Tid> {
@@ -160,7 +161,7 @@ impl Counts {
 
     /// Why it ended early, once.
     pub(crate) fn failure(&self) -> Option<io::Error> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.failure.lock().take()
     }
 }
 
@@ -223,7 +224,7 @@ impl Stream {
                 (Carrier::Udp(socket), false) => udp::receive(socket, &orders, &counts),
             };
             if let Err(cause) = done {
-                *counts.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause);
+                *counts.failure.lock() = Some(cause);
             }
             counts.ended.store(true, Relaxed);
         })?;

@@ -17,8 +17,10 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// How long addresses are used before the name is looked up again, in the background. Most records live for a
 /// minute or more.
@@ -146,7 +148,7 @@ impl Names {
             return Lookup::known(bare, addresses, budget);
         }
         let entry = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             // Names are compared without regard to case (RFC 4343).
             let entry = known.entry(bare.to_ascii_lowercase());
             Arc::clone(entry.or_insert_with(|| Arc::new(Entry::new(bare, &self.servers))))
@@ -166,7 +168,7 @@ impl Names {
 
     /// No connection to the addresses of `host` came about: they are looked up again before the next attempt.
     pub fn doubt(&self, host: &str) {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         if let Some(entry) = known.get(&bare(host).to_ascii_lowercase()) {
             entry.lock().doubted = true;
         }
@@ -232,7 +234,7 @@ impl Lookup {
             // The budget may end before the next look is due.
             let left = state.left(self.budget, now).unwrap_or(LOOK).max(Duration::from_millis(1));
             let span = until.map_or(LOOK, |until| until - now).min(LOOK).min(left);
-            state = self.entry.changed.wait_timeout(state, span).unwrap_or_else(PoisonError::into_inner).0;
+            self.entry.changed.wait_for(&mut state, span);
         }
     }
 
@@ -261,7 +263,7 @@ impl Entry {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn begin(&self) {
@@ -317,7 +319,7 @@ struct Desk {
 static DESK: Mutex<Desk> = Mutex::new(Desk { threads: 0, waiting: VecDeque::new() });
 
 fn hand_over(entry: &Arc<Entry>) {
-    let mut desk = DESK.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut desk = DESK.lock();
     if desk.threads >= MOST_THREADS {
         return desk.waiting.push_back(Arc::clone(entry));
     }
@@ -327,7 +329,7 @@ fn hand_over(entry: &Arc<Entry>) {
     let stack = if entry.servers.is_empty() { STACK } else { servers::STACK };
     let thread = std::thread::Builder::new().name("name".to_owned()).stack_size(stack);
     if let Err(error) = thread.spawn(move || work_off(first)) {
-        let mut desk = DESK.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut desk = DESK.lock();
         desk.threads -= 1;
         if desk.threads > 0 {
             // One of those that are there takes it.
@@ -346,7 +348,7 @@ fn work_off(first: Arc<Entry>) {
             [] => ask(&entry.host),
             servers => servers::ask(&entry.host, servers),
         });
-        let mut desk = DESK.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut desk = DESK.lock();
         next = desk.waiting.pop_front();
         desk.threads -= usize::from(next.is_none());
     }
@@ -456,7 +458,7 @@ mod tests {
         }
         assert_eq!(found("[2001:db8::1]"), Some(vec!["2001:db8::1".to_owned()]));
         assert_eq!(found("192.0.2.1"), Some(vec!["192.0.2.1".to_owned()]));
-        assert!(names.known.lock().unwrap().is_empty());
+        assert!(names.known.lock().is_empty());
     }
 
     /// A state in which a lookup began `ago` and is still at work.

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
 
 use crate::control::Control;
@@ -212,11 +213,11 @@ impl Between {
     }
 
     fn progress(&self) -> MutexGuard<'_, (Totals, Found)> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock()
     }
 
     fn relayed(&self) -> MutexGuard<'_, HashMap<u32, [Arc<TcpStream>; 2]>> {
-        self.relayed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.relayed.lock()
     }
 }
 

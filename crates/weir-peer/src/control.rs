@@ -1,7 +1,9 @@
 //! The control connection's writing end, shared by all threads of an end.
 
 use std::io::{self, IoSlice, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::wire::frame::{self, Kind};
 use crate::wire::message::Message;
@@ -79,7 +81,7 @@ impl Control {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Write + Send>>> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+        self.out.lock()
     }
 }
 

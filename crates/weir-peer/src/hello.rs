@@ -12,7 +12,7 @@ pub fn own(version: &str, ciphers: Vec<(u8, u64)>) -> Hello {
         version: version.to_owned(),
         ciphers,
         cpus: weir_observe::cpu::available_cpus().min(u16::MAX.into()) as u16,
-        boot: weir_transfer::journal::boot_id(),
+        boot: weir_units::boot::id(),
         network: network(),
         addresses: crate::addresses::own(),
     }

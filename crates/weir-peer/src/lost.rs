@@ -2,8 +2,8 @@
 //! file, or that of another source.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use weir_tree::Name;
 
 use crate::wire::message::{Failure, FailureKind};
@@ -18,19 +18,19 @@ pub(crate) struct Lost {
 impl Lost {
     /// What has this name is not what the source has; it was entry `number` of the walk.
     pub(crate) fn note(&self, name: &Name, number: u64) {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         names.entry(of(name)).or_insert(number);
     }
 
     /// Whether it was noted.
     pub(crate) fn has(&self, name: &Name) -> bool {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&of(name))
+        self.names.lock().contains_key(&of(name))
     }
 
     /// Whether `link`, entry `number`, may become a second name of `first`, which came before it: several sources may have
     /// a file of one name.
     pub(crate) fn check(&self, link: &Name, first: &Name, number: u64) -> Result<(), Failure> {
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = self.names.lock();
         match names.get(&of(first)) {
             Some(lost) if *lost < number => {
                 let words =

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_units::backoff::doubled;
+
 use crate::addresses;
 use crate::control::Control;
 use crate::end::{Context, End, Event, Events};
@@ -355,7 +357,7 @@ impl LaneMaker {
     fn make_soon(&mut self) {
         let rest = match self.lost {
             0 | 1 => return self.make(),
-            lost => REST * 2u32.saturating_pow(lost - 2),
+            lost => doubled(REST, lost - 2, Duration::MAX),
         };
         let (at, count) = self.due.unwrap_or((Instant::now() + rest, 0));
         self.due = Some((at, count + 1));

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 
@@ -77,7 +78,7 @@ impl Patience {
             let mut seen = [PollFd::new(&input, PollFlags::IN)];
             let is_unread =
                 poll(&mut seen, Some(&Timespec::default())).is_ok() && seen[0].revents() == PollFlags::IN;
-            is_unread || heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < 2 * ALIVE
+            is_unread || heard.lock().elapsed() < 2 * ALIVE
         }))
     }
 
@@ -138,7 +139,7 @@ impl<R: Read + AsFd> Read for Patient<R> {
             match self.stream.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(PollFlags::IN, start)?,
                 other => {
-                    *self.patience.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                    *self.patience.heard.lock() = Instant::now();
                     return other;
                 }
             }
@@ -213,13 +214,13 @@ mod tests {
         let excuse = patience.while_it_talks(from.as_fd()).unwrap();
         let mut back = patience.with(from).unwrap();
         assert!(excuse.0(), "it may have had no time yet");
-        *patience.heard.lock().unwrap() -= 2 * ALIVE;
+        *patience.heard.lock() -= 2 * ALIVE;
         assert!(!excuse.0(), "silent, and no word left to read");
         word.write_all(b"x").unwrap();
         assert!(excuse.0(), "a word that nobody has read");
         assert_eq!(back.read(&mut [0; 8]).unwrap(), 1);
         assert!(excuse.0(), "it has spoken just now");
-        *patience.heard.lock().unwrap() -= 2 * ALIVE;
+        *patience.heard.lock() -= 2 * ALIVE;
         word.write_all(b"x").unwrap();
         drop(word);
         assert!(!excuse.0(), "what it left behind is no sign of life");

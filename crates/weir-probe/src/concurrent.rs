@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
-use rustix::process::{Resource, getrlimit, setrlimit};
 use socket2::Socket;
+use weir_units::nofile;
 
 use crate::connect::{Outcome, begin, judge};
 use crate::wait::ready;
@@ -68,7 +68,9 @@ pub struct Reached {
 
 /// Opens connections until something says stop, then closes them all.
 pub fn run(address: SocketAddr, plan: &Plan, stop: &AtomicBool) -> Reached {
-    let allowed = raise_descriptors(plan.most as u64 + OTHERS).saturating_sub(OTHERS) as usize;
+    // Within what the hard limit allows, or as many as there are.
+    let _ = nofile::raise(plan.most as u64 + OTHERS);
+    let allowed = nofile::allowed().saturating_sub(OTHERS) as usize;
     let until = Instant::now() + plan.time;
     let mut open: Vec<TcpStream> = Vec::new();
     let end = loop {
@@ -149,20 +151,6 @@ fn is_open(stream: &TcpStream) -> bool {
         // A server that speaks first is there.
         Ok(count) => count > 0,
         Err(error) => error.kind() == io::ErrorKind::WouldBlock,
-    }
-}
-
-/// Asks for so many descriptors within what the hard limit allows. Returns what there is.
-fn raise_descriptors(wanted: u64) -> u64 {
-    let mut limit = getrlimit(Resource::Nofile);
-    let now = limit.current.unwrap_or(u64::MAX);
-    if now >= wanted {
-        return now;
-    }
-    limit.current = Some(wanted.min(limit.maximum.unwrap_or(u64::MAX)));
-    match setrlimit(Resource::Nofile, limit) {
-        Ok(()) => limit.current.unwrap_or(u64::MAX),
-        Err(_) => now,
     }
 }
 

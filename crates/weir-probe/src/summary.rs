@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_units::stats::low;
+
 /// Round trips in five numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
@@ -28,15 +30,16 @@ impl Summary {
         Some(Summary {
             count: sorted.len(),
             min,
-            median: rank(&sorted, 50),
-            p99: rank(&sorted, 99),
+            median: low(&sorted, 1, 2)?,
+            p99: nearest_rank(&sorted, 99),
             jitter: steps / (sorted.len() as u32 - 1).max(1),
         })
     }
 }
 
-/// The smallest value that `percent` of 100 do not exceed.
-fn rank(sorted: &[Duration], percent: usize) -> Duration {
+/// The smallest value that `percent` of 100 do not exceed, as histograms of latencies count (`bench http`): the figures stand
+/// beside one another.
+fn nearest_rank(sorted: &[Duration], percent: usize) -> Duration {
     let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(place).copied().unwrap_or_default()
 }

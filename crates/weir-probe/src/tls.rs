@@ -13,6 +13,7 @@ use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 use weir_observe::thread::thread_cpu_now;
+use weir_units::stats::low;
 
 /// How many, and how.
 #[derive(Debug, Clone, Copy)]
@@ -206,7 +207,7 @@ fn describe(tls: &ClientConnection) -> String {
 fn median(shakes: &[Shake]) -> Cost {
     let middle = |mut of: Vec<Duration>| {
         of.sort_unstable();
-        of.get(of.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+        low(&of, 1, 2).unwrap_or_default()
     };
     Cost {
         span: middle(shakes.iter().map(|shake| shake.span).collect()),

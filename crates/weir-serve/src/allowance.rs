@@ -4,8 +4,9 @@
 //! is dropped. Each connection has a little for itself, so that those who stall cannot starve others; more comes from a
 //! pot that all share, and is there for those who read fast, since theirs comes back within microseconds.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// A connection's own bytes: two TLS records, so that one is read while the other is written.
@@ -48,14 +49,14 @@ impl Pot {
     }
 
     fn take(&self, want: usize) -> usize {
-        let mut left = lock(&self.0);
+        let mut left = self.0.lock();
         let taken = want.min(*left);
         *left -= taken;
         taken
     }
 
     fn give(&self, bytes: usize) {
-        *lock(&self.0) += bytes;
+        *self.0.lock() += bytes;
     }
 }
 
@@ -76,7 +77,7 @@ impl Allowance {
     }
 
     fn try_take(&self, want: usize) -> Option<usize> {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         let most = want.min(MOST.saturating_sub(held.bytes));
         let own = OWN.saturating_sub(held.bytes).min(most);
         let from_pot = self.pot.take(most - own);
@@ -99,7 +100,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let mut held = lock(&self.allowance.held);
+        let mut held = self.allowance.held.lock();
         held.bytes -= self.bytes;
         let needed = held.bytes.saturating_sub(OWN).min(held.from_pot);
         let spare = held.from_pot - needed;
@@ -109,11 +110,6 @@ impl Drop for Lease {
         // One at a time, or a hundred streams would wake for one piece; whoever takes it wakes the next when it is gone.
         self.allowance.freed.notify_one();
     }
-}
-
-/// No code panics while it holds these locks.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -135,12 +131,12 @@ mod tests {
                 take(&allowance, usize::MAX).unwrap()
             })
             .collect();
-        assert_eq!(*lock(&pot.0), 0);
+        assert_eq!(*pot.0.lock(), 0);
         let honest = Arc::new(Allowance::new(pot.clone()));
         assert_eq!(take(&honest, 64 * 1024).unwrap().len(), OWN);
         drop(stalled);
         assert_eq!(take(&honest, 64 * 1024).unwrap().len(), 64 * 1024);
-        assert_eq!(*lock(&pot.0), POT);
+        assert_eq!(*pot.0.lock(), POT);
     }
 
     proptest! {
@@ -157,12 +153,12 @@ mod tests {
                     leases.push(lease);
                 }
                 for allowance in &all {
-                    let held = lock(&allowance.held);
+                    let held = allowance.held.lock();
                     prop_assert!(held.bytes <= MOST && held.bytes - held.from_pot <= OWN);
                 }
             }
             leases.clear();
-            prop_assert_eq!(*lock(&pot.0), POT);
+            prop_assert_eq!(*pot.0.lock(), POT);
         }
     }
 }

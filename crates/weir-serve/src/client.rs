@@ -1,7 +1,9 @@
 //! What belongs to one connection that a task serves?
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::activity::Activity;
 use crate::allowance::Allowance;

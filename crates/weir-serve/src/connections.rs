@@ -12,9 +12,10 @@
 
 use std::collections::HashMap;
 use std::net::{Shutdown as Half, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use weir_units::Rate;
 
 use crate::acknowledged;
@@ -141,7 +142,7 @@ impl Connections {
 
     /// Waits until a connection ends, at most for `span`.
     pub(crate) fn wait_for_place(&self, span: Duration) {
-        drop(self.ended.wait_timeout(self.open(), span));
+        self.ended.wait_for(&mut self.open(), span);
     }
 
     /// Cuts the connections that were idle, or slow, for longer than they may be.
@@ -163,7 +164,7 @@ impl Connections {
             let _ = held.socket.shutdown(Half::Both);
         }
         let some = |open: &mut Open| !open.held.is_empty() || open.leaving > 0;
-        drop(self.ended.wait_timeout_while(open, span, some));
+        self.ended.wait_while_for(&mut open, some, span);
     }
 
     fn give_way(&self, open: &mut Open) -> bool {
@@ -190,9 +191,8 @@ impl Connections {
         self.terms.limit_rate.map_or(WORTH, |rate| (rate.0 as u64).clamp(1, WORTH))
     }
 
-    /// No code panics while it holds this lock, so a poisoned one is still consistent.
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 

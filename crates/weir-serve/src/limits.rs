@@ -31,11 +31,6 @@ pub(crate) fn derive(descriptors: u64, asked: Option<usize>) -> Result<Limits, E
     Ok(Limits { connections, streams })
 }
 
-/// The descriptors that this process may have.
-pub(crate) fn descriptors() -> u64 {
-    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

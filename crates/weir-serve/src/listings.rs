@@ -1,8 +1,9 @@
 //! How much may listings take? A directory of a million entries is a page of a hundred megabytes, and a small request.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::Semaphore;
 
 /// Directories that are read at the same time: each may keep a disk and a processor busy.
@@ -64,10 +65,8 @@ impl Listings {
 
     /// Waits for a turn.
     pub(crate) fn turn(&self) -> Turn<'_> {
-        // No code panics while it holds the lock.
-        let reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let full = |reading: &mut usize| *reading >= AT_ONCE;
-        let mut reading = self.read.wait_while(reading, full).unwrap_or_else(PoisonError::into_inner);
+        let mut reading = self.reading.lock();
+        self.read.wait_while(&mut reading, |reading| *reading >= AT_ONCE);
         *reading += 1;
         Turn { listings: self, made: 0 }
     }
@@ -87,7 +86,7 @@ impl Drop for Turn<'_> {
         if self.made >= LARGE {
             give_back();
         }
-        *self.listings.reading.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *self.listings.reading.lock() -= 1;
         self.listings.read.notify_one();
     }
 }

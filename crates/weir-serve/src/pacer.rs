@@ -1,43 +1,35 @@
-//! When may the next bytes leave under a rate limit?
-//!
-//! Pure: the caller brings the time. Bytes are granted in slices on an absolute schedule: the end of each slice is the end
-//! of the one before plus `bytes / rate`, whatever the clock says when it is granted. A late wake-up is thus made good by
-//! the next slices instead of adding up, and the long-run rate is exact.
+//! When may the next bytes leave under a rate limit? They are granted in slices on the schedule of [`weir_units::pacer`], ahead
+//! of the write.
 
 use std::time::{Duration, Instant};
 
 use weir_units::Rate;
+use weir_units::pacer::Pacer as Schedule;
 
 /// One slice: short enough that the flow looks even to a receiver which samples it every 100 ms, long enough that the
 /// timer (about 60 µs late) and the system call cost little.
 const SLICE: Duration = Duration::from_millis(10);
-/// Lateness beyond this is forgiven, not made good: after an idle minute the client must not get a minute's bytes at once.
-const CATCH_UP: Duration = Duration::from_millis(100);
 
 /// The schedule of one connection.
 #[derive(Debug)]
 pub(crate) struct Pacer {
-    rate: Rate,
+    schedule: Schedule,
     slice: u64,
-    /// When everything granted so far will have been due.
-    due: Instant,
 }
 
 impl Pacer {
-    pub(crate) fn new(rate: Rate, now: Instant) -> Pacer {
-        Pacer { rate, slice: ((rate.0 * SLICE.as_secs_f64()) as u64).max(1), due: now }
+    pub(crate) fn new(rate: Rate) -> Pacer {
+        Pacer { schedule: Schedule::new(rate), slice: ((rate.0 * SLICE.as_secs_f64()) as u64).max(1) }
     }
 
     /// How many of `want` bytes may leave now, or how long to wait before asking again. What is granted must be sent.
     pub(crate) fn grant(&mut self, want: u64, now: Instant) -> Result<u64, Duration> {
-        if let Some(early) = self.due.checked_duration_since(now).filter(|early| !early.is_zero()) {
+        let early = self.schedule.wait(now);
+        if !early.is_zero() {
             return Err(early);
         }
-        if let Some(earliest) = now.checked_sub(CATCH_UP) {
-            self.due = self.due.max(earliest);
-        }
         let granted = want.min(self.slice);
-        self.due += self.rate.time_for(granted).unwrap_or(SLICE);
+        self.schedule.book(granted, now);
         Ok(granted)
     }
 }
@@ -49,7 +41,7 @@ mod tests {
     /// Bytes granted over `span` by a driver that oversleeps each wait by `late`.
     fn granted_over(span: Duration, rate: f64, late: Duration) -> u64 {
         let start = Instant::now();
-        let mut pacer = Pacer::new(Rate(rate), start);
+        let mut pacer = Pacer::new(Rate(rate));
         let (mut now, mut granted) = (start, 0);
         while now < start + span {
             match pacer.grant(u64::MAX, now) {
@@ -74,7 +66,8 @@ mod tests {
     #[test]
     fn idle_time_is_not_saved_up() {
         let start = Instant::now();
-        let mut pacer = Pacer::new(Rate(1e6), start);
+        let mut pacer = Pacer::new(Rate(1e6));
+        assert_eq!(pacer.grant(1, start), Ok(1));
         let now = start + Duration::from_secs(60);
         let burst: u64 = std::iter::from_fn(|| pacer.grant(u64::MAX, now).ok()).sum();
         assert!(burst <= 110_001, "{burst} bytes at once");

@@ -6,10 +6,11 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use crate::allowance::Lease;
 use crate::answer::Part;
@@ -75,7 +76,7 @@ impl Payload {
         let Some(pacer) = &self.client.pacer else { return want as usize };
         loop {
             let now = Instant::now();
-            let granted = pacer.lock().unwrap_or_else(PoisonError::into_inner).grant(want, now);
+            let granted = pacer.lock().grant(want, now);
             match granted {
                 Ok(granted) => return granted as usize,
                 Err(wait) => tokio::time::sleep_until((now + wait).into()).await,

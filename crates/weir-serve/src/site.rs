@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 use tokio::sync::Semaphore;
@@ -57,7 +57,7 @@ pub struct Stats {
 
 impl Site {
     pub(crate) fn new(config: &Config) -> Result<Site, Error> {
-        let limits = limits::derive(limits::descriptors(), config.max_connections)?;
+        let limits = limits::derive(weir_units::nofile::allowed(), config.max_connections)?;
         let terms = Terms {
             most: limits.connections,
             at_once: config.connections_at_once,
@@ -161,7 +161,7 @@ impl Site {
 
     /// The schedule for a new connection, if its rate is limited.
     pub(crate) fn pacer(&self) -> Option<Pacer> {
-        self.limit_rate.map(|rate| Pacer::new(rate, Instant::now()))
+        self.limit_rate.map(Pacer::new)
     }
 
     pub(crate) fn count_sent(&self, bytes: u64) {

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::signal::block_sigpipe;
@@ -15,7 +15,7 @@ pub(crate) struct Tasks(Mutex<Option<Runtime>>);
 impl Tasks {
     /// Runs a task to its end, or to the end of this value; fails only when no thread can be started.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        let mut runtime = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runtime = self.0.lock();
         if runtime.is_none() {
             *runtime = Some(start()?);
         }
@@ -37,7 +37,7 @@ fn start() -> io::Result<Runtime> {
 impl Drop for Tasks {
     /// A runtime that is simply dropped waits for its threads, and panics where waiting is not allowed.
     fn drop(&mut self) {
-        if let Some(runtime) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(runtime) = self.0.get_mut().take() {
             runtime.shutdown_background();
         }
     }

@@ -9,10 +9,12 @@ mod watch;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use self::watch::Watch;
 use crate::error::Error;
@@ -103,7 +105,7 @@ impl Run<'_> {
     /// Two jobs of a run must not become one file, even when only the server's names show it, nor one the part or the journal of
     /// another.
     pub fn take_name(&self, target: &Path, job: usize) -> Result<(), Error> {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         let taken = |name: &Path| names.get(name).copied().filter(|owner| *owner != job);
         if let Some(owner) = taken(target) {
             return Err(Error::Refused(format!(
@@ -129,7 +131,7 @@ impl Run<'_> {
 
     /// `target` for `job`, or with a number behind its name where another job of the run has that name.
     pub fn free_name(&self, target: PathBuf, job: usize) -> PathBuf {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         let mut numbered = target.clone();
         for number in 1..=self.jobs.len() {
             if names.get(&numbered).is_none_or(|owner| *owner == job) {
@@ -143,7 +145,7 @@ impl Run<'_> {
 
     /// Counts that `job` begins again; returns how often it has.
     pub fn restarts(&self, job: usize) -> u32 {
-        let mut restarts = self.restarts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut restarts = self.restarts.lock();
         let count = restarts.entry(job).or_default();
         *count += 1;
         *count
@@ -152,18 +154,18 @@ impl Run<'_> {
     /// The body of `job` ended uncleanly after `got` bytes; whether it did so there before. A path that was cut is cut
     /// elsewhere the next time, a server that never ends its sessions in order ends them at the same byte.
     pub fn is_unclean_again(&self, job: usize, got: u64) -> bool {
-        let mut unclean = self.unclean.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unclean = self.unclean.lock();
         unclean.insert(job, got) == Some(got)
     }
 
     /// How long `job` has waited because a server asked for it, in a row.
     pub fn waited(&self, job: usize) -> Duration {
-        self.waited.lock().unwrap_or_else(PoisonError::into_inner).get(&job).copied().unwrap_or_default()
+        self.waited.lock().get(&job).copied().unwrap_or_default()
     }
 
     /// `job` waits for as long as `span`, or has brought something (`None`).
     pub fn waits(&self, job: usize, span: Option<Duration>) {
-        let mut waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waited = self.waited.lock();
         match span {
             Some(span) => *waited.entry(job).or_default() += span,
             None => drop(waited.remove(&job)),
@@ -172,12 +174,12 @@ impl Run<'_> {
 
     /// `job` goes on with bytes that another program left.
     pub fn takes_on_trust(&self, job: usize) {
-        self.on_trust.lock().unwrap_or_else(PoisonError::into_inner).insert(job);
+        self.on_trust.lock().insert(job);
     }
 
     /// Whether it does, for the first time it is asked.
     pub fn is_on_trust(&self, job: usize) -> bool {
-        self.on_trust.lock().unwrap_or_else(PoisonError::into_inner).remove(&job)
+        self.on_trust.lock().remove(&job)
     }
 
     /// Wakes the other lanes at work on `transfer`, which has ended.
@@ -190,7 +192,7 @@ impl Run<'_> {
     }
 
     fn lanes(&self) -> Vec<Arc<LaneState>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lanes.lock().clone()
     }
 }
 
@@ -255,7 +257,7 @@ pub fn run(
 
 fn hire<'scope>(run: &'scope Run<'_>, scope: &'scope Scope<'scope, '_>) {
     let state = Arc::new(LaneState::new(run.next_lane.fetch_add(1, Relaxed)));
-    run.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&state));
+    run.lanes.lock().push(Arc::clone(&state));
     let name = format!("lane {}", state.id);
     let body = {
         let state = Arc::clone(&state);

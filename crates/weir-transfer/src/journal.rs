@@ -14,7 +14,7 @@
 //! empty journal, which is told as damaged, and the transfer begins again.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::Path;
@@ -22,6 +22,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, renameat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use weir_units::boot;
 
 use crate::ranges::RangeSet;
 use crate::sink::beside::{self, For, Found};
@@ -51,7 +52,7 @@ pub struct Journal {
     pub coding: Option<String>,
     /// The object's size, bytes.
     pub size: u64,
-    /// The boot in which `written` holds (`/proc/sys/kernel/random/boot_id`).
+    /// The boot in which `written` holds ([`boot::id`]).
     pub boot: String,
     /// Ranges the kernel took, `[start, end)`.
     pub written: Vec<(u64, u64)>,
@@ -179,7 +180,7 @@ impl Journal {
 
     /// What may be trusted now.
     pub fn stored(&self) -> RangeSet {
-        let ranges = if self.boot == boot_id() { &self.written } else { &self.durable };
+        let ranges = if self.boot == boot::id() { &self.written } else { &self.durable };
         ranges.iter().map(|&(start, end)| start..end).collect()
     }
 
@@ -194,14 +195,6 @@ impl Journal {
 /// A set's ranges in the journal's form.
 pub fn pairs(set: &RangeSet) -> Vec<(u64, u64)> {
     set.iter().map(|Range { start, end }| (start, end)).collect()
-}
-
-/// This boot's id; where it cannot be read one that no other run has, so that only `durable` is ever trusted by a later one.
-pub fn boot_id() -> String {
-    match fs::read_to_string("/proc/sys/kernel/random/boot_id") {
-        Ok(id) => id.trim().to_owned(),
-        Err(_) => format!("unknown-{}", fastrand::u64(..)),
-    }
 }
 
 fn draft_name(name: &OsStr) -> OsString {
@@ -242,7 +235,7 @@ mod tests {
             place: "http://h/x".into(),
             coding: None,
             size: 100,
-            boot: boot_id(),
+            boot: boot::id(),
             written: vec![(0, 10), (20, 100)],
             durable: vec![(0, 5)],
         }

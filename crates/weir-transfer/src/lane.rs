@@ -7,13 +7,15 @@ mod here;
 mod opening;
 
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use url::Url;
 use weir_http::validator::Agreement;
 use weir_observe::thread::{current_tid, thread_cpu_now};
+use weir_units::backoff::doubled;
 
 pub use self::opening::failed_before_opening;
 use crate::engine::Run;
@@ -119,7 +121,7 @@ impl LaneState {
 
     /// Ends a blocked receive or send.
     pub fn cut(&self) {
-        if let Some(socket) = &self.socket.lock().unwrap_or_else(PoisonError::into_inner).0 {
+        if let Some(socket) = &self.socket.lock().0 {
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
@@ -131,7 +133,7 @@ pub fn run(run: &Run<'_>, state: &LaneState) {
     let on_socket = |socket: Option<&Arc<TcpStream>>| {
         // A connection that was closed keeps its readings until the next one: it is shut down, so this holds nobody up.
         let Some(new) = socket else { return };
-        let mut shared = state.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = state.socket.lock();
         if !shared.0.as_ref().is_some_and(|old| Arc::ptr_eq(old, new)) {
             *shared = (Some(Arc::clone(new)), shared.1 + 1);
         }
@@ -187,8 +189,8 @@ impl Lane<'_> {
     }
 
     fn pause(&self, failures: u32, error: &Error) -> Duration {
-        let doubled = FIRST_PAUSE * (1 << failures.saturating_sub(1).min(10));
-        let spread = doubled.min(MAX_PAUSE).mul_f64(0.5 + fastrand::f64());
+        let doubled = doubled(FIRST_PAUSE, failures.saturating_sub(1), MAX_PAUSE);
+        let spread = doubled.mul_f64(0.5 + fastrand::f64());
         // A longer wait than the user allows ends the file, unless other connections bring it.
         let asked = error.retry_after().map(|asked| asked.min(self.run.options.max_wait));
         asked.map_or(spread, |asked| asked.max(spread))

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use weir_observe::names::Lookup;
 
 use crate::job::FileReport;
@@ -197,7 +198,7 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn announce(&self, state: &State) {
@@ -212,7 +213,7 @@ impl Pool {
     /// Sleeps until something changed, or for `span`.
     fn sleep<'a>(&self, mut state: MutexGuard<'a, State>, span: Duration) -> MutexGuard<'a, State> {
         state.sleepers += 1;
-        let mut state = self.work.wait_timeout(state, span).unwrap_or_else(PoisonError::into_inner).0;
+        self.work.wait_for(&mut state, span);
         state.sleepers -= 1;
         state
     }
@@ -432,7 +433,7 @@ impl Pool {
             if now >= deadline || state.is_short_of_lanes() || (state.is_done() && !was_done) {
                 return false;
             }
-            state = self.watch.wait_timeout(state, deadline - now).unwrap_or_else(PoisonError::into_inner).0;
+            self.watch.wait_for(&mut state, deadline - now);
         }
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use url::Url;
 use weir_codec::digest::Expected;
 use weir_units::Bytes;
@@ -155,7 +155,7 @@ impl Transfer {
 
     /// Keeps a note once.
     pub fn note(&self, note: String) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.notes.lock();
         if !notes.contains(&note) {
             notes.push(note);
         }
@@ -163,7 +163,7 @@ impl Transfer {
 
     /// The ledger, locked.
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock()
     }
 
     /// Writes the first bytes of `pieces` that belong to `lane` at its position. Returns how many of `length` those were.
@@ -208,7 +208,7 @@ impl Transfer {
         now: Instant,
         pause: impl Fn(u32) -> Duration,
     ) -> (u32, Duration) {
-        let mut paused_to = self.paused_to.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paused_to = self.paused_to.lock();
         if paused_to.is_some_and(|end| began < end) {
             let failures = self.failures.load(Relaxed).max(1);
             return (failures, pause(failures));
@@ -284,7 +284,7 @@ impl Transfer {
 
     /// Held while the journal's file changes, so that none is stored after the file has got its name.
     fn journalling(&self) -> MutexGuard<'_, RangeSet> {
-        self.durable.lock().unwrap_or_else(PoisonError::into_inner)
+        self.durable.lock()
     }
 
     /// All bytes are here: checks the digests and gives the file its name. `clock` is the calling thread's.
@@ -355,13 +355,13 @@ impl Transfer {
             path: self.path(),
             bytes: self.ledger().done().len(),
             resumed_from: self.resumed_from,
-            connections: self.carriers.lock().unwrap_or_else(PoisonError::into_inner).len() as u32,
+            connections: self.carriers.lock().len() as u32,
             digest: found.first().cloned(),
             verified: !self.expectations.is_empty()
                 && self.is_as_expected.load(Relaxed)
                 && matches!(outcome, Outcome::Complete),
             outcome,
-            notes: self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            notes: self.notes.lock().clone(),
             body: None,
         }
     }

@@ -6,11 +6,12 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use parking_lot::{Condvar, Mutex};
 use weir_codec::digest::{Algorithm, Digest, Expected};
 
 use crate::error::{Error, Fate};
@@ -146,7 +147,7 @@ impl Follower {
 
     /// Bytes `[0, prefix)` are written.
     pub fn advance(&self, prefix: u64) {
-        let mut goal = self.shared.goal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut goal = self.shared.goal.lock();
         // A system call to wake it per block is enough; less would only be noise.
         if prefix >= goal.0 + BLOCK as u64 {
             goal.0 = prefix;
@@ -156,9 +157,9 @@ impl Follower {
 
     /// The object has `size` bytes, all of them written: waits for the digests.
     pub fn finish(&self, size: u64) -> io::Result<Vec<Expected>> {
-        *self.shared.goal.lock().unwrap_or_else(PoisonError::into_inner) = (size, true);
+        *self.shared.goal.lock() = (size, true);
         self.shared.moved.notify_one();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         match thread.map(JoinHandle::join) {
             Some(Ok(found)) => found,
             _ => Err(io::Error::other("the digest thread ended early")),
@@ -167,7 +168,7 @@ impl Follower {
 
     /// Time spent hashing so far, nanoseconds, and bytes written but not yet hashed.
     pub fn progress(&self) -> (u64, u64) {
-        let goal = self.shared.goal.lock().unwrap_or_else(PoisonError::into_inner).0;
+        let goal = self.shared.goal.lock().0;
         (self.shared.busy.load(Relaxed), goal.saturating_sub(self.shared.hashed.load(Relaxed)))
     }
 }
@@ -175,7 +176,7 @@ impl Follower {
 impl Drop for Follower {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Relaxed);
-        self.shared.goal.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.shared.goal.lock().1 = true;
         self.shared.moved.notify_one();
     }
 }
@@ -213,9 +214,9 @@ fn follow(file: &File, algorithms: &[Algorithm], shared: &Shared) -> io::Result<
 }
 
 fn wait(shared: &Shared, at: u64) -> (u64, bool) {
-    let mut goal = shared.goal.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut goal = shared.goal.lock();
     while goal.0 <= at && !goal.1 {
-        goal = shared.moved.wait(goal).unwrap_or_else(PoisonError::into_inner);
+        shared.moved.wait(&mut goal);
     }
     *goal
 }

@@ -185,11 +185,6 @@ impl Special {
         })
     }
 
-    /// Is it a device?
-    pub fn is_device(self) -> bool {
-        matches!(self, Special::BlockDevice(_) | Special::CharacterDevice(_))
-    }
-
     /// What it is, in words with an article.
     pub fn words(self) -> &'static str {
         match self {

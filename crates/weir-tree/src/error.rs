@@ -183,13 +183,6 @@ impl Error {
     pub fn is_gone(&self) -> bool {
         self.errno() == Some(Errno::NOENT.raw_os_error())
     }
-
-    /// No other entry will fare better: the disk is full, the quota used up, the file system read-only or broken.
-    pub fn is_fatal(&self) -> bool {
-        let fatal =
-            [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::IO].map(|errno| Some(errno.raw_os_error()));
-        matches!(self, Error::NoOpenat2) || fatal.contains(&self.errno())
-    }
 }
 
 /// An error's text, and the way out where a name is at fault.

@@ -18,11 +18,12 @@ use std::fs::File;
 use std::io;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, park_timeout};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{Advice, fadvise, fstatfs};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -116,7 +117,7 @@ impl Pages {
 
     /// A thread that cannot be had is not missed.
     fn start(&self) {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = self.thread.lock();
         if let Some(running) = &*thread {
             return running.thread().unpark();
         }
@@ -129,7 +130,7 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         self.shared.over.store(true, Relaxed);
-        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.get_mut().take();
         if let Some(thread) = thread {
             thread.thread().unpark();
             // One step at most, a millisecond or two.
@@ -140,7 +141,7 @@ impl Drop for Pages {
 
 impl Shared {
     fn policy(&self) -> MutexGuard<'_, Policy> {
-        self.policy.lock().unwrap_or_else(PoisonError::into_inner)
+        self.policy.lock()
     }
 
     fn run(&self) {

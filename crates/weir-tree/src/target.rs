@@ -30,8 +30,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -382,9 +383,9 @@ impl Target {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Directories> {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Directories> {
         // A panic elsewhere leaves the cache as good as it was.
-        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+        self.directories.lock()
     }
 }
 

@@ -1,5 +1,6 @@
 //! What people write and read in all of weir: bytes and rates, the system's word for a failure, files of a
-//! bounded size, lists.
+//! bounded size, lists; and what many crates need once: [`stats`], [`backoff`], [`pacer`],
+//! [`numbers`] with units, and of the system [`atomic_file`], [`boot`] and [`nofile`].
 //!
 //! Answers: what does `100Mbit` mean, and how is 1 953 125 000 bytes a second printed?
 //! Decimal prefixes (k, M, G, T) are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` powers of 1024; `bit` divides by 8.
@@ -13,8 +14,17 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod atomic_file;
+pub mod backoff;
+pub mod boot;
+pub mod nofile;
+pub mod numbers;
+pub mod pacer;
+pub mod stats;
+
 mod bounded;
 mod cause;
+mod foreign;
 mod lines;
 
 use std::fmt;
@@ -25,6 +35,7 @@ use serde::{Deserialize, Serialize};
 
 pub use bounded::{open_file, read_file, read_text, read_up_to};
 pub use cause::{plain, unreached, unresolved};
+pub use foreign::{push_html, quoted};
 pub use lines::{CodingError, control, lines, list_bytes, list_text};
 
 /// A number of bytes.

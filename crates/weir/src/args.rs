@@ -27,11 +27,13 @@ mod what;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_transfer::http::window::Window;
+use weir_units::numbers::seconds;
 use weir_units::{Bytes, Rate};
 
 use crate::schemes;
@@ -519,8 +521,8 @@ fn parse_jobs(text: &str) -> Result<Jobs, String> {
 
 /// `30`, `2.5`: seconds.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    match text.trim_end_matches('s').parse::<f64>() {
-        Ok(seconds) if (0.001..=86400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+    match seconds(text, &["", "s"]) {
+        Some(seconds) if (0.001..=86400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("expected seconds, such as 30 or 2.5".to_owned()),
     }
 }
@@ -536,8 +538,8 @@ fn parse_redirects(text: &str) -> Result<usize, String> {
 
 /// `600`, `0`: seconds, a year at most.
 fn parse_wait(text: &str) -> Result<Duration, String> {
-    match text.trim_end_matches('s').parse::<f64>() {
-        Ok(seconds) if (0.0..=31_536_000.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+    match seconds(text, &["", "s"]) {
+        Some(seconds) if seconds <= 31_536_000.0 => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("expected seconds, such as 600, or 0 for no wait at all".to_owned()),
     }
 }
@@ -551,13 +553,29 @@ fn parse_speed(text: &str) -> Result<u64, String> {
 
 /// `200ms`, `2s`, `2`.
 fn parse_time(text: &str) -> Result<Duration, String> {
-    match text.strip_suffix("ms") {
-        Some(digits) => match digits.parse::<f64>() {
-            Ok(millis) if (0.0..=86_400_000.0).contains(&millis) => Ok(Duration::from_secs_f64(millis / 1e3)),
+    match text.ends_with("ms") {
+        true => match seconds(text, &["ms"]) {
+            Some(seconds) if seconds <= 86_400.0 => Ok(Duration::from_secs_f64(seconds)),
             _ => Err("expected a time, such as 200ms or 2s".to_owned()),
         },
-        None => parse_seconds(text),
+        false => parse_seconds(text),
     }
+}
+
+/// A time that is sensible; `expected` says which are.
+fn time_within(text: &str, sensible: RangeInclusive<Duration>, expected: &str) -> Result<Duration, String> {
+    let time = parse_time(text)?;
+    if sensible.contains(&time) { Ok(time) } else { Err(expected.to_owned()) }
+}
+
+/// A size that is sensible, in bytes.
+pub(crate) fn size_within(
+    text: &str,
+    sensible: RangeInclusive<u64>,
+    expected: &str,
+) -> Result<Bytes, String> {
+    let size = text.parse::<Bytes>().map_err(|error| error.to_string())?;
+    if sensible.contains(&size.0) { Ok(size) } else { Err(expected.to_owned()) }
 }
 
 /// `80ms`, `0.1s`: what is as often milliseconds as seconds to people says which.

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tracing::callsite::Identifier;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -62,7 +63,7 @@ impl Shown {
 
     /// Tells what was held back and not told yet, before the program ends.
     pub fn tell_all(&self) {
-        tell(lock(&self.counts).due(None));
+        tell(self.counts.lock().due(None));
     }
 
     fn is_shown(&self, event: &Metadata<'_>) -> bool {
@@ -81,7 +82,7 @@ impl Shown {
         let tell = move || {
             loop {
                 std::thread::sleep(Duration::from_secs(1));
-                tell(lock(&counts).due(Some(Instant::now())));
+                tell(counts.lock().due(Some(Instant::now())));
             }
         };
         let _ = std::thread::Builder::new().name("weir-log".into()).stack_size(256 * 1024).spawn(tell);
@@ -105,7 +106,7 @@ impl<S: Subscriber> Layer<S> for Shown {
         if *metadata.level() > Level::WARN || metadata.target() == COUNTS {
             return true;
         }
-        let mut counts = lock(&self.counts);
+        let mut counts = self.counts.lock();
         let passes = counts.pass(metadata, Instant::now(), || message(event));
         let starts = !passes && !counts.told;
         counts.told |= starts;
@@ -197,11 +198,6 @@ fn grouped(number: u64) -> String {
     grouped
 }
 
-/// No code panics while it holds this lock.
-fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -216,7 +212,7 @@ mod tests {
 
     impl io::Write for Text {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
@@ -241,7 +237,7 @@ mod tests {
             work();
             shown.tell_all();
         });
-        let bytes = text.0.lock().unwrap().clone();
+        let bytes = text.0.lock().clone();
         String::from_utf8(bytes).unwrap().lines().map(|line| line.trim().to_owned()).collect()
     }
 
@@ -302,7 +298,7 @@ mod tests {
                 &self,
                 metadata: &'static Metadata<'static>,
             ) -> tracing::subscriber::Interest {
-                *self.0.lock().unwrap() = Some(metadata);
+                *self.0.lock() = Some(metadata);
                 tracing::subscriber::Interest::always()
             }
             fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
@@ -311,14 +307,14 @@ mod tests {
             fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
             fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
             fn event(&self, event: &Event<'_>) {
-                *self.0.lock().unwrap() = Some(event.metadata());
+                *self.0.lock() = Some(event.metadata());
             }
             fn enter(&self, _: &tracing::span::Id) {}
             fn exit(&self, _: &tracing::span::Id) {}
         }
         let keep = Arc::new(Keep(Mutex::new(None)));
         tracing::subscriber::with_default(keep.clone(), || tracing::warn!("x"));
-        let found = *keep.0.lock().unwrap();
+        let found = *keep.0.lock();
         found.unwrap()
     }
 }

@@ -10,10 +10,11 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use ratatui_core::layout::Rect;
 use ratatui_core::terminal::{Terminal, TerminalOptions, Viewport};
 use ratatui_crossterm::CrosstermBackend;
@@ -121,7 +122,7 @@ impl Screen {
 
     /// Tells what is new.
     pub fn tell(&self, tell: impl FnOnce(&mut News)) {
-        tell(&mut lock(&self.shared.news));
+        tell(&mut self.shared.news.lock());
     }
 }
 
@@ -136,7 +137,7 @@ impl Drop for Screen {
             let _ = thread.join();
         }
         restore();
-        let Some(log) = lock(&LOG).take() else { return };
+        let Some(log) = LOG.lock().take() else { return };
         let mut stderr = io::stderr().lock();
         // A terminal that went away is of no concern.
         for line in &log.kept {
@@ -174,7 +175,7 @@ pub fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
 /// Gives the terminal back, unless a picture that the terminal does not take holds it: an end is asked for, then, not order.
 fn restore_in_time() {
     for _ in 0..10 {
-        if let Ok(held) = HELD.try_lock() {
+        if let Some(held) = HELD.try_lock() {
             drop(held);
             return restore();
         }
@@ -184,7 +185,7 @@ fn restore_in_time() {
 
 /// Takes a line of the log, if there is a view; `asked`: it would have been printed without one, too.
 pub fn take_line(line: &str, asked: bool) -> bool {
-    let mut log = lock(&LOG);
+    let mut log = LOG.lock();
     let Some(log) = log.as_mut() else { return false };
     log.fresh.push(line.to_owned());
     if asked {
@@ -199,7 +200,7 @@ pub fn take_line(line: &str, asked: bool) -> bool {
 
 /// Gives the terminal back as it was. Whoever comes second finds nothing to do.
 fn restore() {
-    if let Some(Held { mut terminal, before }) = lock(&HELD).take() {
+    if let Some(Held { mut terminal, before }) = HELD.lock().take() {
         // A terminal that went away needs nothing back.
         let _ = terminal.write_all(LEAVE);
         let _ = tcsetattr(&terminal, OptionalActions::Now, &before);
@@ -212,7 +213,7 @@ fn open(title: &str, keys: &str) -> io::Result<Screen> {
     let shared = Arc::new(Shared { news: Mutex::default(), over: AtomicBool::new(false), bell });
     restore_on_panic();
     enter(&terminal).inspect_err(|_| restore())?;
-    *lock(&LOG) = Some(Log::default());
+    *LOG.lock() = Some(Log::default());
     let (view, state) = (Arc::clone(&shared), State::new(title, keys));
     let thread =
         std::thread::Builder::new().name("view".to_owned()).spawn(move || show(&view, &terminal, state));
@@ -241,7 +242,7 @@ fn restore_on_panic() {
 /// Keys come one by one and unseen. Ctrl-C stays the terminal's own; Ctrl-Z is handled, Ctrl-\ and Ctrl-S do nothing: each would
 /// leave the terminal as it is.
 fn enter(terminal: &File) -> io::Result<()> {
-    let mut held = lock(&HELD);
+    let mut held = HELD.lock();
     let before = tcgetattr(terminal)?;
     let mut modes = before.clone();
     modes.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
@@ -271,7 +272,7 @@ fn show(shared: &Shared, terminal: &File, mut state: State) {
     let mut paper = None;
     let mut due = start;
     // After a panic anywhere the terminal is no longer ours.
-    while !shared.over.load(Relaxed) && lock(&HELD).is_some() {
+    while !shared.over.load(Relaxed) && HELD.lock().is_some() {
         let sent = match wait(shared, terminal, due.saturating_duration_since(Instant::now())) {
             Ok(sent) => sent,
             Err(_) => return restore(),
@@ -292,8 +293,8 @@ fn show(shared: &Shared, terminal: &File, mut state: State) {
             continue;
         }
         due = now + BETWEEN;
-        let mut news = std::mem::take(&mut *lock(&shared.news));
-        for line in lock(&LOG).as_mut().map(|log| std::mem::take(&mut log.fresh)).unwrap_or_default() {
+        let mut news = std::mem::take(&mut *shared.news.lock());
+        for line in LOG.lock().as_mut().map(|log| std::mem::take(&mut log.fresh)).unwrap_or_default() {
             news.log(line);
         }
         let snapshot = state.take(news, start.elapsed());
@@ -389,7 +390,7 @@ impl Write for Sheet {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let drawn = match lock(&HELD).as_mut() {
+        let drawn = match HELD.lock().as_mut() {
             Some(held) => held.terminal.write_all(&self.0),
             None => Ok(()),
         };
@@ -413,8 +414,4 @@ fn look() -> Look {
         ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
     let name = set.unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     Look { colour: voice::colours(&io::stdout()), blocks: name.contains("utf-8") || name.contains("utf8") }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -226,7 +226,7 @@ pub fn words(error: &anyhow::Error) -> String {
     })
 }
 
-/// What the user should know before the command begins, and its log with it.
+/// A line to the user, beside what the command prints: under the program's name, whoever the words are of.
 pub fn warn(text: &str) {
     let _ = writeln!(std::io::stderr(), "weir: {}", escape_lines(text));
 }

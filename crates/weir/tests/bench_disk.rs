@@ -4,8 +4,8 @@
 mod support;
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::{MIB, Sandbox, WEIR, Weir, skip, wait_for};
@@ -25,7 +25,7 @@ fn number(value: &Value) -> f64 {
 /// One test at a time: slow disks share the machine's own, and what waits for one disk counts for the others' limits.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ALONE.lock()
 }
 
 /// A disk that takes so many bytes a second, with so many waiting in memory, and what holds its folder.

@@ -6,9 +6,10 @@
 mod held;
 mod support;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::{Request, Sandbox, Server, WEIR, Weir, Wire};
@@ -17,7 +18,7 @@ use support::{Request, Sandbox, Server, WEIR, Weir, Wire};
 static MACHINE: RwLock<()> = RwLock::new(());
 
 fn busy() -> RwLockReadGuard<'static, ()> {
-    MACHINE.read().unwrap_or_else(PoisonError::into_inner)
+    MACHINE.read()
 }
 
 fn bench(sandbox: &Sandbox, args: &[&str]) -> Weir {
@@ -160,7 +161,7 @@ fn known(log: &[(f64, f64)], rate: f64) -> Vec<f64> {
 
 #[test]
 fn a_server_that_stands_still_is_charged_with_all_it_kept_waiting() {
-    let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+    let _alone = MACHINE.write();
     // In the middle of each period, counted from a run's first request, so that what waits is served before the run ends.
     let starts = [OnceLock::new(), OnceLock::new()];
     let logs: Arc<[Mutex<Log>; 2]> = Arc::default();
@@ -174,7 +175,7 @@ fn a_server_that_stands_still_is_charged_with_all_it_kept_waiting() {
             let frozen = (EVERY / 2.0..to).contains(&into);
             // Long beside what a request costs, short enough that at 99 % a closed loop never sees the freeze.
             std::thread::sleep(Duration::from_secs_f64(if frozen { to - into } else { 0.005 }));
-            logs[open].lock().unwrap().push((asked, start.elapsed().as_secs_f64()));
+            logs[open].lock().push((asked, start.elapsed().as_secs_f64()));
             hello(wire)
         }
     });
@@ -188,10 +189,9 @@ fn a_server_that_stands_still_is_charged_with_all_it_kept_waiting() {
     let open = of(&["-d", "4s", "--rate", &rate.to_string(), &server.url("open")]);
     let at = |record: &Value, name: &str| record["http"]["latency"][name].as_f64().unwrap();
     let near = |seen: f64, known: f64| (seen - known).abs() < FREEZE / 8.0 + known / 10.0;
-    let late = known(&logs[1].lock().unwrap(), rate);
+    let late = known(&logs[1].lock(), rate);
     // What a closed loop tells of the same server: what each request took, however many never came to be asked.
-    let mut took: Vec<f64> =
-        logs[0].lock().unwrap().iter().map(|(asked, answered)| answered - asked).collect();
+    let mut took: Vec<f64> = logs[0].lock().iter().map(|(asked, answered)| answered - asked).collect();
     took.sort_by(f64::total_cmp);
     for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
         for (record, known) in [(&open, &late), (&closed, &took)] {

@@ -5,9 +5,9 @@ mod support;
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{MIB, Sandbox, Sshd, WEIR, pattern, skip, wait_for};
@@ -34,7 +34,7 @@ fn names(record: &Value, limits: &[&str]) {
 /// One test at a time: each makes something the limit, and must not be another's.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ALONE.lock()
 }
 
 fn root() -> bool {

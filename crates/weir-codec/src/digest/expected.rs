@@ -5,12 +5,10 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64;
+use weir_units::quoted;
 
 use super::Algorithm;
 use crate::hex;
-
-/// The most characters of foreign text that an error repeats.
-const QUOTED: usize = 80;
 
 /// Text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +62,9 @@ pub enum Error {
     },
 }
 
+/// No digest is as long: what has more bytes is not written out whole to be quoted.
+const QUOTED_BYTES: usize = 80;
+
 /// A digest that some bytes must have.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Expected {
@@ -75,7 +76,7 @@ impl Expected {
     /// From raw bytes; their number must be the algorithm's.
     pub fn new(algorithm: Algorithm, bytes: Vec<u8>) -> Result<Expected, Error> {
         if bytes.len() != algorithm.len() {
-            let text = quoted(&hex::encode(bytes.get(..QUOTED).unwrap_or(&bytes)));
+            let text = quoted(&hex::encode(bytes.get(..QUOTED_BYTES).unwrap_or(&bytes)));
             return Err(Error::Length { algorithm, text, found: bytes.len() });
         }
         Ok(Expected { algorithm, bytes })
@@ -167,16 +168,6 @@ impl fmt::Debug for Expected {
 fn integrity(text: &str) -> Option<Expected> {
     let (name, base64) = text.trim().split_once('-')?;
     Expected::from_base64(name.parse().ok()?, base64).ok()
-}
-
-/// Foreign text made fit to be repeated in an error: short, and without characters that move the cursor.
-pub(super) fn quoted(text: &str) -> String {
-    let mut quoted: String =
-        text.chars().take(QUOTED).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    if text.chars().nth(QUOTED).is_some() {
-        quoted.push('…');
-    }
-    quoted
 }
 
 fn names() -> String {

@@ -174,7 +174,7 @@ impl FromStr for Algorithm {
         };
         Self::all()
             .find(|algorithm| names(algorithm.0, text))
-            .ok_or_else(|| Error::UnknownAlgorithm { name: expected::quoted(text) })
+            .ok_or_else(|| Error::UnknownAlgorithm { name: weir_units::quoted(text) })
     }
 }
 

@@ -11,6 +11,8 @@
 //! then all are moved until none moves. Two levels are told apart when the slope grows by [`STEP`]; lesser bends are
 //! the TLBs' and belong to the level in which they lie.
 
+use weir_units::stats::sorted;
+
 /// One point of the curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
@@ -113,9 +115,7 @@ fn places(points: &[Point]) -> Vec<f64> {
 fn with_best(bends: &[f64], places: &[f64], error: &impl Fn(&[f64]) -> f64) -> Option<Vec<f64>> {
     let far = |place: &&f64| bends.iter().all(|bend| (**place / bend).log2().abs() >= APART - 1e-9);
     let tried = places.iter().filter(far).map(|place| {
-        let mut more = bends.to_vec();
-        more.push(*place);
-        more.sort_by(f64::total_cmp);
+        let more = sorted(bends.iter().chain([place]).copied());
         (error(&more), more)
     });
     tried.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, more)| more)

@@ -1,5 +1,7 @@
 //! Timed passes, and what they say together.
 
+use weir_units::stats::{low, sorted};
+
 /// What many passes of one thing took.
 ///
 /// Other programs, other machines and interrupts only ever make a pass slower, and here there are many short passes: so
@@ -22,11 +24,10 @@ impl Passes {
 
     /// `None` without passes.
     pub fn timing(&self) -> Option<Timing> {
-        let mut sorted = self.0.clone();
-        sorted.sort_by(f64::total_cmp);
-        let last = sorted.len().checked_sub(1)?;
-        let value = sorted[last / 4];
-        Some(Timing { value, best: sorted[0], spread: sorted[last / 2] / value - 1.0, passes: sorted.len() })
+        let sorted = sorted(self.0.iter().copied());
+        let value = low(&sorted, 1, 4)?;
+        let spread = low(&sorted, 1, 2)? / value - 1.0;
+        Some(Timing { value, best: sorted[0], spread, passes: sorted.len() })
     }
 }
 
@@ -41,14 +42,6 @@ pub struct Timing {
     pub spread: f64,
     /// Passes.
     pub passes: usize,
-}
-
-/// The middle of some figures; `None` without any.
-pub fn median(of: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = of.into_iter().collect();
-    sorted.sort_by(f64::total_cmp);
-    let last = sorted.len().checked_sub(1)?;
-    Some((sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0)
 }
 
 #[cfg(test)]
@@ -69,8 +62,5 @@ mod tests {
         more.push(1.0);
         passes.join(more);
         assert_eq!(passes.timing().unwrap().passes, 6);
-        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median([1.0, 2.0]), Some(1.5));
-        assert_eq!(median([]), None);
     }
 }

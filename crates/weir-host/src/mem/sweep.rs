@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use weir_units::stats::median;
+
 use super::arena::Line;
-use super::sample::{Passes, median};
+use super::sample::Passes;
 use super::threads::{self, ThreadsRow};
 use super::{Measured, Outcome, Peak, Plan, Progress, Rates, clock, kernel, place::Place, sizes};
 

@@ -1,7 +1,8 @@
 //! The level table: plateaus of the latency curve, and the rates of working sets that lie well inside each.
 
+use weir_units::stats::median;
+
 use super::levels::{self, Point};
-use super::sample::median;
 use super::{Outcome, Rates};
 
 /// One level.

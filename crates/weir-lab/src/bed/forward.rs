@@ -1,11 +1,12 @@
 //! The thread that carries one direction: reads packets from one TUN device, writes them to the other when they are due.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
@@ -75,12 +76,12 @@ impl Plan {
 
 impl Forwarder {
     pub(super) fn configure(&self, direction: &Direction) {
-        *lock(&self.control.change) = Some(direction.clone());
+        *self.control.change.lock() = Some(direction.clone());
         self.control.wake();
     }
 
     pub(super) fn counters(&self) -> DirectionCounters {
-        *lock(&self.control.counters)
+        *self.control.counters.lock()
     }
 }
 
@@ -100,10 +101,6 @@ impl Control {
         // Fails only when 2^64 wake-ups are pending, and then the thread is awake.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A packet with its virtio header, in a buffer that is used again.
@@ -143,7 +140,7 @@ impl Worker {
         // same priority as their programs.
         let _ = rustix::process::setpriority_process(None, -20);
         while !self.control.stop.load(Relaxed) {
-            if let Some(direction) = lock(&self.control.change).take() {
+            if let Some(direction) = self.control.change.lock().take() {
                 self.link.configure(&direction, Moment::now());
             }
             let more = match self.read() {
@@ -151,7 +148,7 @@ impl Worker {
                 Err(error) => return tracing::warn!(%error, "the link's device is gone"),
             };
             self.write_due();
-            *lock(&self.control.counters) = DirectionCounters { link: self.link.counters(), ..self.counters };
+            *self.control.counters.lock() = DirectionCounters { link: self.link.counters(), ..self.counters };
             if !more {
                 self.sleep();
             }

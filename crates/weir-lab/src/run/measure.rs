@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weir_model::evidence::{Evidence, Window};
 use weir_model::limit::Limit;
 use weir_model::verdict::explain;
+use weir_units::stats::{high, sorted};
 
 use crate::scenario::Quantity;
 use crate::workload::Done;
@@ -59,9 +60,7 @@ fn busiest(near: &Evidence) -> Option<f64> {
 fn round_trip(far: &Evidence) -> Option<f64> {
     let lanes = far.windows.iter().flat_map(|window| &window.lanes);
     let times = lanes.filter_map(|lane| lane.sender.value()?.rtt);
-    let mut times: Vec<f64> = times.map(|time| time.as_secs_f64()).collect();
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied()
+    high(&sorted(times.map(|time| time.as_secs_f64())), 1, 2)
 }
 
 /// Bytes per second that the output's device took during the work.

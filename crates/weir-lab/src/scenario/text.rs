@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Error};
+use weir_units::numbers::seconds;
 
 /// Longer one-way delays are typing errors: the round trip to the Moon takes 2.6 s.
 const LONGEST_DELAY: f64 = 10.0;
@@ -47,18 +48,10 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Span, String> {
-        let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-        let (digits, unit) = text.split_at(end);
-        let unit = match unit {
-            "us" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            _ => f64::NAN,
-        };
-        match digits.trim_end().parse::<f64>().map(|number| number * unit) {
-            Ok(seconds) if seconds > LONGEST_DELAY => Err(format!("a time of {text}: at most 10 s")),
-            Ok(seconds) if seconds >= 0.0 => Ok(Span(Duration::from_secs_f64(seconds))),
-            _ => Err(format!("invalid time '{text}': expected digits and us, ms or s, such as 20ms")),
+        match seconds(text, &["us", "ms", "s"]) {
+            Some(seconds) if seconds > LONGEST_DELAY => Err(format!("a time of {text}: at most 10 s")),
+            Some(seconds) => Ok(Span(Duration::from_secs_f64(seconds))),
+            None => Err(format!("invalid time '{text}': expected digits and us, ms or s, such as 20ms")),
         }
     }
 }

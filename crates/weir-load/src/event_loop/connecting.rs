@@ -170,7 +170,7 @@ impl EventLoop<'_> {
         let connection = &mut self.connections[index];
         connection.failures += 1;
         // Never from within: a server that refuses at once would make this a recursion.
-        connection.wake_at = self.now + backoff(connection.failures);
+        connection.wake_at = self.now + backoff(connection.failures).as_nanos() as u64;
         self.wakes.push(Reverse((connection.wake_at, index)));
     }
 }

@@ -77,7 +77,7 @@ impl Session {
     /// The connection, made if there is none; `None` where that failed, which is counted.
     pub(super) async fn lease(self: &Rc<Self>, hub: &Rc<Hub>) -> Option<Lease> {
         if self.failures.get() > 1 {
-            tokio::time::sleep(Duration::from_nanos(backoff(self.failures.get()))).await;
+            tokio::time::sleep(backoff(self.failures.get())).await;
         }
         if let Some(lease) = self.standing().await {
             return Some(lease);

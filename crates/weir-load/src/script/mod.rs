@@ -8,13 +8,14 @@ mod state;
 mod values;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mlua::{Function, Lua, Table, Value};
+use parking_lot::Mutex;
 
-use crate::answer::Kept;
+use crate::answer::{self, Kept};
 use crate::error::Error;
 use crate::settings::ScriptSettings;
 use crate::tally::Errors;
@@ -190,7 +191,7 @@ pub(crate) struct ScriptThread {
 impl ScriptThread {
     /// Where `setup()` wants this thread's connections to go.
     pub(crate) fn address(&self) -> Address {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.place.lock().clone()
     }
 
     /// Puts the next request's text into `into`; false where the script has said stop and gives none.
@@ -228,10 +229,10 @@ impl ScriptThread {
         let Some(response) = &self.response else { return Ok(()) };
         let call = || {
             let fields = self.lua.create_table()?;
-            values::each_field(&kept.head, |name, value| {
+            for (name, value) in answer::fields(&kept.head) {
                 // The last value of a name wins.
-                fields.raw_set(self.lua.create_string(name)?, self.lua.create_string(value)?)
-            })?;
+                fields.raw_set(self.lua.create_string(name)?, self.lua.create_string(value)?)?;
+            }
             response.call::<()>((status, fields, self.lua.create_string(&kept.body)?))
         };
         call().map_err(|error| self.said(&error))

@@ -3,14 +3,15 @@
 use std::ffi::{c_int, c_void};
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mlua::{
     Lua, LuaOptions, MetaMethod, StdLib, Table, UserData, UserDataFields, UserDataMethods, UserDataRef,
     Value, WeakLua, ffi,
 };
+use parking_lot::Mutex;
 
 use super::values;
 use crate::error::Error;
@@ -233,11 +234,9 @@ impl ThreadHandle {
 
 impl UserData for ThreadHandle {
     fn add_fields<F: UserDataFields<Self>>(fields: &mut F) {
-        fields.add_field_method_get("addr", |_, thread| {
-            Ok(Addr(thread.address.lock().unwrap_or_else(PoisonError::into_inner).clone()))
-        });
+        fields.add_field_method_get("addr", |_, thread| Ok(Addr(thread.address.lock().clone())));
         fields.add_field_method_set("addr", |_, thread, addr: UserDataRef<Addr>| {
-            *thread.address.lock().unwrap_or_else(PoisonError::into_inner) = addr.0.clone();
+            *thread.address.lock() = addr.0.clone();
             Ok(())
         });
     }

@@ -1,4 +1,4 @@
-//! Values on their way from one Lua state into another, and an answer's fields on theirs into a script.
+//! Values on their way from one Lua state into another.
 
 use mlua::{Lua, Value};
 
@@ -36,19 +36,4 @@ fn carry_nested(value: &Value, lua: &Lua, depth: usize) -> mlua::Result<Value> {
             )));
         }
     })
-}
-
-/// Calls `take` with each field of a head that has been parsed before.
-pub(super) fn each_field(
-    head: &[u8],
-    mut take: impl FnMut(&[u8], &[u8]) -> mlua::Result<()>,
-) -> mlua::Result<()> {
-    let mut fields = [httparse::EMPTY_HEADER; 128];
-    let mut answer = httparse::Response::new(&mut fields);
-    if answer.parse(head).is_ok() {
-        for field in answer.headers.iter() {
-            take(field.name.as_bytes(), field.value)?;
-        }
-    }
-    Ok(())
 }

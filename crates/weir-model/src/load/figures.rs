@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_units::stats::deviation;
+
 use super::{LoadEvidence, LoopUse, PathUse, ServerUse, Use};
 
 /// A thread that ran or wanted to run for this share of the time had no room left: the rest is the clock's
@@ -222,6 +224,5 @@ impl<'a> Figures<'a> {
 fn scatter(samples: &[u64]) -> Option<f64> {
     let inner = samples.get(1..samples.len().saturating_sub(1)).filter(|inner| inner.len() >= 3)?;
     let mean = inner.iter().sum::<u64>() as f64 / inner.len() as f64;
-    let squares: f64 = inner.iter().map(|bytes| (*bytes as f64 - mean).powi(2)).sum();
-    (mean > 0.0).then(|| (squares / inner.len() as f64).sqrt() / mean)
+    (mean > 0.0).then(|| deviation(inner.iter().map(|bytes| *bytes as f64), mean, inner.len()) / mean)
 }

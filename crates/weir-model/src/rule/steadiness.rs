@@ -1,5 +1,7 @@
 //! How much does a rate move from one window to the next? What tells a link or policer from loss that strikes at random.
 
+use weir_units::stats::{low, sorted};
+
 /// The most that a rate deviates where a link or a policer hands out just one: 1 to 3 % were measured where its own loss was
 /// many times a second, and 7 % and more where loss strikes at random, since each loss takes a third or half of the
 /// congestion window.
@@ -12,14 +14,13 @@ const LEAST: usize = 8;
 /// quarters of the distance between the quartiles, which is the standard deviation where the spread is Gaussian: one
 /// window that held a stall, or the first of a transfer, does not count.
 pub(crate) fn spread(rates: &[f64]) -> Option<f64> {
-    let mut rates: Vec<f64> = rates.iter().copied().filter(|rate| rate.is_finite()).collect();
-    rates.sort_by(f64::total_cmp);
+    let rates = sorted(rates.iter().copied().filter(|rate| rate.is_finite()));
     if rates.len() < LEAST {
         return None;
     }
-    let at = |part: usize| rates[(rates.len() - 1) * part / 4];
-    let median = at(2);
-    (median > 0.0).then(|| 0.75 * (at(3) - at(1)) / median)
+    let quartile = |part| low(&rates, part, 4);
+    let median = quartile(2).filter(|median| *median > 0.0)?;
+    Some(0.75 * (quartile(3)? - quartile(1)?) / median)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 use weir_observe::thread::thread_cpu_now;
@@ -141,7 +141,7 @@ impl Work {
             if stop.load(Relaxed) {
                 return Err(Error::Interrupted);
             }
-            if let Some(error) = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(error) = self.failure.lock().take() {
                 return Err(error);
             }
             let (elapsed, bytes) = (begun.elapsed(), self.answered.load(Relaxed) * self.asked.bytes());
@@ -159,7 +159,7 @@ impl Work {
     }
 
     fn fail(&self, error: Error) {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.failure.lock().get_or_insert(error);
     }
 
     fn serve(&self, id: u32, source: Source) {

@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::control::is_pause;
 use crate::datagram::is_hello;
@@ -77,7 +78,7 @@ impl Hellos {
     }
 
     fn doors(&self) -> MutexGuard<'_, HashMap<SocketAddr, Door>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::cookie::Cookie;
 
@@ -48,7 +50,7 @@ impl Unknown {
     }
 
     fn places(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<TcpStream>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,6 +1,8 @@
 //! How sure is a mean of some runs? Student's interval, as netperf's `-I` has it: with this confidence the mean lies within it, if
 //! the runs differ by chance alone.
 
+use weir_units::stats;
+
 /// What is asked for: `99,5` is a confidence of 99 % that the mean lies in an interval 5 % of it wide, 2.5 % to either side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
@@ -20,14 +22,13 @@ pub fn width(figures: &[f64], level: f64) -> Option<f64> {
     if count < 2 || mean <= 0.0 {
         return None;
     }
-    let squares: f64 = figures.iter().map(|figure| (figure - mean).powi(2)).sum();
-    let deviation = (squares / (count - 1) as f64).sqrt();
-    Some(2.0 * quantile(level, count - 1) * deviation / (count as f64).sqrt() / mean)
+    let deviation = stats::deviation(figures.iter().copied(), mean, count - 1);
+    Some(2.0 * student(level, count - 1) * deviation / (count as f64).sqrt() / mean)
 }
 
 /// The t of which |T| stays below with this probability, with so many degrees of freedom. By T = sqrt(f) tan(a) the density
 /// becomes cos(a)^(f-1), which has no tails: Simpson's rule over a quarter turn, and bisection.
-fn quantile(level: f64, freedom: usize) -> f64 {
+fn student(level: f64, freedom: usize) -> f64 {
     let power = freedom as i32 - 1;
     let whole = simpson(std::f64::consts::FRAC_PI_2, power);
     let (mut low, mut high) = (0.0, std::f64::consts::FRAC_PI_2);
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_tables() {
+    fn the_numbers_are_those_of_the_tables() {
         for (level, freedom, expected) in [
             (0.95, 1, 12.706),
             (0.99, 1, 63.657),
@@ -72,7 +73,7 @@ mod tests {
             (0.95, 29, 2.045),
             (0.99, 29, 2.756),
         ] {
-            let found = quantile(level, freedom);
+            let found = student(level, freedom);
             assert!((found - expected).abs() < 1e-3 * expected, "{level}, {freedom}: {found}");
         }
     }

@@ -8,11 +8,12 @@
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -280,7 +281,7 @@ impl Gate {
         lane.before = GREETED as u64;
         lane.hear_hello(until)?;
         // Only one who has the keys gets here, so that a stranger cannot use numbers up.
-        if !self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id) {
+        if !self.used.lock().insert(id) {
             return Err(LaneError::Stranger);
         }
         lane.say_hello()?;

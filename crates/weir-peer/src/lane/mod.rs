@@ -7,11 +7,12 @@ pub mod listen;
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use parking_lot::Mutex;
 use rustix::net::RecvFlags;
 
 use crate::control::{Control, write_both};
@@ -229,7 +230,7 @@ impl LaneReceiver {
 
     /// Reads the next record into `sealed`; `None` at the lane's end. Threads take turns.
     pub fn read(&self, sealed: &mut Vec<u8>) -> Result<Option<Header>, LaneError> {
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = self.due.lock();
         let mut header = [0; HEADER];
         self.waiting.store(true, Relaxed);
         let header = match self.fill(&mut header, true) {

@@ -6,10 +6,11 @@
 
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use weir_model::survey::{Received, Sent};
 use weir_observe::tcp_info::{self, TcpInfo};
 use weir_observe::thread::process_cpu_now;
@@ -158,17 +159,17 @@ struct Log {
 impl Arrivals {
     /// A lane's socket.
     pub(super) fn watch(&self, stream: &Arc<TcpStream>) {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(stream));
+        self.streams.lock().push(Arc::clone(stream));
     }
 
     /// The sockets.
     pub(super) fn streams(&self) -> Vec<Arc<TcpStream>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.streams.lock().clone()
     }
 
     /// So many bytes came.
     pub(super) fn add(&self, bytes: u64) {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.log.lock();
         if log.records.is_empty() {
             log.cpu = process_cpu_now();
         }
@@ -182,9 +183,8 @@ impl Arrivals {
 
     /// Waits until so many bytes of the burst are there, and says what it was. The next burst begins anew.
     pub(super) fn wait(&self, bytes: u64) -> Received {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.came.wait_timeout_while(log, DRAIN, |log| log.bytes < bytes && !log.over);
-        let mut log = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let mut log = self.log.lock();
+        self.came.wait_while_for(&mut log, |log| log.bytes < bytes && !log.over, DRAIN);
         let spent = process_cpu_now().saturating_sub(log.cpu);
         let log = std::mem::take(&mut *log);
         Received {
@@ -196,7 +196,7 @@ impl Arrivals {
 
     /// Nobody waits any more.
     pub(super) fn stop(&self) {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).over = true;
+        self.log.lock().over = true;
         self.came.notify_all();
         for stream in self.streams() {
             let _ = stream.shutdown(Shutdown::Both);

@@ -3,9 +3,10 @@
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::Sender as Outbox;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use weir_tree::Name;
 use weir_tree::walk::Root as WalkRoot;
 
@@ -100,7 +101,7 @@ impl Meter {
 
     /// The names of the list are these: the driver need not be asked.
     pub(crate) fn take_names(&self, names: Names) {
-        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
+        *self.names.lock() = Some(names);
     }
 
     /// What it does in a burst.
@@ -164,7 +165,7 @@ impl Meter {
             }
             Message::Names(names) if self.role == Role::Sender => {
                 // One that does not list any more wants none.
-                let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+                let pieces = self.pieces.lock();
                 let _ = pieces.as_ref().map(|pieces| pieces.send(names));
                 Ok(())
             }
@@ -178,7 +179,7 @@ impl Meter {
 
     /// Begins to answer on a thread of its own; the control connection must go on being read.
     fn begin(self: &Arc<Self>, ask: Ask) -> Result<(), Error> {
-        if std::mem::replace(&mut *self.at_work.lock().unwrap_or_else(PoisonError::into_inner), true) {
+        if std::mem::replace(&mut *self.at_work.lock(), true) {
             return Err(self.events.out_of_turn("a question before the answer to the last"));
         }
         let meter = Arc::clone(self);
@@ -191,9 +192,9 @@ impl Meter {
 
     /// Measures what is asked for.
     pub fn answer(&self, ask: Ask) -> Found {
-        *self.at_work.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.at_work.lock() = true;
         let found = self.measure(ask);
-        *self.at_work.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        *self.at_work.lock() = false;
         self.rested.notify_all();
         found
     }
@@ -208,7 +209,7 @@ impl Meter {
                 Ok(self.with_listing(bounds, |listing| Found::Offers(listing.offers())))
             }
             (Ask::Take(wants), Role::Sender) => {
-                let mut listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut listing = self.listing.lock();
                 let fits = listing.as_mut().is_some_and(|listing| listing.take_answer(&wants));
                 fits.then_some(Found::Known).ok_or_else(not_mine)
             }
@@ -241,13 +242,13 @@ impl Meter {
     fn look_at_roots(&self) -> Result<Vec<Option<Root>>, Failure> {
         let Sources { walks, roots, missing } = roots::look(&self.paths)?;
         missing.into_iter().for_each(|problem| self.events.problem(problem));
-        *self.roots.lock().unwrap_or_else(PoisonError::into_inner) = walks;
+        *self.roots.lock() = walks;
         Ok(roots)
     }
 
     /// What the sources are called at the target; false where that is not of these.
     fn call(&self, names: Vec<Name>) -> bool {
-        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut roots = self.roots.lock();
         let fits = names.len() == roots.len();
         roots.iter_mut().zip(names).for_each(|(root, name)| root.name = name);
         fits
@@ -255,10 +256,10 @@ impl Meter {
 
     /// What is to be copied, found once.
     fn with_listing<T>(&self, bounds: Bounds, of: impl FnOnce(&mut Listing) -> T) -> T {
-        let mut listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listing = self.listing.lock();
         let found = listing.get_or_insert_with(|| {
-            let roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let roots = self.roots.lock().clone();
+            let names = self.names.lock().take();
             let time = bounds.most_time().mul_f64(source::LISTING);
             let tell = |problem| self.events.problem(problem);
             listing::list(roots, names, &self.options, tell, (time, &self.over))
@@ -285,25 +286,24 @@ impl Meter {
 
     /// An answer for the driver, this end's own or the other's.
     pub(super) fn hears(&self, found: Found) {
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        *self.found.lock() = Some(found);
         self.answered.notify_all();
     }
 
     /// The answer to the last question, waited for this long.
     pub(super) fn heard(&self, patience: Duration) -> Option<Found> {
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.answered.wait_timeout_while(found, patience, |found| found.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+        let mut found = self.found.lock();
+        self.answered.wait_while_for(&mut found, |found| found.is_none(), patience);
+        found.take()
     }
 
     /// Ends all work, and waits until what it wrote is gone.
     pub fn stop(&self) {
         self.over.store(true, Relaxed);
-        self.pieces.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.pieces.lock().take();
         self.lanes.stop();
         self.arrivals.stop();
-        let at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.rested.wait_timeout_while(at_work, TIDY, |at_work| *at_work);
+        self.rested.wait_while_for(&mut self.at_work.lock(), |at_work| *at_work, TIDY);
     }
 
     /// The sockets of the lanes, at either end.

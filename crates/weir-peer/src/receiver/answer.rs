@@ -1,8 +1,9 @@
 //! What is wanted of a file that the sender offers.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use weir_tree::delta::Signature;
 use weir_tree::{Entry, compare};
 
@@ -58,7 +59,7 @@ impl Receiver {
         self.events.spawn_several("answer", lookers, || {
             let (end, mailbox) = (Arc::clone(self), Arc::clone(&mailbox));
             move || {
-                let next = || mailbox.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
+                let next = || mailbox.lock().recv().ok();
                 while let (Some(offers), Some(place)) = (next(), end.place.get()) {
                     let answer = |offer: Offered| Some((offer.id, end.answer(place, offer)?));
                     end.say(offers.into_iter().filter_map(answer).collect());

@@ -2,8 +2,8 @@
 //! any order, before the folder's own word as well as after it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use weir_tree::target::Barrier;
 use weir_tree::{Entry, Name};
 
@@ -30,7 +30,7 @@ struct Bar {
 
 impl Barred {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Bar>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Whether `entry` is a folder that is known to be barred, or in one. What is in one is counted, unless it `was_counted`.

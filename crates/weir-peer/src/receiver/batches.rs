@@ -2,8 +2,9 @@
 //! folder's list of what is to stay would else be taken for all that there is, and every file be counted once more.
 
 use std::collections::BTreeSet;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::wire::record::Malformed;
 
@@ -45,8 +46,7 @@ impl Batches {
             if !state.at_work.contains(&number) {
                 break;
             }
-            let waited = self.changed.wait_timeout(state, Duration::from_secs(1));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut state, Duration::from_secs(1));
         }
         if number - state.next > AHEAD as u64 {
             return Err(Malformed::Footer);
@@ -56,7 +56,7 @@ impl Batches {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -6,9 +6,10 @@
 //! could stand behind offers that wait for that end.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Mailbox, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use weir_tree::Entry;
 
 use crate::wire::message::Offered;
@@ -75,19 +76,19 @@ impl Desk {
     /// Opens it: what is handed in from now on comes out of the mailbox.
     pub(super) fn open(&self) -> Mailbox<Vec<Offered>> {
         let (hand_in, mailbox) = sync_channel(WAITING);
-        *lock(&self.hand_in) = Some(hand_in);
+        *self.hand_in.lock() = Some(hand_in);
         mailbox
     }
 
     /// Hands offers in; waits while too many do. False where the desk is closed.
     pub(super) fn hand_in(&self, offers: Vec<Offered>) -> bool {
-        let hand_in = lock(&self.hand_in).clone();
+        let hand_in = self.hand_in.lock().clone();
         hand_in.is_some_and(|hand_in| hand_in.send(offers).is_ok())
     }
 
     /// Puts a file aside to be compared; gives it back where too many wait.
     pub(super) fn put_aside(&self, comparison: Box<Comparison>) -> Result<(), Box<Comparison>> {
-        let mut to_compare = lock(&self.to_compare);
+        let mut to_compare = self.to_compare.lock();
         if to_compare.weight + comparison.weight() > TO_COMPARE {
             return Err(comparison);
         }
@@ -99,7 +100,7 @@ impl Desk {
 
     /// Waits for a file to compare; `None` where the desk is closed.
     pub(super) fn next_to_compare(&self) -> Option<Box<Comparison>> {
-        let mut to_compare = lock(&self.to_compare);
+        let mut to_compare = self.to_compare.lock();
         loop {
             if to_compare.over {
                 return None;
@@ -108,24 +109,24 @@ impl Desk {
                 to_compare.weight -= next.weight();
                 return Some(next);
             }
-            to_compare = self.compares.wait(to_compare).unwrap_or_else(PoisonError::into_inner);
+            self.compares.wait(&mut to_compare);
         }
     }
 
     /// Nobody wants an answer any more.
     pub(super) fn close(&self) {
-        lock(&self.hand_in).take();
-        lock(&self.to_compare).over = true;
+        self.hand_in.lock().take();
+        self.to_compare.lock().over = true;
         self.compares.notify_all();
-        lock(&self.budget.state).over = true;
+        self.budget.state.lock().over = true;
         self.budget.freed.notify_all();
     }
 
     /// Waits until the sender may hold a signature of so many bytes more; `None` where the desk is closed.
     pub(super) fn permit(&self, bytes: u64) -> Option<Permit> {
-        let mut taken = lock(&self.budget.state);
+        let mut taken = self.budget.state.lock();
         while !taken.over && taken.bytes > 0 && taken.bytes + bytes > SIGNATURES {
-            taken = self.budget.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+            self.budget.freed.wait(&mut taken);
         }
         if taken.over {
             return None;
@@ -136,7 +137,7 @@ impl Desk {
 
     /// Waits for the turn to tell a signature.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
-        lock(&self.telling)
+        self.telling.lock()
     }
 }
 
@@ -151,13 +152,9 @@ impl Comparison {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        lock(&self.budget.state).bytes -= self.bytes;
+        self.budget.state.lock().bytes -= self.bytes;
         self.budget.freed.notify_all();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -192,10 +189,10 @@ mod tests {
         let large = desk.permit(2 * SIGNATURES).expect("the first is let in whatever its size");
         let other = Arc::clone(&desk);
         let waiting = std::thread::spawn(move || other.permit(1).map(|permit| permit.bytes));
-        assert_eq!(lock(&desk.budget.state).bytes, 2 * SIGNATURES);
+        assert_eq!(desk.budget.state.lock().bytes, 2 * SIGNATURES);
         drop(large);
         assert_eq!(waiting.join().expect("it was let in"), Some(1));
-        assert_eq!(lock(&desk.budget.state).bytes, 0);
+        assert_eq!(desk.budget.state.lock().bytes, 0);
         let _small = desk.permit(SIGNATURES).expect("there is room");
         let other = Arc::clone(&desk);
         let waiting = std::thread::spawn(move || other.permit(1).is_none());

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use weir_tree::{Entry, Kind, Pending, Target};
 
 use super::desk::Permit;
@@ -194,7 +194,7 @@ impl Incoming {
 
     /// Does something with the file, unless that is finished or given up.
     fn with_file<T>(&self, work: impl FnOnce(&File) -> T) -> Option<T> {
-        let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
+        let pending = self.pending.read();
         pending.as_ref().map(|pending| work(pending.file()))
     }
 
@@ -263,7 +263,7 @@ impl Incoming {
         if due.is_some_and(|due| due != *digest) {
             return Err(self.another());
         }
-        let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
+        let pending = self.pending.read();
         // Finished or given up meanwhile: the block was there before.
         let Some(pending) = &*pending else { return Ok((Progress::More, false)) };
         match self.entry.kind {
@@ -303,7 +303,7 @@ impl Incoming {
         }
         let again = wanted.iter().map(|(index, _)| *index..*index + 1);
         let new: Vec<Range<u64>> = gaps.iter().cloned().chain(again).collect();
-        let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
+        let pending = self.pending.read();
         let Some(pending) = &*pending else { return Ok((Progress::More, 0)) };
         for run in &new {
             pending.clear(extent_of_run(run, size)).map_err(Failure::local)?;
@@ -344,7 +344,7 @@ impl Incoming {
             let words = format_args!("cannot write {}: the disk failed to take all of it", self.entry.name);
             return Err(Failure::local(words));
         }
-        let pending = self.pending.write().unwrap_or_else(PoisonError::into_inner).take();
+        let pending = self.pending.write().take();
         let Some(pending) = pending else { return Ok(false) };
         pending.finish(&self.entry).map_err(Failure::local)?;
         Ok(true)
@@ -352,7 +352,7 @@ impl Incoming {
 
     /// Nothing more comes; a part stays for the next run unless it is `worthless`.
     pub(crate) fn give_up(&self, target: &Target, worthless: bool) {
-        let pending = self.pending.write().unwrap_or_else(PoisonError::into_inner).take();
+        let pending = self.pending.write().take();
         if pending.is_some() && self.journal.is_some() && worthless {
             drop(pending);
             if let Err(error) = target.discard_part(&self.entry.name) {
@@ -363,7 +363,7 @@ impl Incoming {
 
     /// What was written so far survives a power cut.
     pub(crate) fn sync(&self) {
-        let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
+        let pending = self.pending.read();
         if let (Some(pending), Some(journal)) = (&*pending, &self.journal)
             && !self.is_spoiled()
             && let Err(error) = journal.sync(pending.file())
@@ -395,7 +395,7 @@ impl Incoming {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

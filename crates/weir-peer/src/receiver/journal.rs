@@ -8,7 +8,7 @@
 //! A block's record is written after the block, so on the same boot every record holds. After another boot those hold that
 //! were written before a sync began that is known to have succeeded.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -228,12 +228,12 @@ fn fill(from: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
 
 /// This boot's id: 36 characters. Of a system that tells none, one that equals no other.
 fn boot() -> [u8; 36] {
-    let mut id = [0; 36];
-    match fs::read("/proc/sys/kernel/random/boot_id") {
-        Ok(text) if text.len() >= id.len() => id.copy_from_slice(&text[..36]),
-        _ => crate::secure::fill_random(&mut id).unwrap_or_default(),
-    }
-    id
+    let known = weir_units::boot::id();
+    known.as_bytes().try_into().unwrap_or_else(|_| {
+        let mut id = [0; 36];
+        crate::secure::fill_random(&mut id).unwrap_or_default();
+        id
+    })
 }
 
 fn head(entry: &Entry, boot: &[u8; 36]) -> [u8; HEAD] {

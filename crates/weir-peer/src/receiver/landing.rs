@@ -1,8 +1,9 @@
 //! Which records of a lane are written: threads finish them in any order, the sender is told how far all are.
 
 use std::collections::BTreeSet;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 /// Of all lanes.
 #[derive(Debug, Default)]
@@ -50,11 +51,7 @@ impl Landing {
     pub(crate) fn wait(&self) -> Option<Vec<(u32, u64)>> {
         let mut state = self.lock();
         while !state.dirty && !state.over {
-            state = self
-                .changed
-                .wait_timeout(state, Duration::from_secs(1))
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            self.changed.wait_for(&mut state, Duration::from_secs(1));
         }
         if state.over {
             return None;
@@ -74,7 +71,7 @@ impl Landing {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 }

@@ -18,9 +18,10 @@ mod waits;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver as Mailbox, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Once, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use weir_observe::thread::{current_tid, thread_cpu_now};
 use weir_observe::watch::SAMPLE_INTERVAL;
 use weir_transfer::stage_clock::{Stage, StageClock};
@@ -213,7 +214,7 @@ impl Receiver {
     /// The lane inside ssh stands.
     pub fn add_ssh_lane(self: &Arc<Self>, id: u32) {
         let (sender, mailbox) = sync_channel(TURNS);
-        *self.ssh.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        *self.ssh.lock() = Some(sender);
         // With the number that the next record has to have.
         let mailbox = Arc::new(Mutex::new((mailbox, 0)));
         self.events.spawn_several("receive", TURNS as u32, || {
@@ -224,7 +225,7 @@ impl Receiver {
 
     /// A record that came as a frame. Waits while the threads are busy.
     pub fn handle_record(&self, frame: Vec<u8>) -> Result<(), Error> {
-        let ssh = self.ssh.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ssh = self.ssh.lock().clone();
         match ssh {
             Some(ssh) => ssh.send(frame).map_err(|_| self.events.out_of_turn("a record after the end")),
             None => Err(self.events.out_of_turn("a record before its lane")),
@@ -288,7 +289,7 @@ impl Receiver {
         self.landing.stop();
         self.desk.close();
         self.recheck.close();
-        self.ssh.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.ssh.lock().take();
         for lane in std::mem::take(&mut *self.lanes()).into_values() {
             lane.close();
         }
@@ -301,12 +302,12 @@ impl Receiver {
 
     /// What the sender has found so far.
     pub fn found(&self) -> Found {
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.found.lock()
     }
 
     /// The sender tells what it has found.
     pub(crate) fn told(&self, found: Found) {
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        *self.found.lock() = found;
     }
 
     /// What was done so far.
@@ -338,7 +339,7 @@ impl Receiver {
         loop {
             clock.enter(Stage::Receive);
             let (frame, due) = {
-                let mut inside = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut inside = mailbox.lock();
                 let Ok(frame) = inside.0.recv() else { return };
                 inside.1 += 1;
                 (frame, inside.1 - 1)
@@ -507,15 +508,15 @@ impl Receiver {
     }
 
     fn workers(&self) -> MutexGuard<'_, Vec<Arc<Worker>>> {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.workers.lock()
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<u64, Arc<Incoming>>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock()
     }
 
     fn lanes(&self) -> MutexGuard<'_, HashMap<u32, Arc<LaneReceiver>>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.lock()
     }
 }
 

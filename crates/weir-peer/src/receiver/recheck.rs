@@ -5,9 +5,11 @@
 //! [`Message::Wanted`] and written over. The sender needs nothing of it for its digest, which stays that of the log. One thread
 //! reads and hashes 2 GB a second and more, faster than most copies come, and takes no more than one processor from them.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver as Mailbox, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::Receiver;
 use super::incoming::Incoming;
@@ -25,19 +27,19 @@ impl Recheck {
     /// This file is to be read again.
     pub(super) fn hand_in(&self, id: u64, file: Arc<Incoming>) {
         // None and an error mean that the session is over.
-        if let Some(sender) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(sender) = &*self.0.lock() {
             let _ = sender.send((id, file));
         }
     }
 
     /// Nothing is read any more.
     pub(super) fn close(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.0.lock().take();
     }
 
     fn open(&self) -> Mailbox<Unread> {
         let (sender, mailbox) = channel();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        *self.0.lock() = Some(sender);
         mailbox
     }
 }

@@ -1,7 +1,6 @@
 //! What becomes of an opened record.
 
 use std::collections::HashSet;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::process::geteuid;
@@ -314,7 +313,7 @@ impl Receiver {
             return Ok(());
         }
         // What one thread sees there another may be about to take away, and to put something in its place.
-        let _turn = self.clearing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.clearing.lock();
         match self.obstacle(place, entry)? {
             Some(obstacle) => self.remove_other(place, &obstacle).map_err(Failure::local),
             None => Ok(()),
@@ -352,7 +351,7 @@ impl Receiver {
         if place.goes_on {
             return Ok(());
         }
-        let mut keeps = self.keeps.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keeps = self.keeps.lock();
         let names: usize = keeps.values().flatten().map(Kept::len).sum();
         let mut told = Ok(());
         if names + keeps.len() + keep.names.len() > MAX_KEPT {

@@ -1,9 +1,10 @@
 //! Files that the other end knows by number: offered, answered, under way, stored or given up.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, MutexGuard, PoisonError};
 
+use parking_lot::MutexGuard;
 use weir_tree::delta::Signature;
 use weir_tree::{Entry, Source};
 
@@ -218,6 +219,6 @@ impl Sender {
     }
 
     pub(super) fn files(&self) -> MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock()
     }
 }

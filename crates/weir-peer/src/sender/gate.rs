@@ -1,7 +1,7 @@
 //! How many records may be at work or wait for lanes: on a slow link, what a fast processor compressed long before it can go was
 //! compressed for the link as it was.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Lets in the first so many workers: always the same ones, since each that was ever in keeps its buffers and its codec's tables.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl Gate {
     pub(crate) fn admits(&self, worker: u32) -> bool {
         let mut state = self.lock();
         while !state.over && state.most.is_some_and(|most| worker >= most) {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         !state.over
     }
@@ -43,7 +43,7 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

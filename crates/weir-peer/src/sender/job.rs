@@ -1,9 +1,10 @@
 //! What there is to do for a worker: blocks of a file, many entries at once, or a look at where a file has its holes.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use weir_tree::{Entry, Kind, Source};
 
 use super::source::SourceFile;
@@ -80,7 +81,7 @@ pub(crate) struct Batch {
 impl Batch {
     /// The numbers of those that could not be read.
     pub(super) fn failed(&self) -> MutexGuard<'_, Vec<u64>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failed.lock()
     }
 }
 

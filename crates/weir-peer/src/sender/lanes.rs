@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::lane::LaneSender;
 
@@ -41,7 +43,7 @@ impl Lanes {
             if let Some(lane) = state.free.pop_front() {
                 return Some(lane);
             }
-            state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.freed.wait(&mut state);
         }
     }
 
@@ -89,7 +91,7 @@ impl Lanes {
         self.freed.notify_all();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 }

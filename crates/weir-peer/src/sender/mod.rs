@@ -31,9 +31,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender as Outbox;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use weir_model::chooser::LONGEST_RUN;
 use weir_model::evidence::Reading;
 use weir_model::rule::rate_limit;
@@ -198,12 +199,12 @@ impl Sender {
 
     /// The names of the list are these: the driver need not be asked.
     pub(crate) fn take_names(&self, names: Names) {
-        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
+        *self.names.lock() = Some(names);
     }
 
     /// Begins to send, under these names: one thread walks, others work.
     fn start(self: &Arc<Self>, names: Vec<Name>) -> Result<(), Error> {
-        let mut roots = std::mem::take(&mut *self.roots.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut roots = std::mem::take(&mut *self.roots.lock());
         let listed = self.options.listed;
         if roots.is_empty() || roots.len() != names.len() || listed && roots.len() > 1 {
             return Err(self.events.out_of_turn("where other sources go"));
@@ -352,7 +353,7 @@ impl Sender {
             }
             Message::Names(names) => {
                 // One that does not walk any more wants none.
-                let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+                let pieces = self.pieces.lock();
                 let _ = pieces.as_ref().map(|pieces| pieces.send(names));
                 Ok(())
             }
@@ -370,7 +371,7 @@ impl Sender {
         self.queue.stop();
         self.gate.stop();
         self.lanes.stop();
-        self.pieces.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.pieces.lock().take();
         self.freed.notify_all();
     }
 
@@ -448,8 +449,8 @@ impl Sender {
         self.gate.allow(ahead);
     }
 
-    fn workers(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Worker>>> {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn workers(&self) -> parking_lot::MutexGuard<'_, Vec<Arc<Worker>>> {
+        self.workers.lock()
     }
 
     fn landed(&self, lane: u32, through: u64) {

@@ -1,10 +1,11 @@
 //! Compressing blocks, each by the codec that the law chooses for it.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use weir_codec::codec::Codec;
 use weir_model::chooser::{
     CANDIDATES, Candidate, Choice, Chooser, LONGEST_RUN, Link, Packed, Plan, quick_estimate,
@@ -97,7 +98,7 @@ impl Packer {
             Some(id) => (id, choice.level, packed.len()),
             None => (0, 0, raw.len()),
         };
-        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shares = self.shares.lock();
         let share = shares.entry((id, level)).or_default();
         share.raw += raw.len() as u64;
         share.packed += size as u64;
@@ -136,7 +137,7 @@ impl Packer {
 
     /// What went through which codec and level.
     pub(crate) fn shares(&self) -> BTreeMap<(u8, i32), Share> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shares.lock().clone()
     }
 
     /// What went through each since `before`, by name; `before` becomes now.
@@ -179,7 +180,7 @@ impl Packer {
         if self.fixed.is_some() || !self.near.load(Relaxed) || packed.len() >= raw.len() {
             return Duration::ZERO;
         }
-        let mut unpacking = self.unpacking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unpacking = self.unpacking.lock();
         unpacking.cost(codec, choice.level, packed, raw.len())
     }
 
@@ -193,7 +194,7 @@ impl Packer {
     }
 
     fn chooser(&self) -> MutexGuard<'_, Chooser> {
-        self.chooser.lock().unwrap_or_else(PoisonError::into_inner)
+        self.chooser.lock()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::OwnedFd;
+use std::sync::Weak;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{PoisonError, Weak};
 use std::time::Duration;
 
 use weir_tree::walk::{Root, Wanted};
@@ -83,14 +83,14 @@ impl Offers {
 impl Sender {
     pub(super) fn walk(&self, roots: Vec<Root>) {
         let named = roots.iter().map(|root| root.name.clone()).filter(|name| !name.is_root()).collect();
-        let listed = self.names.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let listed = self.names.lock().is_some();
         let revisits = listed || roots.len() > 1 && roots.iter().any(|root| root.name.is_root());
         // A source that is missing, for one: what it has at the target is not to be deleted.
         let failed = self.events.has_failed();
         let mut gathered = Gathered { named, revisits, listed, failed, ..Gathered::default() };
         let twice = Twice::of(&roots);
         let folders = descriptors::for_folders();
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let names = self.names.lock().take();
         let mut walk = walk_of(&self.options, roots, names, self.options.walks_for());
         while let Some(mut step) = walk.next() {
             self.dress(&mut step);
@@ -250,8 +250,7 @@ impl Sender {
             files = self.files();
             if files.large >= MAX_UNDER_WAY / 2 {
                 // A while at most: what ends the session may come just before this waits.
-                let waited = self.freed.wait_timeout(files, REST);
-                files = waited.unwrap_or_else(PoisonError::into_inner).0;
+                self.freed.wait_for(&mut files, REST);
             }
         }
         files.large += 1;

@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::job::{Batch, Form, Item, Job};
 use super::producer::REST;
@@ -95,7 +97,7 @@ impl Queue {
             if state.over || (state.ready.len() < READY && state.unsettled.len() < UNSETTLED) {
                 break;
             }
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.room.wait(&mut state);
         }
         if state.over {
             return None;
@@ -109,11 +111,12 @@ impl Queue {
     /// Waits until something was claimed or settled, or for a while; false when it is over, or nothing but `number` is unsettled.
     pub(crate) fn rest_beside(&self, number: u64) -> bool {
         let more = |state: &State| !state.over && state.unsettled.iter().any(|other| *other != number);
-        let state = self.lock();
+        let mut state = self.lock();
         if !more(&state) {
             return false;
         }
-        more(&self.room.wait_timeout(state, REST).unwrap_or_else(PoisonError::into_inner).0)
+        self.room.wait_for(&mut state, REST);
+        more(&state)
     }
 
     /// An entry for a batch.
@@ -198,7 +201,7 @@ impl Queue {
                 self.room.notify_all();
                 return Some(job);
             }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.work.wait(&mut state);
         }
     }
 
@@ -280,7 +283,7 @@ impl Queue {
     pub(crate) fn wait_settled(&self) -> bool {
         let mut state = self.lock();
         while !state.over && !state.is_settled() {
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.room.wait(&mut state);
         }
         !state.over
     }
@@ -301,7 +304,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

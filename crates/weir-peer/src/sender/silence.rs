@@ -2,8 +2,9 @@
 //! hand them on. The receiver tells how far a lane has come while it waits for more; here that is compared with what was sent.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::wire::message::Wait;
 
@@ -66,7 +67,7 @@ impl Silence {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u32, Lane>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.lock()
     }
 }
 

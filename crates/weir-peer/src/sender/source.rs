@@ -5,9 +5,10 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
+use parking_lot::Mutex;
 use weir_tree::delta::{self, Recipe, Signature};
 use weir_tree::entry::Time;
 use weir_tree::{Entry, Kind, Source, source};
@@ -113,7 +114,7 @@ impl SourceFile {
     /// The other end wants blocks that it had; false where it had them not, or was given them back before.
     pub(crate) fn give_back(&self, blocks: &[u64]) -> bool {
         let Some(had) = self.had.get() else { return false };
-        let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given_back = self.given_back.lock();
         blocks.iter().all(|block| {
             let extent = self.extent(&(*block..block.saturating_add(1)));
             !extent.is_empty() && had.contains(*block) && given_back.insert(*block)
@@ -152,13 +153,13 @@ impl SourceFile {
 
     /// Bytes of a signature that is held.
     pub(crate) fn signature_held(&self) -> usize {
-        self.old.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |(_, bytes)| *bytes)
+        self.old.lock().as_ref().map_or(0, |(_, bytes)| *bytes)
     }
 
     /// How a block comes from what the other end has, if that saves a tenth or more.
     pub(crate) fn instructions(&self, index: u64) -> Option<Vec<Step>> {
         let recipe = self.recipe.get_or_init(|| {
-            let (old, _) = self.old.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+            let (old, _) = self.old.lock().take()?;
             let file = self.source.open(&self.entry).ok()?;
             delta::missing(&file, &self.entry.name, &old).ok()
         });
@@ -252,8 +253,8 @@ impl SourceFile {
         Ok(self.file.get_or_init(|| file))
     }
 
-    fn subtrees(&self) -> std::sync::MutexGuard<'_, Subtrees> {
-        self.subtrees.lock().unwrap_or_else(PoisonError::into_inner)
+    fn subtrees(&self) -> parking_lot::MutexGuard<'_, Subtrees> {
+        self.subtrees.lock()
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use socket2::SockRef;
 use weir_observe::nic::softnet::SoftnetReader;
 use weir_observe::thread::{ThreadClock, ThreadTimes, current_tid};
@@ -120,7 +121,7 @@ impl Stream {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn times(&self) -> Option<ThreadTimes> {

@@ -1,6 +1,8 @@
 //! The one way text gets into a page: every text and every attribute's value is escaped here, and tags, attribute names and
 //! the page's own style are constants of this program. There is no way to hand it markup made at run time.
 
+use weir_units::push_html;
+
 use crate::escape::escape;
 
 /// Attributes: names are ours, values may be anyone's.
@@ -118,16 +120,7 @@ fn is_block(tag: &str) -> bool {
 
 /// Safe between tags and between either kind of quotes; what would move a cursor or turn the writing around is written out.
 fn push_escaped(out: &mut String, text: &str) {
-    for c in escape(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
+    push_html(out, &escape(text));
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use weir_units::stats::deviation;
+
 /// What the report is made of.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AbReport {
@@ -173,8 +175,7 @@ impl TimeLine {
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         let count = sorted.len() as u64;
         let mean = sorted.iter().sum::<u64>() / count;
-        let squares: f64 = sorted.iter().map(|value| (*value as f64 - mean as f64).powi(2)).sum();
-        let sd = if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 };
+        let sd = deviation(sorted.iter().map(|value| *value as f64), mean as f64, sorted.len() - 1);
         Some(TimeLine { min, mean, sd, median: median(&sorted), max })
     }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use serde::Serialize;
-use weir_units::Bytes;
+use weir_units::{Bytes, push_html};
 
 use super::Item;
 
@@ -115,17 +115,7 @@ fn human_time(time: SystemTime) -> String {
 /// Escapes text for element content and quoted attributes; control characters become visible symbols.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            control if control.is_control() => escaped.push('\u{fffd}'),
-            plain => escaped.push(plain),
-        }
-    }
+    push_html(&mut escaped, &text.replace(char::is_control, "\u{fffd}"));
     escaped
 }
 

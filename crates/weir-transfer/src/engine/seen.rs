@@ -1,8 +1,8 @@
 //! The watch's memory of one lane: what its counters and clocks said last, so that the next window holds the difference.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_model::evidence::{LaneWindow, Reading, ThreadWindow};
@@ -63,7 +63,7 @@ impl Seen {
         }
         let Some(probe) = &mut self.probe else { return };
         let (socket, version) = {
-            let shared = self.state.socket.lock().unwrap_or_else(PoisonError::into_inner);
+            let shared = self.state.socket.lock();
             if shared.1 == self.socket { (None, self.socket) } else { (shared.0.clone(), shared.1) }
         };
         if version != self.socket {
@@ -75,7 +75,7 @@ impl Seen {
 
     /// Whether the peer's address is one of ours, once there is a connection.
     pub(super) fn peer_is_local(&self) -> Option<bool> {
-        let shared = self.state.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = self.state.socket.lock();
         let socket = shared.0.as_ref()?;
         let (peer, own) = (socket.peer_addr().ok()?.ip(), socket.local_addr().ok()?.ip());
         Some(peer.is_loopback() || peer == own)

@@ -3,8 +3,8 @@
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_model::evidence::{Evidence, Facts, LaneWindow, Reading, Window};
@@ -173,7 +173,7 @@ impl<'a> Watch<'a> {
         let over: Vec<u32> =
             self.seen.iter().filter(|seen| seen.is_over()).map(|seen| seen.state.id).collect();
         self.seen.retain(|seen| !seen.is_over());
-        let mut alive = self.run.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut alive = self.run.lanes.lock();
         alive.retain(|lane| !over.contains(&lane.id));
         drop(alive);
         self.received += window.received;

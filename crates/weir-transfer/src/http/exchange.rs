@@ -8,9 +8,10 @@ mod windowed;
 
 use std::collections::{HashMap, HashSet};
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use url::{Position, Url};
 use weir_http::digest_field::{self, Linked};
 use weir_http::encoding::ACCEPTED;
@@ -223,7 +224,7 @@ impl Http {
 
     /// TLS is set up when the first https URL is met: reading the system's certificates takes milliseconds.
     pub(super) fn clients(&self) -> Result<Clients, Error> {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         match &*clients {
             Some(clients) => Ok(clients.clone()),
             None => Ok(clients.insert(Clients::new(&self.trust)?).clone()),
@@ -232,17 +233,17 @@ impl Http {
 
     /// `origin` has asked for a client certificate.
     pub(super) fn note_certificate_wanted(&self, origin: &Origin) {
-        let mut wanted = self.certificate_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = self.certificate_wanted.lock();
         wanted.insert(origin.clone());
     }
 
     fn wants_certificate(&self, url: &Url) -> bool {
-        let wanted = self.certificate_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = self.certificate_wanted.lock();
         Origin::of(url).is_some_and(|origin| wanted.contains(&origin))
     }
 
     fn known(&self, origin: &Origin) -> Arc<Mutex<Known>> {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.lock();
         sessions.entry(origin.clone()).or_default().clone()
     }
 }

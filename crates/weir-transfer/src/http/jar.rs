@@ -5,10 +5,10 @@
 //! `__Secure-` mean what they say, and no cookie is for a whole public suffix (`co.uk`).
 
 use std::fmt::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use cookie_store::{Cookie, CookieDomain, CookieExpiration, CookieStore, RawCookie};
+use parking_lot::{Mutex, MutexGuard};
 use url::Url;
 use weir_http::fields::Fields;
 
@@ -171,7 +171,7 @@ impl Jar {
     }
 
     fn lock(&self) -> MutexGuard<'_, CookieStore> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        self.store.lock()
     }
 }
 

@@ -14,8 +14,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use url::Url;
 use weir_http::head::ResponseHead;
 
@@ -146,7 +146,7 @@ impl Ladder {
     }
 
     fn learnt(&self) -> MutexGuard<'_, Learnt> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,8 +4,8 @@
 //! own (RFC 7616 section 3.4).
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use weir_http::challenge::{self, Challenge, challenges};
 use weir_http::digest_login::Nonce;
 use weir_http::fields::Fields;
@@ -158,7 +158,7 @@ impl Logins {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Space, Agreed>> {
-        self.agreed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.agreed.lock()
     }
 }
 

@@ -1,10 +1,10 @@
 //! Waits that a person would take for a hang: said once, even with `--quiet`.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use parking_lot::Mutex;
 use weir_units::human_duration;
 
 /// Lines about waits have this target, so that `--quiet` can let them pass.
@@ -33,7 +33,7 @@ impl Waits {
     }
 
     fn is_new(&self, host: &str, pause: Duration, now: Instant) -> bool {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.0.lock();
         let is_new = said.get(host).is_none_or(|until| *until <= now);
         if is_new {
             said.insert(host.to_owned(), now + pause);

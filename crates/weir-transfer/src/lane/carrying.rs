@@ -1,7 +1,7 @@
 //! The byte path: a part is asked for, judged, and carried from the socket to its place.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_observe::thread::thread_cpu_now;
@@ -37,7 +37,7 @@ impl Lane<'_> {
             });
         }
         let range = ranged.then_some((claim.start, Some(claim.end).filter(|end| *end != u64::MAX)));
-        let location = transfer.location.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let location = transfer.location.lock().clone();
         let mut answer = self.client.get(
             home_of(&self.run.jobs[transfer.job]),
             &location,
@@ -69,7 +69,7 @@ impl Lane<'_> {
             // A signed link that has expired: ask the original again where the object is now.
             Err(Error::Status { status: 401 | 403 | 404 | 410, .. }) if location != transfer.url => {
                 tracing::info!("the link to {} expired, resolving it anew", object::shown(&location));
-                *transfer.location.lock().unwrap_or_else(PoisonError::into_inner) = transfer.url.clone();
+                *transfer.location.lock() = transfer.url.clone();
                 self.client.close();
                 self.try_part(transfer)
             }
@@ -104,7 +104,7 @@ impl Lane<'_> {
         let host = object::host_of(&answer.url);
         let mut brought = 0;
         self.state.bulk.store(true, Relaxed);
-        transfer.carriers.lock().unwrap_or_else(PoisonError::into_inner).insert(lane);
+        transfer.carriers.lock().insert(lane);
         let (stage, block) = match &transfer.sink {
             Sink::Part(_) => (Stage::Write, block_of(self.run.pool.wanted())),
             Sink::Stream(_) => (Stage::Output, stream::PIECE),

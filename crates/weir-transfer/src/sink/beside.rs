@@ -16,11 +16,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fcntl_setfl, fstat, openat, renameat_with, unlinkat,
-};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fcntl_setfl, fstat, openat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
+use weir_units::atomic_file;
 
 use super::folder::{Folder, is_same, kind};
 
@@ -95,8 +94,7 @@ pub fn peek(folder: &Folder, name: &OsStr, what: For) -> io::Result<Option<File>
 
 /// Makes `name`, which nothing may have: EEXIST also where a link that leads nowhere has it.
 pub fn create(folder: &Folder, name: &OsStr) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(openat(folder, name, flags, PRIVATE)?.into())
+    Ok(atomic_file::create_new(folder, name, PRIVATE)?.into())
 }
 
 /// Makes a file under a name for a moment, or for this run alone. Returns the name too.
@@ -186,24 +184,13 @@ pub fn put_aside(folder: &Folder, name: &OsStr) -> io::Result<Option<std::path::
         let bytes = name.as_bytes();
         let mut aside = OsStr::from_bytes(&bytes[..bytes.len().min(MAX_NAME - ending.len())]).to_owned();
         aside.push(&ending);
-        match rename_to_free(folder, name, &aside) {
+        match atomic_file::rename_to_free(folder, name, &aside) {
             Err(Errno::EXIST) => {}
             Err(Errno::NOENT) => return Ok(None),
             other => return other.map(|()| Some(folder.shown(&aside))).map_err(io::Error::from),
         }
     }
     Err(Errno::EXIST.into())
-}
-
-fn rename_to_free(folder: &Folder, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
-    match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
-        // The file system does not support the flag (rename(2)): checking first is the best we can do.
-        Err(Errno::INVAL) => match folder.look(to) {
-            Ok(None) => rustix::fs::renameat(folder, from, folder, to),
-            _ => Err(Errno::EXIST),
-        },
-        other => other,
-    }
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat, accessat, fstat, openat, statat};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
@@ -221,7 +222,7 @@ pub struct Folders {
 impl Folders {
     /// The folder at `path`, open.
     pub fn folder(&self, path: &Path) -> io::Result<Arc<Folder>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if let Some(folder) = open.get(path) {
             return Ok(Arc::clone(folder));
         }

@@ -5,8 +5,9 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 
-use rustix::fs::{AtFlags, FileType, Stat, renameat, unlinkat};
+use rustix::fs::{FileType, Stat, renameat};
 use rustix::io::Errno;
+use weir_units::atomic_file;
 
 use super::folder::{Folder, Target, kind};
 use super::{attributes, beside, in_place};
@@ -114,10 +115,7 @@ fn copy_over(file: &File, target: &Target, old: Option<&Stat>, sync: bool) -> io
 /// Puts `file`, called `passing` beside it, in the place of `target`; `passing` is gone after.
 pub fn swap_in(file: &File, target: &Target, passing: &OsStr) -> io::Result<()> {
     let folder = target.folder();
-    if let Err(errno) = renameat(folder, passing, folder, target.name()) {
-        let _ = unlinkat(folder, passing, AtFlags::empty());
-        return Err(errno.into());
-    }
+    atomic_file::replace(folder, passing, target.name())?;
     is_named(file, target)
 }
 

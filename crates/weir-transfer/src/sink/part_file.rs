@@ -448,7 +448,7 @@ pub fn journal_of(
         place: version.place().to_owned(),
         coding: version.coding().map(str::to_owned),
         size,
-        boot: journal::boot_id(),
+        boot: weir_units::boot::id(),
         written: journal::pairs(written),
         durable: journal::pairs(durable),
     }

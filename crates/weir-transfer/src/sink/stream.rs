@@ -8,9 +8,10 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
@@ -133,12 +134,12 @@ impl Stream {
 
     /// The digests of all that was written.
     pub fn finish(&self) -> Vec<Expected> {
-        let digests = std::mem::take(&mut *self.digests.lock().unwrap_or_else(PoisonError::into_inner));
+        let digests = std::mem::take(&mut *self.digests.lock());
         verify::finished(&self.algorithms, digests)
     }
 
     fn emit<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>) -> Result<u64, Error> {
-        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut digests = self.digests.lock();
         let mut length = 0;
         for piece in pieces {
             self.write_all(piece)?;
@@ -203,8 +204,8 @@ impl Stream {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 }
 

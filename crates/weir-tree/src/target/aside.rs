@@ -1,14 +1,13 @@
 //! What has the name of weir's part and is none of weir's: it gets another name, since it may be somebody's file.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{RenameFlags, renameat, renameat_with};
+use parking_lot::Mutex;
 use rustix::io::Errno;
+use weir_units::atomic_file;
 
 use crate::entry::{MAX_COMPONENT, Name};
 use crate::error::Error;
-use crate::source;
 
 /// Before the number of what was put aside.
 const ENDING: &[u8] = b".aside-";
@@ -30,7 +29,7 @@ impl Aside {
         for number in 1..=TRIES {
             let ending = [ENDING, number.to_string().as_bytes()].concat();
             let aside = [&last[..last.len().min(MAX_COMPONENT - ending.len())], &ending].concat();
-            match rename_to_free(directory, last, &aside) {
+            match atomic_file::rename_to_free(directory, last, &aside[..]) {
                 Err(Errno::EXIST) => {}
                 // It has gone by itself.
                 Err(Errno::NOENT) => return Ok(()),
@@ -39,7 +38,7 @@ impl Aside {
                     let [was, is] = [last, &aside].map(|name| name.escape_ascii().to_string());
                     let words = format!("{was}, beside {name}, {why}; renamed to {is}");
                     tracing::debug!("{words}");
-                    let mut words_kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut words_kept = self.0.lock();
                     if words_kept.len() < KEPT {
                         words_kept.push((name.clone(), words));
                     }
@@ -52,7 +51,7 @@ impl Aside {
 
     /// What is to be said of it.
     pub fn all(&self) -> Vec<(Name, String)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
@@ -61,15 +60,4 @@ pub(super) fn was(last: &[u8]) -> &[u8] {
     let digits = last.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (before, number) = last.split_at(last.len() - digits);
     before.strip_suffix(ENDING).filter(|_| !number.is_empty()).unwrap_or(last)
-}
-
-fn rename_to_free(directory: &OwnedFd, from: &[u8], to: &[u8]) -> Result<(), Errno> {
-    match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
-        // The file system does not know the flag (rename(2)): checking first is the best that can be done.
-        Err(Errno::INVAL) => match source::stat(directory, to) {
-            Err(Errno::NOENT) => renameat(directory, from, directory, to),
-            _ => Err(Errno::EXIST),
-        },
-        other => other,
-    }
 }

@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, futimens, openat, unlinkat};
 
 use super::{pending, place};
@@ -25,7 +25,7 @@ impl Clock {
     /// files without names (FAT) one is made and removed, which changes the directory's time: only if `may_touch`.
     pub(super) fn keeps(&self, directory: &OwnedFd, time: Time, may_touch: bool) -> Option<Time> {
         let device = Identity::of(directory).ok()?.device;
-        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.0.lock();
         if !asked.contains_key(&device) && asked.len() >= MOST {
             asked.clear();
         }

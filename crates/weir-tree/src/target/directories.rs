@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags, fchmod, mkdirat, openat};
 use rustix::io::Errno;
 
@@ -72,7 +73,7 @@ struct Slot {
 
 /// Without openat2 nothing can be opened safely: to be found out before anything is written.
 pub(super) fn check_kernel(directories: &Mutex<Directories>) -> Result<(), Error> {
-    let directories = directories.lock().unwrap_or_else(PoisonError::into_inner);
+    let directories = directories.lock();
     match open_beneath(&directories.root, b".") {
         // Seccomp filters of older container engines answer EPERM to calls that they do not know.
         Err(Errno::NOSYS | Errno::PERM) => Err(Error::NoOpenat2),

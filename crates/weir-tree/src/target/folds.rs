@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{AtFlags, Mode, OFlags, Statx, fstatfs, ioctl_getflags, openat, unlinkat};
+use parking_lot::{Mutex, MutexGuard};
+use rustix::fs::{AtFlags, Mode, Statx, fstatfs, ioctl_getflags, unlinkat};
+use weir_units::atomic_file;
 
 use super::directories::Directory;
 use super::place;
@@ -151,7 +152,7 @@ impl Folds {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 
@@ -205,11 +206,10 @@ fn try_names(directory: &Directory) -> bool {
     let passing = place::passing_name();
     let text = String::from_utf8_lossy(&passing);
     let composed = text.replacen('.', ".\u{e9}", 1);
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // Where it takes no such letter, the plain one.
     let Some(made) = [composed, text.to_string()]
         .into_iter()
-        .find(|name| openat(directory, name.as_str(), flags, Mode::RUSR | Mode::WUSR).is_ok())
+        .find(|name| atomic_file::create_new(directory, name.as_str(), Mode::RUSR | Mode::WUSR).is_ok())
     else {
         return false;
     };

@@ -1,19 +1,18 @@
 //! A file being written: without a name, under a passing one, or as a part that outlives this process.
 
 use std::fs::File;
-use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, copy_file_range, fallocate, flock,
-    ftruncate, openat, unlinkat,
+    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, fallocate, flock, ftruncate, openat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
+use weir_units::atomic_file;
 
 use super::attributes::{self, Was};
 use super::directories::Directory;
@@ -234,30 +233,6 @@ impl Pending {
         Ok(())
     }
 
-    /// Copies `length` bytes at `from` in `old` to `at`, within the kernel where the file systems can.
-    pub fn copy_from(&self, old: &File, mut from: u64, mut at: u64, length: u64) -> Result<(), Error> {
-        let end = at + length;
-        let failed =
-            |source: io::Error| Error::Entry { action: "copy within", name: self.name.clone(), source };
-        while at < end {
-            let wanted = usize::try_from(end - at).unwrap_or(usize::MAX).min(COPIED);
-            match copy_file_range(old, Some(&mut from), &self.file, Some(&mut at), wanted) {
-                Ok(0) => return Err(failed(io::ErrorKind::UnexpectedEof.into())),
-                Ok(_) | Err(Errno::INTR) => {}
-                // Two file systems that have nothing in common.
-                Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                    let mut bytes = vec![0; wanted];
-                    old.read_exact_at(&mut bytes, from).map_err(failed)?;
-                    self.write_at(at, &bytes)?;
-                    from += wanted as u64;
-                    at += wanted as u64;
-                }
-                Err(errno) => return Err(failed(errno.into())),
-            }
-        }
-        Ok(())
-    }
-
     /// The file, for reading back, syncing, or copying ranges into it.
     pub fn file(&self) -> &File {
         &self.file
@@ -329,8 +304,7 @@ impl Drop for Pending {
 }
 
 pub(super) fn create(directory: &OwnedFd, last: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(directory, last, flags, WRITING)
+    atomic_file::create_new(directory, last, WRITING)
 }
 
 /// A file without a name; `None` where the file system has none (overlay on old kernels, NFS, FUSE). Nobody else can open

@@ -2,8 +2,9 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, FileType, linkat, readlinkat, renameat, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, CWD, FileType, linkat, readlinkat, symlinkat};
 use rustix::io::Errno;
+use weir_units::atomic_file;
 
 use crate::entry::{self, LinkTarget, Name};
 use crate::error::Error;
@@ -63,10 +64,7 @@ fn link_open(file: BorrowedFd<'_>, directory: &OwnedFd, last: &[u8]) -> Result<(
 
 /// Puts `passing` in the place of `last`; on failure `passing` goes.
 pub(super) fn rename(directory: &OwnedFd, passing: &[u8], last: &[u8], name: &Name) -> Result<(), Error> {
-    renameat(directory, passing, directory, last).map_err(|errno| {
-        let _ = unlinkat(directory, passing, AtFlags::empty());
-        Error::of("replace", name, errno)
-    })
+    atomic_file::replace(directory, passing, last).map_err(|errno| Error::of("replace", name, errno))
 }
 
 /// Makes a symbolic link.

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use super::{Shared, Target};
@@ -83,8 +83,8 @@ impl Target {
 }
 
 impl Protected {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Before> {
-        self.before.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Before> {
+        self.before.lock()
     }
 }
 

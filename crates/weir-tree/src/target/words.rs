@@ -1,7 +1,6 @@
 //! What a target could not keep, counted: a word at the end of a copy, not a failure of each file.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +40,7 @@ impl Words {
     pub fn note(&self, lack: Lack, name: &Name, outcome: Result<(), Errno>) {
         let Err(errno) = outcome else { return };
         tracing::debug!(%name, ?lack, %errno, "attribute not kept");
-        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut words = self.0.lock();
         match words.iter_mut().find(|word| word.lack == lack) {
             Some(word) => word.count += 1,
             None => words.push(Word { lack, count: 1, first: name.clone(), errno: errno.raw_os_error() }),
@@ -49,6 +48,6 @@ impl Words {
     }
 
     pub fn all(&self) -> Vec<Word> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }

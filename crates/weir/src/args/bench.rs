@@ -178,15 +178,11 @@ fn parse_blocks(text: &str) -> Result<usize, String> {
 }
 
 fn parse_size(text: &str) -> Result<Bytes, String> {
-    match text.parse::<Bytes>().map_err(|error| error.to_string())? {
-        Bytes(0) => Err("expected at least one byte, such as 64MiB".to_owned()),
-        size => Ok(size),
-    }
+    super::size_within(text, 1..=u64::MAX, "expected at least one byte, such as 64MiB")
 }
 
 /// From what a clock can tell to what anyone waits for.
 fn parse_span(text: &str) -> Result<Duration, String> {
-    let span = super::parse_time(text)?;
     let sensible = Duration::from_millis(1)..=Duration::from_secs(600);
-    if sensible.contains(&span) { Ok(span) } else { Err("expected a time from 1ms to 600s".to_owned()) }
+    super::time_within(text, sensible, "expected a time from 1ms to 600s")
 }

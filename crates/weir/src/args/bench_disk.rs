@@ -35,7 +35,5 @@ pub struct BenchDisk {
 }
 
 fn parse_most(text: &str) -> Result<Bytes, String> {
-    let most = text.parse::<Bytes>().map_err(|error| error.to_string())?;
-    let sensible = (16 << 20)..=(1 << 44);
-    if sensible.contains(&most.0) { Ok(most) } else { Err("expected a size from 16MiB to 16TiB".to_owned()) }
+    super::size_within(text, (16 << 20)..=(1 << 44), "expected a size from 16MiB to 16TiB")
 }

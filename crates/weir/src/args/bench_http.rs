@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use weir_units::numbers::{scaled, seconds};
 
 use super::{Certificate, ReachFlags, Voice};
 
@@ -167,42 +168,22 @@ fn parse_count(text: &str) -> Result<u32, String> {
 
 fn parse_requests(text: &str) -> Result<u64, String> {
     let wrong = || "expected a number above 0, such as 10000, 10k or 1M".to_owned();
-    let (digits, factor) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 1000),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 1_000_000),
-        Some(b'g' | b'G') => (&text[..text.len() - 1], 1_000_000_000),
-        _ => (text, 1),
-    };
-    let count = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(factor));
-    count.filter(|count| *count > 0).ok_or_else(wrong)
+    // Above 2^53 no number is exact, and no run is as long.
+    let sensible = |count: &f64| count.fract() == 0.0 && (1.0..9e15).contains(count);
+    scaled(text, "kmg", 1000.0).filter(sensible).map(|count| count as u64).ok_or_else(wrong)
 }
 
 /// `10`, `10s`, `500ms`, and wrk's `2m`, `1h`.
 fn parse_span(text: &str) -> Result<Duration, String> {
-    let scaled = |digits: &str, factor: f64| match digits.parse::<f64>() {
-        Ok(number) if (0.0..=86_400.0).contains(&(number * factor)) => {
-            Ok(Duration::from_secs_f64(number * factor))
-        }
+    match seconds(text, &["", "ms", "s", "m", "h"]) {
+        Some(seconds) if seconds <= 86_400.0 => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("expected a time up to a day, such as 500ms, 10s, 2m or 1h".to_owned()),
-    };
-    match text.as_bytes() {
-        [.., b'm', b's'] => scaled(&text[..text.len() - 2], 1e-3),
-        [.., b's'] => scaled(&text[..text.len() - 1], 1.0),
-        [.., b'm'] => scaled(&text[..text.len() - 1], 60.0),
-        [.., b'h'] => scaled(&text[..text.len() - 1], 3600.0),
-        _ => scaled(text, 1.0),
     }
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
-    let (digits, factor) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1e3),
-        None => (text, 1.0),
-    };
-    match digits.parse::<f64>() {
-        Ok(rate) if (0.001..=1e9).contains(&(rate * factor)) => Ok(rate * factor),
-        _ => Err("expected requests a second, such as 5000 or 5k".to_owned()),
-    }
+    let rate = scaled(text, "kmg", 1000.0).filter(|rate| (0.001..=1e9).contains(rate));
+    rate.ok_or_else(|| "expected requests a second, such as 5000 or 5k".to_owned())
 }
 
 /// `1%`, `0.01`.

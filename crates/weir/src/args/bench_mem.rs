@@ -34,7 +34,5 @@ pub struct BenchMem {
 
 /// From what holds some caches to what no cache does.
 fn parse_most(text: &str) -> Result<Bytes, String> {
-    let most = text.parse::<Bytes>().map_err(|error| error.to_string())?;
-    let sensible = (1 << 20)..=(64 << 30);
-    if sensible.contains(&most.0) { Ok(most) } else { Err("expected a size from 1MiB to 64GiB".to_owned()) }
+    super::size_within(text, (1 << 20)..=(64 << 30), "expected a size from 1MiB to 64GiB")
 }

@@ -8,8 +8,9 @@ use weir_lab::path::Share;
 use weir_probe::pps::MOST_THREADS;
 use weir_probe::target::Target;
 use weir_units::Bytes;
+use weir_units::numbers::scaled;
 
-use super::{Voice, parse_time};
+use super::{Voice, time_within};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -117,23 +118,14 @@ impl Method {
 /// `100k`, `1.5M`, `250000`.
 fn parse_packets(text: &str) -> Result<f64, String> {
     let expected = || "expected packets a second from 1 on, such as 250000, 100k or 1.5M".to_owned();
-    let (digits, factor) = match text.char_indices().next_back() {
-        Some((end, 'k' | 'K')) => (&text[..end], 1e3),
-        Some((end, 'M')) => (&text[..end], 1e6),
-        Some((end, 'G')) => (&text[..end], 1e9),
-        _ => (text, 1.0),
-    };
-    let plain = digits.starts_with(|first: char| first.is_ascii_digit());
-    let rate = digits.parse::<f64>().map_err(|_| expected())? * factor;
     // 10 G packets a second are more than a 400 Gbit/s link carries of the smallest ones.
-    if plain && (1.0..=1e10).contains(&rate) { Ok(rate) } else { Err(expected()) }
+    scaled(text, "kmg", 1000.0).filter(|rate| (1.0..=1e10).contains(rate)).ok_or_else(expected)
 }
 
 /// From what a clock can tell to what the far end allows a trial.
 fn parse_span(text: &str) -> Result<Duration, String> {
-    let span = parse_time(text)?;
     let sensible = Duration::from_millis(10)..=Duration::from_secs(120);
-    if sensible.contains(&span) { Ok(span) } else { Err("expected a time from 10ms to 120s".to_owned()) }
+    time_within(text, sensible, "expected a time from 10ms to 120s")
 }
 
 #[cfg(test)]

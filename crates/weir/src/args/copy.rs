@@ -8,6 +8,7 @@ use weir_codec::codec::Codec;
 use weir_peer::wire::message::{Ports, Transport};
 use weir_units::Rate;
 
+use super::selection::rsync_bytes;
 use super::{Ssh, Voice, What};
 
 const EXAMPLES: &str = "\
@@ -148,25 +149,8 @@ pub(super) fn parse_ports(text: &str) -> Result<Ports, String> {
 /// As rsync has it: `1000` and `1000K` are KiB, `1.5m` and `1.5MiB` MiB, `1.5MB` a million and a half.
 fn parse_bwlimit(text: &str) -> Result<Rate, String> {
     let bad = || "expected KiB a second, or a number with K, M or G, such as 1.5m".to_owned();
-    let end = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let unit = unit.to_ascii_lowercase();
-    let (base, letter): (f64, &str) = match unit.strip_suffix("ib").or(unit.strip_suffix('b')) {
-        Some(letter) if !unit.ends_with("ib") => (1000.0, letter),
-        Some(letter) => (1024.0, letter),
-        None => (1024.0, &unit),
-    };
-    let power = match letter {
-        "" if unit.is_empty() => 1,
-        // A bare b is bytes.
-        "" => 0,
-        "k" => 1,
-        "m" => 2,
-        "g" => 3,
-        _ => return Err(bad()),
-    };
-    let rate = number.parse::<f64>().map_err(|_| bad())? * base.powi(power);
-    if (0.0..=1e15).contains(&rate) { Ok(Rate(rate)) } else { Err(bad()) }
+    let rate = rsync_bytes(text, "kmg", 1).filter(|rate| *rate <= 1e15);
+    rate.map(Rate).ok_or_else(bad)
 }
 
 fn parse_codec(text: &str) -> Result<(u8, i32), String> {

@@ -241,8 +241,7 @@ impl Choice {
     }
 }
 
-/// A size as rsync reads them (rsync(1), --max-size): digits, perhaps with a fraction; a letter or with iB behind it stands for powers
-/// of 1024, with B for powers of 1000; +1 or -1 at the end shifts it by a byte.
+/// A size as rsync reads them (rsync(1), --max-size): +1 or -1 at the end shifts it by a byte.
 fn parse_size(text: &str) -> Result<u64, String> {
     let bad = || {
         format!(
@@ -254,30 +253,28 @@ fn parse_size(text: &str) -> Result<u64, String> {
         (_, Some(rest)) => (rest, -1),
         _ => (text, 0),
     };
-    let digits = rest.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(rest.len());
-    let (number, unit) = rest.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| bad())?;
+    // Below 2^53, as all sizes of files that people bound are, this is exact.
+    let bytes = rsync_bytes(rest, "kmgtp", 0).ok_or_else(bad)? as u64;
+    bytes.checked_add_signed(shift).ok_or_else(bad)
+}
+
+/// Bytes as rsync reads them: digits, perhaps with a fraction; one of `letters`, alone or with iB behind it, stands for a power
+/// of 1024, with B for a power of 1000. A bare number is multiplied by 1024 to the power of `bare`.
+pub(super) fn rsync_bytes(text: &str, letters: &str, bare: i32) -> Option<f64> {
+    let end = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
     let unit = unit.to_ascii_lowercase();
-    let (letter, base) = match unit.strip_suffix("ib").map(|letter| (letter, 1024_f64)) {
-        Some(binary) => binary,
-        None => match unit.strip_suffix('b') {
-            // Bytes alone, or powers of 1000.
-            Some(letter) => (letter, 1000.0),
-            None => (&*unit, 1024.0),
-        },
+    let (letter, base) = match (unit.strip_suffix("ib"), unit.strip_suffix('b')) {
+        (Some(letter), _) => (letter, 1024_f64),
+        (None, Some(letter)) => (letter, 1000.0),
+        (None, None) => (&*unit, 1024.0),
     };
     let power = match letter {
+        "" if unit.is_empty() => bare,
         "" => 0,
-        "k" => 1,
-        "m" => 2,
-        "g" => 3,
-        "t" => 4,
-        "p" => 5,
-        _ => return Err(bad()),
+        _ => letters.chars().zip(1..).find(|(one, _)| letter.chars().eq([*one]))?.1,
     };
-    // Below 2^53, as all sizes of files that people bound are, this is exact.
-    let bytes = (number * base.powi(power)) as u64;
-    bytes.checked_add_signed(shift).ok_or_else(bad)
+    Some(number.parse::<f64>().ok()? * base.powi(power))
 }
 
 #[cfg(test)]

@@ -346,10 +346,10 @@ fn say(cp: &Cp, record: &Record, more: u64) -> anyhow::Result<()> {
     if cp.voice.quiet || cp.voice.json {
         let failures = record.files.iter().filter_map(|file| file.error.as_ref()).chain(&record.error);
         for error in failures {
-            writeln!(stderr, "weir: {}", weir_report::escape::escape(error))?;
+            voice::warn(&weir_report::escape::escape(error));
         }
         if more > 0 {
-            writeln!(stderr, "weir: {more} more paths failed")?;
+            voice::warn(&format!("{more} more paths failed"));
         }
     }
     if cp.voice.json {

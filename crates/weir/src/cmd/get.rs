@@ -1,6 +1,6 @@
 //! `weir get`: from arguments to files, a verdict and an exit code.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -221,7 +221,7 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
             if let Some(error) = &file.error {
                 let (url, error) =
                     (weir_report::escape::escape(&file.url), weir_report::escape::escape(error));
-                writeln!(stderr, "weir: {url}: {error}")?;
+                voice::warn(&format!("{url}: {error}"));
             }
         }
     }

@@ -195,12 +195,8 @@ pub fn parse_rate(text: &str) -> Result<Rate, String> {
 
 /// A size that is something: from 1 byte to a million TB.
 pub fn parse_size(text: &str) -> Result<Bytes, String> {
-    let bytes: Bytes = text.parse().map_err(|error: weir_units::ParseError| error.to_string())?;
-    if (1..=1_000_000_000_000_000_000).contains(&bytes.0) {
-        Ok(bytes)
-    } else {
-        Err(format!("invalid size '{text}': expected 1 byte to 1000000 TB"))
-    }
+    let expected = format!("invalid size '{text}': expected 1 byte to 1000000 TB");
+    args::size_within(text, 1..=1_000_000_000_000_000_000, &expected)
 }
 
 /// A number of processors, or a part of one.

@@ -75,16 +75,11 @@ fn config(serve: &Serve) -> Config {
 }
 
 /// Lets the process have as many descriptors as it may give itself, up to what the most connections that anyone would ask
-/// for need (see `weir_serve::Config::max_connections`). The soft limit of 1024 is for programs that use select(2).
+/// for need (see `weir_serve::Config::max_connections`).
 fn raise_descriptors() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     const ENOUGH: u64 = 256 * 1024;
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = maximum.unwrap_or(ENOUGH).min(ENOUGH);
-    if current.is_some_and(|current| current < wanted) {
-        // Where it fails, the server holds as many as the limit allows, as before.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
-    }
+    // Where it fails, the server holds as many as the limit allows, as before.
+    let _ = weir_units::nofile::raise(ENOUGH);
 }
 
 /// What may help, behind what went wrong.

@@ -130,7 +130,7 @@ fn run_command(why: &Why, filter: Filter, mut live: Live, view: bool) -> anyhow:
     let mut running = match child::Running::start(&why.command, why.voice.json, printed.as_ref()) {
         Ok(running) => running?,
         Err(error) => {
-            writeln!(std::io::stderr(), "weir: {error}")?;
+            voice::warn(&error.to_string());
             return Ok(error.code());
         }
     };

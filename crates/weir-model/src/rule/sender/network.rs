@@ -1,6 +1,8 @@
 //! Is it the network, rather than an end, that holds a sender back? The premise that [`super::path_bandwidth`] and
 //! [`super::path_loss`] share, and what they weigh against each other.
 
+use weir_units::stats::{high, sorted};
+
 use super::flow::{Flow, burst, delivered, slack};
 use super::{latency, path_mtu, protocol_window, reader, request_response};
 use crate::rule::steadiness::spread;
@@ -139,9 +141,8 @@ pub(crate) fn usage(flow: &Flow<'_>) -> Use {
         acked += seen.acked as f64;
         seconds += span;
     }
-    let mut rates = rates(flow, 10.0, delivered);
-    rates.sort_by(f64::total_cmp);
-    let ceiling = rates.len().checked_sub(1).map_or(0.0, |last| rates[last - last / 10]);
+    let rates = sorted(rates(flow, 10.0, delivered));
+    let ceiling = high(&rates, 1, 10).unwrap_or(0.0);
     let mean = if seconds > 0.0 { acked / seconds } else { 0.0 };
     Use { mean, ceiling }
 }
@@ -210,10 +211,9 @@ pub(crate) fn shown_link(flow: &Flow<'_>, ceiling: f64) -> Option<f64> {
         let stands = rtt > 1.15 * min + slack(min) && (rtt - min) * rate.min(ceiling) > burst(flow.segment());
         stands.then_some(rate)
     });
-    let mut queued: Vec<f64> = queued.collect();
-    queued.sort_by(f64::total_cmp);
+    let queued = sorted(queued);
     let best = queued.last()?.min(ceiling);
-    let median = if queued.len() < 3 { best } else { queued[queued.len() / 2] };
+    let median = if queued.len() < 3 { best } else { high(&queued, 1, 2)? };
     Some(best.max(median)).filter(|link| *link >= 0.9 * ceiling)
 }
 

@@ -22,6 +22,8 @@
 //! Can be wrong: a program that writes at a constant rate of its own to a peer that confirms each piece looks the same, but for
 //! its thread.
 
+use weir_units::stats::high;
+
 use super::flow::{Flow, by_flow};
 use super::network::loss;
 use crate::evidence::{Clocks, ThreadWindow, Window};
@@ -90,7 +92,7 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<String, String> {
 /// The median of these, and whether two thirds are within a quarter of it.
 fn level(mut values: Vec<u64>) -> (u64, bool) {
     values.sort_unstable();
-    let Some(&median) = values.get(values.len() / 2) else { return (0, false) };
+    let Some(median) = high(&values, 1, 2) else { return (0, false) };
     let near = values.iter().filter(|value| value.abs_diff(median).saturating_mul(4) <= median).count();
     (median, median > 0 && 3 * near >= 2 * values.len())
 }

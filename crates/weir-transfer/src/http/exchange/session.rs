@@ -1,6 +1,5 @@
 //! How a client goes over HTTP/2: what is known of an origin, its session, and when that is left.
 
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use url::Url;
@@ -62,7 +61,7 @@ impl Client<'_> {
         // Whoever finds another lane at it waits for its connection.
         self.clock.enter(Stage::Connecting);
         let request = {
-            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = known.lock();
             self.leave_what_fails(&mut known, origin, may_choose);
             if let Known::Unknown | Known::Ended(_) = *known {
                 self.begin_session(url, origin, &mut known, may_choose)?;
@@ -140,7 +139,7 @@ impl Client<'_> {
     /// has carried some.
     pub(super) fn leave_http2(&mut self, origin: &Origin, error: &Error) {
         let known = self.http.known(origin);
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = known.lock();
         let carries = match &*known {
             Known::Session(session, _) => session.carries() && !matches!(error, Error::OnlyHttp1 { .. }),
             _ => false,

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use url::Url;
 use weir_http::head::ResponseHead;
 
@@ -86,12 +86,12 @@ impl Tails {
     /// Where that of `url` lies.
     pub fn of(&self, url: &Url) -> Option<Span> {
         let key = self.keys.hash_one(url.as_str());
-        self.spans.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied()
+        self.spans.lock().get(&key).copied()
     }
 
     /// That of `url` lies there.
     pub fn keep(&self, url: &Url, span: Span) {
         let key = self.keys.hash_one(url.as_str());
-        self.spans.lock().unwrap_or_else(PoisonError::into_inner).insert(key, span);
+        self.spans.lock().insert(key, span);
     }
 }

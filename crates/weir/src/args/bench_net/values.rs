@@ -7,6 +7,7 @@ use weir_net::KeepAlive;
 use weir_net::parameters::{MOST_AFFINITY, MOST_FLOW_LABEL, MOST_OMIT, MOST_TIME};
 use weir_net::transactions::MOST_SIZE;
 use weir_net::transactions::confidence::{Goal, LEVELS};
+use weir_units::numbers::{scaled, seconds};
 use weir_units::{Bytes, Rate};
 
 use super::{Repeated, Sizes};
@@ -50,7 +51,7 @@ pub(super) fn parse_bits(text: &str) -> Result<Bits, String> {
         return Err("expected a burst of at most 1000 blocks".to_owned());
     }
     let wrong = || "expected bits per second, such as 100M, 1G or 100M/20".to_owned();
-    let bits = match prefixed(rate, 1000.0) {
+    let bits = match scaled(rate, PREFIXES, 1000.0) {
         Some(bits) => bits,
         None => rate.parse::<Rate>().map_err(|_| wrong())?.bits(),
     };
@@ -61,7 +62,7 @@ pub(super) fn parse_bits(text: &str) -> Result<Bits, String> {
 /// iperf3's `4K` is 4096; `4KB` and `4KiB` are weir's.
 pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     let wrong = || "expected a number, such as 64K, 1G or 10MB".to_owned();
-    let bytes = match prefixed(text, 1024.0) {
+    let bytes = match scaled(text, PREFIXES, 1024.0) {
         Some(bytes) => bytes as u64,
         None => text.parse::<Bytes>().map_err(|_| wrong())?.0,
     };
@@ -81,19 +82,8 @@ pub(super) fn parse_segment(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Digits with at most one letter.
-fn prefixed(text: &str, step: f64) -> Option<f64> {
-    let (digits, power) = match text.char_indices().next_back()? {
-        (at, 'k' | 'K') => (&text[..at], 1),
-        (at, 'm' | 'M') => (&text[..at], 2),
-        (at, 'g' | 'G') => (&text[..at], 3),
-        (at, 't' | 'T') => (&text[..at], 4),
-        _ => (text, 0),
-    };
-    let plain = digits.chars().all(|digit| digit.is_ascii_digit() || digit == '.');
-    let value: f64 = digits.parse().ok().filter(|_| plain)?;
-    Some(value * step.powi(power))
-}
+/// iperf3's prefixes.
+const PREFIXES: &str = "kmgt";
 
 /// `1,1`, `200,16K`.
 pub(super) fn parse_sizes(text: &str) -> Result<Sizes, String> {
@@ -144,8 +134,8 @@ pub(super) fn parse_omit(text: &str) -> Result<u32, String> {
 
 /// iperf3 takes 0 and 0.1 to 60.
 pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
-    match text.strip_suffix('s').unwrap_or(text).parse::<f64>() {
-        Ok(seconds) if seconds == 0.0 || (0.1..=3600.0).contains(&seconds) => {
+    match seconds(text, &["", "s"]) {
+        Some(seconds) if seconds == 0.0 || (0.1..=3600.0).contains(&seconds) => {
             Ok(Duration::from_secs_f64(seconds))
         }
         _ => Err("expected 0, or seconds from 0.1 to 3600".to_owned()),
@@ -337,7 +327,7 @@ pub(super) fn parse_limit(text: &str) -> Result<RateLimit, String> {
 /// Microseconds, with iperf3's prefixes.
 pub(super) fn parse_micros(text: &str) -> Result<u32, String> {
     let wrong = || "expected microseconds, such as 1000".to_owned();
-    prefixed(text, 1024.0)
+    scaled(text, PREFIXES, 1024.0)
         .filter(|micros| *micros <= f64::from(i32::MAX))
         .map(|micros| micros as u32)
         .ok_or_else(wrong)

@@ -28,7 +28,7 @@ use crate::cmd::route::Route;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::live::Live;
 use crate::page;
-use crate::voice::{Printed, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// Measures, predicts and tells. Returns the exit code.
 pub fn run(args: &args::Plan) -> anyhow::Result<u8> {
@@ -74,10 +74,10 @@ fn print(
 ) -> anyhow::Result<()> {
     let failed = surveyed.problems.failed();
     for problem in &failed.first {
-        writeln!(std::io::stderr(), "weir: {}", escape(&problem.failure.words))?;
+        voice::warn(&escape(&problem.failure.words));
     }
     if failed.more() > 0 {
-        writeln!(std::io::stderr(), "weir: {} more paths would fail", failed.more())?;
+        voice::warn(&format!("{} more paths would fail", failed.more()));
     }
     let mut stdout = std::io::stdout().lock();
     let outcome = if failed.count > 0 { Outcome::Failed } else { Outcome::Complete };

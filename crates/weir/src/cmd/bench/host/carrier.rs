@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use weir_net::client::{self, Options, Silent};
 use weir_net::outcome::{Ending, Outcome, StreamOutcome, Sum};
 use weir_net::parameters::{Direction as Way, Transport as Over};
@@ -87,8 +87,8 @@ impl Load for Stream<'_> {
 }
 
 impl Carrier {
-    fn reached(&self) -> std::sync::MutexGuard<'_, [Option<Rate>; 2]> {
-        self.tcp.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reached(&self) -> parking_lot::MutexGuard<'_, [Option<Rate>; 2]> {
+        self.tcp.lock()
     }
 }
 

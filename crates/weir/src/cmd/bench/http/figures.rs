@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use url::Url;
+use weir_load::answer::fields;
 use weir_load::reason;
 use weir_load::run::Outcome;
 use weir_load::script::Spectrum;
@@ -279,14 +280,10 @@ pub fn rows(outcome: &Outcome) -> Vec<AbRow> {
 
 /// The field Server of a head.
 fn software(head: &[u8]) -> String {
-    let mut fields = [httparse::EMPTY_HEADER; 128];
-    let mut answer = httparse::Response::new(&mut fields);
-    if answer.parse(head).is_err() {
-        return String::new();
-    }
-    let server = answer.headers.iter().find(|field| field.name.eq_ignore_ascii_case("server"));
-    server.map_or_else(String::new, |field| {
-        weir_report::escape::escape(&String::from_utf8_lossy(field.value)).to_string()
+    let fields = fields(head);
+    let server = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("server"));
+    server.map_or_else(String::new, |(_, value)| {
+        weir_report::escape::escape(&String::from_utf8_lossy(value)).to_string()
     })
 }
 

@@ -3,9 +3,9 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use weir_load::answer::Kept;
 use weir_load::observer::{Observer, Seen};
 use weir_units::human_duration;
@@ -50,7 +50,7 @@ impl Teller {
 
     /// Takes the line away, for good.
     pub fn end(&self) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = self.line.lock();
         line.is_over = true;
         line.live.clear();
     }
@@ -81,7 +81,7 @@ impl Observer for Teller {
     }
 
     fn seen(&self, seen: &Seen) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = self.line.lock();
         if !line.is_over && line.last.is_none_or(|last| last.elapsed() >= BETWEEN) {
             line.last = Some(Instant::now());
             let words = self.words(seen);

@@ -16,7 +16,7 @@ use super::{Form, client, form};
 use crate::args::BenchNet;
 use crate::interrupt::{self, INTERRUPTED};
 use crate::page;
-use crate::voice::{Printed, Usage};
+use crate::voice::{self, Printed, Usage};
 
 /// Makes the transactions and reports. Returns the exit code.
 pub(super) fn run(bench: &BenchNet, options: &Options, kind: Kind) -> anyhow::Result<u8> {
@@ -51,7 +51,7 @@ pub(super) fn run(bench: &BenchNet, options: &Options, kind: Kind) -> anyhow::Re
     let record = record(&outcome, &member)?;
     report(&record, &member, form).printed("the report")?;
     if let Ending::Broken(why) = &outcome.ending {
-        writeln!(io::stderr(), "weir: {}", escape(why))?;
+        voice::warn(&escape(why));
     }
     page::keep(&bench.voice, &record)?;
     Ok(client::code(&outcome.ending))

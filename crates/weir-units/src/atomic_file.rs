@@ -1,0 +1,61 @@
+//! Files that appear whole: made beside their place under a name that nothing has, and renamed into it (rename(2)). What
+//! is there is either the old one or the new one, whenever the power goes.
+//!
+//! By names in an open folder, so that nobody can swap the folder meanwhile. What the name is, what may be replaced and
+//! what is synced is whoever calls' own.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat, renameat, renameat_with, statat, unlinkat};
+use rustix::io::Errno;
+use rustix::path::Arg;
+
+/// Makes `name`, which nothing may have, for reading and writing: `EEXIST` also where a link that leads nowhere has it.
+pub fn create_new(folder: impl AsFd, name: impl Arg, mode: Mode) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder, name, flags, mode)
+}
+
+/// Puts `passing` in the place of `name`; on failure `passing` goes. For folders that nobody else writes: else what has
+/// that name by then may be another's.
+pub fn replace(folder: impl AsFd, passing: impl Arg + Copy, name: impl Arg) -> Result<(), Errno> {
+    renameat(&folder, passing, &folder, name).inspect_err(|_| {
+        let _ = unlinkat(&folder, passing, AtFlags::empty());
+    })
+}
+
+/// Gives `from` the name `to`, unless something has it: `EEXIST` then.
+pub fn rename_to_free(folder: impl AsFd, from: impl Arg + Copy, to: impl Arg + Copy) -> Result<(), Errno> {
+    match renameat_with(&folder, from, &folder, to, RenameFlags::NOREPLACE) {
+        // The file system does not know the flag (rename(2)): checking first is the best that can be done.
+        Err(Errno::INVAL) => match statat(&folder, to, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => renameat(&folder, from, &folder, to),
+            _ => Err(Errno::EXIST),
+        },
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_name_is_made_once_replaced_whole_and_never_taken_from_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = fs::File::open(dir.path()).unwrap();
+        let text = |name: &str| fs::read_to_string(dir.path().join(name)).ok();
+        fs::write(dir.path().join("x"), "old").unwrap();
+        fs::File::from(create_new(&folder, "y", Mode::RUSR | Mode::WUSR).unwrap()).set_len(2).unwrap();
+        assert_eq!(create_new(&folder, "y", Mode::RUSR).unwrap_err(), Errno::EXIST);
+        assert_eq!(rename_to_free(&folder, "y", "x"), Err(Errno::EXIST));
+        assert_eq!((text("x").as_deref(), text("y").as_deref()), (Some("old"), Some("\0\0")));
+        replace(&folder, "y", "x").unwrap();
+        assert_eq!((text("x").as_deref(), text("y")), (Some("\0\0"), None));
+        rename_to_free(&folder, "x", "z").unwrap();
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        assert_eq!(replace(&folder, "z", "folder"), Err(Errno::ISDIR));
+        assert_eq!((text("z"), text("x")), (None, None));
+    }
+}

@@ -1,0 +1,312 @@
+//! The house's rules, as far as a machine can tell: which crate may stand on which, where `unsafe` may be, how long files and
+//! functions may grow, that docs/protocol.md names the protocol that is spoken, that nothing is public that nobody uses, and
+//! that what is one does not become two again. Who has a reason for an exception adds it to the list here, where a reader of
+//! the change sees it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What each crate may stand on, of weir's own. Fewer are welcome; more are a decision (ARCHITECTURE.md, Rooms).
+const ARROWS: &[(&str, &str)] = &[
+    ("weir-units", ""),
+    ("weir-model", "units"),
+    ("weir-codec", "units"),
+    ("weir-http", "codec units"),
+    ("weir-tree", "units"),
+    ("weir-observe", "model units"),
+    ("weir-capture", "model units"),
+    ("weir-report", "model units"),
+    ("weir-serve", "http units"),
+    ("weir-measure", "codec model observe units"),
+    ("weir-host", "observe units"),
+    ("weir-probe", "model observe units"),
+    ("weir-net", "model observe units"),
+    ("weir-load", "http model observe units"),
+    ("weir-lab", "measure model observe serve units"),
+    ("weir-transfer", "codec http model observe tree units"),
+    ("weir-peer", "codec measure model observe transfer tree units"),
+    (
+        "weir",
+        "capture codec host http lab load measure model net observe peer probe report serve transfer tree units",
+    ),
+];
+
+/// Files with `unsafe`: each block there has its reason beside it (clippy's `undocumented_unsafe_blocks`).
+const UNSAFE: &[&str] = &[
+    "weir-host/src/disk/ring.rs",
+    "weir-host/src/mem/arena.rs",
+    "weir-host/src/mem/kernel.rs",
+    "weir-host/src/mem/kernel/portable.rs",
+    "weir-host/src/mem/kernel/x86_64.rs",
+    "weir-lab/src/cgroup.rs",
+    "weir-lab/src/child.rs",
+    "weir-lab/src/netns.rs",
+    "weir-lab/src/netns/interface.rs",
+    "weir-lab/src/privilege.rs",
+    "weir-lab/src/slow_core.rs",
+    "weir-lab/src/tun.rs",
+    "weir-load/src/http2/pacer.rs",
+    "weir-load/src/script/state.rs",
+    "weir-net/src/sys.rs",
+    "weir-observe/src/clock.rs",
+    "weir-observe/src/host/io_uring.rs",
+    "weir-observe/src/names.rs",
+    "weir-observe/src/tcp_info.rs",
+    "weir-probe/src/mtu/error_queue.rs",
+    "weir-probe/src/option.rs",
+    "weir-probe/src/pps/batch.rs",
+    "weir-probe/src/pps/raw.rs",
+    "weir-serve/src/acknowledged.rs",
+    "weir-serve/src/listings.rs",
+    "weir-serve/src/signal.rs",
+    "weir-serve/src/stream.rs",
+    "weir/src/cmd/lab/signals.rs",
+    "weir/src/interrupt.rs",
+];
+
+/// Lines of a file without its tests: what one reads in a sitting.
+const FILE: usize = 650;
+
+/// Longer ones, each with the lines that it had when it was let in: they may shrink, not grow.
+const LONG_FILES: &[(&str, usize)] = &[("weir-model/src/verdict.rs", 720)];
+
+/// Lines of a function: a screen, and a little for signatures and struct literals.
+const FUNCTION: usize = 65;
+
+/// Longer ones, by file and name, with the lines that they had when they were let in. Most are one `match` or one literal, a
+/// line a case.
+const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
+    ("weir-report/src/self_check/words.rs", "of", 160),
+    ("weir-transfer/src/lane/failing.rs", "part_failed", 95),
+    ("weir-transfer/src/lane/opening.rs", "try_open", 90),
+    ("weir-transfer/src/lane/opening.rs", "take_in", 72),
+    ("weir-transfer/src/lane/opening.rs", "resume", 70),
+    ("weir-transfer/src/http/exchange.rs", "ask_as_user", 70),
+    ("weir-transfer/src/object.rs", "judge", 80),
+    ("weir-load/src/run.rs", "outcome", 85),
+    ("weir-report/src/html/members/measured.rs", "packets", 80),
+    ("weir-net/src/parameters.rs", "to_json", 78),
+    ("weir-net/src/server/answers.rs", "hold", 75),
+    ("weir-net/src/transactions/client.rs", "run", 70),
+    ("weir-peer/src/tuning.rs", "observe", 72),
+    ("weir-peer/src/peer.rs", "serve", 70),
+    ("weir-model/src/advice.rs", "advise", 70),
+];
+
+/// Public names that no code but their own tests uses, and why they stay.
+const UNUSED: &[&str] = &[
+    // The tests of what reads /proc ask it whose network a process is in.
+    "shares_network",
+];
+
+/// What there is one of: a text that shows it, and the only file that may have it.
+const ONE: &[(&str, &str)] = &[
+    ("/kernel/random/boot_id\"", "weir-units/src/boot.rs"),
+    ("setrlimit(", "weir-units/src/nofile.rs"),
+    ("RenameFlags::NOREPLACE", "weir-units/src/atomic_file.rs"),
+    ("sort_by(f64::total_cmp)", "weir-units/src/stats.rs"),
+    ("PoisonError", ""),
+];
+
+/// A source file: where it is, counted from `crates/`, and its lines up to its own tests.
+struct Source {
+    name: String,
+    lines: Vec<String>,
+}
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// Every Rust file below `folder`.
+fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        match path.is_dir() {
+            true => rust_files(&path, into),
+            false if path.extension().is_some_and(|ending| ending == "rs") => into.push(path),
+            false => {}
+        }
+    }
+}
+
+/// Every file of every crate's `src`, without tests.
+fn sources() -> Vec<Source> {
+    let mut paths = Vec::new();
+    for folder in fs::read_dir(crates()).expect("crates/ can be read").flatten() {
+        rust_files(&folder.path().join("src"), &mut paths);
+    }
+    paths.sort();
+    assert!(paths.len() > 100, "found only {} source files", paths.len());
+    let is_code = |path: &&PathBuf| !path.ends_with("tests.rs");
+    paths.iter().filter(is_code).map(|path| Source { name: name(path), lines: code(path) }).collect()
+}
+
+fn name(path: &Path) -> String {
+    path.strip_prefix(crates()).unwrap_or(path).display().to_string()
+}
+
+/// The lines up to the file's own tests.
+fn code(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).expect("a source file can be read");
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let tests = lines.windows(2).position(|two| two[0] == "#[cfg(test)]" && two[1].starts_with("mod tests"));
+    lines.truncate(tests.unwrap_or(lines.len()));
+    lines
+}
+
+/// A line without its comment. Where `//` stands within a text that is lost too, which costs nothing here.
+fn bare(line: &str) -> &str {
+    if line.trim_start().starts_with("//") { "" } else { line.split(" //").next().unwrap_or_default() }
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    bare(line).split(|char: char| !char.is_alphanumeric() && char != '_').filter(|word| !word.is_empty())
+}
+
+#[test]
+fn crates_stand_on_what_they_may() {
+    let allowed: BTreeMap<&str, BTreeSet<String>> = ARROWS
+        .iter()
+        .map(|(of, on)| (*of, on.split_whitespace().map(|on| format!("weir-{on}")).collect()))
+        .collect();
+    for folder in fs::read_dir(crates()).expect("crates/ can be read").flatten() {
+        let of = folder.file_name().to_string_lossy().into_owned();
+        let Ok(manifest) = fs::read_to_string(folder.path().join("Cargo.toml")) else { continue };
+        let of_library = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+        let of_library = of_library.split("\n[").next().unwrap_or_default();
+        let may = allowed.get(of.as_str()).unwrap_or_else(|| panic!("{of} is not in the list of arrows"));
+        for on in of_library.lines().filter_map(|line| line.split(['.', ' ', '=']).next()) {
+            assert!(
+                !on.starts_with("weir-") || may.contains(on),
+                "{of} stands on {on}, which its place in the list of arrows does not allow"
+            );
+        }
+    }
+}
+
+#[test]
+fn unsafe_is_where_it_may_be() {
+    let marks = ["unsafe {", "unsafe fn ", "unsafe impl ", "unsafe extern ", "[unsafe("];
+    let has =
+        |source: &&Source| source.lines.iter().any(|line| marks.iter().any(|mark| bare(line).contains(mark)));
+    let found: BTreeSet<String> = sources().iter().filter(has).map(|source| source.name.clone()).collect();
+    let listed: BTreeSet<String> = UNSAFE.iter().map(|name| (*name).to_owned()).collect();
+    let differ: Vec<&String> = found.symmetric_difference(&listed).collect();
+    assert!(differ.is_empty(), "files with unsafe are not those of the list: {differ:?}");
+}
+
+#[test]
+fn files_are_short_enough_to_read() {
+    let sources = sources();
+    let most = |name: &str| LONG_FILES.iter().find(|(long, _)| *long == name).map_or(FILE, |(_, most)| *most);
+    let long = sources.iter().filter(|source| source.lines.len() > most(&source.name));
+    let long: Vec<_> = long.map(|source| (&source.name, source.lines.len())).collect();
+    assert!(long.is_empty(), "longer than {FILE} lines without tests, so to be split: {long:?}");
+}
+
+/// The functions of a file and their lines. rustfmt ends each with a brace as far to the right as its first line.
+fn functions(source: &Source) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    for (at, line) in source.lines.iter().enumerate() {
+        let start = line.trim_start();
+        let is_one = start.starts_with("fn ") || start.starts_with("pub") || start.contains(" fn ");
+        let Some(name) = start.split("fn ").nth(1).filter(|_| is_one && !bare(line).is_empty()) else {
+            continue;
+        };
+        let name: String = name.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect();
+        let head = start.split("fn ").next().unwrap_or_default();
+        if name.is_empty() || head.contains(['"', '(', '=']) && !head.starts_with("pub(") {
+            continue;
+        }
+        let end = format!("{}}}", &line[..line.len() - start.len()]);
+        let length = source.lines[at..].iter().position(|line| *line == end);
+        // What ends on its own first line, or has no body.
+        let length =
+            if line.ends_with('}') || line.ends_with(';') { 1 } else { length.map_or(1, |to| to + 1) };
+        found.push((name, length));
+    }
+    found
+}
+
+#[test]
+fn functions_fit_a_screen() {
+    let sources = sources();
+    let all: Vec<(&str, String, usize)> = sources
+        .iter()
+        .flat_map(|source| functions(source).into_iter().map(|(name, lines)| (&*source.name, name, lines)))
+        .collect();
+    assert!(all.len() > 3000, "found only {} functions", all.len());
+    let most = |file: &str, name: &str| {
+        let listed = LONG_FUNCTIONS.iter().find(|(in_file, long, _)| *in_file == file && *long == name);
+        listed.map_or(FUNCTION, |(_, _, most)| *most)
+    };
+    let long: Vec<_> = all.iter().filter(|(file, name, lines)| *lines > most(file, name)).collect();
+    assert!(long.is_empty(), "longer than {FUNCTION} lines, so to be split: {long:?}");
+}
+
+#[test]
+fn the_protocol_that_is_spoken_is_the_one_that_is_described() {
+    let spoken = code(&crates().join("weir-peer/src/wire/message.rs"));
+    let number = spoken.iter().find_map(|line| line.strip_prefix("pub const PROTOCOL: u16 = "));
+    let number = number.and_then(|rest| rest.strip_suffix(';')).expect("a protocol number");
+    let described = fs::read_to_string(crates().join("../docs/protocol.md")).expect("docs/protocol.md");
+    assert!(
+        described.contains(&format!("\nProtocol number {number}.")),
+        "weir speaks protocol {number}; docs/protocol.md describes another"
+    );
+}
+
+/// The name that a line makes public, if it does.
+fn public(line: &str) -> Option<&str> {
+    let mut rest = line.trim_start().strip_prefix("pub ")?;
+    for word in ["const ", "async ", "unsafe "] {
+        if rest.starts_with(&format!("{word}fn ")) || word != "const " {
+            rest = rest.strip_prefix(word).unwrap_or(rest);
+        }
+    }
+    let kinds = ["fn ", "struct ", "enum ", "const ", "static ", "trait ", "type "];
+    let rest = kinds.iter().find_map(|kind| rest.strip_prefix(kind))?;
+    let end = rest.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(rest.len());
+    Some(&rest[..end])
+}
+
+/// rustc is silent about what a library offers to nobody. A name counts as used where any other code has it, of any crate, its
+/// integration tests, examples and fuzz targets: a name that several things have is not found, and none is blamed wrongly.
+#[test]
+fn what_is_public_is_used() {
+    let (mut made, mut seen) = (BTreeMap::<String, Vec<String>>::new(), BTreeMap::<String, usize>::new());
+    let mut paths = Vec::new();
+    rust_files(&crates(), &mut paths);
+    rust_files(&crates().join("../fuzz/fuzz_targets"), &mut paths);
+    // This file names what is not used.
+    paths.retain(|path| !path.ends_with("weir-units/tests/house.rs"));
+    for path in &paths {
+        let (name, lines) = (name(path), code(path));
+        for line in &lines {
+            words(line).for_each(|word| *seen.entry(word.to_owned()).or_default() += 1);
+            if let Some(public) = public(bare(line)).filter(|_| name.contains("/src/")) {
+                made.entry(public.to_owned()).or_default().push(name.clone());
+            }
+        }
+    }
+    assert!(made.len() > 2000, "found only {} public names", made.len());
+    let unused = made.iter().filter(|(name, places)| seen.get(*name) == Some(&places.len()));
+    let unused: Vec<_> = unused.filter(|(name, _)| !UNUSED.contains(&name.as_str())).collect();
+    assert!(
+        unused.is_empty(),
+        "public, and used by nothing but tests of its own file; take it away: {unused:?}"
+    );
+}
+
+#[test]
+fn what_is_one_stays_one() {
+    let sources = sources();
+    for (mark, place) in ONE {
+        let has = |source: &&Source| source.lines.iter().any(|line| bare(line).contains(mark));
+        let found: Vec<&String> = sources.iter().filter(has).map(|source| &source.name).collect();
+        let expected: &[&str] = if place.is_empty() { &[] } else { &[*place] };
+        assert_eq!(found, expected, "{mark}: one place has it for all, and the others call that");
+    }
+}
