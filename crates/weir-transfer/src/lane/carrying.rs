@@ -86,7 +86,7 @@ impl Lane<'_> {
         refuse_another(transfer, answer, object)?;
         transfer.ranged.store(false, Relaxed);
         tracing::info!(
-            "{} gives no parts on further connections; going on with one",
+            "{} gives no parts on further connections; continuing with one",
             object::host_of(&answer.url)
         );
         Err(Error::Dropped)

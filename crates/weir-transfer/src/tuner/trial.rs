@@ -208,7 +208,7 @@ impl Tuner {
     fn without_verdict(&mut self, seen: &Observation, after: f64) -> Advice {
         self.state = State::Steady;
         self.judged = Some(seen.now);
-        Advice::Lanes(self.lanes, format!("{} lanes at {} after losses; going on", self.lanes, show(after)))
+        Advice::Lanes(self.lanes, format!("{} lanes at {} after losses; continuing", self.lanes, show(after)))
     }
 
     /// Each lane is still at the end of its receive window, and no queue stands: nothing they share is full.

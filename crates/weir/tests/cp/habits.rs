@@ -345,7 +345,7 @@ fn a_folder_under_a_new_name_goes_on_under_it() {
     cp(&sandbox, &["-q", "other", "new"]).succeeds();
     cp(&sandbox, &["tree", "new"])
         .succeeds()
-        .says(&["new was begun by this command and not filled: it goes on there"]);
+        .says(&["new was started by this command and is incomplete: resuming there"]);
     assert_eq!(below(&sandbox, "new"), ["below/", "below/small", "large", "other/", "other/file"]);
     assert!(!sandbox.path(".new.weir-part").exists(), "nothing tells of it once it is whole");
     cp(&sandbox, &["-q", "tree", "new"]).succeeds();

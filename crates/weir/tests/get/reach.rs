@@ -326,7 +326,7 @@ fn links_of_other_schemes_are_refused_before_any_name_is_looked_up() {
                     "not magnet; a client of that network",
                 ),
                 ("mailto:somebody@host.test", "not mailto; it leads to somebody"),
-                ("urn:isbn:0451450523", "not urn; it names a thing"),
+                ("urn:isbn:0451450523", "not urn; it names an object"),
                 ("data:text/plain;base64,aGk=", "not data; its bytes stand in the link"),
                 ("javascript:void(0)", "not javascript; only a browser"),
                 ("file:/etc/hosts", "not file; it is on this machine already"),

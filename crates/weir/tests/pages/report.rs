@@ -311,5 +311,5 @@ fn every_command_with_a_record_writes_its_page() {
         .run()
         .fails(1, &["cannot write no/page.html"]);
     sandbox.has_nothing_of("late");
-    sandbox.get([url.as_str(), "-o", "late", "--report", "-"]).run().fails(2, &["--report wants a file"]);
+    sandbox.get([url.as_str(), "-o", "late", "--report", "-"]).run().fails(2, &["--report needs a file"]);
 }
