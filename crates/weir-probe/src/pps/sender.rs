@@ -212,7 +212,7 @@ fn open(job: &Job) -> Result<UdpSocket, Error> {
     };
     whole.map_err(io::Error::from).map_err(&made)?;
     socket.set_write_timeout(Some(LOOK)).map_err(&made)?;
-    socket.connect(job.to).map_err(Error::socket("cannot reach the far end over UDP"))?;
+    socket.connect(job.to).map_err(Error::socket("cannot reach the remote end over UDP"))?;
     if job.how == How::Joined {
         set_segment(&socket, job.payload)
             .map_err(Error::socket("the kernel cuts no UDP packets (UDP_SEGMENT)"))?;

@@ -68,7 +68,7 @@ impl Lane<'_> {
             }),
             // A signed link that has expired: ask the original again where the object is now.
             Err(Error::Status { status: 401 | 403 | 404 | 410, .. }) if location != transfer.url => {
-                tracing::info!("the link to {} expired, resolving it anew", object::shown(&location));
+                tracing::info!("the link to {} expired, resolving it again", object::shown(&location));
                 *transfer.location.lock().unwrap_or_else(PoisonError::into_inner) = transfer.url.clone();
                 self.client.close();
                 self.try_part(transfer)

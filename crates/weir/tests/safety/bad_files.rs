@@ -61,7 +61,7 @@ fn devices_are_not_read_for_ever() {
 
 #[test]
 fn pipes_are_not_waited_for_for_ever() {
-    all("pipe", "nothing came out of it within 10 s");
+    all("pipe", "gave nothing within 10 s");
 }
 
 #[test]
