@@ -56,7 +56,7 @@ impl Receiver {
         let placed = roots::place(&self.wanted.to, &roots, several, same_machine, &self.options);
         let Placement { target, names, begun, goes_on, folder } = placed.map_err(Error::Refused)?;
         if let Some(name) = begun.as_ref().filter(|_| goes_on) {
-            let words = if self.options.delete { ", and removes nothing in it" } else { "" };
+            let words = if self.options.delete { " without removing anything" } else { "" };
             let words =
                 format!("{name} was started by this command and is incomplete: resuming there{words}");
             self.problem(name.clone(), Failure::new(FailureKind::Local, words), true);

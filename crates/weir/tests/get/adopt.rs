@@ -56,7 +56,7 @@ fn goes_on(sandbox: &Sandbox, server: &Server, bytes: &[u8], kept: usize) -> Run
 #[track_caller]
 fn starts_again(sandbox: &Sandbox, server: &Server, bytes: &[u8], why: &str) {
     let run = go_on(sandbox, server, &[]);
-    run.succeeds().says(&["cannot go on after", why, "starting at byte 0"]);
+    run.succeeds().says(&["cannot resume after", why, "starting at byte 0"]);
     assert!(sandbox.read("x") == bytes, "a wrong file: {}", run.stderr);
     assert!(server.sent() as usize >= bytes.len(), "{} bytes were sent", server.sent());
     assert_eq!(sandbox.names(), ["x"]);
@@ -187,12 +187,12 @@ fn parts_that_end_elsewhere() {
     // to give.
     for (kept, time) in [(40, UNIX_EPOCH + DAY), (41, early()), (39, early())] {
         let sandbox = left(&text.as_bytes()[..kept], time);
-        go_on(&sandbox, &server, &["--retries", "0"]).exits(1).says(&["cannot go on after"]);
+        go_on(&sandbox, &server, &["--retries", "0"]).exits(1).says(&["cannot resume after"]);
         assert_eq!(sandbox.read("x"), &text.as_bytes()[..kept]);
     }
     let undated = rest("yesterday");
     let sandbox = left(&text.as_bytes()[..40], early());
-    go_on(&sandbox, &undated, &["--retries", "0"]).exits(1).says(&["cannot go on after"]);
+    go_on(&sandbox, &undated, &["--retries", "0"]).exits(1).says(&["cannot resume after"]);
 }
 
 #[test]

@@ -325,7 +325,7 @@ fn links_of_other_schemes_are_refused_before_any_name_is_looked_up() {
                     "magnet:?xt=urn:btih:c12fe1c06bba254a9dc9f519b335aa7c1367a88a",
                     "not magnet; a client of that network",
                 ),
-                ("mailto:somebody@host.test", "not mailto; it leads to somebody"),
+                ("mailto:somebody@host.test", "not mailto; it names a person"),
                 ("urn:isbn:0451450523", "not urn; it names an object"),
                 ("data:text/plain;base64,aGk=", "not data; its bytes stand in the link"),
                 ("javascript:void(0)", "not javascript; only a browser"),

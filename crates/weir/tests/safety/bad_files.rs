@@ -94,6 +94,6 @@ fn a_list_of_names_without_end_is_none() {
         let args = ["cp", "from/", "to", "--files-from", "/dev/zero"];
         let run = sandbox.weir(WEIR, args.iter().chain(nul)).spawn().wait_for(SOON);
         assert_ne!(run.status.code(), Some(0), "{}", run.stderr);
-        assert!(run.stderr.contains("no list of names"), "{}", run.stderr);
+        assert!(run.stderr.contains("not a list of names"), "{}", run.stderr);
     }
 }

@@ -71,7 +71,7 @@ fn a_file_that_is_here_does_not_give_way_to_a_name_that_the_server_chose() {
     assert_eq!(sandbox.names(), ["notes.txt"]);
     // Nor where a download of that name was cut off once.
     sandbox.write("notes.txt.weir", "{}");
-    sandbox.get([&server.url("latest")]).run().fails(1, &["which is here"]);
+    sandbox.get([&server.url("latest")]).run().fails(1, &["which already exists"]);
     std::fs::remove_file(sandbox.path("notes.txt.weir")).unwrap();
     sandbox.get([&server.url("latest"), "--force"]).run().succeeds();
     assert_eq!(sandbox.read("notes.txt"), BODY);
