@@ -330,7 +330,7 @@ fn notes(table: &Table, counts: &Counts, flows: &[&Flow]) -> Vec<String> {
     }
     let shed = flows.iter().filter(|flow| flow.shed).count();
     if shed > 0 {
-        notes.push(format!("{shed} connections, the smallest, are told by their bytes alone"));
+        notes.push(format!("{shed} connections, the smallest, are counted by their bytes only"));
     }
     if table.clock().cut > 0 {
         notes.push(format!(

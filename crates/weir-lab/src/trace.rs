@@ -41,7 +41,7 @@ impl Trace {
                 continue;
             }
             let Ok(time) = line.parse::<u64>() else {
-                return refuse(&format!("'{line}' is no number of milliseconds"));
+                return refuse(&format!("'{line}' is not a number of milliseconds"));
             };
             if times.last().is_some_and(|&last| time < last) {
                 return refuse("times must not go back");

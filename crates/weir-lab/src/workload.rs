@@ -34,7 +34,7 @@ pub enum WorkError {
     #[error(transparent)]
     Slow(#[from] SlowError),
     /// The far end's server.
-    #[error("the far end cannot serve")]
+    #[error("the remote end cannot serve")]
     Serve(#[from] weir_serve::Error),
     /// A program that does not run, or a system call of the lab's own programs that fails.
     #[error("{attempt}")]

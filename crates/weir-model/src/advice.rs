@@ -103,7 +103,7 @@ pub(crate) fn advise(limit: Limit, held: &Held<'_>) -> Vec<Advice> {
         )],
         Limit::Decompress => vec![Advice::new("choose a codec that decompresses faster (lz4, zstd)", None)],
         Limit::Encrypt => vec![Advice::new(
-            "processors with AES instructions on both ends; on a network that is nobody else's --plain",
+            "processors with AES instructions on both ends; on a network that you alone use, --plain",
             None,
         )],
         Limit::RequestResponse => for_latency(held),
@@ -336,7 +336,7 @@ fn for_sender_or_path(held: &Held<'_>) -> Vec<Advice> {
         }
     } else if held.evidence.trials.is_empty() && held.evidence.facts.lanes_fixed.is_some() {
         advice.push(Advice::new(
-            "let weir choose the connections (drop -c and -j): what more of them bring tells much",
+            "let weir choose the connections (drop -c and -j): a trial with more of them shows a cap per connection",
             None,
         ));
     }

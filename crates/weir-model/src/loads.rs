@@ -158,7 +158,7 @@ impl List {
             self.add(Limit::RateLimit, self.rate / cap, Some(cap), "of the rate that was allowed".to_owned());
         } else if spent.limited > 0.0 || !whole.server_backoff.is_zero() {
             let share = whole.server_backoff.as_secs_f64() / whole.span.as_secs_f64();
-            self.timed(Limit::RateLimit, spent.limited.max(share), "lanes slept because they were told to");
+            self.timed(Limit::RateLimit, spent.limited.max(share), "connections paused to keep the limit");
         }
         if let Some(link) = facts.link_rate.filter(|link| *link > 0.0) {
             self.add(Limit::PathBandwidth, self.rate / link, Some(link), "of the line rate".to_owned());

@@ -107,7 +107,7 @@ const PIPE: &str = "the program at the other end of the pipe is not among the wa
 const PROGRAM: &str = "only the end whose program it is shows it";
 const CLIENT: &str = "what a client waits for before it is accepted shows at its end";
 const BUFFERED: &str =
-    "the peer's buffer takes in what its program does not read, and its window tells only once that is much";
+    "the peer's buffer holds what its program has not read, and its window shows that only late";
 
 impl Sight {
     /// `whole` is all of the evidence that counts, as one window.

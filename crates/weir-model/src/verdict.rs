@@ -528,7 +528,7 @@ impl<'a> Run<'a> {
         let rests =
             [Limit::Application, Limit::Reader].into_iter().find(|limit| self.held.contains_key(limit))?;
         let who = self.evidence.facts.scope.as_ref().filter(|_| !self.convicted(Limit::RateLimit))?;
-        Some(format!("rate-limit: one that {who} keeps by itself looks like {rests}"))
+        Some(format!("rate-limit: a limit inside {who} looks like {rests}"))
     }
 
     /// What rules would have to know that never convicted and often could not tell.

@@ -26,7 +26,7 @@ pub enum Malformed {
         most: usize,
     },
     /// Not JSON.
-    #[error("sent what is no JSON")]
+    #[error("sent malformed JSON")]
     NotJson(#[source] serde_json::Error),
 }
 

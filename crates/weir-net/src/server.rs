@@ -194,7 +194,7 @@ impl Server {
             let stream = shared.unknown.leave(order, stream);
             match (cookie, stream) {
                 (Ok(cookie), Some(stream)) => shared.admit(stream, cookie, order, &stop),
-                (Err(cause), _) => tracing::info!("a connection that is no client's: {cause}"),
+                (Err(cause), _) => tracing::info!("not a client's connection: {cause}"),
                 (Ok(_), None) => tracing::info!("a client spoke when its place was given away"),
             }
         });

@@ -48,7 +48,7 @@ impl FlowWindow {
     }
 }
 
-/// A count of looks as a share of all, 0 to 1; 0 without a look.
+/// A count of samples as a share of all, 0 to 1; 0 without a look.
 pub fn share(part: u32, whole: u32) -> f64 {
     if whole > 0 { (f64::from(part) / f64::from(whole)).min(1.0) } else { 0.0 }
 }

@@ -298,7 +298,7 @@ pub fn link_rate(interface: &Interface) -> Reading<Rate> {
     }
     // A veth pair tells 10 Gbit/s, a TUN device 10 Mbit/s, whatever passes through.
     if let Some(kind) = &interface.kind {
-        return why(format!("{name} is a {kind} device: the speed it tells is made up"));
+        return why(format!("{name} is a {kind} device: the speed it reports is made up"));
     }
     let folder = format!("/sys/class/net/{name}");
     let hardware = std::fs::read_to_string(format!("{folder}/address")).unwrap_or_default();
@@ -309,7 +309,7 @@ pub fn link_rate(interface: &Interface) -> Reading<Rate> {
     }
     match speed(std::path::Path::new(&folder)) {
         Some(rate) => Reading::Value(rate),
-        None => why(format!("the driver of {name} does not tell the speed of its link")),
+        None => why(format!("the driver of {name} does not report the speed of its link")),
     }
 }
 

@@ -38,7 +38,7 @@ pub enum Error {
     },
     /// The far end speaks another protocol.
     #[error(
-        "weir on {host} speaks protocol {theirs} (version {version}), this one speaks {ours}; use the same weir on both"
+        "weir on {host} speaks protocol {theirs} (version {version}), this weir speaks {ours}; use the same version on both"
     )]
     Protocol {
         /// Whose.
@@ -51,7 +51,7 @@ pub enum Error {
         ours: u16,
     },
     /// A frame that cannot be.
-    #[error("{host} sent {what}; it is broken, or no weir")]
+    #[error("{host} sent {what}; it is faulty, or not weir")]
     Frame {
         /// Who.
         host: String,
@@ -59,7 +59,7 @@ pub enum Error {
         what: frame::Malformed,
     },
     /// A message that does not belong where it came.
-    #[error("{host} said {what} out of turn; it is broken, or no weir")]
+    #[error("{host} sent {what} out of turn; it is faulty, or not weir")]
     OutOfTurn {
         /// Who.
         host: String,

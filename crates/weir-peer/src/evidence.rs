@@ -249,7 +249,7 @@ impl Joiner {
 
 /// Why there is nothing of an end.
 const SILENCE: &str =
-    "the sender told nothing at that time: its program stood still, or its words did not come through";
+    "the sender reported nothing at that time: its program was stopped, or its reports did not arrive";
 
 /// A window of which the sender told nothing.
 fn without_sender(window: &mut Window) {

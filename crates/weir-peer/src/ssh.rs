@@ -100,7 +100,7 @@ impl Host {
                 let mut far = Far::spawn(command, stop)?;
                 match far.greeting(self)? {
                     Greeting::Ready => far,
-                    Greeting::Absent(_) => return Err(self.unreachable(format!("'{program}' is no weir"))),
+                    Greeting::Absent(_) => return Err(self.unreachable(format!("'{program}' is not weir"))),
                 }
             }
             None => {
@@ -223,7 +223,7 @@ impl Far {
         if is_silent(&read) && line.is_empty() && !self.heard {
             self.told = true;
             tracing::warn!(
-                "{}: no word yet; is ssh asking for something, or may the account only use sftp?",
+                "{}: no answer yet; ssh may be asking for something, or the account may be limited to sftp",
                 host.shown()
             );
             read = self.read_line(*room, &mut line);

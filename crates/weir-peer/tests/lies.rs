@@ -323,7 +323,7 @@ fn a_broken_control_connection_ends_the_session() {
         listen_to(there, &end, &events_to);
         let said = events.recv_timeout(PATIENCE).unwrap();
         assert!(
-            matches!(&said, Event::Failed(error) if error.to_string().contains("it is broken, or no weir")),
+            matches!(&said, Event::Failed(error) if error.to_string().contains("it is faulty, or not weir")),
             "{said:?}"
         );
     }

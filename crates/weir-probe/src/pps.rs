@@ -48,7 +48,7 @@ pub enum Error {
     #[error("{0}")]
     Protocol(String),
     /// The other end said no, and why.
-    #[error("the far end refused: {0}")]
+    #[error("the remote end refused: {0}")]
     Refused(String),
     /// A socket or a thread for the packets failed.
     #[error("{what}: {cause}")]

@@ -97,8 +97,8 @@ fn head(record: &Record, paint: Paint) -> Vec<String> {
     if record.outcome == Outcome::Partial {
         let earlier = record.files.iter().map(|file| file.resumed_from).chain(record.resumed).sum::<u64>();
         let words = match record.bytes + earlier {
-            0 => "nothing has come yet: the same command begins anew",
-            _ => "incomplete: the same command goes on where this one stopped",
+            0 => "nothing has arrived yet: the same command starts again",
+            _ => "incomplete: run the same command again to resume",
         };
         lines.push(words.to_owned());
     }

@@ -141,14 +141,14 @@ fn render_confidence(confidence: &ConfidenceRecord, runs: usize, out: &mut dyn W
     let asked = half(confidence.asked);
     let level = confidence.level * 100.0;
     match confidence.width {
-        None => writeln!(out, "not sure: one run alone tells nothing of the next; asked for {asked}"),
+        None => writeln!(out, "no confidence: one run is not enough; asked for {asked}"),
         Some(width) => {
-            let sure = if confidence.met { "" } else { "not sure enough: " };
+            let sure = if confidence.met { "" } else { "not confident enough: " };
             let more = if confidence.met { "" } else { "; allow more runs (--repeats), or longer ones (-t)" };
             let width = half(width);
             writeln!(
                 out,
-                "{sure}{level} % sure within {width} of it to either side, after {runs} runs; asked for {asked}{more}"
+                "{sure}confidence {level} % within {width} to either side, after {runs} runs; asked for {asked}{more}"
             )
         }
     }
@@ -161,7 +161,7 @@ fn render_processors(record: &TransactionsRecord, out: &mut dyn Write) -> io::Re
     let mean = record.latency.as_ref().map(|latency| latency.mean);
     let rest = mean.zip(record.peer_cpu).map(|(mean, peer)| mean - cpu - peer).filter(|rest| *rest > 0.0);
     let rest = rest.map_or_else(String::new, |rest| {
-        format!("; the other {} it was on its way, or somebody was being woken", time(rest))
+        format!("; the other {} went to the path, or to waking a process", time(rest))
     });
     writeln!(out, "processor time of each: {} here{there}{rest}", time(cpu))
 }
@@ -203,12 +203,12 @@ mod tests {
             "{said}"
         );
         assert!(
-            said.contains("not sure enough: 99 % sure within 4.0 % of it to either side, after 3 runs; asked for 2.5 %; allow"),
+            said.contains("not confident enough: confidence 99 % within 4.0 % to either side, after 3 runs; asked for 2.5 %; allow"),
             "{said}"
         );
         assert!(said.contains("6 µs here, 5 µs there; the other 13 µs"), "{said}");
         let met = ConfidenceRecord { width: Some(0.04), met: true, ..confidence };
         let said = text(&TransactionsRecord { confidence: Some(met), ..record });
-        assert!(said.contains("\n99 % sure within 2.0 % of it"), "{said}");
+        assert!(said.contains("\nconfidence 99 % within 2.0 % to either side"), "{said}");
     }
 }

@@ -194,7 +194,7 @@ pub enum Error {
         detail: String,
     },
     /// Nothing in the answer proves that it is of the object the transfer began with.
-    #[error("{host} does not say whether this is still the same object: {detail}")]
+    #[error("cannot tell whether the object on {host} changed: {detail}")]
     Unproven {
         /// The server's name.
         host: String,
@@ -208,9 +208,7 @@ pub enum Error {
         host: String,
     },
     /// A web page in place of the file.
-    #[error(
-        "{host} sent a web page (text/html) where '{name}' promises a file; --any-type saves it all the same"
-    )]
+    #[error("{host} sent a web page (text/html) where '{name}' promises a file; --any-type saves it")]
     WebPage {
         /// The server's name.
         host: String,
@@ -447,7 +445,7 @@ impl Fate {
         match self {
             Fate::Discarded => "the bytes were discarded",
             Fate::PassedOn => "the bytes have already been passed on",
-            Fate::LeftAlone => "it was here before and is left alone; without --no-clobber it is replaced",
+            Fate::LeftAlone => "it already exists and is kept; drop --no-clobber to overwrite it",
         }
     }
 }
@@ -457,7 +455,7 @@ pub(crate) const DECLARED: &str = "the server's ";
 
 /// The way past a digest of this origin.
 fn ignorable(origin: &str) -> &'static str {
-    if origin.starts_with(DECLARED) { "; --ignore-digest keeps them all the same" } else { "" }
+    if origin.starts_with(DECLARED) { "; --ignore-digest keeps them" } else { "" }
 }
 
 /// What may help against `status` of `url`.

@@ -250,9 +250,7 @@ fn decode(http: &Http, name: &str, answer: Answer, object: Object) -> (Answer, O
     let over: Vec<String> = weir_http::encoding::passed_over(&answer.head.fields);
     let mut notes: Vec<String> = over
         .iter()
-        .map(|word| {
-            format!("Content-Encoding '{}' is no coding and was passed over", object::printable(word))
-        })
+        .map(|word| format!("the unknown Content-Encoding '{}' was ignored", object::printable(word)))
         .collect();
     let Some(coding) = object::foreign_coding(&answer.head.fields, name) else {
         return (answer, object, notes);

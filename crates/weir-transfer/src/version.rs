@@ -54,9 +54,9 @@ impl Version {
     /// Why [`Version::agree`] could not prove that `other` is this version, in words.
     pub fn doubt(&self, other: &Version) -> &'static str {
         if self.place != other.place {
-            "the URL now leads to another place, where the same ETag may name another object"
+            "the URL now redirects to another place, where the same ETag may name another object"
         } else if other.validators == Validators::default() {
-            "its answer carries no ETag and no Last-Modified by which to tell, or several"
+            "its answer carries no ETag or Last-Modified, or more than one"
         } else {
             "its answer does not carry the ETag or Last-Modified of the first one"
         }

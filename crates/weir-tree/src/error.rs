@@ -102,7 +102,7 @@ pub enum Error {
         name: Name,
     },
     /// A link whose target is wanted and is not there.
-    #[error("cannot read {name}: it is a symbolic link, and what it leads to is not there")]
+    #[error("cannot read {name}: it is a dangling symbolic link")]
     LeadsNowhere {
         /// The link.
         name: Name,
@@ -114,7 +114,7 @@ pub enum Error {
         name: Name,
     },
     /// The rules of a folder: what is not to be copied, or not to be removed, cannot be told.
-    #[error("cannot tell what the rules of {name} leave out, so nothing in it is touched: {error}")]
+    #[error("cannot read the rules of {name}, so the folder is skipped: {error}")]
     Rules {
         /// The folder.
         name: Name,

@@ -257,7 +257,7 @@ pub fn names<R: BufRead>(list: R, path: PathBuf, nul: bool) -> impl Iterator<Ite
 const LONGEST: usize = 64 << 20;
 
 fn no_list() -> std::io::Error {
-    let why = format!("it is no list of names: {LONGEST} bytes of it hold none");
+    let why = format!("it is not a list of names: none within its first {LONGEST} bytes");
     std::io::Error::new(std::io::ErrorKind::InvalidData, why)
 }
 

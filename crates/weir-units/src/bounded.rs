@@ -82,6 +82,6 @@ impl Read for Patient {
 }
 
 fn silent() -> io::Error {
-    let why = format!("it is no file, and nothing came out of it within {} s", SILENCE.as_secs());
+    let why = format!("it is a pipe or device, and gave nothing within {} s", SILENCE.as_secs());
     io::Error::new(io::ErrorKind::TimedOut, why)
 }

@@ -121,32 +121,33 @@ pub enum Command {
     Get(Box<Get>),
     /// Copy files and folders between hosts, started over ssh, over connections of its own, encrypted and verified.
     Cp(Box<Cp>),
-    /// What cp starts on the far host.
+    /// Run the remote end of cp, which cp starts itself.
     #[command(hide = true)]
     Peer {
-        /// Only tell whether this program has the digest.
+        /// Only check this program's digest.
         #[arg(long, hide = true, value_name = "DIGEST")]
         is: Option<String>,
     },
     /// Serve the files below a folder over HTTP or HTTPS.
     Serve(Serve),
-    /// Show the main job on this machine alone: a slow path explained and mended, a fast file, a capped server, a slow disk, many files, a resume.
+    /// Show the main job on this machine: a slow path explained and fixed, a fast file, a capped server, a
+    /// slow disk, many files, a resumed download.
     Demo(Demo),
-    /// Explain a transfer of another program while it runs: what limits it, and what to change.
+    /// Explain another program's transfer while it runs: what limits it, and what to change.
     Why(Why),
     /// Predict a transfer: which codec, transport, buffers and connections for this path and data, and what would limit it.
     Plan(Box<Plan>),
-    /// Reproduce a slow path on this machine alone, without touching its network.
+    /// Emulate a slow path on this machine, without touching its network.
     Lab(Lab),
-    /// Turn records (what --json prints) into one page with pictures, or compare two.
+    /// Draw records (the output of --json) as one page with pictures, or compare two.
     Report(Report),
     /// Measure one stage alone: codecs, ciphers, the network, HTTP servers, a host and its path.
     Bench(Bench),
-    /// Check what this host lets weir do, what each missing thing costs, and the way out.
+    /// Check what this host allows, what each missing feature costs, and how to get it.
     SelfCheck(SelfCheck),
     /// Print shell completions.
     Completions {
-        /// For which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
     /// Write the man pages into a folder.
@@ -181,53 +182,54 @@ Examples:
   weir get https://host/x.tar --checksum sha256:9f86...   complete only with this digest
   weir get https://host/x.tar -o - | tar x            into a pipe
   weir get -u me https://host/x.tar                   behind a login; asks for the password
-The same command goes on where an interrupted one stopped (FILE.part and FILE.weir hold what came).";
+The same command resumes an interrupted download (from FILE.part and FILE.weir).";
 
 /// `weir get`.
 #[derive(Debug, Args)]
 #[command(after_help = GET_EXAMPLES, args_override_self = true)]
 pub struct Get {
-    /// What to fetch: http or https.
+    /// The http or https URLs to fetch.
     #[arg(value_name = "URL", required_unless_present = "list")]
     pub urls: Vec<String>,
-    /// Where to: a file, a folder with a '/' at its end, or '-' for stdout [default: ./ with the server's
-    /// name]; given once for each URL, it names one after the other.
+    /// Save to this file, to this folder (ending in '/'), or to stdout ('-') [default: ./ with the server's
+    /// name]. Repeat it to name the file of each URL in turn.
     #[arg(short, long, value_name = "FILE|DIR/|-")]
     pub output: Vec<String>,
-    /// Also fetch what LIST names, one URL or URL<TAB>NAME a line, '#' begins a remark; '-' for stdin.
+    /// Also fetch the URLs in LIST, one URL or URL<TAB>NAME a line, with '#' comments; '-' reads stdin.
     #[arg(short = 'i', long = "input", value_name = "LIST", value_parser = habits::parse_list)]
     pub list: Option<String>,
     /// Save each file into folders named after its URL's host and path (wget's --force-directories).
     #[arg(short = 'x', long)]
     pub force_directories: bool,
 
-    /// Use exactly LANES connections for a file; by default weir adds them where they help.
+    /// Use exactly LANES connections per file [default: as many as the verdict says help].
     #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = parse_lanes)]
     pub lanes: Option<u32>,
     /// Fetch N files at once [default: auto].
     #[arg(short = 'j', long = "jobs", value_name = "N|auto", value_parser = parse_jobs)]
     pub jobs: Option<Jobs>,
-    /// Take at most RATE in all (such as 10M or 100Mbit).
+    /// Limit the total rate to RATE (such as 10M or 100Mbit).
     #[arg(long, value_name = "RATE")]
     pub limit_rate: Option<Rate>,
-    /// Set the socket's receive buffer (SO_RCVBUF) instead of leaving it to the kernel.
+    /// Set the socket's receive buffer (SO_RCVBUF) in BYTES [default: the kernel sizes it].
     #[arg(long, value_name = "BYTES")]
     pub recv_buffer: Option<Bytes>,
 
-    /// Send this field with each request, in place of weir's own of that name. 'NAME:' leaves one out, 'NAME;' sends an empty
-    /// one, @FILE holds such lines. Not sent to other hosts on a redirect.
+    /// Send this header field with each request, in place of weir's own. 'NAME:' drops a field, 'NAME;' sends
+    /// it empty, @FILE reads one a line. Not sent to other hosts after a redirect.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE|@FILE")]
     pub headers: Vec<String>,
-    /// User and password for the server (also from the URL or ~/.netrc); weir asks for a password left out.
+    /// Log in with this user and password (default: from the URL or ~/.netrc); weir asks for a missing
+    /// password.
     #[arg(short = 'u', long, value_name = "USER:PASSWORD")]
     pub user: Option<String>,
     /// Logins, cookies, certificates.
     #[command(flatten)]
     pub login: Login,
-    /// Go through this proxy (http, https, socks5, socks5h, socks4, socks4a); an empty text means none.
+    /// Use this proxy (http, https, socks5, socks5h, socks4, socks4a); an empty value means no proxy.
     #[arg(long, value_name = "URL")]
     pub proxy: Option<String>,
-    /// Follow at most N redirects in a row; -1 for any number.
+    /// Follow at most N redirects in a row; -1 removes the limit.
     #[arg(long, alias = "max-redirect", value_name = "N", default_value = "50", allow_hyphen_values = true, value_parser = parse_redirects)]
     pub max_redirs: usize,
     /// How a host is reached.
@@ -249,76 +251,77 @@ pub struct Get {
     /// Require this digest: sha256, sha512, blake3, sha1, md5, crc64nvme, crc64xz, crc32c or crc32.
     #[arg(long, value_name = "ALG:HEX")]
     pub checksum: Vec<String>,
-    /// Require the digests that the list at URL, or in a file, names (such as SHA256SUMS).
+    /// Require the digests listed at URL or in a file (such as SHA256SUMS).
     #[arg(long, value_name = "URL")]
     pub checksum_from: Option<String>,
-    /// Keep a file that does not have the digest its server declares; the record says so.
+    /// Keep a file whose digest differs from the one the server declares; the record says so.
     #[arg(long)]
     pub ignore_digest: bool,
-    /// Save a web page even where the name promises an archive, image or binary, and what comes with a
-    /// redirect to nowhere, with 202, 204 and 205, or as a part (206) though all was asked for.
+    /// Save a web page even where the name promises an archive, image or binary, and the body of a redirect
+    /// without a target, of status 202, 204 and 205, or of a part (206) that was not asked for.
     #[arg(long)]
     pub any_type: bool,
-    /// Ask for coded bodies (gzip, deflate, br, zstd) and decode them: over one connection, not to be resumed.
+    /// Request compressed bodies (gzip, deflate, br, zstd) and decode them, over one connection and without
+    /// resume.
     #[arg(long)]
     pub compressed: bool,
-    /// Take for whole what ends with the connection and lacks its end mark: a body of unknown length without TLS's, a head
-    /// without its empty line.
+    /// Accept an answer that ends with the connection and lacks its end mark: a body of unknown length
+    /// without TLS's close_notify, a head without its empty line.
     #[arg(long)]
     pub accept_unclean_close: bool,
 
-    /// Leave files that exist alone.
+    /// Keep existing files.
     #[arg(long, conflicts_with = "force")]
     pub no_clobber: bool,
-    /// Begin at byte 0, whatever an earlier run left.
+    /// Start at byte 0 and overwrite existing files, whatever an earlier run left.
     #[arg(long)]
     pub force: bool,
-    /// Fetch only what is not the same here already, by its time, size and ETag; a file gets the server's time (as -R).
+    /// Fetch only files that differ from the local ones in time, size or ETag; sets the server's time (as
+    /// -R).
     #[arg(short = 'N', long, alias = "conditional-get", conflicts_with = "no_clobber")]
     pub timestamping: bool,
-    /// Give a file the time that the server says (Last-Modified).
+    /// Set each file's time to the server's (Last-Modified).
     #[arg(short = 'R', long)]
     pub remote_time: bool,
-    /// Wait until the bytes are on the disk before the file gets its name.
+    /// Wait until the bytes are on disk before the file gets its final name.
     #[arg(long)]
     pub sync: bool,
-    /// Keep unfinished files in this folder, not beside their names.
+    /// Keep unfinished files in this folder instead of beside the target.
     #[arg(long, value_name = "DIR")]
     pub temp_dir: Option<PathBuf>,
-    /// Give up after this many attempts in a row that brought nothing new; a silent name server counts as all
-    /// of them.
+    /// Give up after N attempts in a row without progress; a silent name server is not retried.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub retries: u32,
-    /// Give up a connection without a byte, or an answer without its whole head, after SECONDS.
+    /// Give up on a connection after SECONDS without a byte, or without a complete response head.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     pub timeout: Duration,
-    /// Give up a connection that is not made in SECONDS: its name (all lookups of it together), connect and
-    /// handshakes [default: --timeout].
+    /// Give up on connecting after SECONDS: name lookup, connect and handshakes together [default:
+    /// --timeout].
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub connect_timeout: Option<Duration>,
-    /// Give up a connection that brings fewer BYTES of a file a second than this; 0 allows any [default: 10
-    /// over --timeout].
+    /// Drop a connection slower than BYTES a second; 0 allows any rate [default: 10 over --timeout].
     #[arg(short = 'Y', long, value_name = "BYTES", value_parser = parse_speed)]
     pub speed_limit: Option<u64>,
-    /// Give it up after SECONDS below --speed-limit [default: 30].
+    /// Drop it after SECONDS below --speed-limit [default: 30].
     #[arg(short = 'y', long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub speed_time: Option<Duration>,
-    /// Wait at most SECONDS in a row where a server asks for it (Retry-After); asked for more, end with exit
-    /// code 4 and say when to come back.
+    /// Wait at most SECONDS in a row when a server asks for it (Retry-After); beyond that, exit with code 4
+    /// and say when to run again.
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = parse_wait)]
     pub max_wait: Duration,
 
-    /// Fill the terminal with a live view: the pipeline, the rate, connections, files; q ends the run as Ctrl-C does.
+    /// Show a live view on the whole terminal: the pipeline, the rate, connections, files; q ends the run
+    /// like Ctrl-C.
     #[arg(long, conflicts_with = "quiet")]
     pub tui: bool,
-    /// Fetch only these bytes: FIRST-LAST, FIRST- to the end, -N for the last N. Several, parted by commas,
-    /// come in one body as the server packs them.
+    /// Fetch only these bytes: FIRST-LAST, FIRST- to the end, -N for the last N. Several ranges, separated by
+    /// commas, arrive in one body as the server packs them.
     #[arg(short = 'r', long, value_name = "FIRST-LAST|FIRST-|-N", allow_hyphen_values = true)]
     pub range: Option<Window>,
-    /// What fingers do by themselves: flags of curl and wget that change nothing here, or that want another name.
+    /// Options of curl and wget that change nothing here, or that have another name.
     #[command(flatten)]
     pub habits: Habits,
-    /// Write what was seen, window by window, into FILE: the ground of the verdict, for a bug report.
+    /// Write the evidence of the verdict, interval by interval, to FILE, for a bug report.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub evidence: Option<PathBuf>,
     /// Output.
@@ -332,13 +335,13 @@ pub struct Voice {
     /// Print one JSON record to stdout.
     #[arg(long)]
     pub json: bool,
-    /// Say nothing unless it fails.
+    /// Print nothing unless it fails.
     #[arg(short, long)]
     pub quiet: bool,
-    /// Say what is decided and why; twice for more.
+    /// Print decisions and their reasons; repeat for more.
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Write what happened as a page with pictures into FILE; weir report makes the same of a record.
+    /// Write the run as a page with pictures to FILE, as weir report does from a record.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }
@@ -363,43 +366,44 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub struct Serve {
-    /// The folder; nothing outside it is ever served.
+    /// The folder to serve; files outside it are never served.
     #[arg(value_name = "DIR")]
     pub root: PathBuf,
-    /// Where to listen; port 0 picks a free one.
+    /// Listen here; port 0 picks a free port.
     #[arg(short, long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000", value_parser = parse_listen)]
     pub listen: Vec<SocketAddr>,
-    /// HTTPS with a certificate made on the spot, or the one of --cert and --key.
+    /// Serve HTTPS, with a fresh self-signed certificate or with --cert and --key.
     #[arg(long)]
     pub tls: bool,
-    /// The certificate chain, PEM.
+    /// Use this certificate chain (PEM).
     #[arg(long, value_name = "FILE", requires = "key")]
     pub cert: Option<PathBuf>,
-    /// Its key, PEM.
+    /// Use this private key (PEM).
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
-    /// Write the certificate made by --tls here, for clients' --cacert.
+    /// Write the certificate of --tls to FILE, for clients' --cacert.
     #[arg(long, value_name = "FILE", requires = "tls")]
     pub save_cert: Option<PathBuf>,
-    /// At most RATE on each connection.
+    /// Limit each connection to RATE (such as 8M).
     #[arg(long, value_name = "RATE")]
     pub limit_rate: Option<Rate>,
-    /// Wait this long before the first byte of each answer.
+    /// Delay the first byte of each response by TIME (such as 200ms).
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub delay: Option<Duration>,
-    /// Set the sockets' send buffer (SO_SNDBUF).
+    /// Set the sockets' send buffer (SO_SNDBUF) in BYTES.
     #[arg(long, value_name = "BYTES")]
     pub send_buffer: Option<Bytes>,
-    /// Serve only N connections at a time; others wait.
+    /// Serve at most N connections at a time; the others wait.
     #[arg(long, value_name = "N")]
     pub at_once: Option<usize>,
-    /// Hold at most N connections; when all are taken, the longest idle one is closed [default: by open files, up to 4096].
+    /// Hold at most N connections; a new one closes the longest idle one [default: by open files, up to
+    /// 4096].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: Option<u32>,
-    /// Answer measurements too, as 'weir bench net -s' does: on port 5201 of this machine alone, or where --bench=ADDR:PORT says.
+    /// Also answer 'weir bench net', on port 5201 of this machine alone or on ADDR:PORT.
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, value_parser = parse_listen)]
     pub bench: Option<Option<SocketAddr>>,
-    /// Say less or more.
+    /// Set how much is printed.
     #[command(flatten)]
     pub voice: Voice,
 }
@@ -412,38 +416,38 @@ Examples:
   weir why --json -- curl -o x https://host/x         the record on stdout, what curl prints on stderr
   weir why --pcap slow.pcap --port 443                a capture (pcap, pcapng, gzip), made at either end
   tcpdump -s 96 -w - tcp | weir why --pcap -          what tcpdump sees, until it ends
-No privilege is needed for sockets; another user's threads and files want that user or root.";
+Sockets need no privilege; threads and files of another user need that user or root.";
 
 /// `weir why`.
 #[derive(Debug, Args)]
 #[command(after_help = WHY_EXAMPLES)]
 pub struct Why {
-    /// Look at this process and its children.
+    /// Watch this process and its children.
     #[arg(long, value_name = "PID", value_parser = parse_pid, conflicts_with = "command")]
     pub pid: Option<u32>,
-    /// Look at connections with this port at either end.
+    /// Watch connections with this port at either end.
     #[arg(long, value_name = "PORT", value_parser = parse_port)]
     pub port: Option<u16>,
-    /// Look at connections with this host.
+    /// Watch connections with this host.
     #[arg(long, value_name = "HOST")]
     pub peer: Option<String>,
-    /// Judge the TCP connections in this capture instead of live ones; - for stdin.
+    /// Judge the TCP connections in this capture instead of live ones; '-' reads stdin.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "command", "watch", "tui"])]
     pub pcap: Option<PathBuf>,
-    /// Run this and look at it.
+    /// Run this command and watch it.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 
-    /// Look for this long [default: 10s; a command: until it ends; a capture: all of it].
+    /// Watch for TIME [default: 10s; a command: until it ends; a capture: all of it].
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     pub span: Option<Duration>,
-    /// Show the limit of each second while it runs; q or Ctrl-C ends it.
+    /// Print the limit of each second while it runs; q or Ctrl-C ends it.
     #[arg(long)]
     pub watch: bool,
-    /// Fill the terminal with a live view instead; a command's own output is printed when that is over.
+    /// Show a live view on the whole terminal; a command's own output is printed at its end.
     #[arg(long, conflicts_with_all = ["quiet", "watch"])]
     pub tui: bool,
-    /// Write what was seen, window by window, into FILE: the ground of the verdict, for a bug report.
+    /// Write the evidence of the verdict, interval by interval, to FILE, for a bug report.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub evidence: Option<PathBuf>,
     /// Output.
@@ -454,7 +458,7 @@ pub struct Why {
 /// `weir demo`.
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Only these scenes.
+    /// Play only these scenes.
     #[arg(value_enum)]
     pub scenes: Vec<Scene>,
 }
@@ -462,7 +466,7 @@ pub struct Demo {
 /// A scene of the demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Scene {
-    /// A send buffer that is too small for an emulated path of 100 Mbit/s and 20 ms: verdict, fix, gain.
+    /// A send buffer too small for an emulated path of 100 Mbit/s and 20 ms: verdict, fix, gain.
     SlowPath,
     /// One large file, and the same by curl if it is there.
     Large,
@@ -472,7 +476,7 @@ pub enum Scene {
     Disk,
     /// 1000 small files.
     Small,
-    /// An interrupted download that goes on.
+    /// An interrupted download that resumes.
     Resume,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A record of weir's, `host.json` in the cache folder, which `weir report` reads too. Whoever uses a figure of it says so, with
 //! its date. It is advice from a file that anything may have happened to: one that is cut off, too long, of another host or with
-//! figures that nobody can have measured counts as none, and never stops a command.
+//! implausible figures counts as none, and never stops a command.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -88,7 +88,7 @@ fn read(path: &Path) -> Result<CalibrationRecord, String> {
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).and_then(|file| {
         match file.metadata()?.is_file() {
             true => Ok(file),
-            false => Err(io::Error::other("no regular file")),
+            false => Err(io::Error::other("not a regular file")),
         }
     });
     file.and_then(|file| file.take(LONGEST + 1).read_to_end(&mut text))
@@ -110,7 +110,7 @@ fn parse(text: &[u8]) -> Result<CalibrationRecord, String> {
         serde_json::from_slice(text).map_err(|error| escape(&error.to_string()).into_owned())?;
     match (schema == SCHEMA, calibration.is_sound()) {
         (false, _) => Err("a record of another version".to_owned()),
-        (true, false) => Err("figures that nobody can have measured".to_owned()),
+        (true, false) => Err("implausible figures".to_owned()),
         (true, true) => Ok(calibration),
     }
 }

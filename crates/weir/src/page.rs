@@ -19,7 +19,7 @@ pub fn check(voice: &Voice) -> anyhow::Result<()> {
     let Some(path) = &voice.report else { return Ok(()) };
     if path.as_os_str() == "-" {
         return Err(
-            Usage("--report wants a file; for stdout: --json, and weir report - -o -".to_owned()).into()
+            Usage("--report needs a file; for stdout: --json, and weir report - -o -".to_owned()).into()
         );
     }
     output::check(path)

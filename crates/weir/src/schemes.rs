@@ -14,11 +14,11 @@ const TABLE: &[Row] = &[
     ),
     (
         &["mailto", "tel", "sms", "callto", "sip", "sips", "xmpp", "irc", "ircs", "tg", "skype"],
-        "it leads to somebody, not to a file",
+        "it names a person, not a file",
     ),
     (
         &["urn", "doi", "info", "isbn", "oid", "tag", "cid", "mid", "swh", "ark", "hdl"],
-        "it names a thing and no place; a resolver such as https://doi.org/ leads to one",
+        "it names an object without a place; a resolver such as https://doi.org/ leads to one",
     ),
     (&["data"], "its bytes stand in the link itself, after the comma; base64 -d decodes them"),
     (

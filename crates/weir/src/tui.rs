@@ -86,10 +86,10 @@ struct Shared {
 /// Why there can be no live view here; `None` where there can.
 fn obstacle() -> Option<&'static str> {
     if !io::stdout().is_terminal() {
-        return Some("stdout is no terminal");
+        return Some("stdout is not a terminal");
     }
     if !io::stderr().is_terminal() {
-        return Some("stderr is no terminal");
+        return Some("stderr is not a terminal");
     }
     if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
         return Some("TERM names a terminal that cannot move its cursor");

@@ -30,7 +30,7 @@ pub(super) fn play(stage: &Stage<'_>, work: &Socket) -> Result<Done, WorkError> 
         .bed
         .far()
         .run(|| sender.listen(address))?
-        .map_err(WorkError::program("cannot listen at the far end"))?;
+        .map_err(WorkError::program("cannot listen at the remote end"))?;
     let subject = Arc::clone(stage.sender);
     let sending = stage.bed.far().spawn(move || {
         subject.is_this_thread();
@@ -45,7 +45,7 @@ pub(super) fn play(stage: &Stage<'_>, work: &Socket) -> Result<Done, WorkError> 
     let bytes = match read {
         Ok(bytes) => bytes,
         Err(_) if stage.stop.load(Relaxed) => return Err(WorkError::Interrupted),
-        Err(cause) => return Err(WorkError::program("the reader at the near end failed")(cause)),
+        Err(cause) => return Err(WorkError::program("the reader at the local end failed")(cause)),
     };
     // It ends with its last connection; what it says of broken ones the reader has said.
     let _ = sending.join();

@@ -202,7 +202,7 @@ fn for_path_loss(held: &Held<'_>) -> Vec<Advice> {
 pub(super) fn for_loss_alone(held: &Held<'_>) -> Option<Advice> {
     let name = sender(held)?.congestion_control.as_deref().filter(|name| is_bbr(name))?;
     let action = format!(
-        "find where the path loses segments (a cable, Wi-Fi, a policer): the sender goes by {name} already, which bears some per cent"
+        "find where the path loses segments (a cable, Wi-Fi, a policer): the sender uses {name} already, which tolerates a few per cent of loss"
     );
     Some(Advice::new(action, None))
 }

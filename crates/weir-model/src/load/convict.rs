@@ -443,7 +443,7 @@ fn nearly_full(figures: &Figures<'_>) -> Option<Conviction> {
 fn too_few_connections(figures: &Figures<'_>) -> Option<Conviction> {
     (figures.answering() >= LITTLE && figures.parts().unexplained() < HALF).then(|| {
         let idle = 1.0 - figures.busiest();
-        let evidence = format!("{}; nobody is busy all the time", little(figures));
+        let evidence = format!("{}; neither end is busy all the time", little(figures));
         Conviction::new(Holder::Connections, Limit::Latency, (0.6 + 0.4 * idle).clamp(0.6, 0.95), evidence)
     })
 }

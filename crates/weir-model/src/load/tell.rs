@@ -62,8 +62,7 @@ pub(super) fn advice(figures: &Figures<'_>, holder: Holder) -> Option<Advice> {
         },
         Holder::Server => say("look at what the server waits for: weir why --pid of its process"),
         Holder::ServerOrPath => say(
-            "look from the server's machine (weir why --port there): only it tells its own pauses from the \
-             path's",
+            "look from the server's machine (weir why --port there): only that end can separate its pauses from the path's",
         ),
         Holder::Path => say("compress answers, make them smaller, or measure over a faster path"),
         Holder::Nagle => say(
@@ -126,7 +125,7 @@ fn use_more_connections(figures: &Figures<'_>, holder: Holder) -> Option<Advice>
     let have = f64::from(seen.connections);
     if let Some(asked) = seen.rate.filter(|asked| holder == Holder::Queue && needed(*asked) > have) {
         let action = format!(
-            "use more connections (-c {}): {} requests/s at this latency take so many",
+            "use more connections (-c {}): {} requests/s at this latency need that many",
             needed(asked),
             short(asked)
         );

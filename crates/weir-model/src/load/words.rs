@@ -62,7 +62,10 @@ pub(super) fn paused(figures: &Figures<'_>) -> String {
         )
     };
     if connects.refused > 0 {
-        text.push_str(&format!("; {} refused: nobody listened there", count(connects.refused, "connection")));
+        text.push_str(&format!(
+            "; {} refused: no server listened there",
+            count(connects.refused, "connection")
+        ));
     }
     if let Some(server) = figures.server().filter(|server| !server.halted.is_zero()) {
         let halted = seconds(server.halted.as_secs_f64());

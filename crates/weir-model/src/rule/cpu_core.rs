@@ -33,13 +33,13 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     let lanes: Vec<Load> = working(window).map(|lane| Load::of(lane, window)).collect();
     let all: f64 = lanes.iter().map(|lane| lane.active).sum();
     let Some(busiest) = lanes.iter().rev().max_by(|a, b| a.cpu.total_cmp(&b.cpu)) else {
-        return Judgement::acquit("no lane was at work");
+        return Judgement::acquit("no connection was active");
     };
     let full: f64 = lanes.iter().filter(|lane| lane.is_full(blocked)).map(|lane| lane.active).sum();
     if full < 0.5 * all || full <= 0.0 {
         // Stage clocks leave out what lies between the stages, so they can convict but not acquit.
         if lanes.iter().any(|lane| lane.lane.thread.value().is_none()) && !spent.waits_for_data() {
-            return Judgement::unknown("the lanes' threads: their processor time was not read");
+            return Judgement::unknown("the connections' threads: their processor time was not read");
         }
         return Judgement::acquit(format!("{} ran {} of the time", busiest.name(), percent(busiest.cpu)));
     }
@@ -115,7 +115,7 @@ impl ThreadLoad {
             format!(", waited {} for a processor that others used", percent(self.runqueue))
         } else if self.ready >= 0.9 && self.cpu < 0.9 {
             format!(
-                ", was ready to run in {} of looks: others or a CPU quota hold it back",
+                ", was ready to run in {} of samples: others or a CPU quota hold it back",
                 percent(self.ready)
             )
         } else {

@@ -36,7 +36,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     });
     if let Some(asleep) = asleep.filter(|asleep| *asleep >= 0.25) {
         let evidence = format!(
-            "the writer slept in balance_dirty_pages in {} of looks, blocked in write {} of the time{}",
+            "the writer slept in balance_dirty_pages in {} of samples, blocked in write {} of the time{}",
             percent(asleep),
             percent(spent.write_blocked),
             dirty.unwrap_or_default()
@@ -76,7 +76,7 @@ fn aftermath(window: &Window, context: &Context<'_>) -> Option<Judgement> {
     let share = stall::takes(window, context, slept)?;
     stall::stopped_sender(window, context).then(|| {
         let evidence = format!(
-            "the writer slept in balance_dirty_pages in {} of looks around, and the data waited for had been stopped by it",
+            "the writer slept in balance_dirty_pages in {} of samples around, and the data waited for had been stopped by it",
             percent(share)
         );
         Judgement::convict(share, evidence)
@@ -97,7 +97,7 @@ fn starts_at(dirty: &DirtyWindow) -> f64 {
     }
 }
 
-/// Share of looks that found a lane's thread asleep in the throttle; `None` without a look.
+/// Share of samples that found a lane's thread asleep in the throttle; `None` without a look.
 fn asleep_in_throttle(window: &Window) -> Option<f64> {
     let threads = window.lanes.iter().filter_map(|lane| lane.thread.value());
     let (asleep, looks) = threads.fold((0u64, 0u64), |(asleep, looks), thread| {

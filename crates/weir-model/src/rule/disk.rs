@@ -37,7 +37,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if spent.lanes == 0 {
         return match disk.filter(|disk| disk.busy >= BUSY && disk.written > 0 && window.received == 0) {
             Some(disk) => Judgement::convict(0.8, format!("nothing left to receive, {}", use_of(disk))),
-            None => Judgement::acquit("no lane was writing"),
+            None => Judgement::acquit("no connection was writing"),
         };
     }
     if !spent.held_by(blocked) {
@@ -52,7 +52,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
     if preemption_hides(window) {
         return Judgement::unknown(
-            "run-queue times: the lanes were in write calls, or waiting for a busy processor",
+            "run-queue times: the connections' threads were in write calls, or waiting for a busy processor",
         );
     }
     match disk {

@@ -3,7 +3,7 @@
 use crate::evidence::ThreadWindow;
 use crate::words::percent;
 
-/// `asleep by its own will in 92 % of looks`; `None` where nothing takes half of them.
+/// `asleep by its own will in 92 % of samples`; `None` where nothing takes half of them.
 pub(crate) fn doing(thread: &ThreadWindow) -> Option<String> {
     let found = thread.found;
     let (count, what) = [
@@ -21,5 +21,5 @@ pub(crate) fn doing(thread: &ThreadWindow) -> Option<String> {
     .into_iter()
     .max_by_key(|(count, _)| *count)?;
     let share = f64::from(count) / f64::from(thread.looks.max(1));
-    (count > 0 && share >= 0.5).then(|| format!("{what} in {} of looks", percent(share)))
+    (count > 0 && share >= 0.5).then(|| format!("{what} in {} of samples", percent(share)))
 }

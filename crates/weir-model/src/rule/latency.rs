@@ -161,7 +161,7 @@ fn small_objects(window: &Window, context: &Context<'_>, spent: Spent) -> Option
         if context.facts.clocks == Clocks::Sampled { (rounds * rtt / each).min(1.0) } else { 1.0 };
     (each <= 6.0 * rtt && explained >= 0.5).then(|| {
         let evidence = format!(
-            "objects of {} took a lane {} each, {:.1} round trips of {}",
+            "objects of {} took a connection {} each, {:.1} round trips of {}",
             bytes(around.received / around.objects),
             seconds(each),
             each / rtt,

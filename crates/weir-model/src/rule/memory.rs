@@ -37,7 +37,7 @@ const ENOUGH: u64 = 1 << 20;
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if window.written < ENOUGH {
-        return Judgement::acquit("nothing to speak of was written to a file");
+        return Judgement::acquit("too little was written to a file");
     }
     let costs: Vec<(f64, f64)> =
         working(window).filter_map(|lane| Some((cost(lane, context)?, active(lane, window)))).collect();

@@ -189,7 +189,7 @@ impl<'a> Context<'a> {
 
     /// Who transfers, for the start of a clause: `wget (pid 4711)`, or `the lanes` of our own.
     pub(crate) fn who(&self) -> &'a str {
-        self.facts.scope.as_deref().unwrap_or("the lanes")
+        self.facts.scope.as_deref().unwrap_or("the connections")
     }
 
     /// The windows before the judged one, newest first, until `seconds` are covered: one at least, if there is one.

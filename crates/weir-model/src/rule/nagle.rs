@@ -42,7 +42,7 @@ pub(crate) fn judge_end(window: &Window, context: &Context<'_>, end: End) -> Jud
             strength += weight * (0.7 + 0.3 * share);
             evidence.get_or_insert_with(|| {
                 format!(
-                    "less than a segment lay unsent in {} of looks, for up to {} behind what was not acknowledged, with room in \
+                    "less than a segment lay unsent in {} of samples, for up to {} behind what was not acknowledged, with room in \
                      both windows",
                     percent(share),
                     seconds(longest)
@@ -52,7 +52,7 @@ pub(crate) fn judge_end(window: &Window, context: &Context<'_>, end: End) -> Jud
     }
     match evidence {
         Some(text) if held >= 0.5 * all => Judgement::convict(strength / held, text),
-        _ => Judgement::acquit(format!("less than a segment was held back in {} of looks", percent(most))),
+        _ => Judgement::acquit(format!("less than a segment was held back in {} of samples", percent(most))),
     }
 }
 

@@ -30,7 +30,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     for (lane, waits, _) in at_end(window, End::Receives) {
         if waits.hole > 0 {
             let share = percent(waits.share(waits.hole));
-            innocent = format!("data lay beyond a hole in {share} of looks, and it was filled");
+            innocent = format!("data lay beyond a hole in {share} of samples, and it was filled");
         }
         let Some(time) = open_for(lane.lane, waits, window, context) else { continue };
         let before = context.before.iter().filter_map(|window| waits::of(lane.lane, window)?.waits.value());

@@ -23,7 +23,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
             Cap::Proven(cap) => Judgement::convict(
                 0.9,
                 format!(
-                    "each connection carries {} whatever their number, with receive window and loss innocent",
+                    "each connection carries {} whatever their number, with receive window and loss ruled out",
                     rate(cap)
                 ),
             ),
@@ -55,7 +55,7 @@ pub(super) fn own_limiter(window: &Window, context: &Context<'_>) -> Option<Judg
         return None;
     }
     let cap = context.facts.rate_cap.map(|cap| format!(" of {}", rate(cap))).unwrap_or_default();
-    let evidence = format!("our own limit{cap} kept the lanes asleep {} of the time", percent(asleep));
+    let evidence = format!("our own limit{cap} kept the connections waiting {} of the time", percent(asleep));
     Some(Judgement::convict(if at_cap { 0.95 } else { asleep }, evidence))
 }
 
@@ -69,7 +69,7 @@ fn server_said_wait(window: &Window) -> Option<Judgement> {
     let seconds = window.span.as_secs_f64();
     let share = if seconds > 0.0 { window.server_backoff.as_secs_f64() / seconds } else { 0.0 };
     let evidence =
-        format!("the server told us to wait (429, 503 or Retry-After) {} of the time", percent(share));
+        format!("the server asked to wait (429, 503 or Retry-After) {} of the time", percent(share));
     (share >= 0.25).then(|| Judgement::convict(share, evidence))
 }
 
@@ -119,7 +119,7 @@ pub fn per_connection_cap(window: &Window, context: &Context<'_>) -> Cap {
         return Cap::Refuted("a thread of ours is full".to_owned());
     }
     if !receive_window::judge(window, context).acquits() || path_loss::judge(window, context).convicts() {
-        return Cap::Unproven("a cap per connection: receive window or loss are not innocent".to_owned());
+        return Cap::Unproven("a cap per connection: receive window or loss are not ruled out".to_owned());
     }
     match min_rtt(window, context) {
         Some(rtt) if mean * rtt < INITIAL_WINDOW as f64 => Cap::Proven(mean),

@@ -56,7 +56,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         (Some(evidence), ..) if held >= 0.5 * all => Judgement::convict(strength / all, evidence),
         (_, Some(evidence), None) => Judgement::acquit(evidence),
         (_, _, Some(missing)) => Judgement::unknown(missing),
-        _ => Judgement::acquit("few lanes fill their window"),
+        _ => Judgement::acquit("few connections fill their window"),
     }
 }
 
@@ -111,7 +111,7 @@ fn judge_lane(lane: &LaneWindow, window: &Window, context: &Context<'_>) -> Judg
         Cap::Still => Judgement::convict(0.85, format!("{numbers}; the window no longer grows")),
         Cap::Growing => Judgement::acquit(format!("{numbers}, but the window still grows")),
         Cap::Unseen => {
-            Judgement::unknown("whether the receive window still grows: one window does not show it")
+            Judgement::unknown("whether the receive window still grows: one interval does not show it")
         }
     }
 }

@@ -31,7 +31,7 @@ const FAR_LONGER: (f64, f64) = (2.5, 0.15);
 /// The judgement of one window.
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     if context.facts.clocks == Clocks::Own {
-        return Judgement::acquit("our own lanes know their turns: see latency");
+        return Judgement::acquit("turns of weir's own connections count as latency");
     }
     if let Some((_, evidence)) = application::owes(window, context) {
         return Judgement::acquit(evidence);
@@ -81,7 +81,10 @@ fn in_turn(lane: &LaneWindow, window: &Window, context: &Context<'_>, rtt: f64) 
     let silent = turns.waits.share(turns.waits.silent);
     if rtt >= SEEN_BY_LOOKS && silent < turns.share().min(1.0) / 3.0 {
         let share = percent(silent);
-        return Err(format!("{}, but the connection was silent in {share} of looks only", turns.in_words()));
+        return Err(format!(
+            "{}, but the connection was silent in {share} of samples only",
+            turns.in_words()
+        ));
     }
     Ok(turns.in_words())
 }

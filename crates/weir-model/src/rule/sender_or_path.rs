@@ -15,16 +15,19 @@ use crate::words::{percent, rate, seconds};
 pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     let spent = spent(window);
     if spent.lanes == 0 {
-        return Judgement::convict(0.1, "no lane was at work, and no reading says why".to_owned());
+        return Judgement::convict(0.1, "no connection was active, and no reading says why".to_owned());
     }
     if View::of(window, context).sender_only() {
         return Judgement::convict(0.3, unexplained(window, context));
     }
     let mut clauses = vec![if spent.socket_wait >= 0.25 {
-        format!("the lanes waited {} of the time for data that had not arrived", percent(spent.socket_wait))
+        format!(
+            "the connections waited {} of the time for data that had not arrived",
+            percent(spent.socket_wait)
+        )
     } else {
         format!(
-            "no stage of this side was full; the lanes waited for data {} of the time",
+            "no stage of this side was full; the connections waited for data {} of the time",
             percent(spent.socket_wait)
         )
     }];
@@ -50,7 +53,7 @@ pub(crate) fn servers_core(window: &Window, context: &Context<'_>) -> Option<Str
     let (number, busy) = cpu.busy.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
     (*busy >= 0.95).then(|| {
         format!(
-            "processor {number} was {} busy and no lane fills one: possibly the server, which runs on this machine",
+            "processor {number} was {} busy and no connection's thread fills one: possibly the server, which runs on this machine",
             percent(*busy)
         )
     })

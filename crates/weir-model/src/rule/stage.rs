@@ -86,7 +86,7 @@ impl<'a> End<'a> {
             return Judgement::acquit(numbers);
         }
         if self.is_fed() {
-            return Judgement::acquit(format!("{numbers}, but bytes waited unsent on each lane"));
+            return Judgement::acquit(format!("{numbers}, but bytes waited unsent on each connection"));
         }
         Judgement::convict(0.6 + 0.4 * share, format!("{numbers}, {} waiting", percent(self.waits)))
     }

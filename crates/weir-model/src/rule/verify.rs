@@ -38,7 +38,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
         return Judgement::acquit(idle_enough);
     }
     let Some((start, end, received, time)) = trend(window, context) else {
-        return Judgement::unknown("whether the digest falls behind: one window does not show it");
+        return Judgement::unknown("whether the digest falls behind: one interval does not show it");
     };
     // `start` is the backlog at the end of the oldest window, so its own bytes are slightly over-counted: that only
     // asks for more growth.

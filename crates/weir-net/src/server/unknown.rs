@@ -72,7 +72,7 @@ pub(super) fn read_cookie(mut stream: &TcpStream, patience: Duration) -> io::Res
         }
     }
     Cookie::parse(bytes)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "what it sent is no cookie"))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it sent a malformed cookie"))
 }
 
 #[cfg(test)]

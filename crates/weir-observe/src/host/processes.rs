@@ -68,7 +68,7 @@ pub(super) fn foreign() -> Finding {
     let seen: Vec<(Pid, Seen)> = others.into_iter().filter_map(|pid| Some((pid, Seen::of(pid)?))).collect();
     let Some((pid, first)) = seen.first() else {
         return match std::fs::metadata("/proc/1") {
-            Ok(_) => Finding::ok("no other user's process is here", "/proc"),
+            Ok(_) => Finding::ok("no process of another user is running", "/proc"),
             Err(_) => Finding::missing("other users' processes are hidden", "/proc (hidepid)").with_way_out(
                 "as root: mount -o remount,hidepid=0 /proc, or join the group that its gid= names",
             ),
@@ -82,7 +82,7 @@ pub(super) fn foreign() -> Finding {
         (0, true) => Finding::missing(format!("nothing of {} process {pid}", whose(*pid)), origin),
         (0, false) => {
             let (visible, hidden) = (listed(&first.visible), listed(&first.hidden));
-            let reading = format!("of {} process {pid} one sees {visible}, not {hidden}", whose(*pid));
+            let reading = format!("{} process {pid} shows {visible}, not {hidden}", whose(*pid));
             Finding::limited(reading, origin)
         }
     }

@@ -34,7 +34,7 @@ pub(super) fn tcp_info() -> Finding {
     };
     let info = match tcp_info::read(socket.as_fd()) {
         Ok(info) => info,
-        Err(cause) => return Finding::limited(format!("sockets tell nothing: {}", plain(&cause)), origin),
+        Err(cause) => return Finding::limited(format!("sockets report nothing: {}", plain(&cause)), origin),
     };
     // What rules ask for, each with the kernel that brought it.
     let lacking: Vec<&str> = [
@@ -48,8 +48,8 @@ pub(super) fn tcp_info() -> Finding {
     .filter_map(|(lacks, what)| lacks.then_some(what))
     .collect();
     match lacking.is_empty() {
-        true => Finding::ok("sockets tell all that the rules ask for", origin),
-        false => Finding::limited(format!("sockets do not tell {}", listed(&lacking)), origin),
+        true => Finding::ok("sockets report all that the rules need", origin),
+        false => Finding::limited(format!("sockets do not report {}", listed(&lacking)), origin),
     }
 }
 
@@ -62,9 +62,11 @@ pub(super) fn socket_diag() -> Finding {
         return Finding::missing(why.to_string(), origin);
     }
     match notice() {
-        Ok(true) => Finding::ok("sockets are listed, and their end is told", origin),
-        Ok(false) => Finding::limited("sockets are listed, but nothing tells of their end", origin),
-        Err(why) => Finding::limited(format!("sockets are listed, but their end is not told: {why}"), origin),
+        Ok(true) => Finding::ok("sockets are listed, and their end is reported", origin),
+        Ok(false) => Finding::limited("sockets are listed, but their end is not reported", origin),
+        Err(why) => {
+            Finding::limited(format!("sockets are listed, but their end is not reported: {why}"), origin)
+        }
     }
 }
 

@@ -40,7 +40,7 @@ fn an_interface_is_read_with_its_kind_and_counters() {
     let expected = Counters { received: 2, sent: 3, errors: 9, receive_drops: 20, send_drops: 7 };
     assert_eq!(found.counters, expected);
     assert_eq!(found.counters.since(&expected), Counters::default());
-    assert_eq!(link_rate(&found).missing(), Some("veth7 is a veth device: the speed it tells is made up"));
+    assert_eq!(link_rate(&found).missing(), Some("veth7 is a veth device: the speed it reports is made up"));
     let absent = parse_interface(&link("no-such-0", None)).unwrap();
     assert_eq!(link_rate(&absent).missing(), Some("no-such-0 has no hardware that is to be seen from here"));
 }

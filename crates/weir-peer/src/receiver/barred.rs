@@ -86,7 +86,7 @@ impl Receiver {
         for (name, Bar { there, why, inside }) in std::mem::take(&mut *self.barred.lock()) {
             let cause = match there {
                 Some(there) if self.options.delete => {
-                    format!("{there} is there that is not to be deleted; remove it")
+                    format!("{there} at the target is protected; remove it by hand")
                 }
                 Some(there) => format!("{there} is there; remove it, or --delete does"),
                 None => why,

@@ -22,7 +22,7 @@ impl Receiver {
         let given = Given::new(self.options.selection.owners.clone(), owners);
         if let Some(unknown) = given.unknown() {
             return Err(Error::Refused(Failure::local(format_args!(
-                "there is no user or group {unknown:?} where it is copied to; name one that is there, or a number"
+                "no user or group {unknown:?} at the target; name an existing one, or a number"
             ))));
         }
         // Only ever set here, which happens once.
@@ -56,8 +56,9 @@ impl Receiver {
         let placed = roots::place(&self.wanted.to, &roots, several, same_machine, &self.options);
         let Placement { target, names, begun, goes_on, folder } = placed.map_err(Error::Refused)?;
         if let Some(name) = begun.as_ref().filter(|_| goes_on) {
-            let words = if self.options.delete { ", and removes nothing in it" } else { "" };
-            let words = format!("{name} was begun by this command and not filled: it goes on there{words}");
+            let words = if self.options.delete { " without removing anything" } else { "" };
+            let words =
+                format!("{name} was started by this command and is incomplete: resuming there{words}");
             self.problem(name.clone(), Failure::new(FailureKind::Local, words), true);
         }
         if let Some(most) = self.options.selection.max_delete {

@@ -324,7 +324,7 @@ impl Incoming {
 
     /// What was there of an earlier run is not what the source has now.
     fn another(&self) -> Failure {
-        let words = format!("{} is another at the source than it was; copy it again", self.entry.name);
+        let words = format!("{} changed at the source; copy it again", self.entry.name);
         Failure::new(FailureKind::Verification, words)
     }
 
@@ -386,8 +386,7 @@ impl Incoming {
         match (state.there.root(), state.expected) {
             (Some(root), Some(expected)) if root == expected => Ok(Progress::Complete(root)),
             (Some(_), Some(_)) => {
-                let words =
-                    format!("{} is not what was sent: the digests differ; copy it again", self.entry.name);
+                let words = format!("{} differs from what was sent (digest); copy it again", self.entry.name);
                 Err(Failure::new(FailureKind::Verification, words))
             }
             _ => Ok(Progress::More),
@@ -409,7 +408,7 @@ fn part(target: &Target, entry: &Entry, will_have_gone: bool) -> Result<Pending,
             Err(weir_tree::Error::Locked { .. }) if start.elapsed() < RELEASE => {
                 if start.elapsed() > WORD && !std::mem::replace(&mut told, true) {
                     tracing::warn!(
-                        "another weir still holds the part of {}: waiting for its end",
+                        "another weir is still writing the part of {}: waiting for it to end",
                         entry.name
                     );
                 }

@@ -68,7 +68,7 @@ impl Receiver {
         });
         if changed > 0 {
             let words = format!(
-                "the part of {name} was changed since it was left: {changed} of its blocks of 1 MiB are copied again"
+                "the part of {name} was changed since the interruption: {changed} of its blocks of 1 MiB are copied again"
             );
             self.problem(name.clone(), Failure::new(FailureKind::Local, words), true);
         }

@@ -117,8 +117,7 @@ fn is_made_up(file: &File, size: u64, found: u64) -> bool {
 fn made_up(mut entry: Entry, found: u64, room: &mut usize) -> Result<Entry, Failure> {
     let beyond = (found as usize).saturating_sub(entry.size() as usize);
     if beyond > *room {
-        let words =
-            format!("{} says that it is empty and has more than fits; copy what cat makes of it", entry.name);
+        let words = format!("{} reports a size of 0 and is too large; copy the output of cat", entry.name);
         return Err(Failure::new(FailureKind::Local, words));
     }
     *room -= beyond;

@@ -71,7 +71,7 @@ impl Sender {
         let Some(socket) = socket else { return };
         let rto = tcp_info::read(socket.as_fd()).ok().and_then(|info| info.rto);
         if let Some(still) = self.silence.waits(wait, rto, Instant::now()) {
-            let why = format!("nothing of what was sent has arrived for {:.0} s", still.as_secs_f64());
+            let why = format!("none of the data sent has arrived for {:.0} s", still.as_secs_f64());
             // Where something in between swallows the bytes it swallows the connection's end too.
             self.control.send(&Message::LaneLost(wait.lane, why.clone()));
             self.lane_lost(wait.lane, &why);

@@ -211,7 +211,7 @@ impl Sender {
             gathered.passed.insert(entry.name.clone());
         }
         if passes && let Kind::Symlink { .. } = entry.kind {
-            let words = format!("{} leads out of what is copied, and is left out", entry.name);
+            let words = format!("{} points outside the copied tree and is skipped", entry.name);
             let failure = Failure::new(FailureKind::Local, words);
             self.events.problem(Problem { name: entry.name.clone(), failure, harmless: true });
         }

@@ -63,7 +63,7 @@ fn remove(entry: &Entry, source: &Source) -> Result<(), Failure> {
     match is_what_it_says {
         true => source.remove(entry).map_err(Failure::local),
         false => Err(Failure::local(format_args!(
-            "{} says that it is empty and is not, so it stays; remove it by hand",
+            "{} reports a size of 0 and is not empty, so it stays; remove it by hand",
             entry.name
         ))),
     }

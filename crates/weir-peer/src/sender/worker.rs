@@ -178,7 +178,7 @@ impl Sender {
     /// What is there of a file that was written on meanwhile is as long as it was at the start.
     fn grew(&self, entry: &Entry) {
         let words = format!(
-            "{} grew while it was copied: its first {} bytes, all that it had at the start, are there",
+            "{} grew during the copy: its first {} bytes, its length at the start, were copied",
             entry.name,
             entry.size()
         );

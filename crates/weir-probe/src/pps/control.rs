@@ -272,7 +272,7 @@ impl Channel {
                 "{} speaks version {version} of weir bench pps, this weir speaks {VERSION}; upgrade one of them",
                 channel.peer
             ))),
-            _ => Err(Error::Protocol(format!("{} is no weir bench pps -s", channel.peer))),
+            _ => Err(Error::Protocol(format!("{} is not weir bench pps -s", channel.peer))),
         }
     }
 

@@ -33,7 +33,7 @@ pub fn way_to(peer: SocketAddr) -> Result<Way, Error> {
         return Err(cannot(format!("{name} leads back to this machine and takes none; use --via udp")));
     }
     let Ok(from) = <[u8; 6]>::try_from(interface.address.as_slice()) else {
-        return Err(cannot(format!("{name} is no Ethernet interface; use --via udp")));
+        return Err(cannot(format!("{name} is not an Ethernet interface; use --via udp")));
     };
     let neighbour = routing.neighbour(hop.interface, hop.address).map_err(words)?;
     let to = <[u8; 6]>::try_from(neighbour.as_slice());

@@ -212,7 +212,7 @@ fn open(job: &Job) -> Result<UdpSocket, Error> {
     };
     whole.map_err(io::Error::from).map_err(&made)?;
     socket.set_write_timeout(Some(LOOK)).map_err(&made)?;
-    socket.connect(job.to).map_err(Error::socket("cannot reach the far end over UDP"))?;
+    socket.connect(job.to).map_err(Error::socket("cannot reach the remote end over UDP"))?;
     if job.how == How::Joined {
         set_segment(&socket, job.payload)
             .map_err(Error::socket("the kernel cuts no UDP packets (UDP_SEGMENT)"))?;
@@ -223,7 +223,7 @@ fn open(job: &Job) -> Result<UdpSocket, Error> {
 fn explain(job: &Job, error: &io::Error) -> Error {
     let what = match error.raw_os_error() {
         Some(libc::EMSGSIZE) => "packets of this size do not fit the path's MTU",
-        Some(libc::ECONNREFUSED) => "nobody listens for the packets any more",
+        Some(libc::ECONNREFUSED) => "the receiver no longer listens",
         Some(libc::ENETDOWN | libc::ENXIO) => "the interface went away",
         _ if job.how == How::Joined => "cannot send packets for the kernel to cut",
         _ => "cannot send packets",

@@ -18,14 +18,14 @@ pub(super) struct Words {
 pub(super) fn of(ability: Ability) -> Words {
     match ability {
         Ability::TcpInfo => Words {
-            about: "the sockets of weir get, cp and bench tell how their connections fare: the ground of most verdicts",
+            about: "the sockets of weir get, cp and bench report on their connections: the evidence of most verdicts",
             limited: &["weir get, cp, why and bench net see less: more verdicts say sender-or-path"],
             missing: &["weir get, cp and why have no TCP"],
             way_out: "a newer kernel, or a sandbox that passes TCP_INFO on",
         },
         Ability::SocketDiag => Words {
             about: "weir why finds and watches the connections of other programs",
-            limited: &["weir why misses connections that are over between two of its looks (20 ms)"],
+            limited: &["weir why misses connections that end between two samples (20 ms)"],
             missing: &["weir why finds no connections"],
             way_out: "a kernel with CONFIG_INET_DIAG (as root: modprobe tcp_diag), or a sandbox that allows netlink",
         },
@@ -48,7 +48,7 @@ pub(super) fn of(ability: Ability) -> Words {
             way_out: "run weir why as that user, or as root: sudo weir why ...",
         },
         Ability::Ssh => Words {
-            about: "weir cp starts its far end by ssh",
+            about: "weir cp starts its remote end with ssh",
             limited: &[],
             missing: &["weir cp reaches no other host"],
             way_out: "install it (Debian: apt install openssh-client), or put its folder into PATH",
@@ -111,7 +111,7 @@ pub(super) fn of(ability: Ability) -> Words {
             about: "figures of weir bench hold for the frequency at which they were taken",
             limited: &["weir bench codec, cipher and pps: short runs may be slower than long ones"],
             missing: &[
-                "weir bench: nobody can say from here whether the frequency changed meanwhile (a virtual machine's is its host's)",
+                "weir bench: cannot see whether the frequency changed meanwhile (a virtual machine's is its host's)",
             ],
             way_out: "repeat measurements and compare; on the hardware itself, load its cpufreq driver",
         },

@@ -185,7 +185,7 @@ fn key_of_pem(
         // OpenSSL's own form, by one round of MD5: no library of ours reads it.
         return Err(refused(
             path,
-            "its private key is locked in a form that is no longer safe; openssl pkcs8 -topk8 -in FILE -out NEW.pem \
+            "its private key is encrypted in an unsafe form; openssl pkcs8 -topk8 -in FILE -out NEW.pem \
              makes one that weir reads",
         ));
     }

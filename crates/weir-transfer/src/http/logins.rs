@@ -193,16 +193,15 @@ pub fn unmet(asker: Asker, fields: &Fields) -> Option<&'static str> {
     match () {
         () if has("basic") || digest_is_known || schemes.is_empty() => None,
         () if asker == Asker::Proxy => Some(
-            "; it wants a login by another scheme than Basic and Digest; curl --proxy-negotiate or --proxy-ntlm may have it",
+            "; it requires a login other than Basic and Digest, which weir does not support; try curl --proxy-negotiate or --proxy-ntlm",
         ),
-        () if has("bearer") => Some("; it wants a token: -H 'Authorization: Bearer TOKEN' sends one"),
+        () if has("bearer") => Some("; it requires a token: -H 'Authorization: Bearer TOKEN' sends one"),
         () if has("negotiate") || has("ntlm") => Some(
-            "; it wants Kerberos or NTLM (Negotiate), and weir knows Basic and Digest; curl --negotiate -u : or \
-             curl --ntlm -u USER can fetch it",
+            "; it requires Kerberos or NTLM (Negotiate), which weir does not support; curl --negotiate -u : or curl --ntlm -u USER can fetch it",
         ),
-        () if has("digest") => Some("; it wants a Digest login by an algorithm that weir does not know"),
+        () if has("digest") => Some("; it requires a Digest algorithm that weir does not support"),
         () => {
-            Some("; it wants a login by a scheme that weir does not know: -H 'Authorization: ...' sends any")
+            Some("; it requires a login scheme that weir does not support: -H 'Authorization: ...' sends any")
         }
     }
 }

@@ -24,9 +24,7 @@ impl Offer {
             "TLS1.2" => Some(vec![&TLS12]),
             "TLS1.3" => Some(vec![&TLS13]),
             _ => {
-                return Err(format!(
-                    "'{name}' is no TLS that is spoken here: expected TLS1.2, TLS1.3 or ALL"
-                ));
+                return Err(format!("unsupported TLS version '{name}': expected TLS1.2, TLS1.3 or ALL"));
             }
         };
         Ok(Offer { versions, ..self })
@@ -41,7 +39,7 @@ impl Offer {
         for name in names.split([':', ',', ' ']).filter(|name| !name.is_empty()) {
             let suite = named(&name.to_ascii_uppercase()).ok_or_else(|| {
                 let known: Vec<String> = all.iter().map(|suite| openssl_name(*suite)).collect();
-                format!("there is no cipher suite '{name}' here; there are {}", known.join(", "))
+                format!("unsupported cipher suite '{name}': expected one of {}", known.join(", "))
             })?;
             suites.push(suite);
         }

@@ -123,7 +123,7 @@ impl Wire<'_> {
             ([5, 0], _) => {}
             ([5, 2], Some(login)) => self.log_in(login)?,
             ([5, 0xff], None) => {
-                return Err(refused("it wants a login; give it as socks5h://USER:PASSWORD@HOST:PORT"));
+                return Err(refused("it requires a login; give it as socks5h://USER:PASSWORD@HOST:PORT"));
             }
             ([5, _], _) => {
                 return Err(refused("it takes none of the logins that weir knows (none, user and password)"));
@@ -208,7 +208,7 @@ impl Wire<'_> {
         match (version, code) {
             (0, 90) => Ok(()),
             (0, 91) => Err(Failure::Refused("it cannot connect to that host, or may not".to_owned(), false)),
-            (0, 92 | 93) => Err(refused("it wants to know who asks by ident; socks5h:// takes a login")),
+            (0, 92 | 93) => Err(refused("it requires ident; socks5h:// takes a login")),
             (0, code) => Err(refused(&format!("it refused with code {code}"))),
             _ => Err(Failure::Foreign),
         }

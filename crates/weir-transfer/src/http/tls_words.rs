@@ -87,7 +87,7 @@ fn not_tls(host: &str, port: Option<u16>, heard: &[u8]) -> String {
 fn alerted(alert: AlertDescription, reached: &Reached<'_>) -> String {
     use AlertDescription as A;
     match alert {
-        A::CertificateRequired => format!("it wants a client certificate; {CERTIFICATE}"),
+        A::CertificateRequired => format!("it requires a client certificate; {CERTIFICATE}"),
         A::HandshakeFailure | A::AccessDenied | A::BadCertificate | A::NoCertificate if reached.asked => {
             format!(
                 "it asked for a client certificate and refused the connection; {CERTIFICATE}, and must be of an authority that \
@@ -164,7 +164,7 @@ fn certificate(host: &str, error: &CertificateError) -> String {
         }
         // webpki's word for it; the usual self-signed certificate calls itself an authority.
         E::Other(cause) if cause.to_string().contains("CaUsedAsEndEntity") => {
-            format!("its certificate is self-signed, so nobody vouches for it; {trusting}")
+            format!("its certificate is self-signed, not signed by an authority; {trusting}")
         }
         E::Other(cause) if cause.to_string().contains("UnsupportedCertVersion") => {
             "its certificate is of X.509 version 1 or 2, which names no hosts; make it anew with openssl req -x509 -addext \

@@ -68,7 +68,7 @@ impl Lane<'_> {
             }),
             // A signed link that has expired: ask the original again where the object is now.
             Err(Error::Status { status: 401 | 403 | 404 | 410, .. }) if location != transfer.url => {
-                tracing::info!("the link to {} expired, resolving it anew", object::shown(&location));
+                tracing::info!("the link to {} expired, resolving it again", object::shown(&location));
                 *transfer.location.lock() = transfer.url.clone();
                 self.client.close();
                 self.try_part(transfer)
@@ -86,7 +86,7 @@ impl Lane<'_> {
         refuse_another(transfer, answer, object)?;
         transfer.ranged.store(false, Relaxed);
         tracing::info!(
-            "{} gives no parts on further connections; going on with one",
+            "{} gives no parts on further connections; continuing with one",
             object::host_of(&answer.url)
         );
         Err(Error::Dropped)

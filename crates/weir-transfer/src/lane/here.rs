@@ -129,10 +129,7 @@ impl Lane<'_> {
                 Ok(None)
             }
             Standing::Unknown(why) => {
-                tracing::warn!(
-                    "{}: cannot know whether it is the same: {why}; fetching it",
-                    target.display()
-                );
+                tracing::warn!("{}: cannot tell whether it changed: {why}; fetching it", target.display());
                 Ok(None)
             }
         }
@@ -186,7 +183,7 @@ impl Lane<'_> {
             Err(why) => {
                 let kept = Bytes(left.size);
                 tracing::warn!(
-                    "{}: cannot go on after its {kept}: {why}; starting at byte 0",
+                    "{}: cannot resume after its {kept}: {why}; starting at byte 0",
                     target.display()
                 );
                 Ok(None)
@@ -236,7 +233,7 @@ impl Lane<'_> {
         if left.size == size {
             return self.is_whole(job, target, left, &last, &trust);
         }
-        tracing::warn!("{}: going on after its {}{trust}", target.display(), Bytes(left.size));
+        tracing::warn!("{}: resuming after its {}{trust}", target.display(), Bytes(left.size));
         self.run.takes_on_trust(index);
         self.take_over(index, job, target, left, &last, size).map(Ok)
     }
@@ -268,8 +265,7 @@ impl Lane<'_> {
             return Ok(Err(format!("{why}, and nothing says when the object was changed")));
         }
         tracing::warn!(
-            "{}: going on after its {}, none of which could be compared, since {why}; the object is unchanged since they \
-             were written, and they are taken on trust (--checksum proves the whole, --force starts at byte 0)",
+            "{}: resuming after its {} without comparing them, since {why}; the object is unchanged since they were written, so they are taken on trust (--checksum proves the whole, --force starts at byte 0)",
             target.display(),
             Bytes(left.size)
         );

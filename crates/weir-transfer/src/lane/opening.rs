@@ -226,7 +226,7 @@ impl Lane<'_> {
         let Some(target) = taken else { return Ok(()) };
         let here = target.strip_prefix(".").unwrap_or(target).display();
         Err(Error::Refused(format!(
-            "{} calls {} by another name, {here}, which is here; -o {here} or --force replaces it",
+            "{} names {} {here}, which already exists; pass -o {here} or --force to overwrite it",
             object::host_of(&answer.url),
             name_of(job),
         )))

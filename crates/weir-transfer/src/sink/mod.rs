@@ -91,7 +91,7 @@ pub fn store_whole(
 
 /// Opens a file that is there to read it; never waits for a pipe, nor sets a device to work.
 pub fn open_to_read(path: &Path) -> io::Result<File> {
-    let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file");
+    let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
     if !path.metadata()?.is_file() {
         return Err(no_file());
     }

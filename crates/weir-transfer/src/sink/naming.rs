@@ -33,7 +33,9 @@ pub fn may_replace(target: &Target) -> io::Result<Option<Stat>> {
     let there = target.look()?;
     match there.as_ref().map(kind) {
         None | Some(FileType::RegularFile | FileType::Symlink) => Ok(there),
-        Some(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "what is there is no file and stays")),
+        Some(_) => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "the target is not a regular file and stays"))
+        }
     }
 }
 

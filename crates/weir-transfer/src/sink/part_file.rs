@@ -232,7 +232,7 @@ impl PartFile {
         let why = if object::identity_of_text(&journal.url) != url {
             "the partial file here is of another url"
         } else if journal.version().if_range().is_none() {
-            "the server gave nothing by which to tell whether the object is still the same"
+            "the server gave no version (ETag or Last-Modified), so changes cannot be detected"
         } else if !self.file.metadata().is_ok_and(|metadata| metadata.len() == journal.size) {
             "the partial file does not have the size that its journal says"
         } else {
@@ -525,7 +525,7 @@ mod tests {
         let error = part.publish(false).unwrap_err().to_string();
         assert_eq!(
             error,
-            format!("cannot rename to {}: what is there is no file and stays", target.display())
+            format!("cannot rename to {}: the target is not a regular file and stays", target.display())
         );
         fs::remove_file(&target).unwrap();
         std::os::unix::fs::symlink("nowhere", &target).unwrap();

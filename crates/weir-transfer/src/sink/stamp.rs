@@ -80,7 +80,7 @@ impl Stamping {
         let word = format!("1 {size} {} {} {tag}", stat.st_mtime, stat.st_mtime_nsec);
         let set = Xattr::new(WORD, word.into_bytes()).map(|word| attributes_of(target).set(&word));
         if !matches!(set, Some(Ok(()))) {
-            tracing::debug!("{} takes no word of its version", target.path().display());
+            tracing::debug!("{} cannot store its version", target.path().display());
         }
     }
 }

@@ -82,7 +82,7 @@ impl Tuner {
                 self.state = State::Measuring { attempt, settled: seen.now };
                 let why = if unserved > 0 {
                     self.ceiling = seen.started;
-                    format!("the far end serves {} connections at once", seen.started)
+                    format!("the server serves {} connections at once", seen.started)
                 } else {
                     format!("nothing was left to ask for beyond {} lanes", seen.started)
                 };
@@ -96,7 +96,7 @@ impl Tuner {
         let after = rate(self.recent.all()).min(attempt.before);
         match self.conclude(seen, attempt, after) {
             Advice::Lanes(lanes, _) => {
-                let why = format!("the far end serves only {} at once; back to {lanes}", attempt.from);
+                let why = format!("the server serves only {} at once; back to {lanes}", attempt.from);
                 Advice::Lanes(lanes, why)
             }
             Advice::Hold => Advice::Hold,
@@ -208,7 +208,7 @@ impl Tuner {
     fn without_verdict(&mut self, seen: &Observation, after: f64) -> Advice {
         self.state = State::Steady;
         self.judged = Some(seen.now);
-        Advice::Lanes(self.lanes, format!("{} lanes at {} after losses; going on", self.lanes, show(after)))
+        Advice::Lanes(self.lanes, format!("{} lanes at {} after losses; continuing", self.lanes, show(after)))
     }
 
     /// Each lane is still at the end of its receive window, and no queue stands: nothing they share is full.

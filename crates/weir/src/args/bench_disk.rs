@@ -20,13 +20,13 @@ space, or 1 GiB, is left alone.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BenchDisk {
-    /// A folder on the disk.
+    /// The folder on the disk to measure.
     #[arg(value_name = "DIR", default_value = ".")]
     pub folder: PathBuf,
-    /// The most to write at a time [default: 1GiB, with --quick 256MiB].
+    /// Write at most SIZE at a time [default: 1GiB, with --quick 256MiB].
     #[arg(long, value_name = "BYTES", value_parser = parse_most)]
     pub size: Option<Bytes>,
-    /// Less, and for a shorter time.
+    /// Measure less, in a shorter time.
     #[arg(long)]
     pub quick: bool,
     /// Output.

@@ -29,35 +29,35 @@ pub struct BenchHost {
     /// The host, by name or address.
     #[arg(value_name = "HOST[:PORT]", required_unless_present = "local", conflicts_with = "local")]
     pub target: Option<Target>,
-    /// Measure this host itself: memory, disk, codecs and ciphers, and keep that for other commands.
+    /// Measure this host: memory, disk, codecs and ciphers, and keep the figures for other commands.
     #[arg(long)]
     pub local: bool,
-    /// With --local, a folder on the disk that is measured [default: the current one].
+    /// With --local, measure the disk of this folder [default: the current one].
     #[arg(long, value_name = "DIR", requires = "local", conflicts_with = "target")]
     pub disk: Option<PathBuf>,
-    /// Measure only these.
+    /// Measure only these parts.
     #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',', conflicts_with = "local")]
     pub only: Vec<Part>,
-    /// Connects, one after another.
+    /// Make N connections, one after another.
     #[arg(long, value_name = "N", default_value_t = 10, conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub tries: u16,
-    /// ICMP echoes, twenty a second.
+    /// Send N ICMP echoes, twenty a second.
     #[arg(long, value_name = "N", default_value_t = 30, conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub echoes: u16,
-    /// The most connections to hold open at a time.
+    /// Hold at most N connections open at a time.
     #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "local", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub connections: u16,
-    /// Give up a connect, a handshake or a round trip after this long.
+    /// Give up on a connect, a handshake or a round trip after TIME.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds, conflicts_with = "local")]
     pub timeout: Duration,
-    /// Download this while round trips are taken, over four connections, for four seconds [default: one stream from an iperf3 or
-    /// weir server on the host's port 5201].
+    /// Download this URL over four connections while measuring round trips [default: one stream from an
+    /// iperf3 or weir server on port 5201].
     #[arg(long, value_name = "URL", conflicts_with = "local")]
     pub load: Option<String>,
-    /// Over IPv4 only.
+    /// Use IPv4 only.
     #[arg(short = '4', long, conflicts_with_all = ["ipv6", "local"])]
     pub ipv4: bool,
-    /// Over IPv6 only.
+    /// Use IPv6 only.
     #[arg(short = '6', long, conflicts_with = "local")]
     pub ipv6: bool,
     /// Trust only the authorities in this PEM file.

@@ -10,7 +10,7 @@ use super::{Certificate, ReachFlags, Voice};
 
 const EXAMPLES: &str = "\
 Examples:
-  weir bench http http://127.0.0.1:8080/                        10 connections for 10 s, and who held the figure
+  weir bench http http://127.0.0.1:8080/                        10 connections for 10 s, and what limited the figure
   weir bench http -t 2 -c 100 -d 30s -s post.lua URL -- a b     wrk's flags and scripts, unchanged
   weir bench http --rate 5000 -c 64 -d 30s URL                  5000 requests a second, latency from the planned time
   weir bench http --http2 --streams 8 -c 4 URL                  HTTP/2, 8 requests at a time over each of 4 connections
@@ -28,93 +28,91 @@ and prints its report.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub struct BenchHttp {
-    /// Whom to ask, http or https; several are asked one after another, with a report each.
+    /// The http or https URLs to load, one after another, with a report each.
     #[arg(value_name = "URL", required_unless_present_any = ["ab", "list"])]
     pub url: Option<String>,
     /// Further URLs; with --script its args[1] and on, as wrk has it.
     #[arg(value_name = "URL", hide = true)]
     pub more: Vec<String>,
-    /// Also ask what LIST names, one URL a line, '#' begins a remark; '-' for stdin.
+    /// Also load the URLs in LIST, one a line, with '#' comments; '-' reads stdin.
     #[arg(short = 'i', long = "input", value_name = "LIST", conflicts_with = "ab")]
     pub list: Option<String>,
-    /// Connections to hold open.
+    /// Hold N connections open.
     #[arg(short, long, value_name = "N", default_value = "10", value_parser = parse_count)]
     pub connections: u32,
-    /// Loops, each on a thread of its own [default: one a processor, at most one a connection].
+    /// Run N loops, each on one thread [default: one per processor, at most one per connection].
     #[arg(short, long, value_name = "N", value_parser = parse_count)]
     pub threads: Option<u32>,
-    /// Measure for this long: 30, 30s, 2m, 1h [default: 10s, or until -n is reached].
+    /// Measure for TIME: 30, 30s, 2m, 1h [default: 10s, or until -n is reached].
     #[arg(short, long, value_name = "TIME", value_parser = parse_span)]
     pub duration: Option<Duration>,
-    /// Make this many requests.
+    /// Make N requests in all.
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_requests, conflicts_with = "warm_up")]
     pub requests: Option<u64>,
-    /// Ask this often, evenly, in all; latency counts from the planned time.
+    /// Send RATE requests a second in all, evenly; latency counts from the planned time.
     #[arg(short = 'R', long, value_name = "PER_SECOND", value_parser = parse_rate)]
     pub rate: Option<f64>,
-    /// Spread the requests of --rate evenly (fixed), or as independent users come, with gaps by chance (exp).
+    /// Spread the requests of --rate evenly (fixed), or with random gaps as independent users (exp).
     #[arg(short = 'D', long, value_enum, value_name = "HOW", default_value = "fixed")]
     pub dist: Dist,
-    /// Open the connections evenly over this time, or let --rate grow evenly to what it is; measured is what
-    /// comes after it (with -n, all).
+    /// Open the connections, or raise --rate, evenly over TIME before measuring (with -n, all is measured).
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_span)]
     pub ramp: Duration,
-    /// Load before the measured time.
+    /// Load for TIME before measuring.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_span)]
     pub warm_up: Duration,
-    /// A request without a whole answer in this time has failed.
+    /// Count a request as failed after TIME without a complete answer.
     #[arg(short = 'T', long, value_name = "TIME", default_value = "2s", value_parser = parse_span)]
     pub timeout: Duration,
-    /// End with exit code 1 where more of the requests than this share failed, answers of 400 and above among
-    /// them: 1%, 0.01, 0.
+    /// Exit with code 1 if more than this SHARE of requests failed, status 400 and above included: 1%, 0.01,
+    /// 0.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub max_errors: Option<f64>,
 
-    /// Send this field, as in "Name: value".
+    /// Send this header field, as in "Name: value".
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     pub headers: Vec<String>,
-    /// The method [default: GET, or POST with a body].
+    /// Use this method [default: GET, or POST with a body].
     #[arg(short, long, value_name = "METHOD", value_parser = parse_method)]
     pub method: Option<String>,
     /// Send this body, or @FILE.
     #[arg(short, long, value_name = "TEXT|@FILE")]
     pub body: Option<String>,
-    /// A connection for each request.
+    /// Open a connection for each request.
     #[arg(long)]
     pub no_keep_alive: bool,
-    /// Ask over HTTP/2: by ALPN over TLS, else from the first byte on.
+    /// Use HTTP/2: by ALPN over TLS, else with prior knowledge.
     #[arg(long, conflicts_with_all = ["script", "no_keep_alive", "ab"])]
     pub http2: bool,
-    /// Requests under way at a time over each connection (--http2).
+    /// Keep N requests in flight on each connection (--http2).
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count, requires = "http2")]
     pub streams: u32,
     /// How the host is reached; the URL says what to ask.
     #[command(flatten)]
     pub reach: ReachFlags,
-    /// Go through this proxy (http, socks5, socks5h, socks4, socks4a); the environment's proxies are not
-    /// used.
+    /// Use this proxy (http, socks5, socks5h, socks4, socks4a); proxies of the environment are ignored.
     #[arg(short = 'x', long, value_name = "URL", conflicts_with = "ab")]
     pub proxy: Option<String>,
     /// The client certificate.
     #[command(flatten)]
     pub certificate: Certificate,
-    /// Trust any certificate.
+    /// Accept any certificate.
     #[arg(short = 'k', long)]
     pub insecure: bool,
     /// Trust only these authorities (PEM) [env: SSL_CERT_FILE].
     #[arg(long, value_name = "FILE")]
     pub cacert: Option<PathBuf>,
 
-    /// A script of wrk's Lua interface.
+    /// Run this Lua script with wrk's interface.
     #[arg(short, long, value_name = "FILE")]
     pub script: Option<PathBuf>,
-    /// The report's form.
+    /// Print the report in this form.
     #[arg(long, value_enum, value_name = "FORM", default_value = "weir", conflicts_with = "json")]
     pub format: LoadFormat,
     /// Print percentiles too (--format wrk).
     #[arg(short = 'L', long)]
     pub latency: bool,
-    /// What follows are ab's flags.
+    /// Read the following words as ab's flags.
     #[arg(long, value_name = "ARGS", num_args = 1.., allow_hyphen_values = true)]
     pub ab: Option<Vec<String>>,
     /// Output.
@@ -144,7 +142,7 @@ pub enum Dist {
 /// `--format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LoadFormat {
-    /// weir's own, with who held the figure.
+    /// weir's own, with what limited the figure.
     Weir,
     /// As wrk prints it.
     Wrk,

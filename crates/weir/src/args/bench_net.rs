@@ -58,27 +58,26 @@ pub struct BenchNet {
     /// IPv4 only.
     #[arg(short = '4', long = "version4", overrides_with = "v6")]
     pub v4: bool,
-    /// IPv6 only.
+    /// Use IPv6 only.
     #[arg(short = '6', long = "version6", overrides_with = "v4")]
     pub v6: bool,
-    /// Seconds between two lines; 0 for none [default: 1].
+    /// Print a line every SECONDS; 0 prints none [default: 1].
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     pub interval: Duration,
-    /// Print iperf3's own JSON, for scripts that read it.
+    /// Print iperf3's JSON.
     #[arg(short = 'J', long = "iperf3-json", conflicts_with = "json")]
     pub iperf3_json: bool,
-    /// Print iperf3's JSON as it comes, an event a line.
+    /// Print iperf3's JSON as a stream, one event a line.
     #[arg(long, conflicts_with = "json")]
     pub json_stream: bool,
-    /// Print the whole JSON after that too.
+    /// Also print the complete JSON at the end.
     #[arg(long, requires = "json_stream")]
     pub json_stream_full_output: bool,
-    /// Print rates in this unit: k, m, g, t for bits, K, M, G, T for bytes per second; or print iperf3's
-    /// lines or weir's (iperf3, weir) instead of weir's on a terminal and iperf3's elsewhere. Both may be
-    /// given.
+    /// Print rates in this unit (k, m, g, t for bits, K, M, G, T for bytes per second), or the lines of
+    /// iperf3 or weir [default: weir's on a terminal, iperf3's elsewhere]. Both may be given.
     #[arg(short, long, value_name = "UNIT|iperf3|weir", value_parser = parse_format)]
     pub format: Vec<NetFormat>,
-    /// Say more in iperf3's lines: versions, cookie, segment, processor time, congestion control.
+    /// Add versions, cookie, segment size, processor time and congestion control to iperf3's lines.
     #[arg(short = 'V')]
     pub wordy: bool,
     /// Begin each of iperf3's lines with the time, in strftime's FORMAT [default: '%c '].
@@ -88,46 +87,46 @@ pub struct BenchNet {
     /// Copy what arrives into this program's memory, as most programs must; by default the kernel drops it (TCP).
     #[arg(long, overrides_with = "skip_rx_copy")]
     pub copy: bool,
-    /// Leave that copy out at the other end too, if it is iperf3's.
+    /// Skip that copy at the other end too, if that is iperf3.
     #[arg(long, overrides_with = "copy", conflicts_with = "server")]
     pub skip_rx_copy: bool,
-    /// Send pages that the kernel has (sendfile) instead of copying them out of this program's memory (TCP).
+    /// Send pages of the kernel (sendfile) instead of copying from this program's memory (TCP).
     #[arg(short = 'Z', long)]
     pub zerocopy: bool,
     /// Send and take datagrams one by one, without segmentation offload.
     #[arg(long = "no-gso")]
     pub no_gso: bool,
-    /// Bundle datagrams at the other end too, if it is iperf3's.
+    /// Bundle datagrams at the other end too, if that is iperf3.
     #[arg(long, conflicts_with_all = ["server", "no_gso"])]
     pub gsro: bool,
-    /// Fill the terminal with a live view of the client's end; the lines of the intervals are printed when that is over.
+    /// Show a live view of the client on the whole terminal; the interval lines are printed at its end.
     #[arg(long, conflicts_with_all = ["quiet", "server"])]
     pub tui: bool,
-    /// End a test when no data came for so many milliseconds (of a client: that receives) [default: 120000].
+    /// End a test after MS milliseconds without data (a client: only if it receives) [default: 120000].
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(100..=86_400_000))]
     pub rcv_timeout: Option<u32>,
-    /// End a connection whose data were not acknowledged for so many milliseconds (TCP_USER_TIMEOUT); 0
-    /// leaves it to the system.
+    /// End a connection after MS milliseconds without an acknowledgement (TCP_USER_TIMEOUT); 0 uses the
+    /// system's default.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=86_400_000))]
     pub snd_timeout: Option<u32>,
-    /// Probe the idle control connection (seconds before the first probe, seconds between two, unanswered
-    /// ones that end it).
+    /// Probe the idle control connection: seconds before the first probe, seconds between probes, unanswered
+    /// probes that end it.
     #[arg(long = "cntl-ka", value_name = "IDLE/INTERVAL/COUNT", num_args = 0..=1, require_equals = true,
         default_missing_value = "", value_parser = parse_keep_alive)]
     pub keep_alive: Option<KeepAlive>,
-    /// Multipath TCP; a server takes it anyway.
+    /// Use Multipath TCP; a server accepts it anyway.
     #[arg(short = 'm', long)]
     pub mptcp: bool,
-    /// Run on this processor; of a client the second is for the server's streams.
+    /// Run on processor N; a client's M is for the server's streams.
     #[arg(short = 'A', long, value_name = "N[,M]", value_parser = parse_affinity)]
     pub affinity: Option<Affinity>,
-    /// Append what is printed, errors too, to FILE.
+    /// Append all output, errors included, to FILE.
     #[arg(long, value_name = "FILE")]
     pub logfile: Option<PathBuf>,
-    /// Write the process's number into FILE for as long as it runs.
+    /// Write the process id to FILE while it runs.
     #[arg(short = 'I', long, value_name = "FILE")]
     pub pidfile: Option<PathBuf>,
-    /// Log what the protocol does; LEVEL 1 says less.
+    /// Log the protocol; LEVEL 1 logs less.
     #[arg(short = 'd', long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "4")]
     pub debug: Option<u8>,
     /// Always on; accepted for compatibility.
@@ -163,49 +162,50 @@ pub struct BenchNet {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Client")]
 pub struct Test {
-    /// UDP instead of TCP.
+    /// Use UDP instead of TCP.
     #[arg(short, long, conflicts_with = "server")]
     pub udp: bool,
-    /// Bits per second and stream, as RATE or RATE/BURST; 0 for no limit [default: 1M for UDP, none for TCP].
+    /// Limit each stream to RATE bits per second, or RATE/BURST; 0 removes the limit [default: 1M for UDP,
+    /// none for TCP].
     #[arg(short, long = "bitrate", visible_alias = "bandwidth", value_name = "RATE", value_parser = parse_bits, conflicts_with = "server")]
     pub bitrate: Option<Bits>,
-    /// Let the kernel pace each stream at so many bits per second.
+    /// Let the kernel pace each stream at RATE bits per second.
     #[arg(long, value_name = "RATE", value_parser = parse_bits, conflicts_with = "server")]
     pub fq_rate: Option<Bits>,
-    /// Seconds that count [default: 10]; 0 without end.
+    /// Measure for SECONDS [default: 10]; 0 runs until interrupted.
     #[arg(short, long, value_name = "SECONDS", value_parser = parse_test_seconds, conflicts_with = "server")]
     pub time: Option<u32>,
-    /// Send so many bytes instead; 0 for no such limit.
+    /// Send this many bytes instead; 0 removes the limit.
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = parse_bytes_or_none, conflicts_with = "server")]
     pub bytes: Option<u64>,
-    /// Send so many blocks instead; 0 for no such limit.
+    /// Send this many blocks instead; 0 removes the limit.
     #[arg(short = 'k', long, value_name = "BLOCKS", value_parser = parse_bytes_or_none, conflicts_with = "server")]
     pub blockcount: Option<u64>,
-    /// Leave out the first seconds.
+    /// Omit the first SECONDS from the result.
     #[arg(short = 'O', long, value_name = "SECONDS", default_value = "0", value_parser = parse_omit)]
     pub omit: u32,
-    /// Streams each way.
+    /// Run N streams each way.
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub parallel: u32,
-    /// The server sends.
+    /// Let the server send.
     #[arg(short = 'R', long, conflicts_with_all = ["bidir", "server"])]
     pub reverse: bool,
-    /// Both send.
+    /// Let both ends send.
     #[arg(long, conflicts_with = "server")]
     pub bidir: bool,
-    /// Bytes of one write or datagram [default: weir's own for TCP; for UDP what one packet takes].
+    /// Write or send BYTES at a time [default: weir's own for TCP; one packet for UDP].
     #[arg(short, long, value_name = "BYTES", value_parser = parse_bytes_or_none, conflicts_with = "server")]
     pub length: Option<u64>,
-    /// Socket buffers of both ends.
+    /// Set the socket buffers of both ends in BYTES.
     #[arg(short, long, value_name = "BYTES", value_parser = parse_bytes_or_none, conflicts_with = "server")]
     pub window: Option<u64>,
-    /// Segment size to ask for.
+    /// Ask for this TCP segment size in BYTES.
     #[arg(short = 'M', long = "set-mss", value_name = "BYTES", value_parser = parse_segment, conflicts_with = "server")]
     pub segment: Option<u32>,
-    /// TCP_NODELAY.
+    /// Set TCP_NODELAY.
     #[arg(short = 'N', long, conflicts_with = "server")]
     pub no_delay: bool,
-    /// Congestion control of both ends: cubic, bbr.
+    /// Use this congestion control at both ends: cubic, bbr.
     #[arg(
         short = 'C',
         long,
@@ -214,43 +214,43 @@ pub struct Test {
         conflicts_with = "server"
     )]
     pub congestion: Option<String>,
-    /// IP type of service, 0 to 255, also as 0x10 or 020.
+    /// Set the IP type of service, 0 to 255, also as 0x10 or 020.
     #[arg(short = 'S', long, value_name = "N", value_parser = parse_tos, overrides_with = "dscp", conflicts_with = "server")]
     pub tos: Option<u8>,
-    /// The same by its class: 0 to 63, or a name such as ef, af41, cs6.
+    /// Set the DSCP class: 0 to 63, or a name such as ef, af41, cs6.
     #[arg(long, value_name = "CLASS", value_parser = parse_dscp, overrides_with = "tos", conflicts_with = "server")]
     pub dscp: Option<u8>,
-    /// IPv6 flow label, 1 to 0xfffff, of the client's connections.
+    /// Set the IPv6 flow label of the client's connections, 1 to 0xfffff.
     #[arg(short = 'L', long = "flowlabel", value_name = "N", value_parser = parse_flow_label, conflicts_with = "server")]
     pub flow_label: Option<u32>,
-    /// Never fragment datagrams of IPv4 on their way.
+    /// Forbid fragmentation of IPv4 datagrams.
     #[arg(long, conflicts_with = "server")]
     pub dont_fragment: bool,
     /// Send digits again and again instead of random bytes.
     #[arg(long, conflicts_with = "server")]
     pub repeating_payload: bool,
-    /// The own port of the first data connection; the others have those after it.
+    /// Use this local port for the first data connection, and the next ones for the others.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "server")]
     pub cport: Option<u16>,
-    /// Microseconds between two looks at the rate, of servers that go by a timer; weir sends when it is due.
+    /// Set the pacing timer of servers that use one, in microseconds; weir itself needs none.
     #[arg(long, value_name = "MICROS", value_parser = parse_micros, conflicts_with = "server")]
     pub pacing_timer: Option<u32>,
     /// Deprecated in iperf3; accepted for compatibility, as --fq-rate 0.
     #[arg(long, hide = true, overrides_with = "fq_rate", conflicts_with = "server")]
     pub no_fq_socket_pacing: bool,
-    /// Before each line.
+    /// Begin each line with TEXT.
     #[arg(short = 'T', long, value_name = "TEXT", conflicts_with = "server")]
     pub title: Option<String>,
-    /// Into iperf3's JSON.
+    /// Add TEXT to iperf3's JSON.
     #[arg(long, value_name = "TEXT", conflicts_with = "server")]
     pub extra_data: Option<String>,
-    /// Print the server's report too.
+    /// Also print the server's report.
     #[arg(long, conflicts_with = "server")]
     pub get_server_output: bool,
-    /// Count datagrams in 64 bits.
+    /// Use 64-bit datagram counters.
     #[arg(long = "udp-counters-64bit", conflicts_with = "server")]
     pub wide_counters: bool,
-    /// How long a connection may take, milliseconds.
+    /// Give up on connecting after MS milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 10_000, conflicts_with = "server")]
     pub connect_timeout: u64,
 }
@@ -262,19 +262,20 @@ pub struct Test {
     .conflicts_with_all(["server", "udp", "reverse", "bidir", "bytes", "blockcount", "omit", "bitrate", "length",
         "iperf3_json", "zerocopy", "copy", "get_server_output"])))]
 pub struct Transactions {
-    /// A request and its response, again and again: transactions per second, latency, processor time at both ends.
+    /// Measure requests and responses in turn: transactions per second, latency, processor time at both ends.
     #[arg(long)]
     pub rr: bool,
-    /// A connection, a request and its response, again and again; the server takes them on a port of their own.
+    /// Measure the same with a new connection for each request, on a separate port of the server.
     #[arg(long)]
     pub crr: bool,
-    /// Bytes of a request and of a response.
+    /// Set the size of a request and of a response in bytes.
     #[arg(long, value_name = "REQUEST,RESPONSE", default_value = "1,1", value_parser = parse_sizes, requires = "transactions")]
     pub sizes: Sizes,
-    /// Repeat until the mean is so sure: 99,5 is a 99 % confidence in an interval 5 % of it wide.
+    /// Repeat until the mean has this confidence: 99,5 means 99 % within an interval 5 % wide.
     #[arg(long, value_name = "LEVEL,WIDTH", value_parser = parse_ci, requires = "transactions")]
     pub ci: Option<Goal>,
-    /// Runs, at least and at most [default: 3,30 with --ci, else one]; each of -t seconds [default: 1 with several].
+    /// Make at least and at most this many runs [default: 3,30 with --ci, else one], each of -t seconds
+    /// [default: 1 with several].
     #[arg(long, value_name = "LEAST,MOST", value_parser = parse_repeats, requires = "transactions")]
     pub repeats: Option<Repeated>,
 }
@@ -317,28 +318,28 @@ impl Transactions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 pub struct Bounds {
-    /// Listen here, or on ADDRESS:PORT; 0.0.0.0 and :: are the network.
+    /// Listen on ADDRESS or ADDRESS:PORT; 0.0.0.0 and :: open it to the network [default: this machine only].
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address, conflicts_with_all = ["client", "bind"])]
     pub listen: Vec<Place>,
-    /// Serve in the background, once it listens.
+    /// Go into the background once it listens.
     #[arg(short = 'D', long, conflicts_with = "client")]
     pub daemon: bool,
-    /// With -1: end without a client after so many seconds.
+    /// With -1: end after SECONDS without a client.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400), conflicts_with = "client")]
     pub idle_timeout: Option<u32>,
     /// End after one test.
     #[arg(short = '1', long, conflicts_with = "client")]
     pub one_off: bool,
-    /// Tests at once.
+    /// Serve at most N tests at once.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1000), conflicts_with = "client")]
     pub max_clients: u16,
-    /// Seconds of one test, at most.
+    /// Limit one test to SECONDS.
     #[arg(long, visible_alias = "server-max-duration", value_name = "SECONDS", value_parser = parse_test_seconds, default_value = "3600", conflicts_with = "client")]
     pub max_time: u32,
-    /// Bytes of one test, at most [default: 10 TB].
+    /// Limit one test to BYTES [default: 10 TB].
     #[arg(long, value_name = "BYTES", default_value = "10TB", conflicts_with = "client")]
     pub max_bytes: Bytes,
-    /// Bits per second that one test may ask for, or move on average over SECONDS [default: 5].
+    /// Limit the bits per second that one test may ask for, or move on average over SECONDS [default: 5].
     #[arg(long, visible_alias = "server-bitrate-limit", value_name = "RATE[/SECONDS]", value_parser = parse_limit, conflicts_with = "client")]
     pub max_bitrate: Option<RateLimit>,
 }
@@ -347,10 +348,10 @@ pub struct Bounds {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Who asks")]
 pub struct NetLogin {
-    /// The client's user; the password comes from IPERF3_PASSWORD or is asked for.
+    /// Log in as this user; the password comes from IPERF3_PASSWORD or a prompt.
     #[arg(long, value_name = "USER", requires = "public_key", conflicts_with = "server")]
     pub username: Option<String>,
-    /// The server's public key, PEM.
+    /// Read the server's public key from FILE (PEM).
     #[arg(
         long = "rsa-public-key-path",
         value_name = "FILE",
@@ -358,10 +359,10 @@ pub struct NetLogin {
         conflicts_with = "server"
     )]
     pub public_key: Option<PathBuf>,
-    /// The server's private key, PEM without a passphrase.
+    /// Read the server's private key from FILE (PEM without a passphrase).
     #[arg(long = "rsa-private-key-path", value_name = "FILE", requires = "users", conflicts_with = "client")]
     pub private_key: Option<PathBuf>,
-    /// Lines of user,sha256 of "{user}password".
+    /// Read the users from FILE: lines of user,sha256 of "{user}password".
     #[arg(
         long = "authorized-users-path",
         value_name = "FILE",
@@ -369,10 +370,10 @@ pub struct NetLogin {
         conflicts_with = "client"
     )]
     pub users: Option<PathBuf>,
-    /// The padding of iperf3 before 3.17.
+    /// Use the padding of iperf3 before 3.17.
     #[arg(long = "use-pkcs1-padding")]
     pub pkcs1: bool,
-    /// Seconds that a client's clock may be off.
+    /// Accept a client's clock that is off by up to SECONDS.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, conflicts_with = "client")]
     pub time_skew_threshold: u32,
 }

@@ -28,54 +28,55 @@ the stack most of its work on hosts whose devices can do it, and on loopback. Th
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BenchPps {
-    /// The receiving end, where weir bench pps -s runs [default: this machine, both ends in one process].
+    /// The receiver, where weir bench pps -s runs [default: both ends on this machine].
     #[arg(value_name = "HOST[:PORT]", conflicts_with = "server")]
     pub target: Option<Target>,
-    /// Be the receiving end.
+    /// Run as the receiver.
     #[arg(short = 's', long)]
     pub server: bool,
-    /// Where to listen; port 0 picks a free one [default: 127.0.0.1:5209, this machine only].
+    /// Listen here; port 0 picks a free port [default: 127.0.0.1:5209, this machine only].
     #[arg(long, value_name = "ADDR:PORT", requires = "server", value_parser = super::parse_listen)]
     pub listen: Option<SocketAddr>,
     /// End after one client.
     #[arg(long, requires = "server")]
     pub one_off: bool,
 
-    /// Bytes of the Ethernet frame with its checksum: 64 to 1518.
+    /// Send Ethernet frames of this size in bytes, checksum included: 64 to 1518.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64", value_parser = clap::value_parser!(u16).range(1..=1518))]
     pub size: Vec<u16>,
-    /// Bytes of the UDP payload instead: 16 to 1472.
+    /// Send UDP payloads of this size in bytes instead: 16 to 1472.
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "size", value_parser = clap::value_parser!(u16).range(1..=1472))]
     pub payload: Vec<u16>,
-    /// How UDP sockets get them [default: plain,gso].
+    /// Send by these methods [default: plain,gso].
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub method: Vec<Method>,
-    /// Through which sockets they are sent.
+    /// Send through these sockets.
     #[arg(long, value_name = "SOCKETS", value_enum, default_value = "udp", conflicts_with = "server")]
     pub via: Via,
-    /// Sending threads, and as many receiving ones.
+    /// Use N sending and N receiving threads.
     #[arg(short = 't', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS as i64))]
     pub threads: u16,
-    /// Packets a second, all threads together, such as 100k or 1.5M [default: as many as go].
+    /// Send RATE packets a second in all, such as 100k or 1.5M [default: as many as possible].
     #[arg(long, value_name = "PACKETS", value_parser = parse_packets)]
     pub rate: Option<f64>,
-    /// Send for this long.
+    /// Send for TIME.
     #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = parse_span)]
     pub span: Duration,
-    /// Each receiving thread's buffer; 64 MiB at most for all, and less where the far end's net.core.rmem_max says so.
+    /// Set each receiving thread's buffer in BYTES; at most 64 MiB in all, and the receiver's
+    /// net.core.rmem_max.
     #[arg(long, value_name = "BYTES", default_value = "8MiB")]
     pub receive_buffer: Bytes,
 
-    /// Search the highest rate without loss, from --rate or what goes at all downwards.
+    /// Search for the highest rate without loss, downwards from --rate or the highest possible rate.
     #[arg(long)]
     pub zero_loss: bool,
-    /// How long each trial of the search lasts (RFC 2544: 60s).
+    /// Let each trial of the search last TIME (RFC 2544: 60s).
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_span, requires = "zero_loss")]
     pub trial: Duration,
-    /// Search until no more than this share of the rate is unknown.
+    /// Search until the rate is known within this SHARE.
     #[arg(long, value_name = "SHARE", default_value = "1%", requires = "zero_loss")]
     pub resolution: Share,
-    /// Let a trial pass that loses no more than this share.
+    /// Let a trial pass that loses at most this SHARE.
     #[arg(long, value_name = "SHARE", default_value = "0%", requires = "zero_loss")]
     pub tolerance: Share,
     /// Output.

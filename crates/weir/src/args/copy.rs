@@ -29,65 +29,69 @@ here: over connections to both, or inside ssh. The far host needs ssh; weir itse
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Cp {
-    /// What to copy, one or more, and last where to: paths, or [USER@]HOST:PATH on one side or both.
+    /// One or more sources, then the target: paths, or [USER@]HOST:PATH on either side or both.
     #[arg(value_name = "SRC... DST", required = true, num_args = 1..)]
     pub paths: Vec<OsString>,
 
     /// What is copied, over what.
     #[command(flatten)]
     pub what: What,
-    /// Go on where an earlier run stopped: always done, here because fingers say it.
+    /// Resume an interrupted copy. Always on; accepted for compatibility.
     #[arg(long)]
     pub resume: bool,
-    /// Only print what would be copied and deleted.
+    /// Print what would be copied and deleted, and do neither.
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Compress by this codec alone (none, lz4, zstd, zlib ..., zstd:9 for a level) [default: what suits link and data best].
+    /// Compress with this codec only (none, lz4, zstd, zlib ..., zstd:9 for a level) [default: the best for
+    /// link and data].
     #[arg(long, value_name = "CODEC[:LEVEL]", value_parser = parse_codec)]
     pub codec: Option<(u8, i32)>,
-    /// Put at most RATE on the network, all connections together (such as 10M or 100Mbit); what compresses arrives faster.
+    /// Limit the network rate of all connections together to RATE (such as 10M or 100Mbit), after
+    /// compression.
     #[arg(long, value_name = "RATE")]
     pub limit_rate: Option<Rate>,
-    /// As --limit-rate, of rsync: KiB a second where it has no unit, 0 for no limit.
+    /// Limit the network rate as rsync does: KiB a second unless a unit is given, 0 for no limit.
     #[arg(long, value_name = "RATE", conflicts_with = "limit_rate", value_parser = parse_bwlimit)]
     pub bwlimit: Option<Rate>,
-    /// Wait until the bytes are on the disk before a file gets its name.
+    /// Wait until the bytes are on disk before a file gets its final name.
     #[arg(long)]
     pub sync: bool,
-    /// A file that grows while it is read is copied once it rests, or not at all; otherwise as long as it was at the start.
+    /// Copy a file that grows only once it stops growing, or not at all [default: copy the length it had at
+    /// the start].
     #[arg(long)]
     pub whole_or_nothing: bool,
 
-    /// Fill the terminal with a live view: the pipeline, the rate, connections, files; q ends the run as Ctrl-C does.
+    /// Show a live view on the whole terminal: the pipeline, the rate, connections, files; q ends the run
+    /// like Ctrl-C.
     #[arg(long, conflicts_with = "quiet")]
     pub tui: bool,
-    /// How the data go: over connections of their own, or inside ssh [default: the first that works].
+    /// Send the data over separate connections or inside ssh [default: the first that works].
     #[arg(long, value_name = "HOW")]
     pub transport: Option<How>,
-    /// Listen for data connections on these ports only, here or there (such as 5000-5010).
+    /// Listen for data connections only on these ports, at either end (such as 5000-5010).
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
     pub port_range: Option<Ports>,
-    /// Between two hosts: send the data through this machine, also where one could reach the other.
+    /// Between two remote hosts, send the data through this machine even if one reaches the other.
     #[arg(short = '3')]
     pub through_here: bool,
-    /// Use exactly LANES data connections.
+    /// Use exactly LANES data connections [default: as many as help].
     #[arg(short = 'c', long = "lanes", value_name = "LANES", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub lanes: Option<u32>,
-    /// Do not encrypt the data (digests are still compared). For networks that nobody else is on.
+    /// Do not encrypt the data (digests are still compared); only for networks that you alone use.
     #[arg(long)]
     pub plain: bool,
 
     /// How ssh is called.
     #[command(flatten)]
     pub ssh: Ssh,
-    /// ssh's compression: not used, weir compresses by itself where it pays.
+    /// Accepted for compatibility with ssh; weir compresses where it pays.
     #[arg(short = 'C')]
     pub compression: bool,
     /// What others have to be asked for.
     #[command(flatten)]
     pub always: Always,
 
-    /// Write what both ends saw, window by window, for a bug report.
+    /// Write the evidence of both ends, interval by interval, to FILE, for a bug report.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub evidence: Option<PathBuf>,
     /// Output.
@@ -98,25 +102,25 @@ pub struct Cp {
 /// What scp and rsync do when they are told to, and weir always: taken, so that a line which fingers know works.
 #[derive(Debug, Args)]
 pub struct Always {
-    /// Keep modes and times (scp, rsync).
+    /// Keep modes and times. Always on; accepted for compatibility with scp and rsync.
     #[arg(short = 'p', short_alias = 't', long = "times", alias = "perms", hide = true)]
     pub preserve: bool,
-    /// Keep hard links (rsync): a part of -a.
+    /// Keep hard links. Part of -a; accepted for compatibility with rsync.
     #[arg(short = 'H', long, hide = true, requires = "archive")]
     pub hard_links: bool,
-    /// Keep extended attributes (rsync): a part of -a.
+    /// Keep extended attributes. Part of -a; accepted for compatibility with rsync.
     #[arg(short = 'X', long, hide = true, requires = "archive")]
     pub xattrs: bool,
-    /// Keep access control lists (rsync): a part of -a.
+    /// Keep access control lists. Part of -a; accepted for compatibility with rsync.
     #[arg(short = 'A', long, hide = true, requires = "archive")]
     pub acls: bool,
-    /// Compress (rsync).
+    /// Compress. Always on where it pays; accepted for compatibility with rsync.
     #[arg(short = 'z', long, hide = true)]
     pub compress: bool,
-    /// Keep what came of a file when the copy is interrupted (rsync).
+    /// Keep a partial file when interrupted. Always on; accepted for compatibility with rsync.
     #[arg(long, hide = true)]
     pub partial: bool,
-    /// Show how far it is; on a terminal (rsync).
+    /// Show progress. Always on at a terminal; accepted for compatibility with rsync.
     #[arg(long, alias = "stats", hide = true)]
     pub progress: bool,
 }
@@ -161,7 +165,7 @@ fn parse_codec(text: &str) -> Result<(u8, i32), String> {
     };
     let codec = Codec::by_name(name).ok_or_else(|| {
         let names: Vec<&str> = Codec::all().map(Codec::name).collect();
-        format!("there is no codec '{name}'; there are {}", names.join(", "))
+        format!("unknown codec '{name}': expected one of {}", names.join(", "))
     })?;
     let level = match level {
         Some(level) => level.parse().map_err(|_| format!("invalid level '{level}': expected a number"))?,

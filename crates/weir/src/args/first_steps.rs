@@ -7,7 +7,7 @@ Begin with:
   weir get URL             a download, and what limited it; weir URL means the same
   weir why -- COMMAND      what limits the transfer of another program
   weir self-check          what works on this machine
-  weir help get            all flags of a command, and examples; likewise for each of the others
+  weir help get            all options of a command, with examples; likewise for the others
 Exit codes: 0 complete, 1 failed, 2 usage, 3 verification failed, 4 incomplete but resumable, 130 interrupted (what came is kept), 141 nobody read what was printed.
 File: ~/.config/weir/config.toml (in $XDG_CONFIG_HOME/weir, where that is set) says what flags say that are not given, by command and
 long name: a table [get] with limit-rate = \"10M\", a table [bench.net] with parallel = 4. WEIR_CONFIG=FILE names another, WEIR_CONFIG=
@@ -19,12 +19,12 @@ pub const LAB: &str = "\
 Begin with:
   weir lab shell --rate 100Mbit --delay 10ms           your shell at one end of such a path; exit leaves it
   weir lab list                                        published experiments, to be run by name
-  weir help lab shell                                  all flags, and examples; likewise for each of the others";
+  weir help lab shell                                  all options, with examples; likewise for the others";
 
 /// `weir bench`.
 pub const BENCH: &str = "\
 Begin with:
   weir bench mem --quick                 this machine's caches and memory, in a few seconds
   weir bench net -c HOST                 the network to a host where weir bench net -s runs, or iperf3 -s
-  weir bench http URL                    load on a server, and who held the figure
-  weir help bench net                    all flags, and examples; likewise for each of the others";
+  weir bench http URL                    load on a server, and what limited the figure
+  weir help bench net                    all options, with examples; likewise for the others";

@@ -13,7 +13,7 @@ const TABLE: &[Row] = &[
     (
         "get",
         &["-Z", "--parallel", "--parallel-max", "--max-concurrent-downloads", "--max-threads"],
-        "files are fetched beside one another by themselves, -j N sets how many",
+        "files are fetched in parallel anyway; -j N sets how many",
     ),
     ("get", &["--retry", "--tries", "-t", "--max-tries"], "it is --retries N"),
     (
@@ -24,12 +24,12 @@ const TABLE: &[Row] = &[
     (
         "get",
         &["--retry-all-errors", "--retry-connrefused"],
-        "what may pass is tried again anyway; leave it out",
+        "temporary failures are retried anyway; leave it out",
     ),
     (
         "get",
         &["-m", "--max-time", "--retry-max-time"],
-        "timeout SECONDS weir get ... ends it, and the same command goes on from there",
+        "timeout SECONDS weir get ... ends it, and the same command resumes",
     ),
     ("get", &["-T", "--read-timeout"], "it is --timeout SECONDS; weir uploads nothing (curl's -T)"),
     ("get", &["--dns-timeout"], "it is --connect-timeout SECONDS, for a name and its connect together"),
@@ -47,7 +47,7 @@ const TABLE: &[Row] = &[
     (
         "get",
         &["-J", "--remote-name", "--remote-name-all", "--remote-header-name", "--content-disposition"],
-        "the server's name is what a file is called without -o; leave it out",
+        "without -o a file gets the server's name; leave it out",
     ),
     ("get", &["--input-file"], "it is -i LIST"),
     (
@@ -146,7 +146,7 @@ const TABLE: &[Row] = &[
         "-N fetches only what is not the same here already, and keeps the ETag with the file",
     ),
     ("get", &["--no-if-modified-since"], "-N asks in one request; leave it out"),
-    ("get", &["--start-pos"], "--continue goes on after what is here"),
+    ("get", &["--start-pos"], "--continue resumes an existing file"),
     ("get", &["--use-server-timestamps"], "it is --remote-time"),
     (
         "get",
@@ -170,7 +170,7 @@ const TABLE: &[Row] = &[
     ("get", &["-E"], "curl's -E FILE is --cert FILE; weir renames no pages (wget's -E)"),
     ("get", &["--socks5-hostname"], "it is --proxy socks5h://HOST:PORT"),
     ("get", &["--socks4", "--socks4a", "--socks5"], "it is --proxy with the scheme: socks5://HOST:PORT"),
-    ("get", &["--preproxy", "--proxytunnel"], "one proxy is gone through: --proxy URL"),
+    ("get", &["--preproxy", "--proxytunnel"], "only one proxy is supported: --proxy URL"),
     (
         "get",
         &["--all-proxy", "--http-proxy", "--https-proxy"],
@@ -207,7 +207,7 @@ const TABLE: &[Row] = &[
         ],
         "weir speaks TLS 1.3, or 1.2 where the server has no newer one; leave it out",
     ),
-    ("get", &["--ciphers", "--tls13-ciphers", "--curves"], "weir takes the ciphers of today; leave it out"),
+    ("get", &["--ciphers", "--tls13-ciphers", "--curves"], "weir uses modern ciphers only; leave it out"),
     (
         "get",
         &["--http1.0", "--http2-prior-knowledge", "--http3", "--http3-only"],
@@ -217,7 +217,7 @@ const TABLE: &[Row] = &[
     (
         "get",
         &["--fail-with-body", "--fail-early", "--content-on-error"],
-        "an answer that is an error is no file, and what it says is shown; leave it out",
+        "an error response is not saved, and its message is shown; leave it out",
     ),
     ("get", &["--create-dirs"], "-o DIR/ makes that folder, and -x those of the URL; leave it out"),
     ("get", &["--url"], "a URL needs no flag"),
@@ -226,7 +226,7 @@ const TABLE: &[Row] = &[
     (
         "get",
         &["--no-keepalive", "--keepalive-time", "--no-http-keep-alive"],
-        "a connection is kept as long as it is of use; leave it out",
+        "connections are reused anyway; leave it out",
     ),
     (
         "get",
@@ -239,34 +239,34 @@ const TABLE: &[Row] = &[
             "--append-output",
             "--log",
         ],
-        "-v says what is decided and why, on standard error: 2> FILE keeps it",
+        "-v prints decisions and reasons to stderr: 2> FILE keeps them",
     ),
     (
         "get",
         &["--ignore-length", "--ignore-content-length"],
-        "a length that is wrong cannot be told from a body that was cut; leave it out",
+        "a wrong length cannot be distinguished from a truncated body; leave it out",
     ),
     (
         "get",
         &["-K", "--config", "--conf-path"],
         "~/.config/weir/config.toml holds flags, and WEIR_CONFIG=FILE names another file",
     ),
-    ("get", &["--remove-on-error"], "a file gets its name when it is whole; leave it out"),
-    ("get", &["--next"], "one set of flags is of all URLs; run weir once for each"),
+    ("get", &["--remove-on-error"], "a file gets its name only when complete; leave it out"),
+    ("get", &["--next"], "all URLs share one set of flags; run weir once for each"),
     (
         "get",
         &["-D", "--include", "--dump-header", "--save-headers", "--server-response"],
-        "a file gets the body alone; --json tells what became of it",
+        "a file holds the body only; --json reports the rest",
     ),
     (
         "get",
         &["--trust-server-names", "--no-trust-server-names"],
-        "the server's name is what a file is called without -o; leave it out",
+        "without -o a file gets the server's name; leave it out",
     ),
     (
         "get",
         &["--no-cache", "--no-hsts", "--no-cookies"],
-        "nothing of an earlier run is used for that; leave it out",
+        "weir keeps no cache, HSTS list or cookies between runs; leave it out",
     ),
     (
         "get",
@@ -328,18 +328,18 @@ const TABLE: &[Row] = &[
     (
         "cp",
         &["-W", "--whole-file", "--no-whole-file"],
-        "of a file that has an old version there, only what differs is sent; leave it out",
+        "if the target has an older version, only the differences are sent; leave it out",
     ),
     (
         "cp",
         &["--inplace", "--append", "--append-verify", "--partial-dir"],
-        "a file gets its name when it is whole, and an interrupted one is gone on with; leave it out",
+        "a file gets its name only when complete, and interrupted ones resume; leave it out",
     ),
     ("cp", &["--sparse"], "holes stay holes; leave it out"),
     (
         "cp",
         &["-I", "--ignore-times"],
-        "-u goes by size and time, --checksum by the content; without either all is copied",
+        "-u compares size and time, --checksum the content; without either all files are copied",
     ),
     (
         "cp",
@@ -367,30 +367,30 @@ const TABLE: &[Row] = &[
         &["-O", "-B", "-s"],
         "weir speaks a protocol of its own behind ssh; leave it out (scp's -B is -o BatchMode=yes)",
     ),
-    ("cp", &["--transfers", "--checkers"], "files travel beside one another by themselves; leave it out"),
+    ("cp", &["--transfers", "--checkers"], "files are copied in parallel anyway; leave it out"),
     (
         "cp",
         &["--rsync-path"],
         "weir finds or brings its own program there; --far-program PROGRAM names another one ('sudo weir')",
     ),
-    ("cp", &["--human-readable"], "figures are for people anyway; leave it out"),
+    ("cp", &["--human-readable"], "figures are always human-readable; leave it out"),
     (
         "cp",
         &["--compress-level", "--zl", "--compress-choice", "--zc", "--skip-compress"],
-        "weir takes what suits link and data block by block; --codec zstd:9 fixes codec and level",
+        "weir chooses the codec block by block; --codec zstd:9 fixes codec and level",
     ),
-    ("cp", &["--delay-updates"], "a file gets its name when it is whole; leave it out"),
-    (
-        "cp",
-        &["--password-file", "--daemon"],
-        "weir goes over ssh, whose keys and agents log in; leave it out",
-    ),
+    ("cp", &["--delay-updates"], "a file gets its name only when complete; leave it out"),
+    ("cp", &["--password-file", "--daemon"], "weir uses ssh to log in; leave it out"),
     (
         "cp",
         &["--no-perms", "--no-times", "--no-owner", "--no-group", "--no-o", "--no-g", "--no-p", "--no-t"],
         "modes and times are always kept, owners and groups only with -a; leave it out",
     ),
-    ("cp", &["-T", "--temp-dir"], "what comes is kept beside its place as .NAME.weir-part; leave it out"),
+    (
+        "cp",
+        &["-T", "--temp-dir"],
+        "unfinished files are kept beside the target as .NAME.weir-part; leave it out",
+    ),
     (
         "cp",
         &["--protect-args", "--secluded-args", "--old-args", "--trust-sender"],
@@ -398,7 +398,7 @@ const TABLE: &[Row] = &[
     ),
     // iperf3
     ("bench net", &["-F", "--file"], "weir bench disk measures a disk, weir cp a whole copy"),
-    ("bench net", &["-X", "--xbind", "--sctp", "--nstreams"], "TCP and UDP are what is measured"),
+    ("bench net", &["-X", "--xbind", "--sctp", "--nstreams"], "only TCP and UDP are supported"),
     // wrk2, hey, oha
     (
         "bench http",
@@ -420,7 +420,7 @@ pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
     };
     if command == "why" && !flag.starts_with('-') {
         return Some(format!(
-            "weir why looks at a process (--pid PID), a port (--port PORT) or a peer (--peer HOST); weir why -- {flag} ... \
+            "weir why watches a process (--pid PID), a port (--port PORT) or a peer (--peer HOST); weir why -- {flag} ... \
              starts a command"
         ));
     }

@@ -9,55 +9,55 @@ use super::Get;
 /// Flags of curl and wget that weir takes so that a habit is no error.
 #[derive(Debug, Args)]
 pub struct Habits {
-    /// Redirects are always followed.
+    /// Follow redirects. Always on; accepted for compatibility.
     #[arg(short = 'L', long, hide = true)]
     pub location: bool,
-    /// An answer that is an error is always one.
+    /// Fail on an HTTP error. Always on; accepted for compatibility.
     #[arg(short = 'f', long, hide = true)]
     pub fail: bool,
-    /// As --quiet, of curl.
+    /// Print nothing unless it fails (curl's name for --quiet).
     #[arg(short = 's', long, hide = true)]
     pub silent: bool,
-    /// Errors are always shown.
+    /// Show errors. Always on; accepted for compatibility.
     #[arg(short = 'S', long, hide = true)]
     pub show_error: bool,
-    /// No version below is ever spoken.
+    /// Require TLS 1.2 or newer. Always on; accepted for compatibility.
     #[arg(long = "tlsv1.2", hide = true)]
     pub tls12: bool,
-    /// Which schemes may be spoken, of curl: https never leads to another one here.
+    /// Allow only these schemes (curl); https is never redirected to another scheme.
     #[arg(long, hide = true, value_name = "SCHEMES", allow_hyphen_values = true)]
     pub proto: Option<String>,
-    /// Brackets and braces of a URL are always its own.
+    /// Do not expand brackets and braces in URLs. Always on; accepted for compatibility.
     #[arg(short = 'g', long, hide = true)]
     pub globoff: bool,
-    /// Go on with a file that another program left unfinished (what weir left is always gone on with).
+    /// Resume a file that another program left unfinished (weir's own are always resumed).
     #[arg(long = "continue")]
     pub resume: bool,
-    /// As --continue, of curl; '-' is the only place.
+    /// Resume as --continue (curl); only '-' is supported.
     #[arg(short = 'C', long, value_name = "-", allow_hyphen_values = true, value_parser = parse_place)]
     pub continue_at: Option<String>,
-    /// curl's -O is what weir does anyway, wget's -O FILE is -o FILE: which was meant must be said.
+    /// Refused as ambiguous: curl's -O is the default here, wget's -O FILE is -o FILE.
     #[arg(short = 'O', hide = true)]
     pub ambiguous_output: bool,
-    /// As `-o DIR/`, of wget.
+    /// Save into this folder (wget's name for -o DIR/).
     #[arg(short = 'P', long, hide = true, value_name = "DIR", conflicts_with = "output")]
     pub directory_prefix: Option<String>,
-    /// As --insecure, of wget.
+    /// Accept any certificate (wget's name for --insecure).
     #[arg(long, hide = true)]
     pub no_check_certificate: bool,
-    /// ~/.netrc is always read.
+    /// Read ~/.netrc. Always on; accepted for compatibility.
     #[arg(long, hide = true, alias = "netrc-optional")]
     pub netrc: bool,
-    /// Cookies of the session are always saved, of wget.
+    /// Save session cookies too. Always on; accepted for compatibility.
     #[arg(long, hide = true)]
     pub keep_session_cookies: bool,
-    /// Basic is always sent before the server asks, of wget; it is often written with `=on`.
+    /// Send Basic before the server asks. Always on; accepted for compatibility.
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_name = "on", default_missing_value = "on")]
     pub auth_no_challenge: Option<String>,
-    /// As --proxy '', of wget.
+    /// Use no proxy (wget's name for --proxy '').
     #[arg(long, hide = true, conflicts_with = "proxy")]
     pub no_proxy: bool,
-    /// As -H 'User-Agent: TEXT'.
+    /// Send this User-Agent field.
     #[arg(short = 'A', long, hide = true, value_name = "TEXT")]
     pub user_agent: Option<String>,
 }

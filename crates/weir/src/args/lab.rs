@@ -22,13 +22,14 @@ pub struct Lab {
 /// The commands of `weir lab`.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// Run a command, or your shell, at the near end of an emulated path with a file server at its far end.
+    /// Run a command or your shell at the local end of an emulated path, with a file server at the remote
+    /// end.
     Shell(Box<LabShell>),
     /// List the scenarios that come with weir: published experiments, scaled to one machine.
     List,
-    /// Run scenarios: does each get the figure and the verdict that it must?
+    /// Run scenarios and compare figure and verdict with what is expected.
     Run(LabRun),
-    /// Say what a scenario sets up, and what must come out.
+    /// Print what a scenario sets up and expects.
     Show(LabShow),
     /// What `shell` puts between itself and the command.
     #[command(hide = true)]
@@ -54,13 +55,13 @@ Exit code: 1 when a verdict or a figure is wrong.";
 #[derive(Debug, Args)]
 #[command(after_help = LAB_RUN_EXAMPLES)]
 pub struct LabRun {
-    /// Scenarios by name (weir lab list), or files.
+    /// The scenarios, by name (weir lab list) or file.
     #[arg(value_name = "NAME|FILE", required_unless_present = "all")]
     pub names: Vec<String>,
-    /// All that come with weir.
+    /// Run all scenarios that come with weir.
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
-    /// Write what each side saw, window by window, into FOLDER, for a bug report.
+    /// Write the evidence of each side, interval by interval, to FOLDER, for a bug report.
     #[arg(long, value_name = "FOLDER", hide_short_help = true)]
     pub evidence: Option<PathBuf>,
     /// Output.
@@ -71,10 +72,10 @@ pub struct LabRun {
 /// `weir lab show`.
 #[derive(Debug, Args)]
 pub struct LabShow {
-    /// A scenario by name, or a file.
+    /// The scenario, by name or file.
     #[arg(value_name = "NAME|FILE")]
     pub name: String,
-    /// Print the tc commands that make such a path between real hosts.
+    /// Print the tc commands that emulate this path between real hosts.
     #[arg(long)]
     pub tc: bool,
     /// Print the scenario's file.
@@ -95,61 +96,62 @@ Exit code: the command's.";
 #[derive(Debug, Args)]
 #[command(after_help = LAB_SHELL_EXAMPLES)]
 pub struct LabShell {
-    /// What the link carries, headers included (such as 100Mbit).
+    /// Set the link's rate, headers included (such as 100Mbit).
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Rate>,
-    /// What it carries towards the far end, if not the same.
+    /// Set the rate towards the remote end [default: --rate].
     #[arg(long, value_name = "RATE")]
     pub up_rate: Option<Rate>,
-    /// Delay of one way; a round trip takes twice as long.
+    /// Delay each packet by TIME one way; a round trip takes twice as long.
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub delay: Option<Duration>,
-    /// How far a packet's delay may be off, either way.
+    /// Vary each packet's delay by up to TIME either way.
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub jitter: Option<Duration>,
     /// Lose this share of packets (0.1% or 0.001).
     #[arg(long, value_name = "SHARE")]
     pub loss: Option<Share>,
-    /// Lose this share of packets in runs of this many on average (1%,5).
+    /// Lose this share of packets in bursts of this mean length (1%,5).
     #[arg(long, value_name = "SHARE,LENGTH", value_parser = parse_burst_loss, conflicts_with = "loss")]
     pub burst_loss: Option<GilbertElliott>,
-    /// Let this share of packets overtake others, by TIME or a quarter of the delay (2% or 2%,5ms).
+    /// Let this share of packets overtake others by TIME [default: a quarter of the delay] (2% or 2%,5ms).
     #[arg(long, value_name = "SHARE[,TIME]", value_parser = parse_reorder)]
     pub reorder: Option<(Share, Option<Duration>)>,
     /// Deliver this share of packets twice.
     #[arg(long, value_name = "SHARE")]
     pub duplicate: Option<Share>,
-    /// What may wait at the rate: bytes, or packets (200k, 100p) [default: one round trip's worth, 20 ms at least].
+    /// Set the queue in bytes or packets (200k, 100p) [default: one round trip, at least 20 ms].
     #[arg(long, value_name = "BYTES|Np", value_parser = parse_queue)]
     pub queue: Option<QueueLimit>,
-    /// Keep the time spent waiting short by CoDel (RFC 8289).
+    /// Manage the queue with CoDel (RFC 8289).
     #[arg(long)]
     pub codel: bool,
-    /// Drop what exceeds RATE by more than BYTES, without a queue (10Mbit,30k).
+    /// Drop packets that exceed RATE by more than BYTES, without a queue (10Mbit,30k).
     #[arg(long, value_name = "RATE,BYTES", value_parser = parse_policer)]
     pub policer: Option<Policer>,
-    /// Deliver by a mahimahi trace: each line is the millisecond in which 1500 bytes can pass.
+    /// Deliver by a mahimahi trace: each line is a millisecond in which 1500 bytes pass.
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     pub trace: Option<PathBuf>,
-    /// Packets one by one, or as the kernel's super-frames, for several Gbit/s.
+    /// Forward packets one by one, or as the kernel's super-frames for several Gbit/s.
     #[arg(long, value_enum, default_value = "packet")]
     pub fidelity: LabFidelity,
-    /// Repeat the same losses with the same number.
+    /// Seed the losses; the same number repeats them.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// The congestion control at both ends (bbr, cubic, reno).
+    /// Use this congestion control at both ends (bbr, cubic, reno).
     #[arg(long, value_name = "NAME")]
     pub cc: Option<String>,
-    /// What the far end serves [default: generated files /1M to /10G].
+    /// Serve this folder at the remote end [default: generated files /1M to /10G].
     #[arg(long, value_name = "DIR")]
     pub serve: Option<PathBuf>,
-    /// Run an sshd at the far end too (root): `-F $WEIR_LAB_SSH far` reaches it by ssh, scp, rsync and weir cp.
+    /// Also run an sshd at the remote end (needs root): `-F $WEIR_LAB_SSH far` reaches it by ssh, scp, rsync
+    /// and weir cp.
     #[arg(long)]
     pub ssh: bool,
     /// The command and its arguments [default: $SHELL].
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
-    /// Say less or more.
+    /// Set how much is printed.
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }

@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir plan big.tar user@host:/data/                              what weir cp would reach: measures a few seconds, then predicts
   weir plan data.tar --link 1Gbit --link 100Mbit --rtt 30ms       which codec and transport, measured on the file's own data
-  weir plan --codec-table mine.csv --link 100MB/s --link 10MB/s   the bare law, from figures known already
+  weir plan --codec-table mine.csv --link 100MB/s --link 10MB/s   the bare law, from known figures
   weir plan --link 100Mbit --rtt 20ms --send-buffer 16KiB --size 22M      no codec: what does this buffer cost?
   weir plan --link 1Gbit --rtt 80ms --loss 0.01% --window 6M      windows, loss, and the connections that make up for them
 The table has a header codec,ratio,compress[,decompress]: compressed / original as a fraction, and MB/s of one core.
@@ -29,59 +29,61 @@ Exit code: 2 for a table or a flag that cannot be right, 1 for a file that canno
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Plan {
-    /// Data like that of the transfer, measured with every codec; or, as for weir cp, sources and last the target: then both
-    /// ends and the path between them are measured.
+    /// A FILE like the data of the transfer, to measure every codec; or sources and target as for weir cp, to
+    /// measure both ends and the path.
     #[arg(value_name = "FILE | SRC... DST", conflicts_with = "codec_table")]
     pub paths: Vec<OsString>,
-    /// Codecs' figures instead; '-' for stdin.
+    /// Read the codecs' figures from FILE instead; '-' reads stdin.
     #[arg(long, value_name = "FILE.csv")]
     pub codec_table: Option<PathBuf>,
-    /// What the bottleneck link carries (such as 1Gbit or 100MB/s); several stand side by side.
+    /// Set the rate of the bottleneck link (such as 1Gbit or 100MB/s); repeat it to compare links.
     #[arg(long = "link", value_name = "RATE", value_parser = parse_rate)]
     pub links: Vec<Rate>,
-    /// Round trip of the path, with its unit (80ms).
+    /// Set the path's round trip, with a unit (80ms).
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub rtt: Option<Duration>,
-    /// Share of packets lost, for a sender that slows for loss (Reno, CUBIC).
+    /// Set the share of packets lost (0.01%), for a sender that slows for loss (Reno, CUBIC).
     #[arg(long, value_name = "SHARE", requires = "rtt", value_parser = parse_loss)]
     pub loss: Option<Share>,
-    /// Bytes that the receiver lets each connection have in flight.
+    /// Set each connection's receive window in BYTES.
     #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "rtt")]
     pub window: Option<Bytes>,
-    /// Bytes that each connection's sender keeps (SO_SNDBUF).
+    /// Set each connection's send buffer in BYTES (SO_SNDBUF).
     #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "rtt")]
     pub send_buffer: Option<Bytes>,
-    /// How fast the source is read [default: of a FILE that is not in memory, this host's calibration of its disk; no bound otherwise].
+    /// Set how fast the source is read [default: for a FILE that is not in memory, this host's calibration of
+    /// its disk; otherwise unlimited].
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub source: Option<Rate>,
-    /// How fast the target's disk takes writes.
+    /// Set the write rate of the target's disk.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub disk: Option<Rate>,
-    /// Bytes that the target's memory takes before the disk sets the pace (its dirty threshold) [default: 0].
+    /// Set how many BYTES the target's memory absorbs before writes are paced (dirty threshold) [default: 0].
     #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "disk")]
     pub memory: Option<Bytes>,
-    /// Bytes of the transfer [default: the file's, or 1 GB].
+    /// Set the size of the transfer in BYTES [default: the file's, or 1 GB].
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub size: Option<Bytes>,
-    /// Processors that compress [default: this machine's with FILE, 1 with a table].
+    /// Set the number of processors that compress [default: this machine's with FILE, 1 with a table].
     #[arg(long, value_name = "N", value_parser = parse_cores)]
     pub cores: Option<f64>,
-    /// Plan for this many connections of weir instead of as many as the path needs.
+    /// Plan for N connections of weir [default: as many as the path needs].
     #[arg(long, value_name = "LANES", value_parser = parse_lanes)]
     pub lanes: Option<u32>,
-    /// What ssh encrypts per second [default: this host's calibration, else 340 MB/s].
+    /// Set the rate at which ssh encrypts [default: this host's calibration, else 340 MB/s].
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub ssh_rate: Option<Rate>,
-    /// What one of weir's threads encrypts per second [default: with FILE this host's calibration, or measured; no bound otherwise].
+    /// Set the rate at which one of weir's threads encrypts [default: with FILE, calibrated or measured;
+    /// otherwise unlimited].
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub cipher_rate: Option<Rate>,
-    /// Only these ways for the bytes.
+    /// Plan only these transports.
     #[arg(long = "transport", value_name = "WAY", value_enum, value_delimiter = ',')]
     pub transports: Vec<By>,
-    /// Of SRC and DST: measure without encryption, for weir cp --plain.
+    /// With SRC and DST: measure without encryption, for weir cp --plain.
     #[arg(long)]
     pub plain: bool,
-    /// Of SRC and DST: listen for data connections on these ports only (such as 5000-5010).
+    /// With SRC and DST: listen for data connections only on these ports (such as 5000-5010).
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
     pub port_range: Option<Ports>,
     /// Of SRC and DST: what is copied, over what, as weir cp has it.

@@ -12,15 +12,15 @@ use weir_transfer::http::reach::{Family, Given, Instead, Interface, Reach, UnixP
 /// See the module.
 #[derive(Debug, Clone, Args)]
 pub struct ReachFlags {
-    /// Use these addresses for HOST and PORT instead of asking a name server; HOST '*' is every host,
-    /// -HOST:PORT takes one back.
+    /// Use these addresses for HOST and PORT instead of a name server; HOST '*' is every host, -HOST:PORT
+    /// removes an entry.
     #[arg(long, value_name = "HOST:PORT:ADDRESS,...", allow_hyphen_values = true, value_parser = parse_given)]
     pub resolve: Vec<Given>,
-    /// Connect to HOST2:PORT2 in place of HOST1:PORT1, under the same name; what is left empty is any, or
+    /// Connect to HOST2:PORT2 instead of HOST1:PORT1, under the same name; an empty part matches any, or
     /// stays.
     #[arg(long, value_name = "HOST1:PORT1:HOST2:PORT2", value_parser = parse_instead)]
     pub connect_to: Vec<Instead>,
-    /// Connect from this network interface, or from this address of this host.
+    /// Connect from this network interface or local address.
     #[arg(long, alias = "bind-address", value_name = "NAME|ADDRESS", value_parser = parse_interface)]
     pub interface: Option<Interface>,
     /// Use IPv4 addresses only.
@@ -29,13 +29,13 @@ pub struct ReachFlags {
     /// Use IPv6 addresses only.
     #[arg(short = '6', long, alias = "inet6-only")]
     pub ipv6: bool,
-    /// Ask these name servers for addresses, in place of this host's own.
+    /// Ask these name servers instead of this host's.
     #[arg(long, alias = "async-dns-server", value_name = "ADDRESS[:PORT],...", value_delimiter = ',', value_parser = parse_server)]
     pub dns_servers: Vec<SocketAddr>,
-    /// Connect to this socket of this machine in place of the network.
+    /// Connect to this Unix socket instead of the network.
     #[arg(long, value_name = "PATH", conflicts_with = "proxy")]
     pub unix_socket: Option<PathBuf>,
-    /// The same, with a name in the abstract namespace.
+    /// Connect to this abstract Unix socket instead of the network.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["proxy", "unix_socket"], hide_short_help = true)]
     pub abstract_unix_socket: Option<OsString>,
 }

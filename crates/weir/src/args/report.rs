@@ -17,13 +17,14 @@ The page needs nothing but itself: no network, no script. Exit codes: 0 written,
 #[derive(Debug, Args)]
 #[command(after_help = REPORT_EXAMPLES)]
 pub struct Report {
-    /// Records: files with what --json printed; '-' for stdin.
+    /// The records, files that --json printed; '-' reads stdin.
     #[arg(value_name = "RECORD", required = true)]
     pub records: Vec<PathBuf>,
-    /// The page, or a folder for it; '-' for stdout [default: RECORD's name with .html, beside it].
+    /// Write the page to FILE, into a folder, or to stdout ('-') [default: RECORD's name with .html, beside
+    /// it].
     #[arg(short, long, value_name = "PAGE.html")]
     pub output: Option<PathBuf>,
-    /// Say nothing unless it fails.
+    /// Print nothing unless it fails.
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -37,26 +37,26 @@ pub enum Given {
 /// As the command line has them.
 #[derive(Debug, Args)]
 struct PatternArgs {
-    /// Leave out what PATTERN matches, sources that are named themselves too (as rsync's: *, **, ?, [..]; a leading /
-    /// anchors, a trailing / means folders).
+    /// Exclude files that match PATTERN, named sources too (as rsync: *, **, ?, [..]; a leading / anchors, a
+    /// trailing / means folders).
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     exclude: Vec<OsString>,
-    /// Take what PATTERN matches, though a later --exclude matches it too: the first pattern that matches decides.
+    /// Include files that match PATTERN even if a later --exclude matches them; the first match decides.
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     include: Vec<OsString>,
-    /// Read patterns to leave out from FILE (- for standard input), one on each line; # and ; begin remarks.
+    /// Read exclude patterns from FILE ('-' reads stdin), one a line, with # and ; comments.
     #[arg(long, value_name = "FILE")]
     exclude_from: Vec<OsString>,
-    /// Read patterns to take from FILE (- for standard input).
+    /// Read include patterns from FILE ('-' reads stdin).
     #[arg(long, value_name = "FILE")]
     include_from: Vec<OsString>,
-    /// Add a rule as rsync's: '- PATTERN', '+ PATTERN', 'P PATTERN' (protect at the target), 'R PATTERN'
-    /// (risk), '. FILE' (merge), ': FILE' (dir-merge, a file in each folder), '!' (clear); with its modifiers
+    /// Add a filter rule as rsync: '- PATTERN', '+ PATTERN', 'P PATTERN' (protect at the target), 'R PATTERN'
+    /// (risk), '. FILE' (merge), ': FILE' (dir-merge, a file in each folder), '!' (clear), with modifiers
     /// (rsync's -F is ': /.rsync-filter').
     #[arg(short = 'f', long, value_name = "RULE", allow_hyphen_values = true)]
     filter: Vec<OsString>,
-    /// Leave out what CVS does: *.o, *~, .git/ and so on, with what ~/.cvsignore, $CVSIGNORE and a .cvsignore
-    /// in each folder name (rsync's -C; -C here is ssh's compression).
+    /// Exclude what CVS ignores (*.o, *~, .git/ and so on, ~/.cvsignore, $CVSIGNORE, .cvsignore files);
+    /// rsync's -C.
     #[arg(long)]
     cvs_exclude: bool,
 }
@@ -102,77 +102,74 @@ impl FromArgMatches for Patterns {
 /// What is chosen beside the patterns.
 #[derive(Debug, Args)]
 pub struct Choice {
-    /// As --delete, and what patterns leave out goes at the target too, unless a P rule protects it.
+    /// Delete as --delete, and also excluded files at the target, unless a P rule protects them.
     #[arg(long)]
     pub delete_excluded: bool,
-    /// Remove at most N entries at the target; more is a failure.
+    /// Delete at most N entries at the target; fail if there are more.
     #[arg(long, value_name = "N")]
     pub max_delete: Option<u64>,
-    /// Pass over files larger than SIZE (as rsync: 1.5M and 1MiB are 1024 * 1024, 1MB a million).
+    /// Skip files larger than SIZE (as rsync: 1M and 1MiB are 1024 * 1024 bytes, 1MB a million).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub max_size: Option<u64>,
-    /// Pass over files smaller than SIZE.
+    /// Skip files smaller than SIZE.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub min_size: Option<u64>,
-    /// Leave files alone that are at the target, whatever they are.
+    /// Skip files that exist at the target, whatever they contain.
     #[arg(long)]
     pub ignore_existing: bool,
-    /// Make nothing new at the target: copy only over what is there.
+    /// Create nothing new at the target; update existing files only.
     #[arg(long, alias = "ignore-non-existing")]
     pub existing: bool,
-    /// Leave files alone that have the same size at the target, whatever their times.
+    /// Skip files that have the same size at the target, whatever their times.
     #[arg(long)]
     pub size_only: bool,
-    /// Stay on the file systems of the sources: what is mounted below them is copied as an empty folder.
+    /// Stay on the sources' file systems; a mount point below them becomes an empty folder.
     #[arg(short = 'x', long)]
     pub one_file_system: bool,
-    /// Make the folders on the way to DST.
+    /// Create missing folders on the way to DST.
     #[arg(long)]
     pub mkpath: bool,
-    /// Copy what symbolic links lead to rather than the links.
+    /// Copy the targets of symbolic links instead of the links.
     #[arg(short = 'L', long)]
     pub copy_links: bool,
-    /// Take a symbolic link to a folder at the target for that folder, wherever it leads.
+    /// Treat a symbolic link to a folder at the target as that folder.
     #[arg(short = 'K', long)]
     pub keep_dirlinks: bool,
-    /// Leave out symbolic links that lead out of what is copied.
+    /// Skip symbolic links that point outside the copied tree.
     #[arg(long)]
     pub safe_links: bool,
-    /// Remove at the source what is at the target and on its disk: files, links, devices; folders stay, and
-    /// what changed meanwhile.
+    /// Remove files, links and devices at the source once the target has them on disk; folders and files that
+    /// changed meanwhile stay.
     #[arg(long, conflicts_with = "copy_links")]
     pub remove_source_files: bool,
-    /// Link to the file in DIR, an earlier copy, where it is the same (relative to DST; may be given several times).
+    /// Hard-link unchanged files to those in DIR, an earlier copy (relative to DST; may be repeated).
     #[arg(long, value_name = "DIR")]
     pub link_dest: Vec<OsString>,
-    /// Change modes on the way (D755,F644, u+rwX, go-w; D is for folders, F for all else).
+    /// Change modes during the copy (D755,F644, u+rwX, go-w; D for folders, F for other entries).
     #[arg(long, value_name = "CHANGES")]
     pub chmod: Vec<String>,
-    /// Where owners are kept (-a, or a map): keep them by number, whatever the numbers are called at the
-    /// target.
+    /// Keep owners by number instead of by name, where owners are kept (-a, or a map).
     #[arg(long)]
     pub numeric_ids: bool,
-    /// Give all to USER and GROUP of the target, also without -a (either may be left out, and is then kept
-    /// only by -a).
+    /// Set the owner to USER and GROUP of the target, also without -a; either may be omitted.
     #[arg(long, value_name = "USER:GROUP", conflicts_with_all = ["usermap", "groupmap"])]
     pub chown: Option<String>,
-    /// Keep owners, also without -a, and give files of a user to another: FROM:TO,..., where FROM may be a
-    /// name, with *, or numbers (1000-1999).
+    /// Map owners, also without -a: FROM:TO,..., where FROM is a name, with *, or numbers (1000-1999).
     #[arg(long, value_name = "MAP")]
     pub usermap: Option<String>,
-    /// The same of groups.
+    /// Map groups, as --usermap maps owners.
     #[arg(long, value_name = "MAP")]
     pub groupmap: Option<String>,
-    /// Print a line for each change, as rsync's --itemize-changes (its -i is ssh's key here); -v prints names alone.
+    /// Print a line for each change, as rsync (its -i is ssh's key here); -v prints names only.
     #[arg(long)]
     pub itemize_changes: bool,
-    /// Keep what is replaced or removed at the target, as NAME~.
+    /// Keep overwritten and deleted files at the target as NAME~.
     #[arg(short = 'b', long)]
     pub backup: bool,
-    /// As --backup, in DIR, which is relative to DST.
+    /// Keep them in DIR instead, relative to DST (implies --backup).
     #[arg(long, value_name = "DIR")]
     pub backup_dir: Option<OsString>,
-    /// What the name of a backup gets at its end [default: ~, nothing with --backup-dir].
+    /// Append this suffix to backup names [default: ~, nothing with --backup-dir].
     #[arg(long, value_name = "TEXT")]
     pub suffix: Option<OsString>,
 }

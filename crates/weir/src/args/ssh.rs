@@ -11,37 +11,38 @@ use weir_peer::ssh::Host;
 /// How ssh is called.
 #[derive(Debug, Args)]
 pub struct Ssh {
-    /// ssh: the port.
+    /// Pass the port to ssh.
     #[arg(short = 'P', long = "port", value_name = "PORT")]
     pub port: Option<u16>,
-    /// ssh: the key.
+    /// Pass the key file to ssh.
     #[arg(short = 'i', long = "identity", value_name = "KEY")]
     pub identity: Vec<String>,
-    /// ssh: an option of ssh_config.
+    /// Pass an option of ssh_config to ssh.
     #[arg(short = 'o', value_name = "OPTION=VALUE")]
     pub ssh_option: Vec<String>,
-    /// ssh: through this host.
+    /// Let ssh jump through this host.
     #[arg(short = 'J', value_name = "HOST")]
     pub jump: Option<String>,
-    /// ssh: its configuration.
+    /// Let ssh read this configuration file.
     #[arg(short = 'F', value_name = "FILE")]
     pub ssh_config: Option<String>,
-    /// ssh: this program in its place.
+    /// Run this program instead of ssh.
     #[arg(short = 'S', value_name = "PROGRAM")]
     pub ssh_program: Option<String>,
-    /// ssh: this command in its place, flags and all, as rsync has it ('ssh -p 2222').
+    /// Run this command with its flags instead of ssh, as rsync does ('ssh -p 2222').
     #[arg(short = 'e', long = "rsh", value_name = "COMMAND", conflicts_with = "ssh_program")]
     pub rsh: Option<Words>,
-    /// ssh: IPv4 only.
+    /// Let ssh use IPv4 only.
     #[arg(short = '4', conflicts_with = "ipv6")]
     pub ipv4: bool,
-    /// ssh: IPv6 only.
+    /// Let ssh use IPv6 only.
     #[arg(short = '6')]
     pub ipv6: bool,
-    /// Start this weir on the far host, in its shell's words ('sudo weir', /opt/weir), rather than copying one there.
+    /// Start this weir on the remote host, as its shell would ('sudo weir', /opt/weir), instead of copying
+    /// one there.
     #[arg(long, value_name = "PROGRAM")]
     pub far_program: Option<String>,
-    /// Give up on a far end that says nothing for SECONDS [default: 60].
+    /// Give up on a remote end that is silent for SECONDS [default: 60].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub timeout: Option<u32>,
 }

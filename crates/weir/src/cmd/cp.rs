@@ -297,7 +297,7 @@ fn say_how(job: &Job, report: &Report) -> anyhow::Result<()> {
         };
         writeln!(
             stderr,
-            "note: strangers connected to the port for data {times} and were turned away; a firewall keeps them from it (--port-range)"
+            "note: foreign connections to the data port {times} were rejected; block them with a firewall (--port-range)"
         )?;
     }
     let notes = report.problems.notes();

@@ -194,7 +194,7 @@ fn file_record(job: &Job, file: &FileReport) -> FileRecord {
             // A disk's error says itself what is kept.
             Outcome::Partial(error @ Error::Local { .. }) => Some(error.to_string()),
             Outcome::Partial(error @ Error::Unclean { .. }) => Some(format!(
-                "{error}; {} are kept, the same command begins anew",
+                "{error}; {} are kept; the same command starts again",
                 weir_units::Bytes(file.bytes)
             )),
             Outcome::Partial(error) if file.bytes == 0 => Some(error.to_string()),
@@ -203,9 +203,9 @@ fn file_record(job: &Job, file: &FileReport) -> FileRecord {
                 let way = match error {
                     // The same command would bring the same answer.
                     Error::Status { status: 400 | 401 | 403 | 410, .. } if object::is_signed(&job.url) => {
-                        "a renewed link under the same name (-o) goes on from there"
+                        "a renewed link with the same name (-o) resumes"
                     }
-                    _ => "the same command goes on from there",
+                    _ => "run the same command again to resume",
                 };
                 Some(format!("{error}; {kept} are kept, {way}"))
             }

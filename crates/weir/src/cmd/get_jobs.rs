@@ -326,7 +326,7 @@ impl Place {
         if let Some(missing) = folder.filter(|folder| !folder.exists()) {
             let missing = missing.display();
             return Err(Usage(format!(
-                "cannot write {text}: there is no folder {missing}; make it, or say -o {missing}/ to have it made"
+                "cannot write {text}: no folder {missing}; create it, or pass -o {missing}/ to have it created"
             ))
             .into());
         }

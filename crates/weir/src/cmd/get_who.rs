@@ -28,7 +28,9 @@ pub fn who(get: &Get, first: Option<&Url>) -> anyhow::Result<Who> {
     let login = &get.login;
     if let Some(path) = &login.save_cookies {
         if path.as_os_str() == "-" {
-            return Err(Usage("--save-cookies wants a file: cookies are passwords".to_owned()).into());
+            return Err(
+                Usage("--save-cookies needs a file: cookies are as secret as passwords".to_owned()).into()
+            );
         }
         output::check(path)?;
     }
@@ -127,7 +129,7 @@ fn load(jar: &Jar, file: &Path, login: &Login) -> anyhow::Result<()> {
         ),
         (_, true) if loaded.expired > 0 && loaded.kept == 0 => {
             tracing::warn!(
-                "{}: all of its cookies have expired; log in anew and export them",
+                "{}: all of its cookies have expired; log in again and export them",
                 file.display()
             );
         }
@@ -148,7 +150,7 @@ pub fn identity(certificate: &Certificate) -> anyhow::Result<Option<Identity>> {
     let Some(cert) = &certificate.cert else {
         return match &certificate.key {
             Some(_) => {
-                Err(Usage("--key wants --cert FILE, the certificate that it belongs to".to_owned()).into())
+                Err(Usage("--key needs --cert FILE, the certificate that it belongs to".to_owned()).into())
             }
             None => Ok(None),
         };

@@ -144,12 +144,12 @@ fn figures_of(table: &FilePath) -> anyhow::Result<Vec<Figure>> {
     };
     let text = match read {
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            return Err(Usage(format!("{shown} is no table of codecs: {error}")).into());
+            return Err(Usage(format!("{shown} is not a codec table: {error}")).into());
         }
         read => read.with_context(|| format!("cannot read {shown}"))?,
     };
     let text = String::from_utf8(text)
-        .map_err(|_| Usage(format!("{shown} is no table of codecs: it is not text")))?;
+        .map_err(|_| Usage(format!("{shown} is not a codec table: it is not text")))?;
     pipeline::table::parse(&text).map_err(|error| Usage(format!("{shown}: {error}")).into())
 }
 

@@ -71,7 +71,7 @@ fn target(report: &Report) -> anyhow::Result<Option<PathBuf>> {
             if !page::may_replace(&path) {
                 let path = path.display();
                 anyhow::bail!(
-                    "cannot write {path}: it is there and no page of weir's; to replace it: -o {path}"
+                    "cannot write {path}: it exists and is not a page of weir; pass -o {path} to overwrite it"
                 );
             }
             path
@@ -79,7 +79,7 @@ fn target(report: &Report) -> anyhow::Result<Option<PathBuf>> {
     };
     let same = |record: &PathBuf| matches!((record.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b && a.is_file());
     if report.records.iter().any(same) {
-        return Err(Usage(format!("{} is a record; the page needs a name of its own", path.display())).into());
+        return Err(Usage(format!("{} is a record; give the page another name", path.display())).into());
     }
     Ok(Some(path))
 }

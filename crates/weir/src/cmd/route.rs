@@ -13,7 +13,7 @@ use crate::args::{Given, Patterns};
 use crate::cmd::typed;
 use crate::voice::Usage;
 
-const WHERE: &str = "what is to be copied, and where to? weir cp SRC... DST, each a path or HOST:PATH \
+const WHERE: &str = "nothing to copy: weir cp SRC... DST, each a path or HOST:PATH \
                      (-c, -e, -F, -i, -J, -o, -P and -S take the word behind them)";
 
 /// Which hosts a copy is between, and its paths there.

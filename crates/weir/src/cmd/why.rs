@@ -57,7 +57,7 @@ pub fn run(why: &Why) -> anyhow::Result<u8> {
 fn filter(why: &Why) -> anyhow::Result<Filter> {
     if why.pid.is_none() && why.port.is_none() && why.peer.is_none() && why.command.is_empty() {
         return Err(Usage(
-            "who is to be looked at? give --pid, --port, --peer, --pcap FILE or -- COMMAND".to_owned(),
+            "nothing to watch: give --pid, --port, --peer, --pcap FILE or -- COMMAND".to_owned(),
         )
         .into());
     }

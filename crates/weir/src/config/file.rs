@@ -78,7 +78,7 @@ fn read(path: &Path) -> io::Result<ConfigFile> {
     let found = file.metadata()?;
     // /dev/null is an empty one.
     if !found.is_file() && !found.file_type().is_char_device() {
-        return Err(wrong("it is no regular file"));
+        return Err(wrong("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(MOST + 1).read_to_end(&mut bytes)?;

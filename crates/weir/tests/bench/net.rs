@@ -389,9 +389,13 @@ fn two_weirs_make_transactions_until_their_rate_is_sure() {
     }
     let run = weir_client(server.port, &["--rr", "-t", "1", "--ci", "99.9,0.1", "--repeats", "2,2"]);
     let text = String::from_utf8_lossy(&run.succeeds().stdout).into_owned();
-    for word in
-        ["[run  2]", "transactions/s (request/response, 1 and 1 bytes", "not sure enough", "99 %", "there"]
-    {
+    for word in [
+        "[run  2]",
+        "transactions/s (request/response, 1 and 1 bytes",
+        "not confident enough",
+        "99 %",
+        "there",
+    ] {
         assert!(text.contains(word), "no {word}:\n{text}");
     }
 }

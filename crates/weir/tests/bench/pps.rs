@@ -159,7 +159,7 @@ fn lying_and_dying_far_ends_are_errors() {
     };
     fails(
         scripted(|stream| stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")),
-        &["is no weir bench pps -s"],
+        &["is not weir bench pps -s"],
     );
     fails(scripted(|stream| stream.write_all(b"weir-pps\x09")), &["speaks version 9", "upgrade one of them"]);
     // Closed or reset, as the packets cross.
@@ -185,7 +185,7 @@ fn lying_and_dying_far_ends_are_errors() {
         hear(stream).map(drop)
     });
     // In its words, which do not reach the terminal's controls.
-    fails(refusing, &["the far end refused: \\u{1b}[2Jbusy"]);
+    fails(refusing, &["the remote end refused: \\u{1b}[2Jbusy"]);
     let record = pps(&sandbox, &[&refusing.to_string(), "--json"]).run();
     record.fails(1, &["\\u{1b}[2Jbusy"]);
 }
@@ -205,9 +205,9 @@ fn a_server_without_threads_refuses_and_goes_on() {
     };
     let args = [&counting.address, "--for", "20ms", "--rate", "1000", "--method", "plain"];
     limit(1);
-    pps(&sandbox, &args).run().fails(1, &["the far end refused: cannot start a thread: "]);
+    pps(&sandbox, &args).run().fails(1, &["the remote end refused: cannot start a thread: "]);
     limit(2);
-    pps(&sandbox, &args).run().fails(1, &["the far end refused: cannot start 1 receiving threads: "]);
+    pps(&sandbox, &args).run().fails(1, &["the remote end refused: cannot start 1 receiving threads: "]);
     limit(1000);
     pps(&sandbox, &args).run().succeeds();
 }
@@ -228,7 +228,7 @@ fn a_client_too_many_is_told_so() {
     let connect = |_| TcpStream::connect(&counting.address).unwrap();
     let _places: Vec<_> = (0..4).map(connect).collect();
     let run = pps(&sandbox, &[&counting.address, "--for", "20ms"]).run();
-    run.fails(1, &["the far end refused: enough clients are there already"]);
+    run.fails(1, &["the remote end refused: enough clients are there already"]);
 }
 
 /// A command by a user of this number; `None` where this test cannot be somebody else.

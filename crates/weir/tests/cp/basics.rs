@@ -231,7 +231,7 @@ fn a_codec_of_ones_choice_is_used() {
         same(&sandbox, "a", "b");
         assert_eq!(record["cp"]["codecs"][0]["codec"], codec.split(':').next().unwrap());
     }
-    sshd.copies(&sandbox, &["--codec", "zip", "a", "far:b"]).fails(2, &["no codec 'zip'"]);
+    sshd.copies(&sandbox, &["--codec", "zip", "a", "far:b"]).fails(2, &["unknown codec 'zip'"]);
 }
 
 /// What is the same a mebibyte further on is found where a record carries several blocks, and a block alone would not shrink. The

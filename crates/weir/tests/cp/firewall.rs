@@ -120,7 +120,7 @@ fn strangers_who_keep_connecting_push_no_copy_into_ssh() {
             let run = sshd.cp(&sandbox, &args).args(&paths).run();
             let json = sshd.cp(&sandbox, &args).args(&["--json"]).args(&paths).run();
             over.store(true, Relaxed);
-            run.succeeds().says(&["note: strangers connected to the port for data"]);
+            run.succeeds().says(&["note: foreign connections to the data port"]);
             let came: u64 = strangers.into_iter().map(|thread| thread.join().unwrap()).sum();
             (json, came)
         });

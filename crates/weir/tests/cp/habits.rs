@@ -273,7 +273,7 @@ fn words_that_a_shell_left_empty_and_flags_anywhere() {
     for paths in [["", "copy/"], ["a", ""]] {
         cp(&sandbox, &paths).fails(2, &["an empty path"]);
     }
-    cp(&sandbox, &["a"]).fails(2, &["what is to be copied, and where to?"]);
+    cp(&sandbox, &["a"]).fails(2, &["nothing to copy: weir cp SRC... DST"]);
     cp(&sandbox, &["a", "-q", "copy/", "--archive"]).succeeds();
     assert_eq!(sandbox.read("copy/a"), b"text");
     cp(&sandbox, &["*.log", "copy/"]).fails(1, &["cannot read *.log", "patterns are not expanded"]);
@@ -345,7 +345,7 @@ fn a_folder_under_a_new_name_goes_on_under_it() {
     cp(&sandbox, &["-q", "other", "new"]).succeeds();
     cp(&sandbox, &["tree", "new"])
         .succeeds()
-        .says(&["new was begun by this command and not filled: it goes on there"]);
+        .says(&["new was started by this command and is incomplete: resuming there"]);
     assert_eq!(below(&sandbox, "new"), ["below/", "below/small", "large", "other/", "other/file"]);
     assert!(!sandbox.path(".new.weir-part").exists(), "nothing tells of it once it is whole");
     cp(&sandbox, &["-q", "tree", "new"]).succeeds();
@@ -360,7 +360,7 @@ fn what_is_put_into_a_folder_that_was_begun_is_not_deleted() {
     cut_off(&sandbox);
     sandbox.write("new/notes", "mine");
     let run = cp(&sandbox, &["--delete", "tree", "new"]);
-    run.succeeds().says(&["it goes on there, and removes nothing in it"]);
+    run.succeeds().says(&["resuming there without removing anything"]);
     assert_eq!(below(&sandbox, "new"), ["large", "notes"]);
     fs::remove_dir_all(sandbox.path("new")).unwrap();
     cut_off(&sandbox);

@@ -79,7 +79,7 @@ fn offer(id: u64, path: &str, size: u64) -> Message {
 #[test]
 fn a_far_end_of_another_protocol_is_named() {
     let said =
-        ["weir on far speaks protocol 9 (version 7.7.7)", "this one speaks", "use the same weir on both"];
+        ["weir on far speaks protocol 9 (version 7.7.7)", "this weir speaks", "use the same version on both"];
     let run = to(|talk| {
         talk.bytes(b"\x1eweir-peer\n");
         let theirs =
@@ -145,7 +145,7 @@ fn what_is_no_weir_is_said_to_be_none() {
         talk.bytes(b"\x1eweir-peer\nSSH-2.0-OpenSSH_9.2p1\r\n");
         talk.hear_out();
     });
-    run.fails(1, &["far sent a frame of", "it is broken, or no weir"]);
+    run.fails(1, &["far sent a frame of", "it is faulty, or not weir"]);
     assert!(!run.stderr.contains('\x1b'), "a far end must not steer the terminal: {:?}", run.stderr);
 }
 
@@ -176,7 +176,7 @@ fn a_receiver_that_lies_ends_the_copy() {
         });
         run.fails(1, texts);
     };
-    let lies = "it is broken, or no weir";
+    let lies = "it is faulty, or not weir";
     refused(|_| Message::Finished(Totals::default()), &["that all is stored before all was sent", lies]);
     refused(|id| Message::Answer(vec![(id + 7, Answer::All)]), &["an answer to no offer", lies]);
     refused(|id| Message::Signature(id + 7, vec![0; 100]), &["a signature of no file", lies]);

@@ -24,7 +24,7 @@ fn copies_past_a_stuck_middle(there: bool, lanes: &str) {
     let start = Instant::now();
     let how = ["--port-range", &ports, "--transport", "tcp", "--codec", "none", "-c", lanes];
     let run = sshd.cp(&sandbox, &how).args(&["-v", &from, &to]).run();
-    run.succeeds().says(&["nothing of what was sent has arrived"]);
+    run.succeeds().says(&["none of the data sent has arrived"]);
     assert!(sandbox.read("a") == sandbox.read("b"));
     assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
     let lanes: usize = lanes.parse().unwrap();

@@ -56,7 +56,7 @@ fn goes_on(sandbox: &Sandbox, server: &Server, bytes: &[u8], kept: usize) -> Run
 #[track_caller]
 fn starts_again(sandbox: &Sandbox, server: &Server, bytes: &[u8], why: &str) {
     let run = go_on(sandbox, server, &[]);
-    run.succeeds().says(&["cannot go on after", why, "starting at byte 0"]);
+    run.succeeds().says(&["cannot resume after", why, "starting at byte 0"]);
     assert!(sandbox.read("x") == bytes, "a wrong file: {}", run.stderr);
     assert!(server.sent() as usize >= bytes.len(), "{} bytes were sent", server.sent());
     assert_eq!(sandbox.names(), ["x"]);
@@ -68,7 +68,7 @@ fn what_another_program_began() {
         let server = serve(object());
         let sandbox = left(&pattern(SIZE, 1)[..kept], early() + DAY);
         let run = goes_on(&sandbox, &server, &pattern(SIZE, 1), kept);
-        run.says(&["going on after its"]);
+        run.says(&["resuming after its"]);
         if kept <= 3 * (64 << 10) {
             run.says(&["all of which were compared"]);
         } else {
@@ -159,7 +159,7 @@ fn parts_that_end_elsewhere() {
     let sandbox = left(&bytes[..3 * MIB], early() + DAY);
     go_on(&sandbox, &server, &[])
         .succeeds()
-        .says(&["going on after its 3.15 MB", "197 KB of which were compared"]);
+        .says(&["resuming after its 3.15 MB", "197 KB of which were compared"]);
     assert!(sandbox.read("x") == bytes);
     assert_eq!(server.requests().last().unwrap().request.start(), 3 * MIB as u64);
     let text = "012345678\n".repeat(10);
@@ -177,7 +177,7 @@ fn parts_that_end_elsewhere() {
     let server = rest("Tue, 13 Jun 2000 12:10:00 GMT");
     let sandbox = left(&text.as_bytes()[..40], early());
     go_on(&sandbox, &server, &[]).succeeds().says(&[
-        "going on after its 40 B, none of which could be compared",
+        "resuming after its 40 B without comparing them",
         "unchanged since they were written",
         "--checksum",
     ]);
@@ -187,12 +187,12 @@ fn parts_that_end_elsewhere() {
     // to give.
     for (kept, time) in [(40, UNIX_EPOCH + DAY), (41, early()), (39, early())] {
         let sandbox = left(&text.as_bytes()[..kept], time);
-        go_on(&sandbox, &server, &["--retries", "0"]).exits(1).says(&["cannot go on after"]);
+        go_on(&sandbox, &server, &["--retries", "0"]).exits(1).says(&["cannot resume after"]);
         assert_eq!(sandbox.read("x"), &text.as_bytes()[..kept]);
     }
     let undated = rest("yesterday");
     let sandbox = left(&text.as_bytes()[..40], early());
-    go_on(&sandbox, &undated, &["--retries", "0"]).exits(1).says(&["cannot go on after"]);
+    go_on(&sandbox, &undated, &["--retries", "0"]).exits(1).says(&["cannot resume after"]);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_digest_tells_what_no_sample_showed() {
     let server = serve(object().field("Repr-Digest", &format!("sha-256=:{hash}:")));
     let sandbox = left(&begun, early() + DAY);
     let run = go_on(&sandbox, &server, &[]);
-    run.succeeds().says(&["going on after its", "does not match", "starting again"]);
+    run.succeeds().says(&["resuming after its", "does not match", "starting again"]);
     assert!(sandbox.read("x") == bytes);
     assert_eq!(sandbox.names(), ["x"]);
 }

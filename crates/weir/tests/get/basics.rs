@@ -289,7 +289,10 @@ fn no_clobber_and_clobber() {
     let run = sandbox.get([&server.url("10.bin"), "--no-clobber", "--checksum", &hex(b"other")]).run();
     run.fails(
         3,
-        &["sha256 of ./10.bin does not match", "is left alone; without --no-clobber it is replaced"],
+        &[
+            "sha256 of ./10.bin does not match",
+            "already exists and is kept; drop --no-clobber to overwrite it",
+        ],
     );
     assert_eq!(sandbox.read("10.bin"), b"mine");
     assert_eq!(server.requests().len(), 0);

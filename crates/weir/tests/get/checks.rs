@@ -323,7 +323,7 @@ fn a_link_that_runs_out() {
     let run = sandbox.get([&server.url("x?sig=1&se=1"), "-o", "out"]).run();
     run.fails(
         4,
-        &["(AccessDenied: Request has expired)", "are kept, a renewed link under the same name (-o)"],
+        &["(AccessDenied: Request has expired)", "are kept, a renewed link with the same name (-o)"],
     );
     let run = sandbox.get([&server.url("x?sig=2&se=2"), "-o", "out", "--json"]).run();
     assert!(resumed(&run) >= 2 * MIB as u64);

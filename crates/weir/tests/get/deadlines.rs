@@ -88,9 +88,13 @@ fn what_is_kept_is_still_there_when_the_server_wants_to_be_left_alone() {
     });
     let sandbox = Sandbox::new();
     let command = || sandbox.get([&server.url("x"), "-o", "out", "-c", "1"]);
-    command().run().fails(4, &["asks for a wait of 2 h 00 min", "kept, the same command goes on from there"]);
+    command()
+        .run()
+        .fails(4, &["asks for a wait of 2 h 00 min", "kept, run the same command again to resume"]);
     // Before the time too.
-    command().run().fails(4, &["asks for a wait of 2 h 00 min", "kept, the same command goes on from there"]);
+    command()
+        .run()
+        .fails(4, &["asks for a wait of 2 h 00 min", "kept, run the same command again to resume"]);
     busy.store(false, Relaxed);
     command().run().succeeds();
     assert!(sandbox.read("out") == *bytes);

@@ -144,7 +144,7 @@ fn microsocks_with_and_without_a_login() {
         if login.is_some() {
             let url = format!("http://127.0.0.1:{}/x", nginx.http);
             let run = sandbox.get([&*url, "--proxy", &format!("socks5://127.0.0.1:{}", proxy.port)]).run();
-            run.fails(1, &["it wants a login"]);
+            run.fails(1, &["it requires a login"]);
         }
     }
 }

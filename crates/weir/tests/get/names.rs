@@ -246,11 +246,11 @@ fn what_is_kept_waits_for_the_name_server() {
         let sandbox = Sandbox::new();
         let url = format!("http://name.test:{}/x", server.address().port());
         let command = || sandbox.get([&*url, "-o", "out", "--timeout", "1", "--retries", "0"]).run();
-        command().fails(4, &["kept, the same command goes on from there"]);
+        command().fails(4, &["kept, run the same command again to resume"]);
         IS_DOWN.store(true, Relaxed);
         command().fails(
             4,
-            &["no answer from the name server in 1 s", "kept, the same command goes on from there"],
+            &["no answer from the name server in 1 s", "kept, run the same command again to resume"],
         );
         IS_DOWN.store(false, Relaxed);
         command().succeeds();

@@ -72,7 +72,7 @@ fn a_socks_proxy_that_refuses_says_why() {
         ("socks5h", None, 4, "cannot reach that host"),
         ("socks5h", None, 5, "refused the connection"),
         ("socks5h", None, 99, "code 99"),
-        ("socks5h", Some("a:b"), 0, "it wants a login"),
+        ("socks5h", Some("a:b"), 0, "it requires a login"),
         ("socks5h://me:geheim@", Some("a:b"), 0, "did not accept the user and password"),
         ("socks4a", None, 1, "it cannot connect"),
     ] {

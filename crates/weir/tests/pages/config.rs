@@ -207,7 +207,7 @@ fn a_file_that_cannot_be_read_is_an_error_and_one_that_is_absent_is_not() {
     weir(&sandbox, &get).succeeds();
     fs::create_dir(sandbox.path(".config/weir/config.toml")).unwrap();
     let way_out = "name none by --no-config or WEIR_CONFIG";
-    weir(&sandbox, &get).fails(2, &["cannot read ", "config.toml: it is no regular file", way_out]);
+    weir(&sandbox, &get).fails(2, &["cannot read ", "config.toml: it is not a regular file", way_out]);
     weir(&with(&"# a comment\n".repeat(6000)), &get).fails(2, &["it is larger than 64 KiB"]);
     weir(&with(&"# a comment\n".repeat(5000)), &get).succeeds();
     let sandbox = with("");
@@ -215,7 +215,7 @@ fn a_file_that_cannot_be_read_is_an_error_and_one_that_is_absent_is_not() {
     weir(&sandbox, &get).fails(2, &["line 2 is not UTF-8"]);
     // A pipe that nobody writes into.
     sandbox.pipe("fifo");
-    sandbox.weir(WEIR, get).env("WEIR_CONFIG", sandbox.path("fifo")).run().fails(2, &["no regular file"]);
+    sandbox.weir(WEIR, get).env("WEIR_CONFIG", sandbox.path("fifo")).run().fails(2, &["not a regular file"]);
     sandbox.weir(WEIR, get).env("WEIR_CONFIG", "/dev/null").run().succeeds();
     sandbox.weir(WEIR, get).env("WEIR_CONFIG", "/dev/zero").run().fails(2, &["larger than 64 KiB"]);
     let missing = sandbox.weir(WEIR, get).env("WEIR_CONFIG", "absent").run();

@@ -44,7 +44,7 @@ fn a_page_is_written_beside_its_record() {
     // Its own page is replaced without a word, another's file is not.
     report(&sandbox, &["run.json", "-q"]).succeeds();
     sandbox.write("run.html", "my thesis");
-    report(&sandbox, &["run.json"]).fails(1, &["no page of weir's", "-o run.html"]);
+    report(&sandbox, &["run.json"]).fails(1, &["not a page of weir", "-o run.html"]);
     assert_eq!(text(&sandbox, "run.html"), "my thesis");
     report(&sandbox, &["run.json", "-o", "run.html"]).succeeds();
 }
@@ -311,5 +311,5 @@ fn every_command_with_a_record_writes_its_page() {
         .run()
         .fails(1, &["cannot write no/page.html"]);
     sandbox.has_nothing_of("late");
-    sandbox.get([url.as_str(), "-o", "late", "--report", "-"]).run().fails(2, &["--report wants a file"]);
+    sandbox.get([url.as_str(), "-o", "late", "--report", "-"]).run().fails(2, &["--report needs a file"]);
 }

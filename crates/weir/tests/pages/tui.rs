@@ -181,7 +181,7 @@ fn a_get_is_drawn_resized_and_ended_by_a_key() {
     screen.tmux(&["send-keys", "x", "Up", "q"]);
     screen.is_over(130);
     let text = screen.whole();
-    assert!(text.contains("are kept, the same command goes on from there"), "{text}");
+    assert!(text.contains("are kept, run the same command again to resume"), "{text}");
     assert!(!text.contains("▶ Source"), "the view is left on the screen:\n{text}");
     goes_on(&sandbox, &server);
 }
@@ -321,7 +321,7 @@ fn without_a_terminal_it_is_as_without_the_flag() {
     sandbox.write("www/x", pattern(MIB, 1));
     let server = sandbox.serve("www", &[]);
     let run = sandbox.get([&server.url("x"), "-o", "out", "--tui"]).run();
-    run.succeeds().says(&["no live view: stdout is no terminal", "received 1.05 MB"]);
+    run.succeeds().says(&["no live view: stdout is not a terminal", "received 1.05 MB"]);
     assert!(run.stdout.is_empty() && !run.stderr.contains('\x1b'), "{run:?}");
     assert_eq!(sandbox.read("out"), sandbox.read("www/x"));
 }

@@ -66,7 +66,7 @@ fn a_folder_that_is_not_there() {
         let server = serve(length);
         let sandbox = Sandbox::new();
         let run = sandbox.get([&server.url("x"), "-o", "nowhere/out"]).run();
-        run.fails(2, &["cannot ", "nowhere/out", "there is no folder nowhere"]);
+        run.fails(2, &["cannot ", "nowhere/out", "no folder nowhere"]);
         assert_eq!(sandbox.names(), [""; 0]);
     }
 }

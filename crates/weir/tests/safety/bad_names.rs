@@ -65,13 +65,13 @@ fn a_file_that_is_here_does_not_give_way_to_a_name_that_the_server_chose() {
     let run = sandbox.get([&server.url("latest")]).run();
     run.fails(
         1,
-        &["127.0.0.1 calls latest by another name, notes.txt, which is here; -o notes.txt or --force replaces it"],
+        &["127.0.0.1 names latest notes.txt, which already exists; pass -o notes.txt or --force to overwrite it"],
     );
     assert_eq!(sandbox.read("notes.txt"), b"mine");
     assert_eq!(sandbox.names(), ["notes.txt"]);
     // Nor where a download of that name was cut off once.
     sandbox.write("notes.txt.weir", "{}");
-    sandbox.get([&server.url("latest")]).run().fails(1, &["which is here"]);
+    sandbox.get([&server.url("latest")]).run().fails(1, &["which already exists"]);
     std::fs::remove_file(sandbox.path("notes.txt.weir")).unwrap();
     sandbox.get([&server.url("latest"), "--force"]).run().succeeds();
     assert_eq!(sandbox.read("notes.txt"), BODY);

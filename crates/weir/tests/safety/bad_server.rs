@@ -112,7 +112,7 @@ fn a_truncated_body_is_resumed_by_the_same_command() {
     let (server, good) = breaking_off_at(object, 2 * MIB);
     let sandbox = Sandbox::new();
     let run = sandbox.get([&server.url("x"), "-o", "out", "--retries", "0"]).run();
-    run.fails(4, &["127.0.0.1 closed the connection after", "kept, the same command goes on from there"]);
+    run.fails(4, &["127.0.0.1 closed the connection after", "kept, run the same command again to resume"]);
     assert_eq!(sandbox.names(), ["out.part", "out.weir"]);
     good.store(true, Relaxed);
     let before = server.requests().len();

@@ -54,7 +54,7 @@ fn a_server_without_time_for_us_is_what_limits() {
     let sandbox = Sandbox::new();
     let run = sandbox.get([&server.url("x"), "-o", "out", "--retries", "2", "-v"]).run();
     run.fails(1, &["answered 503 Service Unavailable", "trying again in"]);
-    assert!(!run.stderr.contains("no lane was at work"), "{}", run.stderr);
+    assert!(!run.stderr.contains("no connection was active"), "{}", run.stderr);
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn a_signal_that_comes_twice_is_one() {
     // As timeout(1) does: to the process, and to its group.
     running.signal(Signal::TERM);
     running.signal(Signal::TERM);
-    running.wait().fails(130, &["the same command goes on from there"]);
+    running.wait().fails(130, &["run the same command again to resume"]);
 }
 
 #[test]

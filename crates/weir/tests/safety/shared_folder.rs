@@ -628,7 +628,7 @@ fn a_pipe_in_the_place_of_a_file_that_stays() {
     let url = stage.server.url("small");
     let sum = "0".repeat(64);
     let args = ["get", &url, "-o", "shared/", "--no-clobber", "--checksum", &format!("sha256:{sum}")];
-    stage.command(&args).wait_for(HANGS).fails(1, &["shared/small", "it is no regular file"]);
+    stage.command(&args).wait_for(HANGS).fails(1, &["shared/small", "it is not a regular file"]);
 }
 
 #[test]

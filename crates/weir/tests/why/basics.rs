@@ -368,7 +368,7 @@ fn who_is_not_there_cannot_be_looked_at() {
     why(&["--pid", &pid]).run().fails(1, &[&format!("process {pid} has ended")]);
     why(&["--", "no-such-command-4711"])
         .run()
-        .fails(127, &["cannot run no-such-command-4711: no such command"]);
+        .fails(127, &["cannot run no-such-command-4711: command not found"]);
     why(&["--", "/etc/passwd"]).run().fails(126, &["cannot run /etc/passwd: permission denied"]);
     let run = why(&["--for", "200ms", "--port", "1"]).run();
     run.exits(1);
@@ -378,7 +378,7 @@ fn who_is_not_there_cannot_be_looked_at() {
 
 #[test]
 fn bad_arguments_are_usage() {
-    why(&[]).run().fails(2, &["who is to be looked at"]);
+    why(&[]).run().fails(2, &["nothing to watch"]);
     for args in [
         &["--pid", "0"][..],
         &["--pid", "x"],

@@ -49,7 +49,7 @@ fn the_exit_code_is_the_commands() {
     shell(&sandbox, &[], "exit 42").run().exits(42);
     shell(&sandbox, &[], "kill -TERM $$").run().exits(128 + 15);
     let lab = sandbox.weir(WEIR, ["lab", "shell", "--", "./no-such-program"]);
-    lab.run().fails(127, &["cannot run ./no-such-program: no such command"]);
+    lab.run().fails(127, &["cannot run ./no-such-program: command not found"]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Convicts when the send buffer does not stop the application, or is not what it waits for, and one of these holds:
 //! 1. the connection rests (nothing queued, nothing in flight) 30 % of the time or more, and round trips do not explain it
 //!    (see [`super::latency`]);
-//! 2. it starves: nothing unsent in 70 % of looks and the rate samples application-limited in half of them (of a sender
+//! 2. it starves: nothing unsent in 70 % of samples and the rate samples application-limited in half of them (of a sender
 //!    that paces, BBR, application-limited in 70 %), and both windows with room; or at most half of the congestion window is
 //!    used, whatever the samples say: the kernel marks them only while none of the socket's packets wait in the device
 //!    (`tcp_rate_check_app_limited` asks sk_wmem_alloc), so a slow driver hides it. A connection over a long path is busy all
@@ -126,9 +126,9 @@ fn is_last_rest(flow: &Flow<'_>) -> bool {
 fn whose_turn(flow: &Flow<'_>) -> Option<String> {
     let (owing, awaiting) = (flow.share(flow.seen.owing), flow.share(flow.seen.awaiting));
     if owing >= 0.3 && owing > awaiting {
-        Some(format!("; it owed an answer in {} of looks", percent(owing)))
+        Some(format!("; it owed an answer in {} of samples", percent(owing)))
     } else if awaiting >= 0.3 && flow.seen.asked > 0 {
-        Some(format!("; all was sent and the peer asked for no more in {} of looks", percent(awaiting)))
+        Some(format!("; all was sent and the peer asked for no more in {} of samples", percent(awaiting)))
     } else {
         None
     }

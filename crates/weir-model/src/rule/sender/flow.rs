@@ -230,12 +230,12 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// `nothing unsent in 95 % of looks`.
+    /// `nothing unsent in 95 % of samples`.
     pub(crate) fn unsent_in_words(&self) -> String {
         if self.data_wait() {
             format!("{} wait unsent", bytes(self.seen.unsent as f64))
         } else {
-            format!("nothing unsent in {} of looks", percent(self.share(self.seen.nothing_unsent)))
+            format!("nothing unsent in {} of samples", percent(self.share(self.seen.nothing_unsent)))
         }
     }
 }

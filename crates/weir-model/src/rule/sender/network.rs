@@ -35,7 +35,7 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<(), String> {
     }
     if flow.window_pinned() && !grown {
         return Err(format!(
-            "in flight fills the peer's window in {} of looks",
+            "in flight fills the peer's window in {} of samples",
             percent(flow.share(flow.seen.window_filled))
         ));
     }
@@ -47,7 +47,7 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<(), String> {
     }
     if flow.ignores_loss() && flow.app_limited() {
         return Err(format!(
-            "rate samples application-limited in {} of looks",
+            "rate samples application-limited in {} of samples",
             percent(flow.share(flow.seen.app_limited))
         ));
     }

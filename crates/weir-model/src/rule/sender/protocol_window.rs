@@ -5,7 +5,7 @@
 //!    next part each. By their sizes they are WINDOW_UPDATE or window adjust (see [`crate::rule::turns`]); or
 //!    they come more often than once a round trip, as the credits of an application do, or its questions that
 //!    overlap: those have a number on their way that is a window as well;
-//! 2. the socket takes more, over two round trips each way: nothing unsent in 70 % of looks or no more than a
+//! 2. the socket takes more, over two round trips each way: nothing unsent in 70 % of samples or no more than a
 //!    tenth of what is in flight (Nagle's or pacing's rest; of a sender that paces, half of it, with
 //!    application-limited samples), in flight well below the congestion window and the peer's window, and the
 //!    send buffer holds nobody;
@@ -59,7 +59,7 @@ pub(crate) fn holds(flow: &Flow<'_>) -> Result<String, String> {
     let share = |looks: u32| f64::from(looks) / f64::from(seen.looks.max(1));
     let (stands_at, stands) = level(flow.around(near).map(|(seen, _)| seen.in_flight).collect());
     let numbers = format!(
-        "in flight stands at {}, {} small answers of the peer release it, nothing unsent in {} of looks",
+        "in flight stands at {}, {} small answers of the peer release it, nothing unsent in {} of samples",
         bytes(stands_at as f64),
         credits.count,
         percent(share(seen.nothing_unsent))
@@ -97,7 +97,7 @@ fn level(mut values: Vec<u64>) -> (u64, bool) {
     (median, median > 0 && 3 * near >= 2 * values.len())
 }
 
-/// Its thread sleeps, reads a file or waits for a pipe in 30 % of looks or more.
+/// Its thread sleeps, reads a file or waits for a pipe in 30 % of samples or more.
 fn elsewhere(thread: &ThreadWindow) -> bool {
     let found = thread.found;
     let looks = found.sleeping.saturating_add(found.reading_disk).saturating_add(found.pipe_empty);

@@ -33,7 +33,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     };
     let filled = percent(flow.share(flow.seen.window_filled));
     let numbers =
-        format!("in flight filled the peer's window of {} in {filled} of looks", bytes(mean as f64));
+        format!("in flight filled the peer's window of {} in {filled} of samples", bytes(mean as f64));
     if !flow.window_pinned() {
         return Judgement::acquit(numbers);
     }

@@ -2,11 +2,11 @@
 //!
 //! Convicts when all of these hold:
 //! 1. another program's connection was asked at least twice (six times where it was made just now), and hardly owed an answer
-//!    while it rested (below 30 % of looks: else it is [`super::application`]);
+//!    while it rested (below 30 % of samples: else it is [`super::application`]);
 //! 2. the round trips between the last byte of an answer and the next question fill two fifths of the time or
 //!    more, and no more questions come than round trips fit in, and by their size they are no credits of a
 //!    protocol above ([`super::protocol_window`]). A quarter will do where each answer takes several flights
-//!    and goes out whole, with nothing unsent in 70 % of looks and room in the congestion window: the rest is then its own way over
+//!    and goes out whole, with nothing unsent in 70 % of samples and room in the congestion window: the rest is then its own way over
 //!    the link, which cannot be more than three quarters used; or where slow start explains the rest: no
 //!    queue stands on the path and nothing was lost;
 //! 3. nothing lay unsent for at least half of what (2) takes: between two turns there is nothing to send.
@@ -60,11 +60,11 @@ pub(crate) fn explains(flow: &Flow<'_>) -> Result<String, String> {
         ));
     }
     if around.owing >= 0.3 {
-        return Err(format!("{words}, but it owed an answer in {} of looks", percent(around.owing)));
+        return Err(format!("{words}, but it owed an answer in {} of samples", percent(around.owing)));
     }
     if around.nothing_unsent < 0.5 * turns.share().min(1.0) {
         return Err(format!(
-            "{words}, but data lay unsent in {} of looks",
+            "{words}, but data lay unsent in {} of samples",
             percent(1.0 - around.nothing_unsent)
         ));
     }

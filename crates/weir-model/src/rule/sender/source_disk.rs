@@ -32,7 +32,7 @@ fn judge_flow(flow: &Flow<'_>) -> Judgement {
     let share = |looks: u32| (f64::from(looks) / f64::from(thread.looks)).min(1.0);
     let reading = share(thread.found.reading_disk);
     let numbers = format!(
-        "{} was found reading from disk in {} of looks",
+        "{} was found reading from disk in {} of samples",
         thread.name.as_deref().unwrap_or("the sender's thread"),
         percent(reading)
     );

@@ -55,9 +55,8 @@ pub(super) fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {
     let refused = |detail: String| Error::Redirect { host: object::host_of(from), detail };
     let location = head.fields.single("location").map_err(|_| refused("it names two targets".to_owned()))?;
     let location = location.filter(|location| !location.is_empty());
-    let location = location.ok_or_else(|| {
-        refused("it names no target; --any-type saves what came with it in place of a file".to_owned())
-    })?;
+    let location =
+        location.ok_or_else(|| refused("it names no target; --any-type saves its body".to_owned()))?;
     // The parser drops tabs and line breaks, and what is left is another URL.
     if let Some(found) = weir_units::control(location) {
         return Err(refused(format!("its target holds {found}")));
@@ -66,7 +65,7 @@ pub(super) fn redirect(from: &Url, head: &ResponseHead) -> Result<Url, Error> {
     match (from.scheme(), next.scheme()) {
         (_, "https") | ("http", "http") => Ok(next),
         ("https", "http") => {
-            Err(refused("it leads from https to http, where anybody could change the bytes".into()))
+            Err(refused("it leads from https to http, where the bytes could be changed on the way".into()))
         }
         (_, scheme) => {
             Err(refused(format!("it leads to the scheme '{scheme}', and weir speaks http and https")))

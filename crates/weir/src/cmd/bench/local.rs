@@ -65,7 +65,7 @@ pub fn run(bench: &BenchHost) -> anyhow::Result<u8> {
         report::render(&calibration, out)?;
         if let Ok(Some(path)) = &kept {
             let path = path.display();
-            writeln!(out, "kept as {path}: plan, cp, bench mem and verdicts go by it; weir report draws it")?;
+            writeln!(out, "kept as {path}: plan, cp, bench mem and verdicts use it; weir report draws it")?;
         }
         Ok(())
     })?;

@@ -1,4 +1,4 @@
-//! Scene: a download is killed half-way; the same command goes on from there.
+//! Scene: a download is killed half-way; the same command resumes.
 
 use std::fs::File;
 use std::io::Read;

@@ -43,7 +43,7 @@ pub fn run(guard: &LabGuard) -> anyhow::Result<u8> {
         Ok(child) => child,
         Err(cause) => {
             let why = match cause.kind() {
-                std::io::ErrorKind::NotFound => "no such command".to_owned(),
+                std::io::ErrorKind::NotFound => "command not found".to_owned(),
                 _ => weir_units::plain(&cause),
             };
             voice::fatal(&anyhow::anyhow!("cannot run {shown}: {why}"));

@@ -102,7 +102,7 @@ fn serve(bed: &Bed, shell: &LabShell) -> anyhow::Result<Handle> {
     let config = Config::new(content).listen(SocketAddr::from((bed.far_address(), PORT)));
     // Its threads come from this one, inside the namespace, and its sockets with them.
     let server = bed.far().run(|| Server::bind(config)?.spawn())?;
-    server.context("cannot serve at the far end")
+    server.context("cannot serve at the remote end")
 }
 
 /// An sshd at the far end, and the folder of its keys, which goes after it.

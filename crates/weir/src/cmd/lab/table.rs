@@ -59,7 +59,7 @@ fn outcome_lines(outcome: &Outcome) -> Vec<String> {
 /// Said of a run whatever came of it.
 fn late_line(late: Duration) -> String {
     format!(
-        "     the emulated path was {:.1} ms late on each round trip, for want of a processor: run it again on an idle machine",
+        "     the emulated path was {:.1} ms late on each round trip, for lack of a processor: run it again on an idle machine",
         1000.0 * late.as_secs_f64()
     )
 }

@@ -26,7 +26,7 @@ pub(super) fn ssh(wanted: bool, notes: &mut Vec<String>) -> Rate {
         return known.map_or(SSH_CIPHER, |(_, ssh)| Rate(ssh.rate));
     }
     let Some((calibration, ssh)) = known else {
-        notes.push(format!("ssh is assumed to encrypt {SSH_CIPHER}; --ssh-rate says otherwise"));
+        notes.push(format!("ssh is assumed to encrypt {SSH_CIPHER}; --ssh-rate overrides it"));
         return SSH_CIPHER;
     };
     let rate = Rate(ssh.rate);
@@ -61,7 +61,7 @@ pub(super) fn cold(file: &Path) -> Option<&'static DiskFigures> {
 pub(super) fn source(disk: &DiskFigures, notes: &mut Vec<String>) -> Option<Rate> {
     let rate = Rate(disk.read?);
     notes.push(format!(
-        "{} gives {rate} of data that are not in memory, as these: {}; --source says otherwise",
+        "{} gives {rate} of data that are not in memory, as these: {}; --source overrides it",
         disk.device,
         origin(&disk.date())
     ));

@@ -78,7 +78,9 @@ impl Running {
         let child = prepared.spawn().map_err(|cause| CannotRun {
             code: if cause.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 },
             text: match cause.kind() {
-                std::io::ErrorKind::NotFound => format!("cannot run {}: no such command", program.display()),
+                std::io::ErrorKind::NotFound => {
+                    format!("cannot run {}: command not found", program.display())
+                }
                 std::io::ErrorKind::PermissionDenied => {
                     format!("cannot run {}: permission denied", program.display())
                 }

@@ -99,7 +99,7 @@ fn figures(outcome: &Outcome, direction: Direction, transport: Transport) -> Res
         Ending::Broken(why) => return Err(why.clone()),
     }
     let sum = |pick: fn(&StreamOutcome) -> Option<Sum>| outcome.sum(direction == Direction::Up, pick);
-    let received = sum(|stream| stream.received).ok_or("its receiver did not tell what came")?;
+    let received = sum(|stream| stream.received).ok_or("its receiver did not report what arrived")?;
     let again = match transport {
         Transport::Udp => received.udp.map(|udp| udp.lost as f64 / (udp.packets as f64).max(1.0)),
         Transport::Tcp => sum(|stream| stream.sent).and_then(|sent| {

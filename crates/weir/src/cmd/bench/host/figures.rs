@@ -71,7 +71,7 @@ pub fn connect_times(tries: &Tries) -> Vec<Figure> {
         "rtt-handshake",
         &tries.kernel,
         "handshakes, by the kernel's clock (TCP_INFO)",
-        "no connection was taken, or the kernel does not tell",
+        "no connection was accepted, or the kernel does not report it",
     ));
     figures
 }
@@ -158,7 +158,9 @@ pub fn mtu(
     for (name, value, origin) in tcp {
         figures.push(match value {
             Some(value) => Figure::taken(name, value.into(), "bytes", origin),
-            None => Figure::missing(name, "bytes", "no connection was taken, or the kernel does not tell"),
+            None => {
+                Figure::missing(name, "bytes", "no connection was accepted, or the kernel does not report it")
+            }
         });
     }
     figures.push(match &tries.congestion {
@@ -277,7 +279,7 @@ pub fn throughput(
         Figure::taken(name, carried.rate.0, "bytes/s", &carried.origin),
         match carried.again {
             Some(share) => Figure::taken(again, share, "share", &carried.origin),
-            None => Figure::missing(again, "share", "the sending end does not tell"),
+            None => Figure::missing(again, "share", "the sender does not report it"),
         },
     ]
 }

@@ -49,7 +49,7 @@ pub fn fill(
     if method == Method::Gso && !client.is_joined_there() {
         verdict
             .missing
-            .push("the far end's kernel does not join packets (UDP_GRO): each came alone".to_owned());
+            .push("the receiver's kernel does not join packets (UDP_GRO): each arrived alone".to_owned());
     }
     row.verdict = Some(verdict);
 }
