@@ -239,7 +239,7 @@ impl Target {
         }
         let begin = || Pending::part(&self.shared, Arc::clone(&directory), &entry.name);
         let mut pending = self.lending(&entry.name, begin)?;
-        if pending.adopted() && !is_part(pending.file()) {
+        if pending.adopted() && !is_part(pending.file()) && !pending.begin_anew()? {
             pending.put_aside("holds nothing that weir left")?;
             pending = begin()?;
         }

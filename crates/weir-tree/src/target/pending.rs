@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, fallocate, flock, ftruncate, openat,
-    unlinkat,
+    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, fallocate, flock, ftruncate,
+    openat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -158,6 +158,20 @@ impl Pending {
         // The one who held the lock may have finished the file meanwhile: then this is no longer its part.
         pending.still_there()?;
         Ok(pending)
+    }
+
+    /// Takes what was adopted for a new part where it holds no byte, as that of a run that was killed before its first word.
+    pub(super) fn begin_anew(&mut self) -> Result<bool, Error> {
+        // At the end of a file, or in its last hole (lseek.2).
+        if rustix::fs::seek(&self.file, SeekFrom::Data(0)) != Err(Errno::NXIO) {
+            return Ok(false);
+        }
+        self.still_there()?;
+        ftruncate(&self.file, 0).map_err(|errno| Error::of("begin the part of", &self.name, errno))?;
+        if let Standing::Part { adopted, .. } = &mut self.standing {
+            *adopted = false;
+        }
+        Ok(true)
     }
 
     /// Gives what was adopted as a part, and turns out to be none, another name.

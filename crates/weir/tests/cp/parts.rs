@@ -158,6 +158,10 @@ fn what_has_the_name_of_a_part_and_is_none_is_put_aside() {
     sandbox.write(".c.weir-part/kept", "text");
     // One that is as large as a part, whatever is in it.
     sandbox.write(".d.weir-part", pattern(SIZE + MIB + 4000, 2));
+    // That of a run that was killed before it wrote a byte is taken again.
+    sandbox.write(".e.weir-part", "");
+    sandbox.weir(support::WEIR, ["cp", "a", "e"]).run().succeeds();
+    assert!(sandbox.read("e") == bytes && !sandbox.path(".e.weir-part.aside-1").exists());
     for (to, why) in [("b", "holds nothing that weir left"), ("c", "is a folder"), ("d", "holds nothing")] {
         let run = sandbox.weir(support::WEIR, ["cp", "a", to]).run();
         let part = format!(".{to}.weir-part");
