@@ -110,7 +110,7 @@ fn lies_in_the_results_are_told_and_the_own_figures_kept() {
     };
     let frames = [
         ([0xff; 4].to_vec(), Some("announced")),
-        ([&[0, 0, 0, 3][..], b"{\"a"].concat(), Some("no JSON")),
+        ([&[0, 0, 0, 3][..], b"{\"a"].concat(), Some("malformed JSON")),
         (weir_net::frame::encode(&json!([1, 2])).unwrap(), Some("streams")),
         (weir_net::frame::encode(&json!({ "streams": 7 })).unwrap(), Some("streams")),
         (vec![0, 0, 1, 0, b'{'], Some("")),

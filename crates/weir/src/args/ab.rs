@@ -268,7 +268,7 @@ mod tests {
             ("-b x http://h/", "a number"),
             ("-B h http://h/", "an address"),
             ("-f SSL3 http://h/", "TLS1.2"),
-            ("-Z NULL-MD5 http://h/", "there are"),
+            ("-Z NULL-MD5 http://h/", "unsupported cipher suite"),
             ("-v x http://h/", "a number"),
             ("-Q http://h/", "no -Q"),
             ("http://h/ http://i/", "second"),

@@ -145,7 +145,7 @@ fn an_ordinary_user_is_told_what_is_for_root() {
         &record,
         "foreign-processes",
         "limited",
-        &["process", "sees stat and task", "not wchan, syscall, io and fd", "sudo weir why"],
+        &["process", "shows stat and task", "not wchan, syscall, io and fd", "sudo weir why"],
     );
     is(&record, "packet-sockets", "missing", &["operation not permitted", "--via udp"]);
     is(&record, "echo-sockets", "missing", &["ping_group_range is '1 0'", "rtt-echo"]);
