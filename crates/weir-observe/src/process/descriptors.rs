@@ -36,6 +36,10 @@ const TARGET: usize = 4096;
 /// Room for a part of the list: about a thousand names in one system call.
 const LIST: usize = 32 << 10;
 
+/// A pipe is looked for among so many descriptors of a process, the lowest: it is there from before a service takes its
+/// thousands of connections. Where it is not, whoever has it is said to be unknown.
+const MOST_FOR_A_PIPE: usize = 1024;
+
 /// Reads all of them. Fails with the way out when the process belongs to someone else.
 pub fn descriptors(pid: Pid) -> Result<Descriptors, Error> {
     Descriptors::default().reread(pid, |_| false)
@@ -49,7 +53,7 @@ impl Descriptors {
         let mut found = Descriptors::default();
         found.sockets.reserve(self.sockets.len());
         let known = |fd| self.sockets.get(&fd).copied().filter(|inode| is_alive(*inode));
-        each(pid, |fd, target| {
+        each(pid, usize::MAX, |fd, target| {
             if let Some(inode) = known(fd) {
                 found.sockets.insert(fd, inode);
             } else if let Some(target) = target.read() {
@@ -78,7 +82,7 @@ impl Descriptors {
 /// The inodes of its sockets alone, which is the cheaper question: a short process is asked many times in its life.
 pub fn sockets(pid: Pid) -> Result<Vec<u32>, Error> {
     let mut found = Vec::new();
-    each(pid, |_, target| found.extend(target.read().and_then(|target| parse_socket(&target))))?;
+    each(pid, usize::MAX, |_, target| found.extend(target.read().and_then(|target| parse_socket(&target))))?;
     Ok(found)
 }
 
@@ -86,7 +90,7 @@ pub fn sockets(pid: Pid) -> Result<Vec<u32>, Error> {
 pub(crate) fn of_pipe(pid: Pid, inode: u32) -> Vec<u32> {
     let mut found = Vec::new();
     // Who may not be asked is nobody's neighbour here: the pipe's other end is said to be unknown.
-    let _ = each(pid, |fd, target| {
+    let _ = each(pid, MOST_FOR_A_PIPE, |fd, target| {
         if target.read().and_then(|target| parse_pipe(&target)) == Some(inode) {
             found.push(fd);
         }
@@ -110,8 +114,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Hands over each descriptor of a process.
-fn each(pid: Pid, mut found: impl FnMut(u32, Target<'_>)) -> Result<(), Error> {
+/// Hands over each descriptor of a process, from the lowest on, `most` of them.
+fn each(pid: Pid, most: usize, mut found: impl FnMut(u32, Target<'_>)) -> Result<(), Error> {
     let path = format!("/proc/{pid}/fd");
     let unreadable = |cause: rustix::io::Errno| match io::Error::from(cause) {
         cause if cause.kind() == io::ErrorKind::PermissionDenied => not_mine(pid),
@@ -122,7 +126,8 @@ fn each(pid: Pid, mut found: impl FnMut(u32, Target<'_>)) -> Result<(), Error> {
     let mut list = [MaybeUninit::uninit(); LIST];
     let mut room = [0; TARGET];
     let mut names = RawDir::new(&folder, &mut list);
-    while let Some(entry) = names.next() {
+    for _ in 0..most {
+        let Some(entry) = names.next() else { break };
         // One that ends while it is read has no descriptors any more (ENOENT, proc_readfd_common).
         let Ok(entry) = entry else { break };
         let name = entry.file_name();
