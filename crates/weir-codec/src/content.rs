@@ -146,8 +146,8 @@ impl Decoder {
         }
     }
 
-    /// The last coding is at its end. The others have to come to theirs, where they say whether all was right: a
-    /// checksum of the outer one stands behind the end of the inner one.
+    /// The last coding is at its end. The others have to come to theirs, where they say whether all was
+    /// right: a checksum of the outer one stands behind the end of the inner one.
     fn ends(&mut self) -> io::Result<usize> {
         let mut rest = [0; 512];
         for stage in self.before.iter_mut().rev() {

@@ -1,8 +1,9 @@
 //! Where an answer ends, told from the bytes as they come, without allocating.
 //!
-//! A server under load says the same head again and again: a head that is byte for byte the last one is not parsed a
-//! second time. That comparison costs 10 ns where parsing ten fields costs 300. So this is not `weir_http::head`, which makes
-//! owned fields of a head for who reads them, and forgives what curl forgives: a load test counts such answers as wrong.
+//! A server under load says the same head again and again: a head that is byte for byte the last one is not
+//! parsed a second time. That comparison costs 10 ns where parsing ten fields costs 300. So this is not
+//! `weir_http::head`, which makes owned fields of a head for who reads them, and forgives what curl forgives:
+//! a load test counts such answers as wrong.
 
 use weir_http::ChunkedDecoder;
 

@@ -127,8 +127,8 @@ impl Connection {
     }
 }
 
-/// How long to wait before the next attempt after so many failures in a row: not at all after the first, then from 2 ms
-/// doubling to 256 ms, so that a dead server costs a few attempts a second and connection.
+/// How long to wait before the next attempt after so many failures in a row: not at all after the first, then
+/// from 2 ms doubling to 256 ms, so that a dead server costs a few attempts a second and connection.
 pub(crate) fn backoff(failures: u32) -> Duration {
     match failures {
         0 | 1 => Duration::ZERO,

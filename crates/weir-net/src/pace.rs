@@ -1,5 +1,6 @@
-//! When may the next byte go? A rate on average since the start, as iperf3 keeps it: all that was missed is caught up, which
-//! [`weir_units::pacer`] forgives. The two ends of a test, one of them iperf3's, have to keep the same one.
+//! When may the next byte go? A rate on average since the start, as iperf3 keeps it: all that was missed is
+//! caught up, which [`weir_units::pacer`] forgives. The two ends of a test, one of them iperf3's, have to
+//! keep the same one.
 
 use std::time::{Duration, Instant};
 

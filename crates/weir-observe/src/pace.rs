@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn a_program_that_works_in_the_same_step_is_seen_at_its_share() {
-        // 2 ms of work every so often, starting at any phase: the share of samples that meet it is its share of the time.
+        // 2 ms of work every so often, starting at any phase: the share of samples that meet it is its share
+        // of the time.
         for step in [5, 10, 20, 40, 60] {
             for phase in 0..step {
                 let works = |at: &&Duration| (at.as_micros() as u64 + phase * 1000) % (step * 1000) < 2000;

@@ -11,8 +11,8 @@ const CANDIDATES: [Cipher; 2] = [Cipher::AES_128_GCM, Cipher::CHACHA20_POLY1305]
 /// Bytes sealed at once: what fits the nearest cache, and is long against a record's fixed cost.
 const PIECE: usize = 16 << 10;
 
-/// Pieces that each is tried with, of which the fastest counts: at 5 GB/s they take 50 us, so that of a small copy's time
-/// the trial is none.
+/// Pieces that each is tried with, of which the fastest counts: at 5 GB/s they take 50 us, so that of a small
+/// copy's time the trial is none.
 const PIECES: usize = 16;
 
 /// How long each is tried at most: even at 100 MB/s ten pieces.
@@ -24,8 +24,8 @@ pub const MAX_CIPHERS: usize = 16;
 /// What seals without AES instructions, where nothing was measured at one of the ends.
 const USUAL: Cipher = Cipher::CHACHA20_POLY1305;
 
-/// The number of each and its bytes per second on one core of this machine. Takes 3 ms at most, 0.2 ms with AES
-/// instructions.
+/// The number of each and its bytes per second on one core of this machine. Takes 3 ms at most, 0.2 ms with
+/// AES instructions.
 pub fn measure() -> Vec<(u8, u64)> {
     CANDIDATES.iter().filter_map(|cipher| Some((cipher.id(), speed(*cipher)?))).collect()
 }

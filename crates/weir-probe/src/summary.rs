@@ -37,8 +37,8 @@ impl Summary {
     }
 }
 
-/// The smallest value that `percent` of 100 do not exceed, as histograms of latencies count (`bench http`): the figures stand
-/// beside one another.
+/// The smallest value that `percent` of 100 do not exceed, as histograms of latencies count (`bench http`):
+/// the figures stand beside one another.
 fn nearest_rank(sorted: &[Duration], percent: usize) -> Duration {
     let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(place).copied().unwrap_or_default()

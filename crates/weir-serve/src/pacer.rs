@@ -1,5 +1,5 @@
-//! When may the next bytes leave under a rate limit? They are granted in slices on the schedule of [`weir_units::pacer`], ahead
-//! of the write.
+//! When may the next bytes leave under a rate limit? They are granted in slices on the schedule of
+//! [`weir_units::pacer`], ahead of the write.
 
 use std::time::{Duration, Instant};
 

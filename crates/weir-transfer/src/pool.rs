@@ -584,8 +584,8 @@ mod tests {
         assert_eq!(pool.begin_bulk(0, None), Place::Stopped);
     }
 
-    /// The last file of a good host is open and in no list while it waits for the place of a lane whose host is
-    /// silent.
+    /// The last file of a good host is open and in no list while it waits for the place of a lane whose host
+    /// is silent.
     #[test]
     fn a_host_that_is_silent_gives_its_place_to_the_last_job_too() {
         let pool = Pool::new(2, 2, true, 1).with_hosts(vec![7, 8]);

@@ -1,8 +1,8 @@
-//! Files that appear whole: made beside their place under a name that nothing has, and renamed into it (rename(2)). What
-//! is there is either the old one or the new one, whenever the power goes.
+//! Files that appear whole: made beside their place under a name that nothing has, and renamed into it
+//! (rename(2)). What is there is either the old one or the new one, whenever the power goes.
 //!
-//! By names in an open folder, so that nobody can swap the folder meanwhile. What the name is, what may be replaced and
-//! what is synced is whoever calls' own.
+//! By names in an open folder, so that nobody can swap the folder meanwhile. What the name is, what may be
+//! replaced and what is synced is whoever calls' own.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -10,14 +10,15 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat, renameat, renameat_
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-/// Makes `name`, which nothing may have, for reading and writing: `EEXIST` also where a link that leads nowhere has it.
+/// Makes `name`, which nothing may have, for reading and writing: `EEXIST` also where a link that leads
+/// nowhere has it.
 pub fn create_new(folder: impl AsFd, name: impl Arg, mode: Mode) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(folder, name, flags, mode)
 }
 
-/// Puts `passing` in the place of `name`; on failure `passing` goes. For folders that nobody else writes: else what has
-/// that name by then may be another's.
+/// Puts `passing` in the place of `name`; on failure `passing` goes. For folders that nobody else writes:
+/// else what has that name by then may be another's.
 pub fn replace(folder: impl AsFd, passing: impl Arg + Copy, name: impl Arg) -> Result<(), Errno> {
     renameat(&folder, passing, &folder, name).inspect_err(|_| {
         let _ = unlinkat(&folder, passing, AtFlags::empty());

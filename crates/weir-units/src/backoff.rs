@@ -1,5 +1,6 @@
-//! How long to wait before the next try after failures in a row: twice as long each time, within a bound. Who waits adds
-//! what is its own: whether the first failure costs a wait at all, and a spread where many clients would come back together.
+//! How long to wait before the next try after failures in a row: twice as long each time, within a bound. Who
+//! waits adds what is its own: whether the first failure costs a wait at all, and a spread where many clients
+//! would come back together.
 
 use std::time::Duration;
 

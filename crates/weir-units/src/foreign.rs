@@ -1,9 +1,10 @@
-//! Text that somebody else wrote, made fit to be repeated: in an error, in a page. What goes to a terminal besides is made safe
-//! once, where it is printed (`weir-report/escape.rs`).
+//! Text that somebody else wrote, made fit to be repeated: in an error, in a page. What goes to a terminal
+//! besides is made safe once, where it is printed (`weir-report/escape.rs`).
 //!
-//! Quoting for a protocol stays with its grammar: fields of HTTP (`weir-http`), a table's cells (RFC 4180, `weir-report`), lists
-//! of digests, patterns of rsync's filters. So do two that cut on purpose otherwise: names of files by bytes
-//! (`weir-tree/name.rs`), and a server's words within a sentence of weir's (`weir-http/problem.rs`).
+//! Quoting for a protocol stays with its grammar: fields of HTTP (`weir-http`), a table's cells (RFC 4180,
+//! `weir-report`), lists of digests, patterns of rsync's filters. So do two that cut on purpose otherwise:
+//! names of files by bytes (`weir-tree/name.rs`), and a server's words within a sentence of weir's
+//! (`weir-http/problem.rs`).
 
 /// Characters of a foreign text that an error repeats: enough to recognise it by.
 const MOST: usize = 80;
@@ -23,8 +24,8 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Appends `text` as HTML that is nothing but this text, between tags and within either kind of quotes. What is to become of
-/// control characters was decided before.
+/// Appends `text` as HTML that is nothing but this text, between tags and within either kind of quotes. What
+/// is to become of control characters was decided before.
 ///
 /// ```
 /// let mut page = String::new();

@@ -1,5 +1,5 @@
-//! How many files this process may have open, and more of them where that is allowed (getrlimit(2), `RLIMIT_NOFILE`). The
-//! soft limit of 1024 is for programs that use select(2); weir does not.
+//! How many files this process may have open, and more of them where that is allowed (getrlimit(2),
+//! `RLIMIT_NOFILE`). The soft limit of 1024 is for programs that use select(2); weir does not.
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -14,8 +14,8 @@ pub fn most() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
 
-/// Lets it have `wanted`, or as many as the hard limit allows; never fewer than before. An error where the system refuses, as
-/// sandboxes may, and all is as before.
+/// Lets it have `wanted`, or as many as the hard limit allows; never fewer than before. An error where the
+/// system refuses, as sandboxes may, and all is as before.
 pub fn raise(wanted: u64) -> Result<(), Errno> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = wanted.min(maximum.unwrap_or(u64::MAX));

@@ -1,11 +1,12 @@
-//! Numbers that people write with a unit: what `1.5M`, `10k`, `200ms` or `2m` mean where weir follows another program. The
-//! grammar is here, once; who asks says which units it takes, what is sensible, and what to write instead.
+//! Numbers that people write with a unit: what `1.5M`, `10k`, `200ms` or `2m` mean where weir follows another
+//! program. The grammar is here, once; who asks says which units it takes, what is sensible, and what to
+//! write instead.
 //!
-//! Sizes and rates in weir's own way are [`Bytes`](crate::Bytes) and [`Rate`](crate::Rate); rsync's have two more rules and
-//! stand beside its flags.
+//! Sizes and rates in weir's own way are [`Bytes`](crate::Bytes) and [`Rate`](crate::Rate); rsync's have two
+//! more rules and stand beside its flags.
 
-/// Digits, perhaps with a fraction, and at most one of `letters` in either case, each of which stands for one more power
-/// of `step`: `scaled("1.5M", "kmg", 1000.0)` is 1.5 million.
+/// Digits, perhaps with a fraction, and at most one of `letters` in either case, each of which stands for one
+/// more power of `step`: `scaled("1.5M", "kmg", 1000.0)` is 1.5 million.
 ///
 /// ```
 /// use weir_units::numbers::scaled;
@@ -20,8 +21,8 @@ pub fn scaled(text: &str, letters: &str, step: f64) -> Option<f64> {
     plain(digits).map(|number| number * step.powi(power))
 }
 
-/// A time in seconds: digits, perhaps with a fraction, and one of `units` (`us`, `ms`, `s`, `m`, `h`; an empty one where a
-/// bare number is seconds).
+/// A time in seconds: digits, perhaps with a fraction, and one of `units` (`us`, `ms`, `s`, `m`, `h`; an
+/// empty one where a bare number is seconds).
 ///
 /// ```
 /// use weir_units::numbers::seconds;

@@ -1,17 +1,20 @@
-//! When may the next bytes go under a rate? An absolute schedule: what is booked is due `bytes / rate` after what was
-//! booked before it, whatever the clock says, so that a late wake-up is made good and the long-run rate is exact. What lies
-//! further back than the slack is forgiven, so that a stall is not followed by a burst.
+//! When may the next bytes go under a rate? An absolute schedule: what is booked is due `bytes / rate` after
+//! what was booked before it, whatever the clock says, so that a late wake-up is made good and the long-run
+//! rate is exact. What lies further back than the slack is forgiven, so that a stall is not followed by a
+//! burst.
 //!
-//! Pure: the caller brings the time. `get` and `cp` book what came (`--limit-rate`), `serve` grants slices ahead. Three
-//! schedules are other ones for a reason, which each tells in its head: a rate on average since the start, as iperf3 keeps
-//! it (`weir-net/pace.rs`); packets, which no rounding may add up for (`weir-probe/pps/pace.rs`); requests, each of which
-//! keeps the time it was planned for (`weir-load/schedule.rs`).
+//! Pure: the caller brings the time. `get` and `cp` book what came (`--limit-rate`), `serve` grants slices
+//! ahead. Three schedules are other ones for a reason, which each tells in its head: a rate on average since
+//! the start, as iperf3 keeps it (`weir-net/pace.rs`); packets, which no rounding may add up for
+//! (`weir-probe/pps/pace.rs`); requests, each of which keeps the time it was planned for
+//! (`weir-load/schedule.rs`).
 
 use std::time::{Duration, Instant};
 
 use crate::Rate;
 
-/// How far a schedule may lie behind: long against a late wake-up, short to whoever looks at a rate ten times a second.
+/// How far a schedule may lie behind: long against a late wake-up, short to whoever looks at a rate ten times
+/// a second.
 const SLACK: Duration = Duration::from_millis(100);
 
 /// The schedule of one rate.

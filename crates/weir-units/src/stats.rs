@@ -1,11 +1,11 @@
 //! What many figures say together: one definition each of the middle, of quantiles and of the deviation.
 //!
-//! A quantile here is always a figure that was measured; none is made up between two neighbours. Where the rank falls
-//! between two, [`low`] takes the lower and [`high`] the upper one, so that `low(of, 1, 4)` and `high(of, 1, 4)` lie
-//! equally far from their ends. Only [`median`] takes the mean of the two in the middle.
+//! A quantile here is always a figure that was measured; none is made up between two neighbours. Where the
+//! rank falls between two, [`low`] takes the lower and [`high`] the upper one, so that `low(of, 1, 4)` and
+//! `high(of, 1, 4)` lie equally far from their ends. Only [`median`] takes the mean of the two in the middle.
 //!
-//! Two programs whose lines weir prints count otherwise, and are followed there: ab's median (`weir-report/load/ab.rs`)
-//! and wrk's percentiles (`weir-load/script/spectrum.rs`).
+//! Two programs whose lines weir prints count otherwise, and are followed there: ab's median
+//! (`weir-report/load/ab.rs`) and wrk's percentiles (`weir-load/script/spectrum.rs`).
 
 /// The figures in ascending order. Those that are no number come last (`f64::total_cmp`).
 pub fn sorted(of: impl IntoIterator<Item = f64>) -> Vec<f64> {
@@ -14,7 +14,8 @@ pub fn sorted(of: impl IntoIterator<Item = f64>) -> Vec<f64> {
     sorted
 }
 
-/// The figure that `part` of `whole` are below, counted from the least: rank ⌊(n - 1) x part / whole⌋ from 0. `None` of none.
+/// The figure that `part` of `whole` are below, counted from the least: rank ⌊(n - 1) x part / whole⌋ from 0.
+/// `None` of none.
 ///
 /// ```
 /// use weir_units::stats::{high, low};
@@ -39,8 +40,9 @@ pub fn median(of: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(low(&sorted, 1, 2)?, high(&sorted, 1, 2)?))
 }
 
-/// The root of the mean square of what lies between the figures and `mean`. `freedom` is what the squares' sum is divided
-/// by: as many as there are for all of them, one less for a sample whose mean was taken from it. 0 where that is none.
+/// The root of the mean square of what lies between the figures and `mean`. `freedom` is what the squares'
+/// sum is divided by: as many as there are for all of them, one less for a sample whose mean was taken from
+/// it. 0 where that is none.
 pub fn deviation(of: impl IntoIterator<Item = f64>, mean: f64, freedom: usize) -> f64 {
     let squares: f64 = of.into_iter().map(|figure| (figure - mean).powi(2)).sum();
     if freedom == 0 { 0.0 } else { (squares / freedom as f64).sqrt() }

@@ -1,13 +1,14 @@
-//! The house's rules, as far as a machine can tell: which crate may stand on which, where `unsafe` may be, how long files and
-//! functions may grow, that docs/protocol.md names the protocol that is spoken, that nothing is public that nobody uses, and
-//! that what is one does not become two again. Who has a reason for an exception adds it to the list here, where a reader of
-//! the change sees it.
+//! The house's rules, as far as a machine can tell: which crate may stand on which, where `unsafe` may be,
+//! how long files and functions may grow, that docs/protocol.md names the protocol that is spoken, that
+//! nothing is public that nobody uses, and that what is one does not become two again. Who has a reason for
+//! an exception adds it to the list here, where a reader of the change sees it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What each crate may stand on, of weir's own. Fewer are welcome; more are a decision (ARCHITECTURE.md, Rooms).
+/// What each crate may stand on, of weir's own. Fewer are welcome; more are a decision (ARCHITECTURE.md,
+/// Rooms).
 const ARROWS: &[(&str, &str)] = &[
     ("weir-units", ""),
     ("weir-model", "units"),
@@ -74,8 +75,8 @@ const LONG_FILES: &[(&str, usize)] = &[("weir-model/src/verdict.rs", 720)];
 /// Lines of a function: a screen, and a little for signatures and struct literals.
 const FUNCTION: usize = 65;
 
-/// Longer ones, by file and name, with the lines that they had when they were let in. Most are one `match` or one literal, a
-/// line a case.
+/// Longer ones, by file and name, with the lines that they had when they were let in. Most are one `match` or
+/// one literal, a line a case.
 const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
     ("weir-report/src/self_check/words.rs", "of", 160),
     ("weir-transfer/src/lane/failing.rs", "part_failed", 95),
@@ -206,7 +207,8 @@ fn files_are_short_enough_to_read() {
     assert!(long.is_empty(), "longer than {FILE} lines without tests, so to be split: {long:?}");
 }
 
-/// The functions of a file and their lines. rustfmt ends each with a brace as far to the right as its first line.
+/// The functions of a file and their lines. rustfmt ends each with a brace as far to the right as its first
+/// line.
 fn functions(source: &Source) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for (at, line) in source.lines.iter().enumerate() {
@@ -272,8 +274,9 @@ fn public(line: &str) -> Option<&str> {
     Some(&rest[..end])
 }
 
-/// rustc is silent about what a library offers to nobody. A name counts as used where any other code has it, of any crate, its
-/// integration tests, examples and fuzz targets: a name that several things have is not found, and none is blamed wrongly.
+/// rustc is silent about what a library offers to nobody. A name counts as used where any other code has it,
+/// of any crate, its integration tests, examples and fuzz targets: a name that several things have is not
+/// found, and none is blamed wrongly.
 #[test]
 fn what_is_public_is_used() {
     let (mut made, mut seen) = (BTreeMap::<String, Vec<String>>::new(), BTreeMap::<String, usize>::new());

@@ -1,8 +1,8 @@
 //! What do a process's descriptors lead to?
 //!
-//! Each is a symbolic link that the kernel makes up when it is followed, some 3 µs; of ten thousand connections one
-//! reading takes 30 ms. So whoever asks again and again says what it knows ([`Descriptors::reread`]): the list alone
-//! takes a quarter of that.
+//! Each is a symbolic link that the kernel makes up when it is followed, some 3 µs; of ten thousand
+//! connections one reading takes 30 ms. So whoever asks again and again says what it knows
+//! ([`Descriptors::reread`]): the list alone takes a quarter of that.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -36,8 +36,8 @@ const TARGET: usize = 4096;
 /// Room for a part of the list: about a thousand names in one system call.
 const LIST: usize = 32 << 10;
 
-/// A pipe is looked for among so many descriptors of a process, the lowest: it is there from before a service takes its
-/// thousands of connections. Where it is not, whoever has it is said to be unknown.
+/// A pipe is looked for among so many descriptors of a process, the lowest: it is there from before a service
+/// takes its thousands of connections. Where it is not, whoever has it is said to be unknown.
 const MOST_FOR_A_PIPE: usize = 1024;
 
 /// Reads all of them. Fails with the way out when the process belongs to someone else.
@@ -46,9 +46,9 @@ pub fn descriptors(pid: Pid) -> Result<Descriptors, Error> {
 }
 
 impl Descriptors {
-    /// Reads them anew, but for descriptors that led to a socket of which `is_alive` says that it is open still: they are
-    /// taken to lead there. Wrong only where a descriptor was closed and given to another file while someone else
-    /// keeps the socket open, so now and then all have to be read ([`descriptors`]).
+    /// Reads them anew, but for descriptors that led to a socket of which `is_alive` says that it is open
+    /// still: they are taken to lead there. Wrong only where a descriptor was closed and given to another
+    /// file while someone else keeps the socket open, so now and then all have to be read ([`descriptors`]).
     pub fn reread(&self, pid: Pid, is_alive: impl Fn(u32) -> bool) -> Result<Descriptors, Error> {
         let mut found = Descriptors::default();
         found.sockets.reserve(self.sockets.len());
@@ -79,7 +79,8 @@ impl Descriptors {
     }
 }
 
-/// The inodes of its sockets alone, which is the cheaper question: a short process is asked many times in its life.
+/// The inodes of its sockets alone, which is the cheaper question: a short process is asked many times in its
+/// life.
 pub fn sockets(pid: Pid) -> Result<Vec<u32>, Error> {
     let mut found = Vec::new();
     each(pid, usize::MAX, |_, target| found.extend(target.read().and_then(|target| parse_socket(&target))))?;

@@ -107,7 +107,8 @@ struct Net {
 /// Descriptors are read anew after this even if no unknown socket turned up: one may have been handed to a child.
 const OWNERS_AGE: Duration = Duration::from_secs(1);
 
-/// But not before three hundred times what that costs: the list alone of ten thousand descriptors takes some 10 ms.
+/// But not before three hundred times what that costs: the list alone of ten thousand descriptors takes some
+/// 10 ms.
 const OWNERS_PART: u32 = 300;
 
 /// Who else is in the subject's places is asked once in this time at most.

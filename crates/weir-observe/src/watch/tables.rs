@@ -12,8 +12,8 @@ use crate::thread::thread_cpu_now;
 /// Reading a table is dear from here on: it has some thousand descriptors.
 pub(super) const DEAR: Duration = Duration::from_millis(5);
 
-/// Of a dear table every descriptor is followed again after so many times what that takes, a thousandth of a processor:
-/// until then one that leads to a socket which the last dump still found is taken to lead there.
+/// Of a dear table every descriptor is followed again after so many times what that takes, a thousandth of a
+/// processor: until then one that leads to a socket which the last dump still found is taken to lead there.
 const WHOLE: u32 = 1000;
 
 /// Tables by process.

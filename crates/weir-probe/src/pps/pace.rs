@@ -1,7 +1,8 @@
 //! Packets at a rate: how many next, and when. Pure: time is an argument.
 //!
-//! Not the schedule of [`weir_units::pacer`]: that adds up spans of whole nanoseconds, of which a packet at ten million a second
-//! has a hundred; here they are multiplied. And who is late starts anew from now on, since a burst is another load.
+//! Not the schedule of [`weir_units::pacer`]: that adds up spans of whole nanoseconds, of which a packet at
+//! ten million a second has a hundred; here they are multiplied. And who is late starts anew from now on,
+//! since a burst is another load.
 
 use std::time::Duration;
 

@@ -132,8 +132,8 @@ impl Belief {
 }
 
 impl Verifier {
-    /// In a certificate that rustls does not read (X.509 version 1) it finds no key to check a signature by. Who
-    /// takes anybody's certificate (`-k`) knows no less of who signed without that.
+    /// In a certificate that rustls does not read (X.509 version 1) it finds no key to check a signature by.
+    /// Who takes anybody's certificate (`-k`) knows no less of who signed without that.
     fn unless_unread(
         &self,
         verdict: Result<HandshakeSignatureValid, TlsError>,

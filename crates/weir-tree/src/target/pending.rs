@@ -160,7 +160,8 @@ impl Pending {
         Ok(pending)
     }
 
-    /// Takes what was adopted for a new part where it holds no byte, as that of a run that was killed before its first word.
+    /// Takes what was adopted for a new part where it holds no byte, as that of a run that was killed before
+    /// its first word.
     pub(super) fn begin_anew(&mut self) -> Result<bool, Error> {
         // At the end of a file, or in its last hole (lseek.2).
         if rustix::fs::seek(&self.file, SeekFrom::Data(0)) != Err(Errno::NXIO) {

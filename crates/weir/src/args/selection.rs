@@ -255,8 +255,9 @@ fn parse_size(text: &str) -> Result<u64, String> {
     bytes.checked_add_signed(shift).ok_or_else(bad)
 }
 
-/// Bytes as rsync reads them: digits, perhaps with a fraction; one of `letters`, alone or with iB behind it, stands for a power
-/// of 1024, with B for a power of 1000. A bare number is multiplied by 1024 to the power of `bare`.
+/// Bytes as rsync reads them: digits, perhaps with a fraction; one of `letters`, alone or with iB behind it,
+/// stands for a power of 1024, with B for a power of 1000. A bare number is multiplied by 1024 to the power
+/// of `bare`.
 pub(super) fn rsync_bytes(text: &str, letters: &str, bare: i32) -> Option<f64> {
     let end = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

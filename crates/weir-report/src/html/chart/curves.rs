@@ -1,5 +1,5 @@
-//! Curves over a size, both axes in equal factors: what a load costs and what is read a second, by the working set. Sizes at
-//! which something changes (a cache's end) are marked.
+//! Curves over a size, both axes in equal factors: what a load costs and what is read a second, by the
+//! working set. Sizes at which something changes (a cache's end) are marked.
 
 use super::super::axis::{self, Anchor, LETTER};
 use super::super::figure::{Canvas, Figure, Frame, Table};

@@ -1,5 +1,5 @@
-//! A field of figures as a surface seen from above its front edge: rows go back, columns across, and the larger the figure
-//! the higher it lies (equal factors are equal heights) and the stronger its colour.
+//! A field of figures as a surface seen from above its front edge: rows go back, columns across, and the
+//! larger the figure the higher it lies (equal factors are equal heights) and the stronger its colour.
 
 use super::super::axis::{self, Anchor, LETTER};
 use super::super::figure::{Canvas, Figure, Table};
