@@ -54,13 +54,13 @@ pub fn line(page: &mut Markup, points: &[(f64, f64)], class: &str) {
 }
 
 /// A surface with these corners.
-pub fn surface(page: &mut Markup, points: &[(f64, f64)], class: &str, fill: &str) {
-    page.empty("polygon", &[("points", &joined(points)), ("class", class), ("fill", fill)]);
-}
-
-/// The same, its look by its class alone.
-pub fn polygon(page: &mut Markup, points: &[(f64, f64)], class: &str) {
-    page.empty("polygon", &[("points", &joined(points)), ("class", class)]);
+pub fn surface(page: &mut Markup, points: &[(f64, f64)], class: &str, fill: Option<&str>) {
+    let points = joined(points);
+    let shape = [("points", &*points), ("class", class)];
+    match fill {
+        Some(fill) => page.empty("polygon", &[&shape[..], &[("fill", fill)]].concat()),
+        None => page.empty("polygon", &shape),
+    }
 }
 
 /// A dot.

@@ -186,10 +186,7 @@ fn draw(page: &mut Markup, canvas: Canvas, all: &[Vec<over_time::Step>]) {
 fn legend(page: &mut Markup, runs: &[Run]) {
     page.within("ul", &[("class", "legend")], |page| {
         for (index, (run, class)) in runs.iter().zip(CLASSES).enumerate() {
-            page.within("li", &[], |page| {
-                over_time::stroke(page, class);
-                page.leaf("span", &[], &title(index, run, 60));
-            });
+            over_time::entry(page, class, &title(index, run, 60));
         }
     });
 }

@@ -83,6 +83,16 @@ impl Log {
         let (low, high) = self.powers;
         ((low - 1e-9).ceil() as i32..=(high + 1e-9).floor() as i32).map(|power| 10_f64.powi(power)).collect()
     }
+
+    /// 1, 2 and 5 times powers of ten within; the powers alone where those are many.
+    pub fn steps(&self) -> Vec<f64> {
+        let (low, high) = self.powers;
+        let powers = (low - 1e-9).floor() as i32..=(high + 1e-9).floor() as i32;
+        let all = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|factor| factor * 10_f64.powi(power)));
+        let fine: Vec<f64> =
+            all.filter(|step| (low - 1e-9..=high + 1e-9).contains(&step.log10())).take(50).collect();
+        if fine.len() > 9 { self.ticks() } else { fine }
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +106,9 @@ mod tests {
         assert_eq!(ticks, [0.0, 50e6, 100e6]);
         assert_eq!(Linear::new((0.0, 0.0), (0.0, 100.0)).ticks(2), [0.0, 0.5, 1.0]);
         assert_eq!(Log::new((1e5, 2e7), (0.0, 1.0)).ticks(), [1e5, 1e6, 1e7]);
+        let steps = |values| Log::new(values, (0.0, 1.0)).steps();
+        assert_eq!(steps((0.9, 220.0)), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0]);
+        assert_eq!(steps((0.9, 2000.0)), [1.0, 10.0, 100.0, 1000.0]);
     }
 
     proptest! {
@@ -107,6 +120,7 @@ mod tests {
             }
             prop_assert!(Linear::new((low, high), places).ticks(5).len() <= 50);
             prop_assert!(Log::new((low, high), places).ticks().len() <= 40);
+            prop_assert!(Log::new((low, high), places).steps().len() <= 40);
         }
     }
 }

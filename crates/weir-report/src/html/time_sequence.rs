@@ -2,7 +2,7 @@
 //! tcptrace made known), and below it bytes in flight against that window. Stalls are shaded, retransmissions marked.
 
 use super::axis::{self, Anchor};
-use super::chart::rate::stroke;
+use super::chart::rate::entry;
 use super::figure::{Canvas, Figure, Frame, Table};
 use super::markup::Markup;
 use super::scale::{Linear, sane, top};
@@ -153,10 +153,7 @@ fn legend(page: &mut Markup, points: &Points<'_>) {
     }
     page.within("ul", &[("class", "legend")], |page| {
         for (class, words) in entries {
-            page.within("li", &[], |page| {
-                stroke(page, class);
-                page.leaf("span", &[], words);
-            });
+            entry(page, class, words);
         }
         if points.again().next().is_some() {
             page.leaf("li", &[], "dots: sent again");

@@ -6,7 +6,7 @@ use super::super::figure::{Canvas, Figure, Frame, Table};
 use super::super::markup::Markup;
 use super::super::scale::{Log, sane};
 use super::super::words::short;
-use super::rate::stroke;
+use super::rate::entry;
 
 /// Points of a curve, at most: a record may hold any number.
 const MOST: usize = 500;
@@ -80,7 +80,8 @@ fn draw(
     let x = Log::new(across, (frame.left, frame.right));
     // Some air, so that no curve lies on the frame.
     let y = Log::new((low / 1.2, high * 1.2), (frame.bottom, frame.top));
-    let rows: Vec<(f64, String)> = steps((low / 1.2, high * 1.2))
+    let rows: Vec<(f64, String)> = y
+        .steps()
         .into_iter()
         .map(|value| (y.at(value), short(&axis::mark(&(curves.words)(value)), 10)))
         .collect();
@@ -114,17 +115,6 @@ fn mark(page: &mut Markup, frame: Frame, curves: &Curves, (low, high): (f64, f64
     }
 }
 
-/// 1, 2 and 5 times powers of ten within; the powers alone where those are many.
-fn steps((low, high): (f64, f64)) -> Vec<f64> {
-    let within = |factors: &'static [f64]| -> Vec<f64> {
-        let powers = (low.max(1e-12).log10().floor() as i32)..=(high.max(1e-12).log10().floor() as i32);
-        let all = powers.flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)));
-        all.filter(|value| (low..=high).contains(value)).take(50).collect()
-    };
-    let fine = within(&[1.0, 2.0, 5.0]);
-    if fine.len() > 9 { within(&[1.0]) } else { fine }
-}
-
 /// Powers of four within: 4 KiB, 16 KiB, 64 KiB.
 fn fours((low, high): (f64, f64)) -> Vec<u64> {
     let powers = (0..32).map(|power| 1_u64 << (2 * power));
@@ -134,10 +124,7 @@ fn fours((low, high): (f64, f64)) -> Vec<u64> {
 fn legend(page: &mut Markup, drawn: &[(Curve, &'static str)]) {
     page.within("ul", &[("class", "legend")], |page| {
         for (curve, look) in drawn {
-            page.within("li", &[], |page| {
-                stroke(page, look);
-                page.leaf("span", &[], curve.name);
-            });
+            entry(page, look, curve.name);
         }
     });
 }
@@ -148,9 +135,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn marks_are_round_and_few() {
-        assert_eq!(steps((0.9, 220.0)), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0]);
-        assert_eq!(steps((0.9, 2000.0)), [1.0, 10.0, 100.0, 1000.0]);
+    fn sizes_are_marked_at_powers_of_four() {
         assert_eq!(fours((4096.0, 300_000.0)), [4096, 16384, 65536, 262_144]);
     }
 

@@ -95,8 +95,8 @@ fn draw(page: &mut Markup, view: View, field: &Field, shades: &Shades, along: &s
         let patch = corners.map(|(place, value)| view.at(place, value));
         let mean = corners.iter().map(|(_, value)| value.ln()).sum::<f64>() / 4.0;
         // What lies behind must not show through the colour.
-        axis::polygon(page, &patch, "facet");
-        axis::polygon(page, &patch, shades.shade(mean.exp()));
+        axis::surface(page, &patch, "facet", None);
+        axis::surface(page, &patch, shades.shade(mean.exp()), None);
     }
     names(page, view, field, along);
 }
@@ -107,22 +107,12 @@ fn scale(page: &mut Markup, view: View, field: &Field, shades: &Shades) {
     let (from, to) = (view.floor((0, 0)), view.floor((0, last)));
     let front = view.floor((view.rows as usize, 0));
     axis::line(page, &[(front.0, front.1 - view.height.at(shades.high())), front, from, to], "axis");
-    for value in
-        [1.0, 2.0, 5.0].into_iter().flat_map(|factor| powers(shades).map(move |power| factor * power))
-    {
-        if !(shades.low()..=shades.high()).contains(&value) {
-            continue;
-        }
+    for value in view.height.steps() {
         let up = view.height.at(value);
         axis::line(page, &[(from.0, from.1 - up), (to.0, to.1 - up)], "grid");
         let words = short(&axis::mark(&(field.words)(value)), 10);
         axis::text(page, (front.0 - 8.0, front.1 - up + 4.0), Anchor::End, "mark", &words);
     }
-}
-
-fn powers(shades: &Shades) -> impl Iterator<Item = f64> {
-    let (low, high) = (shades.low().log10().floor() as i32, shades.high().log10().floor() as i32);
-    (low..=high).take(12).map(|power| 10_f64.powi(power))
 }
 
 /// Columns along the front edge, rows along the right one, those left out that would touch the one before.

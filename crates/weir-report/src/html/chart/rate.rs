@@ -138,7 +138,7 @@ fn draw(page: &mut Markup, canvas: Canvas, steps: &[Step], with_disk: bool) {
         );
         let last = x.at(run[run.len() - 1].to);
         corners.push((last, frame.bottom));
-        axis::surface(page, &corners, "area", look.fill);
+        axis::surface(page, &corners, "area", Some(look.fill));
         let words = limits::title(run[0].limit.as_deref().unwrap_or("not judged"));
         if last - corners[0].0 > words.chars().count() as f64 * LETTER + 6.0 {
             axis::text(
@@ -184,16 +184,20 @@ fn legend(page: &mut Markup, limits: &[(String, f64)], with_disk: bool) {
             });
         }
         if with_disk {
-            page.within("li", &[], |page| {
-                stroke(page, "line second");
-                page.leaf("span", &[], "the device took (all its writers)");
-            });
+            entry(page, "line second", "the device took (all its writers)");
         }
     });
 }
 
-/// How a line looks, for a legend.
-pub fn stroke(page: &mut Markup, class: &str) {
+/// A line of a legend: how a line looks, and what it is of.
+pub fn entry(page: &mut Markup, class: &str, words: &str) {
+    page.within("li", &[], |page| {
+        stroke(page, class);
+        page.leaf("span", &[], words);
+    });
+}
+
+fn stroke(page: &mut Markup, class: &str) {
     let frame = [
         ("viewBox", "0 0 28 16"),
         ("width", "28"),

@@ -89,10 +89,7 @@ fn draw(page: &mut Markup, canvas: Canvas, spectra: &[Spectrum<'_>]) {
 fn legend(page: &mut Markup, spectra: &[Spectrum<'_>]) {
     page.within("ul", &[("class", "legend")], |page| {
         for (one, class) in spectra.iter().zip(CLASSES) {
-            page.within("li", &[], |page| {
-                super::rate::stroke(page, class);
-                page.leaf("span", &[], one.name);
-            });
+            super::rate::entry(page, class, one.name);
         }
     });
 }
