@@ -13,6 +13,7 @@
 //! * [`survey`]: what was measured of both ends and the path before a copy, and what the law needs of it.
 //! * [`forecast`]: what a copy will reach, from its first moments.
 //! * [`chooser`]: which codec the next block gets, from what the run itself shows.
+//! * [`tuner`]: how many lanes, from the judge's word and the goodput.
 //! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
 //! * [`verdict`]: windows judged, added up to shares over the run; [`worth`]: how often such verdicts are right.
 //! * [`moved`]: whether there was a transfer at all.
@@ -62,6 +63,7 @@ pub mod sight;
 mod silence;
 pub mod stages;
 pub mod survey;
+pub mod tuner;
 pub mod verdict;
 pub mod waits;
 mod words;

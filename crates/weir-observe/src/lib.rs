@@ -69,6 +69,7 @@ pub mod process;
 pub mod program;
 pub mod snapshot;
 pub mod sock_diag;
+pub mod stage_clock;
 pub mod sysctl;
 pub mod tcp_info;
 pub mod thread;

@@ -8,7 +8,7 @@ use weir_model::evidence::{LaneWindow, Window};
 use weir_model::limit::Limit;
 use weir_model::path::queue_stands;
 use weir_model::stages::Stages;
-use weir_transfer::tuner::{Advice, Observation, Tuner};
+use weir_model::tuner::{Advice, Observation, Tuner};
 
 /// Lanes at most: each has two threads at the receiver with a block each.
 const MOST: u32 = 16;

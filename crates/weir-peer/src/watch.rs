@@ -12,10 +12,10 @@ use weir_model::evidence::{CpuWindow, Facts, LaneWindow, Reading, ThreadWindow, 
 use weir_model::stages::Stages;
 use weir_observe::flow::{FlowProbe, FlowWindow};
 use weir_observe::sock_diag::{SockDiag, SocketId};
+use weir_observe::stage_clock::{Stage, StageClock, StageTimes};
 use weir_observe::thread::Tid;
 use weir_observe::watch::{Cadence, INTERVAL};
 use weir_observe::{LaneProbe, Sampler, cpu, sysctl};
-use weir_transfer::stage_clock::{Stage, StageClock, StageTimes};
 
 use crate::wire::message::Role;
 

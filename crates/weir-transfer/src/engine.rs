@@ -21,12 +21,12 @@ use crate::error::Error;
 use crate::http::exchange::Http;
 use crate::job::{Job, MAX_SMALL_LANES, Observer, Options, Output, RunReport};
 use crate::lane::{self, LaneState};
-use crate::limiter::Limiter;
 use crate::object;
 use crate::pool::{self, Pool};
 use crate::sink::folder::{Folder, Folders, Target};
 use crate::sink::part_file::{self, Home};
 use crate::transfer::Transfer;
+use weir_units::limiter::Limiter;
 
 /// Between two journals: what a kill can cost is this much of the transfer.
 const JOURNAL: Duration = Duration::from_millis(250);

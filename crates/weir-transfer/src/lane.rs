@@ -27,9 +27,9 @@ use crate::job::Job;
 use crate::ledger::LaneId;
 use crate::object::{self, Object};
 use crate::pool::{Avoid, Work};
-use crate::stage_clock::{Stage, StageClock};
 use crate::transfer::Transfer;
 use crate::version::Version;
+use weir_observe::stage_clock::{Stage, StageClock};
 
 /// First pause after a failure; doubled each time up to `MAX_PAUSE`, and spread by half either way so that many
 /// clients do not come back together.

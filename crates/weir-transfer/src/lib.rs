@@ -5,8 +5,8 @@
 //! their place; the ledger marks them, the [`journal`] keeps that; after the last range the digests are compared
 //! ([`verify`]) and the file gets its name. Parts are put together only where [`version`] proves that they belong together.
 //!
-//! A reading's way: each lane's [`stage_clock`] and socket, and the machine's counters, become windows of evidence in
-//! [`engine`]; the judge of `weir-model` names each window's limit, and the [`tuner`] acts on it.
+//! A reading's way: each lane's stage clock (`weir-observe`) and socket, and the machine's counters, become windows of evidence in
+//! [`engine`]; the judge of `weir-model` names each window's limit, and its tuner acts on it.
 
 pub mod engine;
 pub mod error;
@@ -15,15 +15,12 @@ pub mod job;
 pub mod journal;
 pub mod lane;
 pub mod ledger;
-pub mod limiter;
 pub mod object;
 pub mod pool;
 pub mod ramp;
 pub mod ranges;
 pub mod sink;
-pub mod stage_clock;
 pub mod transfer;
-pub mod tuner;
 pub mod verify;
 pub mod version;
 

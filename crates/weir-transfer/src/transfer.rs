@@ -20,9 +20,9 @@ use crate::ranges::RangeSet;
 use crate::sink::part_file::journal_of;
 use crate::sink::stamp::Stamping;
 use crate::sink::{PartFile, Sink};
-use crate::stage_clock::{Stage, StageClock};
 use crate::verify::{self, Expectation, Follower};
 use crate::version::Version;
+use weir_observe::stage_clock::{Stage, StageClock};
 
 /// A bulk object at work.
 pub struct Transfer {

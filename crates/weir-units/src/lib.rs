@@ -1,5 +1,5 @@
 //! What people write and read in all of weir: bytes and rates, the system's word for a failure, files of a
-//! bounded size, lists; and what many crates need once: [`stats`], [`backoff`], [`pacer`],
+//! bounded size, lists; and what many crates need once: [`stats`], [`backoff`], [`pacer`] and [`limiter`],
 //! [`numbers`] with units, and of the system [`atomic_file`], [`boot`] and [`nofile`].
 //!
 //! Answers: what does `100Mbit` mean, and how is 1 953 125 000 bytes a second printed?
@@ -17,6 +17,7 @@
 pub mod atomic_file;
 pub mod backoff;
 pub mod boot;
+pub mod limiter;
 pub mod nofile;
 pub mod numbers;
 pub mod pacer;

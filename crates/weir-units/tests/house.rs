@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &str)] = &[
     ("weir-load", "http model observe units"),
     ("weir-lab", "measure model observe serve units"),
     ("weir-transfer", "codec http model observe tree units"),
-    ("weir-peer", "codec measure model observe transfer tree units"),
+    ("weir-peer", "codec measure model observe tree units"),
     (
         "weir",
         "capture codec host http lab load measure model net observe peer probe report serve transfer tree units",

@@ -22,9 +22,9 @@ use std::sync::{Arc, Once, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
+use weir_observe::stage_clock::{Stage, StageClock};
 use weir_observe::thread::{current_tid, thread_cpu_now};
 use weir_observe::watch::SAMPLE_INTERVAL;
-use weir_transfer::stage_clock::{Stage, StageClock};
 use weir_tree::target::{Kept, Lack};
 use weir_tree::{Entry, Name, Target};
 

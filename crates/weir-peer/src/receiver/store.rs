@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::process::geteuid;
 use weir_codec::codec::Codec;
+use weir_observe::stage_clock::{Stage, StageClock};
 use weir_observe::thread::thread_cpu_now;
-use weir_transfer::stage_clock::{Stage, StageClock};
 use weir_tree::entry::Special;
 use weir_tree::target::Kept;
 use weir_tree::{Entry, Kind, Name};

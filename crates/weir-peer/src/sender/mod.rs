@@ -38,14 +38,14 @@ use parking_lot::{Condvar, Mutex};
 use weir_model::chooser::LONGEST_RUN;
 use weir_model::evidence::Reading;
 use weir_model::rule::rate_limit;
+use weir_observe::stage_clock::StageClock;
 use weir_observe::tcp_info;
 use weir_observe::thread::current_tid;
 use weir_observe::watch::SAMPLE_INTERVAL;
-use weir_transfer::limiter::Limiter;
-use weir_transfer::stage_clock::StageClock;
 use weir_tree::walk::Root;
 use weir_tree::{Entry, Name};
 use weir_units::Rate;
+use weir_units::limiter::Limiter;
 
 use crate::control::Control;
 use crate::counts::Counts;

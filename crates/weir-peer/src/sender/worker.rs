@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use weir_model::chooser::Plan;
-use weir_transfer::stage_clock::{Stage, StageClock};
+use weir_observe::stage_clock::{Stage, StageClock};
 use weir_tree::Entry;
 use weir_tree::source::is_zero;
 

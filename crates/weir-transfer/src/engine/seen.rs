@@ -10,7 +10,7 @@ use weir_observe::LaneProbe;
 use weir_observe::thread::Tid;
 
 use crate::lane::LaneState;
-use crate::stage_clock::{Stage, StageTimes};
+use weir_observe::stage_clock::{Stage, StageTimes};
 
 /// The watch's memory of one lane.
 pub(super) struct Seen {

@@ -25,9 +25,9 @@ use crate::error::Error;
 use crate::job::{Job, MAX_LANES, Observer, Output, Progress, RunReport, Seen as Closed, UnderWay};
 use crate::lane::failed_before_opening;
 use crate::pool::Census;
-use crate::stage_clock::Stage;
 use crate::transfer::Transfer;
-use crate::tuner::{Advice, Observation, Tuner};
+use weir_model::tuner::{Advice, Observation, Tuner};
+use weir_observe::stage_clock::Stage;
 
 /// Windows kept: ten minutes at full grain.
 const MOST_WINDOWS: usize = 6000;

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::http::connection::is_timeout;
 use crate::http::tls::{Session, Under};
-use crate::stage_clock::StageClock;
+use weir_observe::stage_clock::StageClock;
 
 /// What is carried at once: four records of TLS (RFC 8446 section 5.1).
 const PIECE: usize = 64 << 10;

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::http::speed::{SpeedLimit, SpeedWatch};
 use crate::http::tls::{Session, Under};
 use crate::http::tls_words;
-use crate::stage_clock::{Stage, StageClock};
+use weir_observe::stage_clock::{Stage, StageClock};
 
 /// Enough for any usual head (servers stop at 64 KiB) and for a small object with it.
 const SMALL_BUFFER: usize = 68 << 10;

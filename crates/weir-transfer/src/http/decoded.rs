@@ -6,7 +6,7 @@ use weir_units::Bytes;
 use crate::error::Error;
 use crate::http::connection::Dial;
 use crate::http::exchange::Exchange;
-use crate::stage_clock::StageClock;
+use weir_observe::stage_clock::StageClock;
 
 /// What is decoded before it is handed on.
 const ROOM: usize = 256 << 10;

@@ -39,7 +39,7 @@ use crate::http::waiting::Waits;
 use crate::http::window::Window;
 use crate::http::window::tail::Tails;
 use crate::object::{self, Part};
-use crate::stage_clock::{Stage, StageClock};
+use weir_observe::stage_clock::{Stage, StageClock};
 
 /// RFC 9110 section 15.4 leaves the bound to us; browsers' and wget's is 20, curl's 50: what any of them fetches comes.
 pub const MAX_REDIRECTS: usize = 50;

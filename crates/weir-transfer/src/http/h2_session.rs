@@ -34,7 +34,7 @@ use crate::http::credentials;
 use crate::http::request::{Ask, Origin};
 use crate::http::speed::{SpeedLimit, SpeedWatch};
 use crate::object;
-use crate::stage_clock::{Stage, StageClock};
+use weir_observe::stage_clock::{Stage, StageClock};
 
 /// Per stream: more than the small objects that HTTP/2 is used for.
 const STREAM_WINDOW: u32 = 1 << 20;

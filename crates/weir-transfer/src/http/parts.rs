@@ -9,7 +9,7 @@ use crate::http::connection::Dial;
 use crate::http::exchange::Exchange;
 use crate::http::window::Several;
 use crate::object;
-use crate::stage_clock::StageClock;
+use weir_observe::stage_clock::StageClock;
 
 /// A body and what is read of it.
 pub struct CheckedParts {

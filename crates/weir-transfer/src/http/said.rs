@@ -10,8 +10,8 @@ use crate::http::connection::Dial;
 use crate::http::exchange::Exchange;
 use crate::http::window;
 use crate::object;
-use crate::stage_clock::StageClock;
 use weir_http::head::ResponseHead;
+use weir_observe::stage_clock::StageClock;
 
 /// How long words that nobody waits for may be in coming: a round trip over a long path.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -18,7 +18,7 @@ use crate::http::proxy::{Proxies, Proxy};
 use crate::http::reach::Reach;
 use crate::http::request::Origin;
 use crate::http::trust::Trust;
-use crate::stage_clock::StageClock;
+use weir_observe::stage_clock::StageClock;
 
 /// Makes them.
 pub struct Sockets {

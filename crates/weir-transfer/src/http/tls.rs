@@ -18,7 +18,7 @@ use crate::http::connection::{LOOK, is_timeout, send_all};
 use crate::http::identity;
 pub use crate::http::tls_words::explain;
 use crate::http::tls_words::{self, Reached};
-use crate::stage_clock::{Stage, StageClock};
+use weir_observe::stage_clock::{Stage, StageClock};
 
 /// What carries a session's records.
 pub enum Under<'a> {

@@ -13,8 +13,8 @@ use crate::http::connection::BLOCK;
 use crate::http::exchange::Answer;
 use crate::object::{self, Object, Part};
 use crate::sink::{Sink, stream};
-use crate::stage_clock::Stage;
 use crate::transfer::Transfer;
+use weir_observe::stage_clock::Stage;
 
 impl Lane<'_> {
     pub(super) fn part(&mut self, transfer: &Arc<Transfer>) {

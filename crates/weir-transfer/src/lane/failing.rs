@@ -10,8 +10,8 @@ use crate::http::waiting::LONG;
 use crate::job::Outcome;
 use crate::object::{self, Part};
 use crate::pool::Waiting;
-use crate::stage_clock::Stage;
 use crate::transfer::Transfer;
+use weir_observe::stage_clock::Stage;
 
 /// How often an object may change under us before we stop following it; the last time it comes over one connection.
 const MAX_RESTARTS: u32 = 3;

@@ -35,7 +35,7 @@ use crate::sink::folder::Target;
 use crate::sink::part_file::journal_of;
 use crate::sink::stamp::{Stamp, Standing};
 use crate::sink::{self, PartFile, in_place};
-use crate::stage_clock::Stage;
+use weir_observe::stage_clock::Stage;
 
 /// Bytes compared at each place: a request's worth, little beside any file that is worth going on with, and
 /// far more than two files agree in by accident.

@@ -23,10 +23,10 @@ use crate::pool::{LEAST_PART, Place, Waiting};
 use crate::ranges::RangeSet;
 use crate::sink::stamp::Stamp;
 use crate::sink::{self, PartFile, Sink, Stream, stream};
-use crate::stage_clock::Stage;
 use crate::transfer::{Opening, Transfer};
 use crate::verify::{self, Expectation, Whose};
 use crate::version::Version;
+use weir_observe::stage_clock::Stage;
 
 /// Objects up to this size are read whole and written in one piece.
 const SMALL: u64 = 1 << 20;

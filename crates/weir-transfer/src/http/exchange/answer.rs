@@ -13,7 +13,7 @@ use crate::http::h2_session::H2Stream;
 use crate::http::logins::{self, Asker};
 use crate::http::parts::CheckedParts;
 use crate::object::{self, Part};
-use crate::stage_clock::StageClock;
+use weir_observe::stage_clock::StageClock;
 
 /// One answer's body, whichever version carries it.
 pub enum Exchange {

@@ -9,7 +9,7 @@ use super::{Client, Version};
 use crate::error::Error;
 use crate::http::h2_session::{H2Session, H2Stream};
 use crate::http::request::{Ask, Origin};
-use crate::stage_clock::Stage;
+use weir_observe::stage_clock::Stage;
 
 /// A server that connects faster than this is so near that HTTP/2 does not pay: a few HTTP/1.1 connections, each with its
 /// own lane, cost less than handing every stream to the session's thread and back (measured on loopback: 1000 x 1 KiB in

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use url::Url;
+use weir_observe::stage_clock::StageClock;
 use weir_probe::load::Load;
 use weir_transfer::Error;
 use weir_transfer::http::connection::Dial;
@@ -13,7 +14,6 @@ use weir_transfer::http::exchange::{Client, Http, Version, Who};
 use weir_transfer::http::proxy::{Proxies, Said};
 use weir_transfer::http::trust::Trust;
 use weir_transfer::object;
-use weir_transfer::stage_clock::StageClock;
 
 use crate::voice::Usage;
 

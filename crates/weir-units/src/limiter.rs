@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use crate::Rate;
+use crate::pacer::Pacer;
 use parking_lot::Mutex;
-use weir_units::Rate;
-use weir_units::pacer::Pacer;
 
 /// Bytes are paid for after they came; a lane that is ahead of the schedule sleeps until it is due.
 #[derive(Debug)]

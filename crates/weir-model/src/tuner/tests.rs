@@ -1,6 +1,6 @@
 //! What the tuner makes of servers and paths, by simulation.
 
-use weir_model::limit::Limit;
+use crate::limit::Limit;
 
 use super::simulator::{Even, Path, alone, run};
 

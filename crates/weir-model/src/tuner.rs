@@ -29,8 +29,8 @@ mod trial;
 
 use std::time::Duration;
 
-use weir_model::evidence::Trial;
-use weir_model::limit::Limit;
+use crate::evidence::Trial;
+use crate::limit::Limit;
 
 use self::recent::{Recent, STRETCH, Window, are_local, flow_freely, rate, share, still_growing};
 

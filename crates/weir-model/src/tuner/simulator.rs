@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_model::limit::Limit;
+use crate::limit::Limit;
 
 use super::{Advice, Observation, Tuner};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use weir_model::evidence::Trial;
-use weir_model::limit::Limit;
+use crate::evidence::Trial;
+use crate::limit::Limit;
 
 use super::recent::{Window, flow_freely, rate, share};
 use super::{Advice, Attempt, Observation, State, Tuner, few, regrowth, show};
