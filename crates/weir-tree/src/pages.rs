@@ -4,15 +4,17 @@
 //! the copy; where a host took it back while it was free (balloons and free page reporting, overcommitted hosts, a virtual
 //! machine just started) the first touch costs 9 us more. Two things help, and both are here:
 //!
-//! * **Small pieces.** A write of 2 MiB takes one huge page, and those are the blocks that hosts take back
-//!   (pageblock_order in mm/page_reporting.c). Writes of [`PIECE`] take what is left in smaller blocks, which still is
-//!   there, and cost no more where all of it is (docs/decisions/0005-writes-of-128-kib.md).
+//! * **The right pieces.** A write of 2 MiB takes one huge page, and those are the blocks that hosts take back
+//!   (pageblock_order in mm/page_reporting.c). Writes of 128 KiB take what is left in smaller blocks, which still is there.
+//!   Where the machine has all of its memory, 2 MiB cost a third less. [`Policy`] finds which it is.
 //! * **A second processor.** Writes to one file exclude one another (i_rwsem), so further writers do not help. Reading
 //!   does not: ahead of the writer a thread reads the reserved, never written part of the file. No disk is read for it
 //!   (the extents are unwritten); pages are found, cleared, and there when the writer comes.
 //!
 //! The thread runs only while [`Policy`] finds that memory is slow to come: where it is not, clearing pages that will be
 //! written over is a waste.
+
+mod policy;
 
 use std::fs::File;
 use std::io;
@@ -21,31 +23,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{JoinHandle, park_timeout};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{Advice, fadvise, fstatfs};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What one write call hands to the page cache, at a multiple of it. Of 4 KiB to 2 MiB, 64 and 128 KiB took least time on
-/// memory as found, and 128 KiB as little as 2 MiB on memory in use a moment ago.
-pub const PIECE: u64 = 128 << 10;
-
-/// Bytes from `offset` to the end of its piece.
-pub fn room(offset: u64) -> usize {
-    (PIECE - offset % PIECE) as usize
-}
-
-/// Writes all of `bytes` at `offset`, a [`PIECE`] at a time.
-pub fn write_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let (piece, rest) = bytes.split_at(bytes.len().min(room(offset)));
-        file.write_all_at(piece, offset)?;
-        offset += piece.len() as u64;
-        bytes = rest;
-    }
-    Ok(())
-}
+use self::policy::{Policy, SMALL};
 
 /// One call's worth: force_page_cache_ra takes no more than the device's read-ahead at once, 128 KiB by default, and cuts
 /// larger calls into such.
@@ -68,51 +52,91 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The pages of one file that is being written.
 #[derive(Debug)]
 pub struct Pages {
+    begin: Instant,
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    file: File,
-    size: u64,
+    /// What a thread may read ahead of the writer; none where that is not free.
+    ahead: Option<Ahead>,
     /// Where a writer was last.
     at: AtomicU64,
     policy: Mutex<Policy>,
     over: AtomicBool,
 }
 
+#[derive(Debug)]
+struct Ahead {
+    file: File,
+    size: u64,
+}
+
+impl Default for Pages {
+    /// For a file of which nothing is reserved: nothing can be read ahead.
+    fn default() -> Pages {
+        Pages::with(None)
+    }
+}
+
 impl Pages {
-    /// For a file whose `size` bytes are reserved (fallocate), if reading ahead is free there: `None` on network file
-    /// systems, which would ask their server, where no second processor is, and for small files.
-    pub fn of(file: &File, size: u64) -> Option<Pages> {
-        let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let found = fstatfs(file).ok()?;
-        if size < WORTHWHILE || cpus < 2 || !reads_unwritten_for_free(found.f_type as u64) {
-            return None;
-        }
-        let file = file.try_clone().ok()?;
-        let (at, over) = (AtomicU64::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { file, size, at, policy: Mutex::default(), over });
-        Some(Pages { shared, thread: Mutex::new(None) })
+    /// For a file whose `size` bytes are reserved (fallocate). They are read ahead where that is free: not on network file
+    /// systems, which would ask their server, not without a second processor, and not in small files.
+    pub fn of(file: &File, size: u64) -> Pages {
+        Pages::with(Ahead::of(file, size))
     }
 
-    /// A writer has written `bytes` up to `end`, and its processor was busy with that for `cpu`.
-    pub fn wrote(&self, end: u64, bytes: u64, cpu: Duration) {
+    fn with(ahead: Option<Ahead>) -> Pages {
+        let (at, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let shared = Arc::new(Shared { ahead, at, policy: Mutex::default(), over });
+        Pages { begin: Instant::now(), shared, thread: Mutex::new(None) }
+    }
+
+    /// Has `write` write `bytes` at `offset` in calls that end at multiples of the piece it is told, bytes, and learns from
+    /// what that cost. Several threads may be in it at a time.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub fn write<E>(
+        &self,
+        offset: u64,
+        bytes: u64,
+        write: impl FnOnce(u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // Of so little nothing can be told, and thousands of small files are written so.
+        if bytes < SMALL {
+            return write(SMALL);
+        }
+        let begun = self.shared.policy.lock().began(self.begin.elapsed());
+        let before = thread_cpu();
+        let written = write(begun.piece);
+        let cpu = thread_cpu().saturating_sub(before);
+        let end = offset.saturating_add(bytes);
         self.shared.at.store(end, Relaxed);
-        let begins = self.shared.policy().wrote(bytes, cpu);
-        if begins && end.saturating_add(WORTHWHILE) < self.shared.size {
+        let begins = self.shared.policy.lock().wrote(begun, self.begin.elapsed(), bytes, cpu);
+        if begins
+            && self.shared.ahead.as_ref().is_some_and(|ahead| end.saturating_add(WORTHWHILE) < ahead.size)
+        {
             self.start();
         }
+        written
     }
 
-    /// [`write_at`], and what it cost.
-    pub fn write_at(&self, file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let before = thread_cpu();
-        write_at(file, offset, bytes)?;
-        let length = bytes.len() as u64;
-        self.wrote(offset.saturating_add(length), length, thread_cpu().saturating_sub(before));
-        Ok(())
+    /// Writes all of `bytes` at `offset` of `file`, as [`Pages::write`] has it.
+    ///
+    /// # Errors
+    /// Those of pwrite(2).
+    pub fn write_at(&self, file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+        self.write(offset, bytes.len() as u64, |piece| {
+            while !bytes.is_empty() {
+                let (now, later) = bytes.split_at(bytes.len().min(room(offset, piece)));
+                file.write_all_at(now, offset)?;
+                offset += now.len() as u64;
+                bytes = later;
+            }
+            Ok(())
+        })
     }
 
     /// A thread that cannot be had is not missed.
@@ -124,6 +148,22 @@ impl Pages {
         let shared = Arc::clone(&self.shared);
         let named = std::thread::Builder::new().name("weir pages".to_owned());
         *thread = named.spawn(move || shared.run()).ok();
+    }
+}
+
+/// Bytes from `offset` to the next multiple of `piece`, a power of two of at most 2 MiB.
+pub fn room(offset: u64, piece: u64) -> usize {
+    (piece - offset % piece) as usize
+}
+
+impl Ahead {
+    fn of(file: &File, size: u64) -> Option<Ahead> {
+        let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let found = fstatfs(file).ok()?;
+        if size < WORTHWHILE || cpus < 2 || !reads_unwritten_for_free(found.f_type as u64) {
+            return None;
+        }
+        Some(Ahead { file: file.try_clone().ok()?, size })
     }
 }
 
@@ -145,6 +185,7 @@ impl Shared {
     }
 
     fn run(&self) {
+        let Some(Ahead { file, size }) = &self.ahead else { return };
         let mut next = 0;
         while !self.over.load(Relaxed) {
             if !self.policy().is_on() {
@@ -152,13 +193,13 @@ impl Shared {
                 park_timeout(Duration::from_secs(1));
                 continue;
             }
-            let step = next_step(self.at.load(Relaxed), next).filter(|from| *from < self.size);
+            let step = next_step(self.at.load(Relaxed), next).filter(|from| from < size);
             let Some(from) = step else {
                 park_timeout(PAUSE);
                 continue;
             };
             let before = thread_cpu();
-            if fadvise(&self.file, from, NonZeroU64::new(STEP), Advice::WillNeed).is_err() {
+            if fadvise(file, from, NonZeroU64::new(STEP), Advice::WillNeed).is_err() {
                 return;
             }
             next = from + STEP;
@@ -189,78 +230,12 @@ fn next_step(at: u64, next: u64) -> Option<u64> {
     }
 }
 
-/// Whether pages are slow to come, by what they cost of a processor. Pure: it is told what was spent.
-///
-/// A writer's costs begin it. From then on it is the thread that pays, so the thread's end it.
-#[derive(Debug, Default)]
-pub struct Policy {
-    on: bool,
-    writer: Cost,
-    thread: Cost,
-}
-
-/// What bytes took of a processor since the last answer.
-#[derive(Debug, Default)]
-struct Cost {
-    bytes: u64,
-    cpu: Duration,
-}
-
-/// A writer is slow from here on, ns a byte. Measured, with its copy: 0.15 to 0.25 where the page is there, 2.2 where a host
-/// has to lend it (Linux 6.18, Xeon of 2.1 GHz).
-const SLOW: f64 = 0.7;
-
-/// A thread that pays less finds pages that were there, and wins nothing. Measured: 0.36 with clearing them, 2.3 where a
-/// host has to lend them.
-const QUICK: f64 = 0.5;
-
-/// Bytes over which a writer's cost is taken: 9 ms of slow memory, long against the clock, short against the file.
-const WRITER_SPAN: u64 = 4 << 20;
-
-/// Bytes over which the thread's is: 23 ms of memory that was there, so little is lost by it, and a stretch of good memory
-/// among slow does not end it.
-const THREAD_SPAN: u64 = 64 << 20;
-
-impl Policy {
-    /// What a write cost; `true` when the thread is wanted from now on.
-    pub fn wrote(&mut self, bytes: u64, cpu: Duration) -> bool {
-        let begins = !self.on && self.writer.over(WRITER_SPAN, bytes, cpu).is_some_and(|cost| cost >= SLOW);
-        if begins {
-            *self = Policy { on: true, ..Policy::default() };
-        }
-        begins
-    }
-
-    /// What the thread's step cost.
-    pub fn prepared(&mut self, bytes: u64, cpu: Duration) {
-        if self.thread.over(THREAD_SPAN, bytes, cpu).is_some_and(|cost| cost < QUICK) {
-            *self = Policy::default();
-        }
-    }
-
-    /// The thread is wanted.
-    pub fn is_on(&self) -> bool {
-        self.on
-    }
-}
-
-impl Cost {
-    /// Nanoseconds a byte, each time that `span` bytes are full.
-    fn over(&mut self, span: u64, bytes: u64, cpu: Duration) -> Option<f64> {
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.cpu = self.cpu.saturating_add(cpu);
-        if self.bytes < span {
-            return None;
-        }
-        let Cost { bytes, cpu } = std::mem::take(self);
-        Some(cpu.as_nanos() as f64 / bytes as f64)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::HashSet;
+
+    use super::policy::LARGE;
+    use super::*;
 
     /// Seconds that 2 GiB take where every page costs `page` ns a byte unless it is there: the writer's copy is 0.2 ns, clearing
     /// a page ahead 0.15 ns, the policy decides. Blocks of 1 MiB in turn: while the writer copies, the thread prepares.
@@ -274,7 +249,8 @@ mod tests {
             let took = cost * BLOCK as f64 * 1e-9;
             time += took;
             if with_policy {
-                policy.wrote(BLOCK, Duration::from_secs_f64(took));
+                let begun = policy.began(Duration::from_secs_f64(time - took));
+                policy.wrote(begun, Duration::from_secs_f64(time), BLOCK, Duration::from_secs_f64(took));
             }
             // The other processor has had as long.
             idle = if policy.is_on() { idle + took } else { 0.0 };
@@ -316,6 +292,67 @@ mod tests {
         assert!(prepared < 1400, "it ran on through good memory: {prepared}");
     }
 
+    /// Writes of 2 MiB by `writers` at a time, of which the file takes one after another, with costs a byte in ns by piece and
+    /// number: seconds of the wall clock, and bytes written in pieces of 2 MiB. Whoever waits for the file spins.
+    fn played(writers: u32, writes: u32, cost: impl Fn(u64, u32) -> f64) -> (f64, u64, bool) {
+        let mut policy = Policy::default();
+        let (mut now, mut large, mut on) = (0.0, 0, false);
+        let mut waiting = std::collections::VecDeque::new();
+        for number in 0..writes {
+            while waiting.len() < writers as usize {
+                waiting.push_back((policy.began(Duration::from_secs_f64(now)), now));
+            }
+            let (begun, since) = waiting.pop_front().unwrap();
+            now += cost(begun.piece, number) * LARGE as f64 * 1e-9;
+            large += if begun.piece == LARGE { LARGE } else { 0 };
+            let cpu = Duration::from_secs_f64(now - since);
+            on |= policy.wrote(begun, Duration::from_secs_f64(now), LARGE, cpu);
+        }
+        (now, large, on)
+    }
+
+    #[test]
+    fn where_the_machine_has_its_memory_large_pieces_are_found_and_kept() {
+        let cost = |piece: u64, _: u32| if piece == LARGE { 0.15 } else { 0.23 };
+        for writers in [1, 4, 16] {
+            let (_, large, on) = played(writers, 1024, cost);
+            assert!(large > 950 * LARGE, "{writers} writers: {large} bytes");
+            assert!(!on, "{writers} writers that wait for one another are no slow memory");
+        }
+    }
+
+    #[test]
+    fn where_huge_pages_are_lent_trials_of_them_cost_little() {
+        let cost = |piece: u64, _: u32| if piece == LARGE { 2.3 } else { 0.3 };
+        for writers in [1, 4] {
+            let (time, large, _) = played(writers, 4096, cost);
+            let least = 4096.0 * LARGE as f64 * 0.3e-9;
+            assert!(time < 1.03 * least, "{writers} writers: {time} s, {least} s without a trial");
+            assert!(large >= 2 * LARGE, "they are tried");
+        }
+    }
+
+    #[test]
+    fn large_pieces_are_left_when_memory_becomes_slow() {
+        let slow = |number: u32| number >= 256;
+        let cost = |piece: u64, number: u32| match (slow(number), piece) {
+            (true, LARGE) => 2.3,
+            (true, _) => 0.3,
+            (false, LARGE) => 0.15,
+            (false, _) => 0.23,
+        };
+        let (_, large, on) = played(1, 1024, cost);
+        assert!((240 * LARGE..280 * LARGE).contains(&large), "{} writes", large / LARGE);
+        assert!(!on, "small pieces cost too little for a thread");
+    }
+
+    #[test]
+    fn slow_memory_is_seen_however_many_write() {
+        for writers in [1, 4, 16] {
+            assert!(played(writers, 64, |_, _| 2.2).2, "{writers} writers");
+        }
+    }
+
     #[test]
     fn the_thread_keeps_between_its_lead_and_its_reach() {
         assert_eq!(next_step(0, 0), Some(LEAD));
@@ -331,14 +368,20 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let size = 32 << 20;
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size).unwrap();
-        let Some(pages) = Pages::of(&file, size) else {
+        let pages = Pages::of(&file, size);
+        if pages.shared.ahead.is_none() {
             return eprintln!(
                 "skipped: the temporary folder's file system reads ahead at a price, or one processor"
             );
+        }
+        pages.write_at(&file, 0, &vec![7; 4 << 20]).unwrap();
+        // Slow in both sizes.
+        let seen = |policy: &mut Policy, seconds| {
+            let (begun, cpu) = (policy.began(Duration::from_secs(seconds)), Duration::from_millis(40));
+            policy.wrote(begun, Duration::from_secs(seconds) + cpu, 4 << 20, cpu)
         };
-        file.write_all_at(&vec![7; 4 << 20], 0).unwrap();
-        pages.wrote(4 << 20, 4 << 20, Duration::from_millis(40));
-        assert!(pages.shared.policy().is_on());
+        assert!((100..104).any(|seconds| seen(&mut pages.shared.policy(), seconds)));
+        pages.start();
         file.write_all_at(&vec![9; 28 << 20], 4 << 20).unwrap();
         drop(pages);
         let mut found = vec![0; size as usize];

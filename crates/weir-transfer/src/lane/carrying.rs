@@ -131,9 +131,6 @@ impl Lane<'_> {
             }
             let taken = taken?;
             brought += taken;
-            if let Some(part) = transfer.sink.part() {
-                part.wrote(at + taken, taken, cpu);
-            }
             self.state.written.fetch_add(taken, Relaxed);
             self.received(taken);
             if taken < got {

@@ -8,7 +8,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use rustix::fs::{
     FallocateFlags, FileType, FlockOperation, Mode, fallocate, fchmod, flock, fstatvfs, renameat,
@@ -276,9 +275,7 @@ impl PartFile {
         let full = |source: io::Error| self.failed("reserve space for", source, None);
         match fallocate(&self.file, FallocateFlags::empty(), 0, size) {
             Ok(()) => {
-                if let Some(pages) = Pages::of(&self.file, size) {
-                    let _ = self.pages.set(pages);
-                }
+                let _ = self.pages.set(Pages::of(&self.file, size));
                 Ok(())
             }
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
@@ -302,12 +299,19 @@ impl PartFile {
         io::Error::new(error.kind(), text)
     }
 
-    /// Writes all of `pieces` at `offset`, as much with a call as [`pages::room`] says.
-    pub fn write_at(&self, mut offset: u64, pieces: &mut [IoSlice<'_>]) -> Result<(), Error> {
+    /// Writes all of `pieces` at `offset`, as much with a call as [`Pages::write`] says.
+    pub fn write_at(&self, offset: u64, pieces: &mut [IoSlice<'_>]) -> Result<(), Error> {
+        let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let pages = self.pages.get_or_init(Pages::default);
+        pages.write(offset, bytes, |piece| self.write_in_pieces(offset, pieces, piece))
+    }
+
+    fn write_in_pieces(&self, mut offset: u64, pieces: &mut [IoSlice<'_>], piece: u64) -> Result<(), Error> {
         let mut pieces = &mut pieces[..];
         while !pieces.is_empty() {
-            let written = match fitting(pieces, pages::room(offset)) {
-                0 => pwrite(&self.file, &pieces[0][..pages::room(offset)], offset),
+            let room = pages::room(offset, piece);
+            let written = match fitting(pieces, room) {
+                0 => pwrite(&self.file, &pieces[0][..room], offset),
                 whole => pwritev(&self.file, &pieces[..whole], offset),
             };
             match written {
@@ -321,13 +325,6 @@ impl PartFile {
             }
         }
         Ok(())
-    }
-
-    /// So many bytes were written up to `end`, which took `cpu` of a processor.
-    pub fn wrote(&self, end: u64, bytes: u64, cpu: Duration) {
-        if let Some(pages) = self.pages.get() {
-            pages.wrote(end, bytes, cpu);
-        }
     }
 
     /// Stores the journal; with `durable`, everything written before this call is on the disk first.

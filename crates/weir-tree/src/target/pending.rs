@@ -19,7 +19,7 @@ use super::directories::Directory;
 use super::{Shared, place};
 use crate::entry::{self, Entry, Kind, MAX_COMPONENT, Name};
 use crate::error::Error;
-use crate::pages::{self, Pages};
+use crate::pages::Pages;
 use crate::source;
 use crate::walk::Identity;
 
@@ -46,7 +46,7 @@ pub struct Pending {
     name: Name,
     standing: Standing,
     /// Of a reserved file, where memory can be had ahead of the writer.
-    pages: Option<Pages>,
+    pages: Pages,
 }
 
 /// Under what name a file is until it is finished.
@@ -115,7 +115,7 @@ impl Pending {
             file: File::from(file),
             name: name.clone(),
             standing,
-            pages: None,
+            pages: Pages::default(),
         })
     }
 
@@ -153,7 +153,7 @@ impl Pending {
             file: File::from(file),
             name: name.clone(),
             standing,
-            pages: None,
+            pages: Pages::default(),
         };
         // The one who held the lock may have finished the file meanwhile: then this is no longer its part.
         pending.still_there()?;
@@ -207,10 +207,7 @@ impl Pending {
 
     /// Writes all of `bytes` at `offset`.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let written = match &self.pages {
-            Some(pages) => pages.write_at(&self.file, offset, bytes),
-            None => pages::write_at(&self.file, offset, bytes),
-        };
+        let written = self.pages.write_at(&self.file, offset, bytes);
         written.map_err(|source| Error::Entry { action: "write", name: self.name.clone(), source })
     }
 
