@@ -1,12 +1,12 @@
 //! The run: starts lanes, lets the watch look after them, keeps the journals.
 //!
-//! The thread that calls [`run`] is the watch. Journals are kept by a thread of their own, because on a slow disk even a
-//! small write can block.
+//! The thread that calls [`run`] is the watch. Journals are kept by a thread of their own, because on a slow
+//! disk even a small write can block.
 
 mod seen;
 mod watch;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use self::watch::Watch;
+use crate::download::{Moment, Rules};
 use crate::error::Error;
 use crate::http::exchange::Http;
 use crate::job::{Job, MAX_SMALL_LANES, Observer, Options, Output, RunReport};
@@ -34,8 +35,8 @@ const JOURNAL: Duration = Duration::from_millis(250);
 /// Between two journals that wait for the disk: what a power cut can cost.
 const DURABLE: Duration = Duration::from_secs(10);
 
-/// Of many files, bulk objects received at once to begin with: while one lane ends its file (the last write, the rename) and waits
-/// for the first byte of the next, the other carries.
+/// Of many files, bulk objects received at once to begin with: while one lane ends its file (the last write,
+/// the rename) and waits for the first byte of the next, the other carries.
 const BULK_AT_ONCE: u32 = 2;
 
 /// What all threads of a run share.
@@ -55,14 +56,7 @@ pub struct Run<'a> {
     /// Many objects: HTTP/2 pays.
     pub many: bool,
     lanes: Mutex<Vec<Arc<LaneState>>>,
-    restarts: Mutex<HashMap<usize, u32>>,
-    /// How many bytes each job's body had that ended with a TLS session that was not ended in order.
-    unclean: Mutex<HashMap<usize, u64>>,
-    /// How long each job has waited because a server asked for it, since it last brought something.
-    waited: Mutex<HashMap<usize, Duration>>,
     names: Mutex<HashMap<PathBuf, usize>>,
-    /// Jobs that go on with what another program left.
-    on_trust: Mutex<HashSet<usize>>,
     next_lane: AtomicU32,
     fresh_folder: Option<PathBuf>,
     folders: Folders,
@@ -76,8 +70,8 @@ impl Run<'_> {
         self.stop.load(Relaxed)
     }
 
-    /// The folder of `target` held nothing when the run began, so there is no need to look at each name in it: jobs
-    /// have names of their own.
+    /// The folder of `target` held nothing when the run began, so there is no need to look at each name in
+    /// it: jobs have names of their own.
     pub fn is_fresh_folder(&self, target: &Path) -> bool {
         self.fresh_folder.is_some() && target.parent() == self.fresh_folder.as_deref()
     }
@@ -102,8 +96,8 @@ impl Run<'_> {
         })
     }
 
-    /// Two jobs of a run must not become one file, even when only the server's names show it, nor one the part or the journal of
-    /// another.
+    /// Two jobs of a run must not become one file, even when only the server's names show it, nor one the
+    /// part or the journal of another.
     pub fn take_name(&self, target: &Path, job: usize) -> Result<(), Error> {
         let mut names = self.names.lock();
         let taken = |name: &Path| names.get(name).copied().filter(|owner| *owner != job);
@@ -143,43 +137,14 @@ impl Run<'_> {
         numbered
     }
 
-    /// Counts that `job` begins again; returns how often it has.
-    pub fn restarts(&self, job: usize) -> u32 {
-        let mut restarts = self.restarts.lock();
-        let count = restarts.entry(job).or_default();
-        *count += 1;
-        *count
-    }
-
-    /// The body of `job` ended uncleanly after `got` bytes; whether it did so there before. A path that was cut is cut
-    /// elsewhere the next time, a server that never ends its sessions in order ends them at the same byte.
-    pub fn is_unclean_again(&self, job: usize, got: u64) -> bool {
-        let mut unclean = self.unclean.lock();
-        unclean.insert(job, got) == Some(got)
-    }
-
-    /// How long `job` has waited because a server asked for it, in a row.
-    pub fn waited(&self, job: usize) -> Duration {
-        self.waited.lock().get(&job).copied().unwrap_or_default()
-    }
-
-    /// `job` waits for as long as `span`, or has brought something (`None`).
-    pub fn waits(&self, job: usize, span: Option<Duration>) {
-        let mut waited = self.waited.lock();
-        match span {
-            Some(span) => *waited.entry(job).or_default() += span,
-            None => drop(waited.remove(&job)),
+    /// An event of a download, now.
+    pub fn moment(&self) -> Moment {
+        Moment {
+            rules: Rules::of(self.options),
+            time: Instant::now(),
+            chance: fastrand::f64(),
+            is_stopping: self.is_stopped(),
         }
-    }
-
-    /// `job` goes on with bytes that another program left.
-    pub fn takes_on_trust(&self, job: usize) {
-        self.on_trust.lock().insert(job);
-    }
-
-    /// Whether it does, for the first time it is asked.
-    pub fn is_on_trust(&self, job: usize) -> bool {
-        self.on_trust.lock().remove(&job)
     }
 
     /// Wakes the other lanes at work on `transfer`, which has ended.
@@ -221,11 +186,7 @@ pub fn run(
         limiter: options.rate_cap.map(Limiter::new),
         many,
         lanes: Mutex::default(),
-        restarts: Mutex::default(),
-        unclean: Mutex::default(),
-        waited: Mutex::default(),
         names: Mutex::default(),
-        on_trust: Mutex::default(),
         next_lane: AtomicU32::new(0),
         fresh_folder: fresh_folder(jobs),
         folders: Folders::default(),

@@ -346,11 +346,16 @@ impl Error {
         self.retry_after().is_some() || matches!(self, Error::Status { status: 429 | 503, .. })
     }
 
+    /// The server asks for a longer wait than what is left of `most`.
+    pub(crate) fn asks_beyond(&self, most: Duration, used: Duration) -> bool {
+        self.retry_after().is_some_and(|asked| used + asked > most)
+    }
+
     /// This error, or where the server asks for a longer wait than what is left of `most` the word to come
     /// back later.
     pub(crate) fn within(self, most: Duration, used: Duration, now: SystemTime) -> Error {
         match self.retry_after() {
-            Some(asked) if used + asked > most => {
+            Some(asked) if self.asks_beyond(most, used) => {
                 let back = now.checked_add(asked).map_or_else(String::new, weir_observe::clock::minute);
                 Error::ComeBack { cause: Box::new(self), asked, most, used, back }
             }

@@ -1,23 +1,23 @@
-//! A lane: one connection at work, on its own thread. Opens objects (`opening`), carries their bytes to their place
-//! (`carrying`), looks at what is here already (`here`), and decides what the end of an answer means for them (`failing`).
+//! A lane: one connection at work, on its own thread. It drives [`crate::download`]: opens objects
+//! (`opening`), stores the small ones (`storing`), carries the bytes of others to their place (`carrying`),
+//! looks at existing files (`here`), and does what follows from a failure or the end (`ending`).
 
 mod carrying;
-mod failing;
+mod ending;
 mod here;
 mod opening;
+mod storing;
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use url::Url;
-use weir_http::validator::Agreement;
 use weir_observe::thread::{current_tid, thread_cpu_now};
-use weir_units::backoff::doubled;
 
-pub use self::opening::failed_before_opening;
+pub use self::ending::never_opened;
 use crate::engine::Run;
 use crate::error::Error;
 use crate::http::connection::Dial;
@@ -27,14 +27,8 @@ use crate::job::Job;
 use crate::ledger::LaneId;
 use crate::object::{self, Object};
 use crate::pool::{Avoid, Work};
-use crate::transfer::Transfer;
 use crate::version::Version;
 use weir_observe::stage_clock::{Stage, StageClock};
-
-/// First pause after a failure; doubled each time up to `MAX_PAUSE`, and spread by half either way so that many
-/// clients do not come back together.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// [`LaneState::host`] of a lane without a job.
 pub const NOBODY: u32 = u32::MAX;
@@ -131,7 +125,8 @@ impl LaneState {
 pub fn run(run: &Run<'_>, state: &LaneState) {
     state.tid.store(current_tid().0, Relaxed);
     let on_socket = |socket: Option<&Arc<TcpStream>>| {
-        // A connection that was closed keeps its readings until the next one: it is shut down, so this holds nobody up.
+        // A connection that was closed keeps its readings until the next one: it is shut down, so this holds
+        // nobody up.
         let Some(new) = socket else { return };
         let mut shared = state.socket.lock();
         if !shared.0.as_ref().is_some_and(|old| Arc::ptr_eq(old, new)) {
@@ -188,32 +183,13 @@ impl Lane<'_> {
         self.state.requests.fetch_add(requests, Relaxed);
     }
 
-    fn pause(&self, failures: u32, error: &Error) -> Duration {
-        let doubled = doubled(FIRST_PAUSE, failures.saturating_sub(1), MAX_PAUSE);
-        let spread = doubled.mul_f64(0.5 + fastrand::f64());
-        // A longer wait than the user allows ends the file, unless other connections bring it.
-        let asked = error.retry_after().map(|asked| asked.min(self.run.options.max_wait));
-        asked.map_or(spread, |asked| asked.max(spread))
-    }
-
-    /// `error`, or the word that it is too long to wait for the end of it.
-    fn for_later(&self, job: usize, error: Error) -> Error {
-        match error.is_permanent() {
-            true => error,
-            false => error.within(self.run.options.max_wait, self.run.waited(job), SystemTime::now()),
-        }
-    }
-
     /// This lane leaves the host of `job` alone for as long as `pause`, and does other work meanwhile.
     fn avoid(&mut self, job: usize, pause: Duration) {
         self.avoids = Some(Avoid { host: self.run.pool.host_of(job), until: Instant::now() + pause });
     }
 
-    /// A word before a pause of `job`, which counts where a server asked for it.
-    fn say_pause(&self, job: usize, url: &Url, error: &Error, pause: Duration) {
-        if let Some(asked) = error.retry_after() {
-            self.run.waits(job, Some(asked.min(pause)));
-        }
+    /// A word before a pause.
+    fn say_pause(&self, url: &Url, error: &Error, pause: Duration) {
         self.run.http.waits().say(&object::shown(url), &object::host_of(url), error, pause);
     }
 
@@ -232,8 +208,8 @@ impl Lane<'_> {
     }
 }
 
-/// A body that is not the file called `name`, whatever its status says: a web page in its place, unless the server
-/// offers it as a file.
+/// A body that is not the file called `name`, whatever its status says: a web page in its place, unless the
+/// server offers it as a file.
 fn refuse_unfit(name: &str, answer: &Answer, any_type: bool) -> Result<(), Error> {
     let disposition = answer.head.header("content-disposition");
     let is_offered = disposition.is_some_and(weir_http::content_disposition::is_attachment);
@@ -244,8 +220,8 @@ fn refuse_unfit(name: &str, answer: &Answer, any_type: bool) -> Result<(), Error
     Ok(())
 }
 
-/// What is to be said of how the body called `name` is coded, and the answer and its object decoded where that was
-/// asked for. A decoded body has no size, and nothing can be put beside it.
+/// What is to be said of how the body called `name` is coded, and the answer and its object decoded where
+/// that was asked for. A decoded body has no size, and nothing can be put beside it.
 fn decode(http: &Http, name: &str, answer: Answer, object: Object) -> (Answer, Object, Vec<String>) {
     let over: Vec<String> = weir_http::encoding::passed_over(&answer.head.fields);
     let mut notes: Vec<String> = over
@@ -275,37 +251,6 @@ fn decode(http: &Http, name: &str, answer: Answer, object: Object) -> (Answer, O
         declared: None,
     };
     (answer, object, notes)
-}
-
-/// An answer whose bytes may not be put beside those that are here: it is not certainly of the same version.
-fn refuse_another(transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
-    refuse_another_size(transfer, answer, object)?;
-    refuse_disagreement(&transfer.version, &object.version, object::host_of(&answer.url))
-}
-
-/// An object that is not of the size for which room was made.
-fn refuse_another_size(transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
-    match transfer.size {
-        Some(size) if !object.fits(size) => Err(Error::Changed {
-            host: object::host_of(&answer.url),
-            detail: "its size is another".to_owned(),
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// Parts are of one version only where both say so (RFC 9110 section 15.3.7.3).
-fn refuse_disagreement(kept: &Version, found: &Version, host: String) -> Result<(), Error> {
-    match kept.agree(found) {
-        Agreement::Same => Ok(()),
-        Agreement::Changed if kept.coding() != found.coding() => {
-            Err(Error::Changed { host, detail: "its Content-Encoding is another".to_owned() })
-        }
-        Agreement::Changed => {
-            Err(Error::Changed { host, detail: "its ETag or Last-Modified is another".to_owned() })
-        }
-        Agreement::Unproven => Err(Error::Unproven { host, detail: kept.doubt(found) }),
-    }
 }
 
 /// The URL for whose origin credentials and fields were given.

@@ -1,13 +1,18 @@
 //! Moving bytes: from a URL into a file, fast, and never a wrong file.
 //!
-//! A byte's way: [`engine`] starts lanes; a [`lane`] opens an object (what the answer says of it is [`object`]'s), the
-//! [`ledger`] hands ranges to lanes, each lane reads its socket ([`http::connection`]) and the [`sink`] puts the bytes in
-//! their place; the ledger marks them, the [`journal`] keeps that; after the last range the digests are compared
-//! ([`verify`]) and the file gets its name. Parts are put together only where [`version`] proves that they belong together.
+//! What becomes of a download is decided in [`download`], a pure state machine that the lanes drive.
 //!
-//! A reading's way: each lane's stage clock (`weir-observe`) and socket, and the machine's counters, become windows of evidence in
-//! [`engine`]; the judge of `weir-model` names each window's limit, and its tuner acts on it.
+//! A byte's way: [`engine`] starts lanes; a [`lane`] opens an object (what the answer says of it is
+//! [`object`]'s), the [`ledger`] hands ranges to lanes, each lane reads its socket ([`http::connection`]) and
+//! the [`sink`] puts the bytes in their place; the ledger marks them, the [`journal`] keeps that; after the
+//! last range the digests are compared ([`verify`]) and the file gets its name. Parts are put together only
+//! where [`version`] proves that they belong together.
+//!
+//! A reading's way: each lane's stage clock (`weir-observe`) and socket, and the machine's counters, become
+//! windows of evidence in [`engine`]; the judge of `weir-model` names each window's limit, and its tuner acts
+//! on it.
 
+pub mod download;
 pub mod engine;
 pub mod error;
 pub mod http;

@@ -30,8 +30,13 @@ pub struct Object {
 }
 
 impl Object {
-    /// Whether it may be one of `size` bytes: it says so, or is a part that lies within and says nothing of the whole
-    /// (`Content-Range: bytes 5-9/*`).
+    /// An object without bytes, as a 416 shows it.
+    pub fn empty() -> Object {
+        Object { size: Some(0), holds_to: None, version: Version::default(), ranged: false, declared: None }
+    }
+
+    /// Whether it may be one of `size` bytes: it says so, or is a part that lies within and says nothing of
+    /// the whole (`Content-Range: bytes 5-9/*`).
     pub fn fits(&self, size: u64) -> bool {
         match self.size {
             Some(own) => own == size,
@@ -91,72 +96,29 @@ pub fn judge(
     asked: Option<u64>,
     now: std::time::SystemTime,
 ) -> Result<Part, Error> {
-    let host = || host_of(url);
-    let wrong = |detail: String| Error::WrongPart { host: host(), detail };
-    let start = asked.unwrap_or(0);
-    let whole = || Object { size: head.announced(), ranged: false, ..describe(head, url) };
+    let wrong = |detail: &str| Error::WrongPart { host: host_of(url), detail: detail.to_owned() };
     match as_known(head.status) {
-        206 | 200 | 203 if asked.is_none() && is_all_of_it(head) => Ok(Part::Whole(whole())),
-        206 if asked.is_none() => Err(wrong(
-            "a part (206), though the whole was asked for; --any-type saves it as if it were all".to_owned(),
-        )),
-        200 | 203 if !names_a_part(head, asked) => Ok(Part::Whole(whole())),
+        206 | 200 | 203 if asked.is_none() && is_all_of_it(head) => Ok(Part::Whole(whole(head, url))),
+        206 if asked.is_none() => {
+            Err(wrong("a part (206), though the whole was asked for; --any-type saves it as if it were all"))
+        }
+        200 | 203 if !names_a_part(head, asked) => Ok(Part::Whole(whole(head, url))),
         200 | 203 if asked.is_none() => Err(wrong(
             "a part by its Content-Range, though the whole was asked for; --any-type saves it as if it \
-                 were all"
-                .to_owned(),
+                 were all",
         )),
         // With 200 too, where all else agrees: some servers know no 206.
-        206 | 200 | 203 => {
-            let kind = head.header("content-type").unwrap_or_default();
-            if kind.to_ascii_lowercase().starts_with("multipart/byteranges") {
-                return Err(wrong(
-                    "several parts in one (multipart/byteranges), one was asked for".to_owned(),
-                ));
-            }
-            let field = head.fields.single("content-range").map_err(|error| wrong(error.to_string()))?;
-            let field = field.ok_or_else(|| wrong("206 without Content-Range".to_owned()))?;
-            let range: ContentRange = field.parse().map_err(|error| wrong(format!("{error}")))?;
-            match range {
-                // The rest could be asked for, and nothing would tell when there is none.
-                ContentRange::Bytes { complete: None, .. } if start == 0 => {
-                    Err(wrong(format!("a part without the size of the whole (Content-Range: {field})")))
-                }
-                ContentRange::Bytes { first, last, complete } if first == start => {
-                    let length = head.announced();
-                    if length.is_some_and(|length| length != last - first + 1) {
-                        let length = length.unwrap_or_default();
-                        return Err(wrong(format!(
-                            "{length} bytes, for which its Content-Range says '{field}'"
-                        )));
-                    }
-                    let seen = describe(head, url);
-                    // Without a strong validator nothing says that two parts are of one version.
-                    let ranged = seen.version.if_range().is_some();
-                    Ok(Part::Asked(Object { size: complete, ranged, holds_to: Some(last + 1), ..seen }))
-                }
-                // All of it, whatever was asked for: by another status that would be 200.
-                ContentRange::Bytes { first: 0, last, complete: Some(size) }
-                    if size == last + 1 && head.announced().is_none_or(|length| length == size) =>
-                {
-                    Ok(Part::Whole(Object { size: Some(size), ..whole() }))
-                }
-                ContentRange::Bytes { first, .. } => {
-                    Err(wrong(format!("it starts at byte {first}, asked for from byte {start}")))
-                }
-                ContentRange::Unsatisfied { .. } => Err(wrong(format!("206 with Content-Range '{field}'"))),
-            }
-        }
+        206 | 200 | 203 => judge_part(head, url, asked.unwrap_or(0)),
         416 => {
             let field = head.fields.single("content-range").ok().flatten();
             let size = field.and_then(|field| field.parse::<ContentRange>().ok());
             match size.and_then(|range| range.complete()) {
-                Some(0) if start == 0 => Ok(Part::Empty),
+                Some(0) if asked.unwrap_or(0) == 0 => Ok(Part::Empty),
                 size => Ok(Part::Beyond(size)),
             }
         }
         status => Err(Error::Status {
-            host: host(),
+            host: host_of(url),
             status,
             reason: printable(&head.reason),
             retry_after: weir_http::retry_after::wait(&head.fields, now),
@@ -165,8 +127,52 @@ pub fn judge(
     }
 }
 
-/// 200 for other answers that carry what was asked for (RFC 9110 section 15: an unknown status counts as the first of its
-/// class).
+/// Judges the head of an answer that names a part, where the bytes from `start` on were asked for.
+fn judge_part(head: &ResponseHead, url: &Url, start: u64) -> Result<Part, Error> {
+    let wrong = |detail: String| Error::WrongPart { host: host_of(url), detail };
+    let kind = head.header("content-type").unwrap_or_default();
+    if kind.to_ascii_lowercase().starts_with("multipart/byteranges") {
+        return Err(wrong("several parts in one (multipart/byteranges), one was asked for".to_owned()));
+    }
+    let field = head.fields.single("content-range").map_err(|error| wrong(error.to_string()))?;
+    let field = field.ok_or_else(|| wrong("206 without Content-Range".to_owned()))?;
+    let range: ContentRange = field.parse().map_err(|error| wrong(format!("{error}")))?;
+    match range {
+        // The rest could be asked for, and nothing would tell when there is none.
+        ContentRange::Bytes { complete: None, .. } if start == 0 => {
+            Err(wrong(format!("a part without the size of the whole (Content-Range: {field})")))
+        }
+        ContentRange::Bytes { first, last, complete } if first == start => {
+            let length = head.announced();
+            if length.is_some_and(|length| length != last - first + 1) {
+                let length = length.unwrap_or_default();
+                return Err(wrong(format!("{length} bytes, for which its Content-Range says '{field}'")));
+            }
+            let seen = describe(head, url);
+            // Without a strong validator nothing says that two parts are of one version.
+            let ranged = seen.version.if_range().is_some();
+            Ok(Part::Asked(Object { size: complete, ranged, holds_to: Some(last + 1), ..seen }))
+        }
+        // All of it, whatever was asked for: by another status that would be 200.
+        ContentRange::Bytes { first: 0, last, complete: Some(size) }
+            if size == last + 1 && head.announced().is_none_or(|length| length == size) =>
+        {
+            Ok(Part::Whole(Object { size: Some(size), ..whole(head, url) }))
+        }
+        ContentRange::Bytes { first, .. } => {
+            Err(wrong(format!("it starts at byte {first}, asked for from byte {start}")))
+        }
+        ContentRange::Unsatisfied { .. } => Err(wrong(format!("206 with Content-Range '{field}'"))),
+    }
+}
+
+/// The object of an answer that holds all of it.
+fn whole(head: &ResponseHead, url: &Url) -> Object {
+    Object { size: head.announced(), ranged: false, ..describe(head, url) }
+}
+
+/// 200 for other answers that carry what was asked for (RFC 9110 section 15: an unknown status counts as the
+/// first of its class).
 fn as_known(status: u16) -> u16 {
     if matches!(status, 201 | 207..300) { 200 } else { status }
 }

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use weir_observe::names::Lookup;
 
+use crate::download::Download;
 use crate::job::FileReport;
 use crate::ledger::{LaneId, SplitRule};
 use crate::ramp::Ramp;
@@ -18,7 +18,8 @@ use crate::transfer::Transfer;
 /// Parts of this size are always worth a connection: at 100 MB/s and 10 ms it is one round trip's bytes.
 const MIN_PART: u64 = 1 << 20;
 
-/// Parts smaller than this never are: a request and the heads of its answer, some hundred bytes, are to be little beside it.
+/// Parts smaller than this never are: a request and the heads of its answer, some hundred bytes, are to be
+/// little beside it.
 pub const LEAST_PART: u64 = 32 << 10;
 
 /// How often lanes without work look whether the name that a job waits for is there: little beside what a
@@ -36,12 +37,8 @@ pub const MANY: usize = 8;
 pub struct Waiting {
     /// Its index.
     pub job: usize,
-    /// Failures so far.
-    pub failures: u32,
-    /// Times it began again because the object changed.
-    pub restarts: u32,
-    /// It is asked for without a range: over one connection, and not to be resumed.
-    pub plain: bool,
+    /// What has become of it so far.
+    pub download: Download,
     not_before: Option<Instant>,
     /// The name that it waits for, since when.
     name: Option<(Lookup, Instant)>,
@@ -49,9 +46,9 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// A job that begins again.
-    pub fn again(job: usize, restarts: u32, plain: bool) -> Waiting {
-        Waiting { job, failures: 0, restarts, plain, not_before: None, name: None, aside: Duration::ZERO }
+    /// A job that begins, or begins anew.
+    pub fn new(job: usize, download: Download) -> Waiting {
+        Waiting { job, download, not_before: None, name: None, aside: Duration::ZERO }
     }
 
     /// How long it has been put aside for names.
@@ -156,10 +153,11 @@ pub struct Census {
 }
 
 impl Pool {
-    /// A pool of `jobs` jobs; `small` lanes at most for small objects (fixed from the start if `fixed`), `bulk` to begin with.
+    /// A pool of `jobs` jobs; `small` lanes at most for small objects (fixed from the start if `fixed`),
+    /// `bulk` to begin with.
     pub fn new(jobs: usize, small: u32, fixed: bool, bulk: u32) -> Pool {
         let ramp = Ramp::new(if fixed || jobs < MANY { 1 } else { small });
-        let queue = (0..jobs).map(|job| Waiting::again(job, 0, false)).collect();
+        let queue = (0..jobs).map(|job| Waiting::new(job, Download::default())).collect();
         Pool {
             hosts: Vec::new(),
             state: Mutex::new(State {
@@ -403,7 +401,8 @@ impl Pool {
         self.announce(&state);
     }
 
-    /// A lane brings `bytes` in the time that makes a request of its own worthwhile; parts are split no further.
+    /// A lane brings `bytes` in the time that makes a request of its own worthwhile; parts are split no
+    /// further.
     pub fn split_down_to(&self, bytes: u64) {
         self.lock().min_part = bytes.clamp(LEAST_PART, MIN_PART);
     }
@@ -501,25 +500,23 @@ impl State {
         let is_beyond = self.bulk_lanes >= self.bulk_wanted;
         let joining = u64::from(self.bulk_wanted.saturating_sub(self.bulk_lanes).max(1));
         for transfer in &self.active {
-            if transfer.over.load(Relaxed) || (!transfer.ranged.load(Relaxed) && split) {
-                continue;
-            }
             if !may(transfer.job, is_beyond) || self.resting.iter().any(|(job, _)| *job == transfer.job) {
                 continue;
             }
             let mut ledger = transfer.ledger();
+            if !transfer.download().takes_lane(ledger.lanes(), split) {
+                continue;
+            }
             let claim = match (&transfer.sink, split) {
-                (Sink::Stream(sink), false) if transfer.ranged.load(Relaxed) || ledger.lanes() == 0 => {
+                (Sink::Stream(sink), false) => {
                     let block = stream::block(self.bulk_wanted);
                     ledger.claim_gap(lane, block, sink.written() + stream::WINDOW)
                 }
-                (Sink::Part(_), false) if transfer.ranged.load(Relaxed) || ledger.lanes() == 0 => {
-                    ledger.claim_gap(lane, u64::MAX, u64::MAX)
-                }
+                (Sink::Part(_), false) => ledger.claim_gap(lane, u64::MAX, u64::MAX),
                 (Sink::Part(_), true) => {
                     ledger.claim_split(lane, SplitRule { min_part: self.min_part, joining })
                 }
-                _ => None,
+                (Sink::Stream(_), true) => None,
             };
             drop(ledger);
             if let Some(range) = claim {

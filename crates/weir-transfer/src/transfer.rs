@@ -1,21 +1,21 @@
-//! One bulk object on its way: its ledger, its sink, its journal, its digests, shared by the lanes at work on it.
+//! One bulk object on its way: its ledger, its sink, its journal, its digests, shared by the lanes at work on
+//! it. What becomes of it is decided by its [`Download`].
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
 use url::Url;
 use weir_codec::digest::Expected;
-use weir_units::Bytes;
 
+use crate::download::{Bulk, Download, Remains};
 use crate::error::{Error, Fate};
 use crate::job::{FileReport, Outcome, UnderWay};
 use crate::ledger::{LaneId, Ledger};
 use crate::object;
-use crate::pool::LEAST_PART;
 use crate::ranges::RangeSet;
 use crate::sink::part_file::journal_of;
 use crate::sink::stamp::Stamping;
@@ -35,11 +35,9 @@ pub struct Transfer {
     /// Announced size.
     pub size: Option<u64>,
     /// What each further answer must prove to be of.
-    pub version: Version,
-    /// Parts can be asked for on further connections, as far as known.
-    pub ranged: AtomicBool,
-    /// Parts were given, under a strong validator, of a known size.
-    pinned: bool,
+    pub version: Arc<Version>,
+    /// What becomes of it. Locked after the pool and the ledger, where one holds several.
+    download: Mutex<Download>,
     /// Bytes that an earlier run left.
     pub resumed_from: u64,
     /// Which bytes are done and who works on the rest.
@@ -54,18 +52,6 @@ pub struct Transfer {
     pub notes: Mutex<Vec<String>>,
     /// Lanes that brought bytes.
     pub carriers: Mutex<BTreeSet<LaneId>>,
-    /// Failures in a row that brought nothing new.
-    pub failures: AtomicU32,
-    /// Until the pause after the last failure that counted is over, further ones tell nothing new.
-    paused_to: Mutex<Option<Instant>>,
-    /// Bytes done at the last failure.
-    pub at_failure: AtomicU64,
-    /// Answers in a row that brought less than was asked for, and too little to be worth a request.
-    crumbs: AtomicU32,
-    /// A lane is asking whether the object is still the same.
-    pub doubted: AtomicBool,
-    /// It ended, well or not; lanes let go of it.
-    pub over: AtomicBool,
     /// It has all the digests that it was to have.
     is_as_expected: AtomicBool,
     /// What the last durable journal covers.
@@ -99,8 +85,8 @@ pub struct Opening {
 }
 
 impl Transfer {
-    /// A transfer with its first answer at hand.
-    pub fn new(opening: Opening) -> Result<Transfer, Error> {
+    /// A transfer with its first answer at hand, which takes the job's `download` over.
+    pub fn new(opening: Opening, download: &mut Download) -> Result<Transfer, Error> {
         let algorithms = verify::algorithms(&opening.expectations);
         let follower = match opening.sink.part() {
             Some(part) if !algorithms.is_empty() => {
@@ -113,6 +99,11 @@ impl Transfer {
             _ => None,
         };
         let resumed_from = opening.done.len();
+        let version = Arc::new(opening.version);
+        let to_file = opening.sink.part().is_some();
+        let bulk = Bulk::new(Arc::clone(&version), opening.size, opening.ranged, to_file, resumed_from);
+        let mut download = std::mem::replace(download, Download::replaced());
+        download.on_bulk(bulk);
         let ledger = match opening.sink.part() {
             Some(_) => Ledger::new(opening.size, opening.done),
             None => Ledger::in_order(opening.size),
@@ -122,9 +113,8 @@ impl Transfer {
             url: opening.url,
             location: Mutex::new(opening.location),
             size: opening.size,
-            version: opening.version,
-            ranged: AtomicBool::new(opening.ranged),
-            pinned: opening.ranged && opening.size.is_some(),
+            version,
+            download: Mutex::new(download),
             resumed_from,
             ledger: Mutex::new(ledger),
             sink: opening.sink,
@@ -132,12 +122,6 @@ impl Transfer {
             expectations: opening.expectations,
             notes: Mutex::new(opening.notes),
             carriers: Mutex::default(),
-            failures: AtomicU32::new(0),
-            paused_to: Mutex::default(),
-            at_failure: AtomicU64::new(resumed_from),
-            crumbs: AtomicU32::new(0),
-            doubted: AtomicBool::new(false),
-            over: AtomicBool::new(false),
             is_as_expected: AtomicBool::new(true),
             durable: Mutex::new(opening.durable),
         })
@@ -161,12 +145,18 @@ impl Transfer {
         }
     }
 
+    /// What becomes of it, locked.
+    pub fn download(&self) -> MutexGuard<'_, Download> {
+        self.download.lock()
+    }
+
     /// The ledger, locked.
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock()
     }
 
-    /// Writes the first bytes of `pieces` that belong to `lane` at its position. Returns how many of `length` those were.
+    /// Writes the first bytes of `pieces` that belong to `lane` at its position. Returns how many of `length`
+    /// those were.
     pub fn take<'a>(
         &self,
         lane: LaneId,
@@ -199,48 +189,9 @@ impl Transfer {
         Ok(granted)
     }
 
-    /// An attempt that began then has failed. Returns how many failures in a row count, this one with them, and how long to pause. What began
-    /// before the pause after the last one was over does not count: of a dozen connections that break at one moment, and are refused
-    /// while their server starts again, each would else use up a retry within a quarter of a second.
-    pub fn count_failure(
-        &self,
-        began: Instant,
-        now: Instant,
-        pause: impl Fn(u32) -> Duration,
-    ) -> (u32, Duration) {
-        let mut paused_to = self.paused_to.lock();
-        if paused_to.is_some_and(|end| began < end) {
-            let failures = self.failures.load(Relaxed).max(1);
-            return (failures, pause(failures));
-        }
-        let failures = self.failures.fetch_add(1, Relaxed) + 1;
-        let span = pause(failures);
-        *paused_to = Some(now + span);
-        (failures, span)
-    }
-
-    /// An answer of `bytes` has ended before what was asked for did, or not (`is_short`). Returns whether that was one
-    /// crumb too many: the server cuts all parts so small that a plain request is better. Told once.
-    pub fn is_in_crumbs(&self, bytes: u64, is_short: bool) -> bool {
-        /// Of a server that is slow to read its disk the first parts may be short.
-        const MANY: u32 = 8;
-        match is_short && bytes < LEAST_PART {
-            true => self.crumbs.fetch_add(1, Relaxed) + 1 == MANY,
-            false => {
-                self.crumbs.store(0, Relaxed);
-                false
-            }
-        }
-    }
-
-    /// Its version can be proven, so parts of further answers may be put beside those that are here.
-    pub fn is_pinned(&self) -> bool {
-        self.pinned
-    }
-
     /// The rest could be fetched by a later run.
     pub fn is_resumable(&self) -> bool {
-        self.pinned && self.sink.part().is_some_and(PartFile::keeps_journal)
+        self.sink.part().is_some_and(PartFile::keeps_journal) && self.download().is_pinned()
     }
 
     /// Stores what is done, unless the transfer is over. `durable` first waits for the disk.
@@ -255,7 +206,7 @@ impl Transfer {
         } else if durable {
             confirmed.clone_from(&written);
         }
-        if !self.over.load(Relaxed) {
+        if !self.download().is_over() {
             self.store(part, &written, &confirmed, durable)?;
         }
         synced
@@ -325,27 +276,19 @@ impl Transfer {
     pub fn give_up(&self, error: Error) -> Outcome {
         let kept = self.ledger().done().len();
         let _held = self.journalling();
-        let is_perhaps_whole = matches!(error, Error::Unclean { .. });
-        let Some(part) = self.sink.part() else {
-            return if is_perhaps_whole { Outcome::Partial(error) } else { Outcome::Failed(error) };
-        };
-        if part.is_precious() {
-            // The error says where the complete download is, and what its target holds.
-            return Outcome::Failed(error);
-        }
-        if is_perhaps_whole && part.is_there() && kept > 0 {
-            return Outcome::Partial(error);
-        }
-        if !part.will_be_found() || error.is_verification() || !self.is_resumable() || kept == 0 {
+        let is_resumable = self.is_resumable();
+        let remains = self.sink.part().map_or(Remains::Stream, |part| Remains::Part {
+            kept,
+            is_precious: part.is_precious(),
+            is_there: part.is_there(),
+            will_be_found: part.will_be_found(),
+            is_resumable,
+        });
+        let ending = self.download().on_given_up(error, remains);
+        if let Some(part) = self.sink.part().filter(|_| ending.discards) {
             part.discard();
-            return Outcome::Failed(error);
         }
-        match error {
-            Error::Local { action, path, source, .. } => {
-                Outcome::Partial(Error::Local { action, path, source, kept: Some(Bytes(kept)) })
-            }
-            error => Outcome::Partial(error),
-        }
+        ending.outcome
     }
 
     /// The report of its end.

@@ -1,13 +1,15 @@
 //! Which version of which object a transfer is of, and whether a further answer is a part of it.
 //!
-//! An entity tag is unique among the versions of one resource only (RFC 9110 section 8.8.3): `"1"` of another host, or
-//! of another path, says nothing. So a version is its validators and the place from which it came after all redirects.
-//! Its coding belongs to it too: a tag ought to differ between codings (section 8.8.3.3), and often does not.
+//! An entity tag is unique among the versions of one resource only (RFC 9110 section 8.8.3): `"1"` of another
+//! host, or of another path, says nothing. So a version is its validators and the place from which it came
+//! after all redirects. Its coding belongs to it too: a tag ought to differ between codings (section
+//! 8.8.3.3), and often does not.
 
 use url::{Position, Url};
 use weir_http::Fields;
 use weir_http::validator::{Agreement, Validators};
 
+use crate::error::Error;
 use crate::http::credentials;
 use crate::object;
 
@@ -48,6 +50,22 @@ impl Version {
             Agreement::Same if self.coding != other.coding => Agreement::Changed,
             Agreement::Same if self.place != other.place => Agreement::Unproven,
             agreement => agreement,
+        }
+    }
+
+    /// Why parts of the version `found`, of `host`, may not be put beside those of this one: they may where
+    /// both say that they are of one version (RFC 9110 section 15.3.7.3).
+    pub fn refuse_another(&self, found: &Version, host: &str) -> Result<(), Error> {
+        let host = host.to_owned();
+        match self.agree(found) {
+            Agreement::Same => Ok(()),
+            Agreement::Changed if self.coding != found.coding => {
+                Err(Error::Changed { host, detail: "its Content-Encoding is another".to_owned() })
+            }
+            Agreement::Changed => {
+                Err(Error::Changed { host, detail: "its ETag or Last-Modified is another".to_owned() })
+            }
+            Agreement::Unproven => Err(Error::Unproven { host, detail: self.doubt(found) }),
         }
     }
 

@@ -1,5 +1,5 @@
-//! The watch: looks at every lane each 20 ms, closes a window of evidence each 100 ms, asks the judge, and lets the tuner
-//! act on its word.
+//! The watch: looks at every lane each 20 ms, closes a window of evidence each 100 ms, asks the judge, and
+//! lets the tuner act on its word.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use super::Run;
 use super::seen::Seen;
 use crate::error::Error;
 use crate::job::{Job, MAX_LANES, Observer, Output, Progress, RunReport, Seen as Closed, UnderWay};
-use crate::lane::failed_before_opening;
+use crate::lane::never_opened;
 use crate::pool::Census;
 use crate::transfer::Transfer;
 use weir_model::tuner::{Advice, Observation, Tuner};
@@ -35,8 +35,8 @@ const MOST_WINDOWS: usize = 6000;
 /// A lane without a byte for this long, while others move, is replaced.
 const STALLED: Duration = Duration::from_secs(3);
 
-/// A part is worth a request of its own where it takes a lane this long: twice the two round trips that a fresh connection
-/// waits for its first byte, and some milliseconds of this machine's work.
+/// A part is worth a request of its own where it takes a lane this long: twice the two round trips that a
+/// fresh connection waits for its first byte, and some milliseconds of this machine's work.
 const WORTHWHILE_ROUND_TRIPS: u32 = 4;
 const WORTHWHILE: Duration = Duration::from_millis(10);
 
@@ -259,8 +259,8 @@ impl<'a> Watch<'a> {
         self.run.pool.split_down_to((window.received as f64 * share) as u64);
     }
 
-    /// Breaks off the lanes that have not started, then the slowest, until only `wanted` work on bulk objects: those that
-    /// stay have the windows which took longest to grow.
+    /// Breaks off the lanes that have not started, then the slowest, until only `wanted` work on bulk
+    /// objects: those that stay have the windows which took longest to grow.
     fn dismiss(&self, wanted: u32) {
         let mut working: Vec<_> = self.seen.iter().filter(|seen| seen.state.is_replaceable()).collect();
         working.sort_by_key(|seen| (!seen.state.started.load(Relaxed), Reverse(seen.pace), seen.state.id));
@@ -316,7 +316,7 @@ impl<'a> Watch<'a> {
         let interrupted = self.run.is_stopped();
         // Whoever was at work when the run was stopped keeps what it has.
         for transfer in self.run.pool.active() {
-            if !transfer.over.swap(true, Relaxed) {
+            if transfer.download().on_stop() {
                 let _ = transfer.journal_at_end();
                 let outcome = transfer.give_up(unfinished(interrupted));
                 self.run.pool.report(transfer.job, transfer.report(outcome, &[]));
@@ -327,7 +327,7 @@ impl<'a> Watch<'a> {
             .into_iter()
             .zip(self.run.jobs)
             .map(|(report, job)| {
-                report.unwrap_or_else(|| failed_before_opening(self.run, job, unfinished(interrupted)))
+                report.unwrap_or_else(|| never_opened(self.run, job, unfinished(interrupted)))
             })
             .collect();
         RunReport {

@@ -1,9 +1,11 @@
-//! From a URL to an answer whose body can be read: proxies, redirects, kept-open connections, HTTP/1.1 or HTTP/2.
+//! From a URL to an answer whose body can be read: proxies, redirects, kept-open connections, HTTP/1.1 or
+//! HTTP/2.
 
 mod answer;
 mod redirects;
 mod session;
 mod steps;
+mod user;
 mod windowed;
 
 use std::collections::{HashMap, HashSet};
@@ -14,26 +16,25 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::Mutex;
 use url::{Position, Url};
 use weir_http::digest_field::{self, Linked};
-use weir_http::encoding::ACCEPTED;
 use weir_http::head::ResponseHead;
 use weir_observe::names::Names;
 
 pub use answer::{Answer, Exchange};
-use redirects::{is_choice, is_downgrade, is_redirect, redirect, take_as_file};
+use redirects::{is_choice, is_redirect, redirect, take_as_file};
 use session::Known;
+use user::{Shown, UserAnswer};
 
 use crate::error::Error;
 use crate::http::address::Way;
 use crate::http::connection::{Connection, Dial};
-use crate::http::credentials::{self, Credentials};
+use crate::http::credentials::Credentials;
 use crate::http::decoded::Decoded;
 use crate::http::jar::Jar;
 use crate::http::ladder::Ladder;
 use crate::http::logins::{Asker, Logins, MAX_ANSWERS, Schemes, Sent, Space};
 use crate::http::proxy::{Proxies, Proxy};
 use crate::http::reach::Reach;
-use crate::http::request::{Ask, IDENTITY, Origin, Unless, is_harmless, safe_elsewhere};
-use crate::http::said;
+use crate::http::request::{Ask, Origin, Unless};
 use crate::http::trust::{Clients, Trust};
 use crate::http::waiting::Waits;
 use crate::http::window::Window;
@@ -41,7 +42,8 @@ use crate::http::window::tail::Tails;
 use crate::object::{self, Part};
 use weir_observe::stage_clock::{Stage, StageClock};
 
-/// RFC 9110 section 15.4 leaves the bound to us; browsers' and wget's is 20, curl's 50: what any of them fetches comes.
+/// RFC 9110 section 15.4 leaves the bound to us; browsers' and wget's is 20, curl's 50: what any of them
+/// fetches comes.
 pub const MAX_REDIRECTS: usize = 50;
 
 /// Which HTTP version to speak.
@@ -114,24 +116,6 @@ pub struct Who {
     pub schemes: Schemes,
     /// What servers remember us by.
     pub jar: Jar,
-}
-
-/// Whom a request named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
-    Nobody,
-    User,
-    /// There is one, but the server asked for no scheme that may be used.
-    Withheld,
-}
-
-/// An answer to a request as the user, and whom that named.
-struct UserAnswer {
-    told: Told,
-    shown: Shown,
-    said: Option<String>,
-    /// The server asked for a client certificate, and none was shown.
-    lacks_certificate: bool,
 }
 
 /// An answer to one request, before it is known whether it leads elsewhere.
@@ -303,7 +287,8 @@ impl<'a> Client<'a> {
         self.put_aside = so_far;
     }
 
-    /// From now on objects are asked for only if they are others than what is known here. `None`: in any case.
+    /// From now on objects are asked for only if they are others than what is known here. `None`: in any
+    /// case.
     pub fn only_if_changed(&mut self, unless: Option<Unless>) {
         self.unless = unless;
     }
@@ -318,8 +303,8 @@ impl<'a> Client<'a> {
         (std::mem::take(&mut self.connects), std::mem::take(&mut self.requests))
     }
 
-    /// Asks for `url`, following redirects. `home` is the URL that the user gave: credentials go to its origin alone.
-    /// `many`: one of many objects, so HTTP/2 pays.
+    /// Asks for `url`, following redirects. `home` is the URL that the user gave: credentials go to its
+    /// origin alone. `many`: one of many objects, so HTTP/2 pays.
     pub fn get(
         &mut self,
         home: &Url,
@@ -380,20 +365,6 @@ impl<'a> Client<'a> {
         Err(Error::Redirect { host: object::host_of(home), detail })
     }
 
-    /// What an error says of itself; nothing of the request that is secret.
-    fn words(&self, url: &Url, ask: &Ask<'_>, head: &ResponseHead, body: &mut Exchange) -> Option<String> {
-        if !said::has_words(head) {
-            return None;
-        }
-        let own = ask.headers.iter().filter(|(name, _)| !is_harmless(name));
-        let fields = own.map(|(_, value)| value.as_str()).chain(ask.authorization);
-        let fields = fields.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]);
-        let cookies = ask.cookies.into_iter().flat_map(|all| all.split("; "));
-        let values = cookies.filter_map(|cookie| cookie.split_once('=')).map(|(_, value)| value);
-        let words = fields.chain(values);
-        said::words(head, body, self.clock, &self.dial, &said::secrets(url, words))
-    }
-
     /// Takes a connection back once its answer has been read; the next request to its origin uses it.
     pub fn keep(&mut self, url: &Url, body: Exchange) {
         match (body, Origin::of(url)) {
@@ -440,76 +411,6 @@ impl<'a> Client<'a> {
             dial: &self.dial,
             deadline: Instant::now() + left,
             may_put_aside: self.put_aside.is_some(),
-        }
-    }
-
-    /// Asks as the user that this URL's host knows, with its cookies, and answers its challenge. Returns with the answer
-    /// who was named.
-    fn ask_as_user(
-        &mut self,
-        home: &Url,
-        url: &Url,
-        (range, if_range): (Option<(u64, Option<u64>)>, Option<&str>),
-        many: bool,
-    ) -> Result<UserAnswer, Error> {
-        let http = self.http;
-        let unless = self.unless.clone();
-        let at_home = http.credentials.everywhere || Origin::of(url) == Origin::of(home);
-        let elsewhere = if at_home { Vec::new() } else { safe_elsewhere(&http.headers) };
-        let headers = if at_home { &http.headers } else { &elsewhere };
-        let has_own = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        // Another port of the host that was named, or it without TLS, is not who the netrc file means.
-        let is_aside = !at_home && (url.host_str() == home.host_str() || is_downgrade(home, url));
-        let login = match (has_own, is_aside) {
-            (true, _) => None,
-            (false, true) => credentials::from_url(url),
-            (false, false) => http.credentials.of(url, at_home.then_some(home)),
-        };
-        let known = login.as_ref().and_then(|login| {
-            let origin = Origin::of(url)?;
-            let at = format!("{}://{}:{}", url.scheme(), origin.host, origin.port);
-            Some((Space { asker: Asker::Server, at, user: login.login.clone() }, login))
-        });
-        let target = &url[Position::BeforePath..Position::AfterQuery];
-        let mut answers = 0;
-        loop {
-            let cookies = http.jar.field(url, at_home);
-            let sent = (known.as_ref())
-                .and_then(|(space, login)| http.logins.authorization(space, login, "GET", target));
-            let authorization = sent.as_ref().map(|sent| sent.value.as_str());
-            let ask = Ask {
-                range,
-                set: None,
-                if_range,
-                headers,
-                authorization,
-                cookies: cookies.as_deref(),
-                removed: &http.manner.removed,
-                unless: unless.as_ref(),
-                codings: Some(if http.compressed { ACCEPTED } else { IDENTITY }),
-            };
-            let Told { head, mut body, ranged, judged } = self.ask_down(url, &ask, many)?;
-            http.jar.take(url, &head.fields);
-            let asks_again = known.as_ref().is_some_and(|(space, _)| {
-                http.logins.hears_answer(space, &head.fields);
-                head.status == space.asker.status()
-                    && answers < MAX_ANSWERS
-                    && http.logins.hears_challenge(space, &head.fields, sent.as_ref())
-            });
-            if !asks_again {
-                let shown = match (&sent, &login) {
-                    (Some(_), _) => Shown::User,
-                    (None, Some(_)) => Shown::Withheld,
-                    (None, None) => Shown::Nobody,
-                };
-                let lacks_certificate = http.trust.identity.is_none() && http.wants_certificate(url);
-                let said = self.words(url, &ask, &head, &mut body);
-                let told = Told { head, body, ranged, judged };
-                return Ok(UserAnswer { told, shown, said, lacks_certificate });
-            }
-            answers += 1;
-            self.drain(&mut body);
-            self.keep(url, body);
         }
     }
 

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use weir_observe::thread::thread_cpu_now;
-use weir_units::Bytes;
 
-use super::{Lane, decode, home_of, refuse_another, refuse_another_size, refuse_unfit};
+use super::{Lane, decode, home_of, refuse_unfit};
+use crate::download::{Carried, Carry};
 use crate::error::Error;
 use crate::http::connection::BLOCK;
 use crate::http::exchange::Answer;
-use crate::object::{self, Object, Part};
+use crate::object;
 use crate::sink::{Sink, stream};
 use crate::transfer::Transfer;
 use weir_observe::stage_clock::Stage;
@@ -29,13 +29,7 @@ impl Lane<'_> {
         self.began = Instant::now();
         self.state.started.store(false, Relaxed);
         self.state.bulk.store(true, Relaxed);
-        let ranged = transfer.ranged.load(Relaxed);
-        if !ranged && claim.start > 0 {
-            return Err(Error::Changed {
-                host: object::host_of(&transfer.url),
-                detail: "the server gives no parts, so it has to be fetched from the start".to_owned(),
-            });
-        }
+        let ranged = transfer.download().on_claim(claim.start, &object::host_of(&transfer.url))?;
         let range = ranged.then_some((claim.start, Some(claim.end).filter(|end| *end != u64::MAX)));
         let location = transfer.location.lock().clone();
         let mut answer = self.client.get(
@@ -45,51 +39,30 @@ impl Lane<'_> {
             transfer.version.if_range().filter(|_| ranged),
             false,
         )?;
-        match answer.judge(range.map(|range| range.0)) {
-            Ok(Part::Asked(object)) => {
-                refuse_another(transfer, &answer, &object)?;
-                self.follow(transfer, answer, object.holds_to)
-            }
-            Ok(Part::Whole(object)) if !ranged => {
-                if transfer.is_pinned() {
-                    refuse_another(transfer, &answer, &object)?;
-                }
+        let judged = answer.judge(range.map(|range| range.0));
+        let host = object::host_of(&answer.url);
+        let carry = transfer.download().on_part(judged, ranged, location != transfer.url, &host)?;
+        match carry {
+            Carry::Part(holds_to) => self.follow(transfer, answer, holds_to),
+            Carry::Whole(object) => {
                 let name = transfer.file_name();
                 refuse_unfit(&name, &answer, self.run.options.any_type)?;
                 let (answer, object, notes) = decode(self.run.http, &name, answer, object);
                 notes.into_iter().for_each(|note| transfer.note(note));
-                refuse_another_size(transfer, &answer, &object)?;
+                transfer.download().on_whole(&object, &host)?;
                 self.follow(transfer, answer, None)
             }
-            Ok(Part::Whole(object)) => self.whole_instead(transfer, &answer, &object),
-            Ok(_) => Err(Error::Changed {
-                host: object::host_of(&answer.url),
-                detail: "it is shorter now".to_owned(),
-            }),
-            // A signed link that has expired: ask the original again where the object is now.
-            Err(Error::Status { status: 401 | 403 | 404 | 410, .. }) if location != transfer.url => {
+            Carry::NoParts => {
+                tracing::info!("{host} gives no parts on further connections; continuing with one");
+                Err(Error::Dropped)
+            }
+            Carry::Resolve => {
                 tracing::info!("the link to {} expired, resolving it again", object::shown(&location));
                 *transfer.location.lock() = transfer.url.clone();
                 self.client.close();
                 self.try_part(transfer)
             }
-            Err(error) => {
-                self.client.keep(&answer.url, answer.body);
-                Err(error)
-            }
         }
-    }
-
-    /// 200 to a range: another object (If-Range failed), or a server that gives parts only sometimes.
-    fn whole_instead(&mut self, transfer: &Transfer, answer: &Answer, object: &Object) -> Result<(), Error> {
-        self.client.close();
-        refuse_another(transfer, answer, object)?;
-        transfer.ranged.store(false, Relaxed);
-        tracing::info!(
-            "{} gives no parts on further connections; continuing with one",
-            object::host_of(&answer.url)
-        );
-        Err(Error::Dropped)
     }
 
     /// The byte path: from the socket to its place, until the claim or the answer ends.
@@ -100,7 +73,7 @@ impl Lane<'_> {
         holds_to: Option<u64>,
     ) -> Result<(), Error> {
         let lane = self.state.id;
-        self.state.ranged.store(transfer.ranged.load(Relaxed), Relaxed);
+        self.state.ranged.store(transfer.download().is_ranged(), Relaxed);
         let host = object::host_of(&answer.url);
         let mut brought = 0;
         self.state.bulk.store(true, Relaxed);
@@ -114,7 +87,7 @@ impl Lane<'_> {
             let wanted = self.piece().min(to_boundary(at, block));
             let got = answer.body.fill(wanted, &self.state.clock, self.client.dial())? as u64;
             if got == 0 {
-                break self.at_end(transfer, answer, (holds_to, brought), &host);
+                break self.at_end(transfer, answer, holds_to, brought);
             }
             if holds_to.is_some_and(|end| at + got > end) {
                 let detail = "more bytes than its Content-Range says".to_owned();
@@ -138,50 +111,31 @@ impl Lane<'_> {
                 self.client.close();
                 return Ok(());
             }
-            if self.run.is_stopped() || transfer.over.load(Relaxed) {
+            if self.run.is_stopped() || transfer.download().is_over() {
                 return Err(Error::Interrupted);
             }
             if answer.body.is_end() {
-                break self.at_end(transfer, answer, (holds_to, brought), &host);
+                break self.at_end(transfer, answer, holds_to, brought);
             }
         }
     }
 
-    /// The answer, of so many bytes, is read to its end.
+    /// The answer, of which so many bytes were `brought`, is read to its end.
     fn at_end(
         &mut self,
         transfer: &Transfer,
         answer: Answer,
-        (holds_to, brought): (Option<u64>, u64),
-        host: &str,
+        holds_to: Option<u64>,
+        brought: u64,
     ) -> Result<(), Error> {
         let Answer { url, body, ranged, .. } = answer;
         if let Some(unclean) = body.unclean() {
             transfer.note(unclean.to_owned());
         }
         self.client.keep(&url, body);
+        let carried = Carried { holds_to, brought, ranged };
         let mut ledger = transfer.ledger();
-        let at = ledger.claim(self.state.id).filter(|claim| !claim.is_empty()).map(|claim| claim.start);
-        if let (Some(at), Some(end)) = (at, holds_to)
-            && at < end
-        {
-            let expected = format!("the bytes up to {}", Bytes(end));
-            return Err(Error::Truncated { host: host.to_owned(), got: Bytes(at), expected });
-        }
-        if ledger.size().is_none() {
-            let end = ledger.claim(self.state.id).map_or(0, |claim| claim.start);
-            if end == 0 && ranged {
-                return Err(Error::EmptyRange { host: host.to_owned() });
-            }
-            if !ledger.ends_at(end) {
-                let detail = format!("its answer ended at byte {end}, before bytes that are already here");
-                return Err(Error::WrongPart { host: host.to_owned(), detail });
-            }
-        }
-        match transfer.is_in_crumbs(brought, at.is_some()) {
-            true => Err(Error::Crumbs { host: host.to_owned(), bytes: Bytes(brought) }),
-            false => Ok(()),
-        }
+        transfer.download().on_end(&mut ledger, self.state.id, carried, &object::host_of(&url))
     }
 
     /// How much to ask of the socket at once.
@@ -201,8 +155,9 @@ impl Lane<'_> {
     }
 }
 
-/// What each of `lanes` lanes receives before it writes: all their buffers together stay at a quarter of the 64 MiB that a
-/// run may have. Lanes that came when there were few keep their larger ones, and connections cost memory of their own.
+/// What each of `lanes` lanes receives before it writes: all their buffers together stay at a quarter of the
+/// 64 MiB that a run may have. Lanes that came when there were few keep their larger ones, and connections
+/// cost memory of their own.
 fn block_of(lanes: u32) -> usize {
     let share = (16 << 20) / lanes.max(1) as usize;
     (1 << share.ilog2()).clamp(256 << 10, BLOCK)

@@ -23,7 +23,7 @@ use weir_http::validator::{equal_weak, http_date};
 use weir_units::Bytes;
 
 use super::opening::{Opened, blank};
-use super::{Lane, home_of, refuse_disagreement, refuse_unfit};
+use super::{Lane, home_of, refuse_unfit};
 use crate::error::Error;
 use crate::http::exchange::Answer;
 use crate::job::{FileReport, Job, Outcome};
@@ -157,13 +157,16 @@ impl Lane<'_> {
     /// Goes on with what another program left at `target`. `None`: that cannot be, which was said.
     pub(super) fn go_on_after_another(
         &mut self,
-        waiting: &Waiting,
+        waiting: &mut Waiting,
         job: &Job,
         target: &Path,
     ) -> Result<Option<Opened>, Error> {
         match self.adopt(waiting.job, job, target)? {
-            Some(Adopted::Whole(report)) => Ok(Some(Opened::Done(report))),
-            Some(Adopted::Part(part, journal)) => self.resume(waiting, job, *part, &journal),
+            Some(Adopted::Whole(report)) => Ok(Some(Opened::kept(&mut waiting.download, *report))),
+            Some(Adopted::Part(part, journal)) => {
+                waiting.download.on_adopted();
+                self.resume(waiting, job, *part, &journal)
+            }
             None => Ok(None),
         }
     }
@@ -218,9 +221,8 @@ impl Lane<'_> {
             }
             match self.sample(job, target, left, at, length)? {
                 Ok(object) => {
-                    if let Err(error) =
-                        refuse_disagreement(&last.version, &object.version, object::host_of(&job.url))
-                    {
+                    let host = object::host_of(&job.url);
+                    if let Err(error) = last.version.refuse_another(&object.version, &host) {
                         return Ok(Err(error.to_string()));
                     }
                 }
@@ -234,7 +236,6 @@ impl Lane<'_> {
             return self.is_whole(job, target, left, &last, &trust);
         }
         tracing::warn!("{}: resuming after its {}{trust}", target.display(), Bytes(left.size));
-        self.run.takes_on_trust(index);
         self.take_over(index, job, target, left, &last, size).map(Ok)
     }
 
@@ -269,7 +270,6 @@ impl Lane<'_> {
             target.display(),
             Bytes(left.size)
         );
-        self.run.takes_on_trust(index);
         self.take_over(index, job, target, left, &object, size).map(Ok)
     }
 

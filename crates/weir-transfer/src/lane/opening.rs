@@ -1,6 +1,7 @@
-//! From a job to its object: what an earlier run left, the first answer, and where its bytes go.
+//! From a job to its object: what an earlier run left, the first answer, and where its bytes go. What is
+//! tried in which order, and what an answer means, is the [`Download`]'s to say.
 //!
-//! Small objects end here; others become transfers, which `carrying` goes on with.
+//! Small objects are stored at once (`storing`); others become transfers, which `carrying` goes on with.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,33 +10,25 @@ use std::time::{Duration, Instant};
 
 use url::Url;
 use weir_codec::digest::{Algorithm, Expected};
-use weir_units::Bytes;
 
-use super::failing::LOOKS;
-use super::{Lane, decode, home_of, refuse_disagreement, refuse_unfit};
-use crate::engine::Run;
+use super::{Lane, decode, home_of, refuse_unfit};
+use crate::download::{Destination, Download, Rest, Step, Taken, Wishes};
 use crate::error::{DECLARED, Error, Fate};
 use crate::http::exchange::{Answer, Exchange};
 use crate::job::{FileReport, Job, Outcome, Output};
 use crate::journal::Journal;
-use crate::object::{self, Object, Part};
+use crate::object::{self, Object};
 use crate::pool::{LEAST_PART, Place, Waiting};
 use crate::ranges::RangeSet;
 use crate::sink::stamp::Stamp;
 use crate::sink::{self, PartFile, Sink, Stream, stream};
 use crate::transfer::{Opening, Transfer};
 use crate::verify::{self, Expectation, Whose};
-use crate::version::Version;
 use weir_observe::stage_clock::Stage;
 
-/// Objects up to this size are read whole and written in one piece.
-const SMALL: u64 = 1 << 20;
-
-/// Larger objects than this leave a shared HTTP/2 connection for one of their own.
-const HTTP2_MAX: u64 = 4 << 20;
-
-/// How long an answer is left unread while other lanes have all places. A server gives up after a minute (nginx's `send_timeout`,
-/// Apache's `Timeout`), some after ten seconds, and of a body without a length what it then cut off would pass for the whole.
+/// How long an answer is left unread while other lanes have all places. A server gives up after a minute
+/// (nginx's `send_timeout`, Apache's `Timeout`), some after ten seconds, and of a body without a length what
+/// it then cut off would pass for the whole.
 const HELD: Duration = Duration::from_secs(5);
 
 /// How opening a job went on.
@@ -46,11 +39,28 @@ pub(super) enum Opened {
     Bulk(Arc<Transfer>, Result<(), Error>),
 }
 
+impl Opened {
+    /// The existing file stays, with this report.
+    pub(super) fn kept(download: &mut Download, report: FileReport) -> Opened {
+        download.on_kept();
+        Opened::Done(Box::new(report))
+    }
+}
+
+/// An accepted answer, and what is known of its object.
+pub(super) struct Accepted {
+    pub(super) answer: Answer,
+    pub(super) object: Object,
+    pub(super) expectations: Vec<Expectation>,
+    pub(super) notes: Vec<String>,
+}
+
 impl Lane<'_> {
-    pub(super) fn open(&mut self, waiting: Waiting) {
+    pub(super) fn open(&mut self, mut waiting: Waiting) {
         let job = &self.run.jobs[waiting.job];
         self.client.may_put_aside(Some(waiting.aside()));
-        let opened = self.try_open(&waiting, job);
+        waiting.download.on_begin(self.wishes(job));
+        let opened = self.try_open(&mut waiting, job);
         self.client.may_put_aside(None);
         self.count();
         match opened {
@@ -67,114 +77,102 @@ impl Lane<'_> {
         }
     }
 
-    fn open_failed(&mut self, mut waiting: Waiting, job: &Job, error: Error) {
-        if matches!(error, Error::Interrupted | Error::Dropped) && !self.run.is_stopped() {
-            return self.run.pool.requeue(waiting, Duration::ZERO);
+    fn wishes(&self, job: &Job) -> Wishes {
+        let options = self.run.options;
+        Wishes {
+            fresh: options.fresh,
+            newer: options.newer,
+            go_on: options.go_on,
+            in_parts: self.run.http.asks_for_parts(),
+            decodes: self.run.http.is_compressed(),
+            to_memory: matches!(job.output, Output::Memory(_)),
         }
-        if let Error::NamePending(name) = error {
-            return self.run.pool.put_aside(waiting, name);
-        }
-        let error = self.for_later(waiting.job, error);
-        waiting.failures += 1;
-        if !error.is_permanent() && waiting.failures <= self.run.options.retries {
-            let pause = self.pause(waiting.failures, &error);
-            self.say_pause(waiting.job, &job.url, &error, pause);
-            if error.is_overload() {
-                self.avoid(waiting.job, pause);
-            }
-            return self.run.pool.requeue(waiting, pause);
-        }
-        self.run.pool.report(waiting.job, failed_before_opening(self.run, job, error));
     }
 
     /// Asks for the object and does with the answer what its size and kind call for.
-    fn try_open(&mut self, waiting: &Waiting, job: &Job) -> Result<Opened, Error> {
+    fn try_open(&mut self, waiting: &mut Waiting, job: &Job) -> Result<Opened, Error> {
         let mut target = target_before(job);
-        let mut checked = false;
-        // What is decoded on the way cannot be gone on with or compared, and neither can parts of it be asked for.
-        let is_compressed = self.run.http.is_compressed();
-        let may_use_what_is_here = !self.run.options.fresh && waiting.restarts == 0 && !is_compressed;
-        let asks_for_parts = self.run.http.asks_for_parts() && !is_compressed;
-        let mut use_saved = may_use_what_is_here && asks_for_parts;
-        // What is here is worth a question (`-N`), and a look whether it can be gone on with (`-C -`).
-        let mut compares = may_use_what_is_here && self.run.options.newer;
-        let mut adopts = self.run.options.go_on;
-        // A list that comes in parts would be taken for whole.
-        let ranged = !matches!(job.output, Output::Memory(_)) && asks_for_parts && !waiting.plain;
         loop {
-            if let Some(target) = &target
-                && !checked
-            {
-                if let Some(report) = self.check_target(job, target)? {
-                    return Ok(Opened::Done(Box::new(report)));
+            let step = waiting.download.step(target.is_some());
+            let opened = match (step, &target) {
+                (Step::Check, Some(here)) => {
+                    self.check_target(job, here)?.map(|report| Opened::kept(&mut waiting.download, report))
                 }
-                checked = true;
-            }
-            let saved = match &target {
-                Some(target) if use_saved && !self.run.is_fresh_folder(target) => {
-                    self.saved(waiting.job, job, target)?
+                (Step::Resume, Some(here)) => match self.saved(waiting.job, job, here)? {
+                    Some((part, journal)) => self.resume(waiting, job, part, &journal)?,
+                    None => None,
+                },
+                (Step::Adopt, Some(here)) => {
+                    let opened = self.go_on_after_another(waiting, job, here)?;
+                    if opened.is_none() {
+                        waiting.download.on_not_adopted(self.has_journal(here));
+                    }
+                    opened
                 }
-                _ => None,
+                (Step::Ask { ranged, only_if_changed }, _) => {
+                    self.ask(waiting, job, &mut target, ranged, only_if_changed)?
+                }
+                // Steps at a target are named only where there is one.
+                (Step::Check | Step::Resume | Step::Adopt, None) => None,
             };
-            if let Some((part, journal)) = saved {
-                match self.resume(waiting, job, part, &journal)? {
-                    Some(opened) => return Ok(opened),
-                    None => use_saved = false,
-                }
-                continue;
+            if let Some(opened) = opened {
+                return Ok(opened);
             }
-            if let Some(target) = target.as_deref().filter(|_| use_saved && ranged && adopts) {
-                adopts = false;
-                if let Some(opened) = self.go_on_after_another(waiting, job, target)? {
-                    return Ok(opened);
-                }
-                use_saved = !self.has_journal(target);
-            }
-            let here = target.as_deref().filter(|_| compares).and_then(|target| self.stamp(target));
-            let range = ranged.then_some((0, None));
-            let mut answer = self.ask_unless(job, range, here.as_ref())?;
-            if let (304, Some(here), Some(target)) = (answer.head.status, &here, &target) {
-                match self.not_modified(job, target, here, answer)? {
-                    Some(report) => return Ok(Opened::Done(report)),
-                    None => compares = false,
-                }
-                continue;
-            }
-            let object = match answer.judge(range.map(|_| 0)) {
-                Ok(Part::Asked(object) | Part::Whole(object)) => object,
-                // An empty object shown by a 416: believed where that brings no word of an error with it.
-                Ok(Part::Empty) if answer.body.left() == Some(0) => empty(),
-                Ok(Part::Empty) => return Err(status_416(&answer)),
-                Ok(Part::Beyond(_)) => return Err(status_416(&answer)),
-                Err(error) => {
-                    self.client.keep(&answer.url, answer.body);
-                    return Err(error);
-                }
-            };
-            let named = match (target_after(job, &answer), &job.output) {
-                (Some(named), Output::Folder(_)) => Some(self.run.free_name(named, waiting.job)),
-                (named, _) => named,
-            };
-            if compares && let Some(report) = self.unchanged(job, named.as_deref(), &object)? {
-                self.client.close();
-                return Ok(Opened::Done(report));
-            }
-            if named != target {
-                // Only now is the name known, and with it whether an earlier run left a part.
-                target = named;
-                checked = false;
-                if let Some(target) = &target
-                    && let Some(report) = self.check_target(job, target)?
-                {
-                    return Ok(Opened::Done(Box::new(report)));
-                }
-                self.refuse_a_name_taken(job, target.as_deref(), &answer)?;
-                if use_saved && target.as_deref().is_some_and(|target| self.has_journal(target)) {
-                    continue;
-                }
-            }
-            return self.take_in(waiting, job, target, answer, object);
         }
+    }
+
+    /// Asks for the object and takes it in. `None`: there is something else to do first.
+    fn ask(
+        &mut self,
+        waiting: &mut Waiting,
+        job: &Job,
+        target: &mut Option<PathBuf>,
+        ranged: bool,
+        only_if_changed: bool,
+    ) -> Result<Option<Opened>, Error> {
+        let here = target.as_deref().filter(|_| only_if_changed).and_then(|target| self.stamp(target));
+        let range = ranged.then_some((0, None));
+        let mut answer = self.ask_unless(job, range, here.as_ref())?;
+        if let (304, Some(here), Some(target)) = (answer.head.status, &here, &target) {
+            let kept = self.not_modified(job, target, here, answer)?;
+            if kept.is_none() {
+                waiting.download.on_not_the_same();
+            }
+            return Ok(kept.map(|report| Opened::kept(&mut waiting.download, *report)));
+        }
+        let (judged, left) = (answer.judge(range.map(|_| 0)), answer.body.left());
+        let object = match waiting.download.on_answer(judged, left, || status_416(&answer)) {
+            Ok(object) => object,
+            Err(error) => {
+                self.client.keep(&answer.url, answer.body);
+                return Err(error);
+            }
+        };
+        let named = match (target_after(job, &answer), &job.output) {
+            (Some(named), Output::Folder(_)) => Some(self.run.free_name(named, waiting.job)),
+            (named, _) => named,
+        };
+        if waiting.download.compares()
+            && let Some(report) = self.unchanged(job, named.as_deref(), &object)?
+        {
+            self.client.close();
+            return Ok(Some(Opened::kept(&mut waiting.download, *report)));
+        }
+        if named != *target {
+            // Only now is the name known, and with it whether an earlier run left a part.
+            *target = named;
+            if let Some(target) = &target
+                && let Some(report) = self.check_target(job, target)?
+            {
+                return Ok(Some(Opened::kept(&mut waiting.download, report)));
+            }
+            self.refuse_a_name_taken(job, target.as_deref(), &answer)?;
+            let has_part = || target.as_deref().is_some_and(|target| self.has_journal(target));
+            if waiting.download.on_named(has_part) {
+                return Ok(None);
+            }
+        }
+        self.take_in(waiting, job, target.as_deref(), answer, object).map(Some)
     }
 
     /// Errors, and the report of a job that is already done, before anything is asked.
@@ -219,7 +217,8 @@ impl Lane<'_> {
         Ok(found)
     }
 
-    /// A file that is here gives way to one whose name the user wrote, or that its URL has; not to any that a server chooses.
+    /// A file that is here gives way to one whose name the user wrote, or that its URL has; not to any that a
+    /// server chooses.
     fn refuse_a_name_taken(&self, job: &Job, target: Option<&Path>, answer: &Answer) -> Result<(), Error> {
         let may_be = self.run.options.fresh;
         let taken = target.filter(|target| !may_be && !self.run.is_fresh_folder(target) && target.exists());
@@ -234,6 +233,9 @@ impl Lane<'_> {
 
     /// The part file of an earlier run and its journal, locked, if it can be gone on with.
     fn saved(&self, index: usize, job: &Job, target: &Path) -> Result<Option<(PartFile, Journal)>, Error> {
+        if self.run.is_fresh_folder(target) {
+            return Ok(None);
+        }
         let place = self.run.target(target)?;
         let home = self.run.home_of(&place)?;
         if !home.has_journal() {
@@ -267,31 +269,14 @@ impl Lane<'_> {
     /// Goes on from `journal`. `None`: the object changed or the server gives no parts; begin again.
     pub(super) fn resume(
         &mut self,
-        waiting: &Waiting,
+        waiting: &mut Waiting,
         job: &Job,
         part: PartFile,
         journal: &Journal,
     ) -> Result<Option<Opened>, Error> {
-        let done = journal.stored().without_islands(LEAST_PART, journal.size);
-        let durable: RangeSet = journal.durable.iter().map(|&(start, end)| start..end).collect();
-        let durable = durable.without_islands(LEAST_PART, journal.size);
-        let expectations = job.expectations.clone();
-        let opening = |location: Url, version, done, part| Opening {
-            job: waiting.job,
-            url: job.url.clone(),
-            location,
-            size: Some(journal.size),
-            version,
-            ranged: true,
-            done,
-            durable: durable.clone(),
-            sink: Sink::Part(part),
-            expectations,
-            notes: Vec::new(),
-        };
-        let version = journal.version();
-        let Some(gap) = done.gap_after(0, journal.size) else {
-            let transfer = Arc::new(Transfer::new(opening(job.url.clone(), version, done, part))?);
+        let opening = resuming(waiting.job, job, part, journal);
+        let Some(gap) = opening.done.gap_after(0, journal.size) else {
+            let transfer = Arc::new(Transfer::new(opening, &mut waiting.download)?);
             if self.run.pool.begin_bulk(transfer.job, None) != Place::Taken {
                 return Err(Error::Interrupted);
             }
@@ -301,108 +286,106 @@ impl Lane<'_> {
         // Bounded by the gap, so that nothing that is here already is sent again.
         let end = Some(gap.end).filter(|end| *end < journal.size);
         let range = Some((gap.start, end));
-        let mut why = String::new();
-        for _ in 0..LOOKS {
-            let asked = self.client.get(home_of(job), &job.url, range, version.if_range(), self.run.many);
-            let mut answer = asked?;
-            why = match answer.judge(Some(gap.start)) {
-                Ok(Part::Asked(object)) if !object.fits(journal.size) => {
-                    "the object's size changed".to_owned()
+        let version = opening.version.clone();
+        loop {
+            let mut answer =
+                self.client.get(home_of(job), &job.url, range, version.if_range(), self.run.many)?;
+            let host = object::host_of(&answer.url);
+            let judged = answer.judge(Some(gap.start));
+            match waiting.download.on_rest(judged, journal.size, &version, &host)? {
+                Rest::Sent(object) => {
+                    let mut opening = Opening { location: answer.url.clone(), ..opening };
+                    let holds_to = object.holds_to;
+                    self.add_declared(&mut opening.expectations, object);
+                    opening.notes.clone_from(&answer.notes);
+                    let transfer = Arc::new(Transfer::new(opening, &mut waiting.download)?);
+                    return Ok(Some(self.begin(transfer, answer, holds_to)));
                 }
-                Ok(Part::Asked(object)) => {
-                    match refuse_disagreement(&version, &object.version, object::host_of(&answer.url)) {
-                        Err(error) => error.to_string(),
-                        Ok(()) => {
-                            let mut opening = opening(answer.url.clone(), version, done, part);
-                            let holds_to = object.holds_to;
-                            self.add_declared(&mut opening.expectations, object);
-                            opening.notes.clone_from(&answer.notes);
-                            let transfer = Arc::new(Transfer::new(opening)?);
-                            return Ok(Some(self.begin(transfer, answer, holds_to)));
-                        }
-                    }
+                Rest::AskAgain => self.client.close(),
+                Rest::Lost(why) => {
+                    self.client.close();
+                    let target = opening.sink.target().unwrap_or(Path::new("")).display();
+                    tracing::warn!("{target}: {why}; starting again");
+                    return Ok(None);
                 }
-                Ok(_) => "the object changed on the server, or it gives no parts any more".to_owned(),
-                Err(error @ Error::WrongPart { .. }) => error.to_string(),
-                Err(error) => return Err(error),
-            };
-            // Another server behind the same name may have the one that was begun.
-            self.client.close();
+            }
         }
-        tracing::warn!("{}: {why}; starting again", part.target().display());
-        Ok(None)
     }
 
     /// The first answer of a fresh object is here: small ones are stored at once, others become transfers.
     fn take_in(
         &mut self,
-        waiting: &Waiting,
+        waiting: &mut Waiting,
         job: &Job,
-        target: Option<PathBuf>,
+        target: Option<&Path>,
         mut answer: Answer,
         mut object: Object,
     ) -> Result<Opened, Error> {
-        let name =
-            target.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let name = target.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_else(|| name_of(job));
-        let large = object.size.is_none_or(|size| size > HTTP2_MAX);
-        let to_disk = !matches!(job.output, Output::Memory(_));
-        if matches!(answer.body, Exchange::Http2(_)) && large && object.ranged && self.run.many && to_disk {
-            (answer, object) = self.over_http1(home_of(job), answer)?;
+        let to = match (&job.output, target) {
+            (Output::Memory(_), _) => Destination::Memory,
+            (_, Some(_)) => Destination::File,
+            (_, None) => Destination::Stream,
+        };
+        let is_shared = matches!(answer.body, Exchange::Http2(_)) && self.run.many;
+        if is_shared && waiting.download.wants_own_connection(&object, to) {
+            (answer, object) = self.over_http1(waiting, home_of(job), answer)?;
         }
         refuse_unfit(&name, &answer, self.run.options.any_type)?;
         let mut notes = std::mem::take(&mut answer.notes);
-        let (mut answer, object, of_coding) = decode(self.run.http, &name, answer, object);
+        let (answer, object, of_coding) = decode(self.run.http, &name, answer, object);
         notes.extend(of_coding);
         let mut expectations = job.expectations.clone();
         self.add_declared(&mut expectations, object.clone());
-        if let Some(target) = &target {
+        if let Some(target) = target {
             self.run.take_name(target, waiting.job)?;
         }
-        let whole = object.holds_to.is_none_or(|end| Some(end) == object.size);
-        let small = whole && object.size.is_some_and(|size| size <= SMALL);
-        match (&job.output, target) {
-            (Output::Memory(limit), _) => {
-                let body = self.read_whole(&mut answer, *limit)?;
-                self.client.keep(&answer.url, answer.body);
-                let bytes = body.len() as u64;
-                Ok(Opened::Done(Box::new(FileReport { bytes, body: Some(body), ..blank(job) })))
-            }
-            (_, Some(target)) if small => {
-                let (stored, ignored) = self.store_small(job, &target, answer, object, &expectations)?;
-                let verified = stored.verified && ignored.is_empty();
-                notes.extend(ignored);
-                Ok(Opened::Done(Box::new(FileReport { notes, verified, ..stored })))
-            }
-            (_, target) => {
-                let sink = match target {
-                    Some(target) => {
-                        let place = self.run.target(&target)?;
-                        let part = PartFile::open(&place, self.run.home_of(&place)?)?;
-                        part.restart()?;
-                        if let Some(size) = object.size {
-                            part.reserve(size).inspect_err(|_| part.discard())?;
-                        }
-                        Sink::Part(part)
-                    }
-                    None => Sink::Stream(self.stream(job, verify::algorithms(&expectations))?),
-                };
-                let transfer = Transfer::new(Opening {
-                    job: waiting.job,
-                    url: job.url.clone(),
-                    location: answer.url.clone(),
-                    size: object.size,
-                    version: object.version,
-                    ranged: object.ranged && object.size.is_some(),
-                    done: RangeSet::default(),
-                    durable: RangeSet::default(),
-                    sink,
-                    expectations,
-                    notes,
-                })?;
-                Ok(self.begin(Arc::new(transfer), answer, object.holds_to))
-            }
+        let taken = waiting.download.on_accepted(&object, to);
+        let accepted = Accepted { answer, object, expectations, notes };
+        match (taken, &job.output, target) {
+            (Taken::Whole, Output::Memory(limit), _) => self.store_in_memory(waiting, job, accepted, *limit),
+            (Taken::Whole, _, Some(target)) => self.store_small(waiting, job, target, accepted),
+            (_, _, target) => self.begin_fresh(waiting, job, target, accepted),
         }
+    }
+
+    /// An object that lanes carry from byte 0 on.
+    fn begin_fresh(
+        &mut self,
+        waiting: &mut Waiting,
+        job: &Job,
+        target: Option<&Path>,
+        accepted: Accepted,
+    ) -> Result<Opened, Error> {
+        let Accepted { answer, object, expectations, notes } = accepted;
+        let sink = match target {
+            Some(target) => {
+                let place = self.run.target(target)?;
+                let part = PartFile::open(&place, self.run.home_of(&place)?)?;
+                part.restart()?;
+                if let Some(size) = object.size {
+                    part.reserve(size).inspect_err(|_| part.discard())?;
+                }
+                Sink::Part(part)
+            }
+            None => Sink::Stream(self.stream(job, verify::algorithms(&expectations))?),
+        };
+        let opening = Opening {
+            job: waiting.job,
+            url: job.url.clone(),
+            location: answer.url.clone(),
+            size: object.size,
+            version: object.version,
+            ranged: object.ranged && object.size.is_some(),
+            done: RangeSet::default(),
+            durable: RangeSet::default(),
+            sink,
+            expectations,
+            notes,
+        };
+        let transfer = Transfer::new(opening, &mut waiting.download)?;
+        Ok(self.begin(Arc::new(transfer), answer, object.holds_to))
     }
 
     /// The way out for bytes that go on in order.
@@ -416,71 +399,19 @@ impl Lane<'_> {
         }
     }
 
-    /// The object on a connection of its own. Nothing of the first answer is kept, so this one may be of another version.
-    fn over_http1(&mut self, home: &Url, first: Answer) -> Result<(Answer, Object), Error> {
+    /// The object on a connection of its own. Nothing of the first answer is kept, so this one may be of
+    /// another version.
+    fn over_http1(
+        &mut self,
+        waiting: &mut Waiting,
+        home: &Url,
+        first: Answer,
+    ) -> Result<(Answer, Object), Error> {
         let url = first.url.clone();
         drop(first);
         let mut answer = self.client.get(home, &url, Some((0, None)), None, false)?;
-        match answer.judge(Some(0))? {
-            Part::Asked(own) | Part::Whole(own) => Ok((answer, own)),
-            Part::Empty | Part::Beyond(_) => {
-                let detail = "it is no longer there over HTTP/1.1; --http2 stays with HTTP/2".to_owned();
-                Err(Error::Changed { host: object::host_of(&url), detail })
-            }
-        }
-    }
-
-    fn store_small(
-        &mut self,
-        job: &Job,
-        target: &Path,
-        mut answer: Answer,
-        object: Object,
-        expectations: &[Expectation],
-    ) -> Result<(FileReport, Vec<String>), Error> {
-        let size = object.size.unwrap_or_default();
-        let mut body = std::mem::take(&mut self.scratch);
-        body.clear();
-        let place = self.run.target(target)?;
-        if !self.run.is_fresh_folder(target) && self.has_journal(target) {
-            // The object was larger when an earlier run began with it.
-            let part = PartFile::open(&place, self.run.home_of(&place)?)?;
-            part.restart()?;
-            part.discard();
-        }
-        let read = if size == 0 { Ok(()) } else { self.read_into(&mut answer, &mut body, SMALL as usize) };
-        read?;
-        if body.len() as u64 != size {
-            let (got, expected) = (Bytes(body.len() as u64), Bytes(size).to_string());
-            return Err(Error::Truncated { host: object::host_of(&answer.url), got, expected });
-        }
-        self.client.keep(&answer.url, answer.body);
-        self.state.clock.enter(Stage::Other);
-        let found = verify::digests_of(&verify::algorithms(expectations), &body);
-        let ignored = verify::check(&target.display().to_string(), expectations, &found, Fate::Discarded)?;
-        self.state.clock.enter(Stage::Write);
-        let home = || self.run.home_of(&place);
-        let stored = sink::store_whole(&place, home, &body, self.run.options.sync);
-        let took = self.state.clock.current().1;
-        self.state.clock.enter(Stage::Other);
-        // Not worth a look at the thread's CPU clock: a short write was work, a long one was blocked.
-        if took < Duration::from_millis(1) {
-            self.state.clock.add_write_cpu(took);
-        }
-        stored?;
-        self.run.options.stamping().give(&place, &object.version, size);
-        self.state.written.fetch_add(body.len() as u64, Relaxed);
-        let bytes = body.len() as u64;
-        self.scratch = body;
-        let report = FileReport {
-            path: Some(target.to_owned()),
-            bytes,
-            connections: 1,
-            digest: found.first().cloned(),
-            verified: !expectations.is_empty(),
-            ..blank(job)
-        };
-        Ok((report, ignored))
+        let own = waiting.download.on_own_connection(answer.judge(Some(0)), &object::host_of(&url))?;
+        Ok((answer, own))
     }
 
     /// The user's word counts; the strongest of the server's is checked beside it.
@@ -493,39 +424,13 @@ impl Lane<'_> {
     }
 
     /// An earlier run may have left a part of `target`.
-    fn has_journal(&self, target: &Path) -> bool {
+    pub(super) fn has_journal(&self, target: &Path) -> bool {
         let home = self.run.target(target).and_then(|place| self.run.home_of(&place));
         home.is_ok_and(|home| home.has_journal())
     }
 
-    fn read_whole(&mut self, answer: &mut Answer, limit: usize) -> Result<Vec<u8>, Error> {
-        let mut body = Vec::new();
-        self.read_into(answer, &mut body, limit)?;
-        Ok(body)
-    }
-
-    pub(super) fn read_into(
-        &mut self,
-        answer: &mut Answer,
-        body: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<(), Error> {
-        let host = object::host_of(&answer.url);
-        while !answer.body.is_end() {
-            if self.client.dial().is_stopped() {
-                return Err(Error::Interrupted);
-            }
-            let got = answer.body.fill(self.piece(), &self.state.clock, self.client.dial())?;
-            if body.len() + got > limit {
-                return Err(Error::Refused(format!("{host} sent more than {limit} bytes")));
-            }
-            answer.body.pieces().for_each(|piece| body.extend_from_slice(piece));
-            self.received(got as u64);
-        }
-        Ok(())
-    }
-
-    /// Makes the transfer known and carries the first answer, or one asked for anew where a place for it was long in coming.
+    /// Makes the transfer known and carries the first answer, or one asked for anew where a place for it was
+    /// long in coming.
     fn begin(&mut self, transfer: Arc<Transfer>, answer: Answer, holds_to: Option<u64>) -> Opened {
         // From here on the job is no longer one that could wait in the queue.
         self.client.may_put_aside(None);
@@ -558,13 +463,26 @@ impl Lane<'_> {
     }
 }
 
-/// An object without bytes, as a 416 shows it.
-fn empty() -> Object {
-    Object { size: Some(0), holds_to: None, version: Version::default(), ranged: false, declared: None }
+/// What opens a transfer that goes on from `journal`.
+fn resuming(index: usize, job: &Job, part: PartFile, journal: &Journal) -> Opening {
+    let durable: RangeSet = journal.durable.iter().map(|&(start, end)| start..end).collect();
+    Opening {
+        job: index,
+        url: job.url.clone(),
+        location: job.url.clone(),
+        size: Some(journal.size),
+        version: journal.version(),
+        ranged: true,
+        done: journal.stored().without_islands(LEAST_PART, journal.size),
+        durable: durable.without_islands(LEAST_PART, journal.size),
+        sink: Sink::Part(part),
+        expectations: job.expectations.clone(),
+        notes: Vec::new(),
+    }
 }
 
 /// The file of a job where it is known before the server is asked.
-fn target_before(job: &Job) -> Option<PathBuf> {
+pub(super) fn target_before(job: &Job) -> Option<PathBuf> {
     match &job.output {
         Output::File(path) => Some(path.clone()),
         Output::Folder(folder) => Some(folder.join(name_of(job))),
@@ -601,19 +519,6 @@ pub(super) fn blank(job: &Job) -> FileReport {
         notes: Vec::new(),
         body: None,
     }
-}
-
-/// The report of a job that failed before its object was at work; what an earlier run kept is still there.
-pub fn failed_before_opening(run: &Run<'_>, job: &Job, error: Error) -> FileReport {
-    let target = target_before(job);
-    let place = target.as_deref().and_then(|target| run.target(target).ok());
-    let bytes = place.and_then(|place| run.home_of(&place).ok()).map_or(0, |home| home.kept());
-    let outcome = if error.is_for_later() || bytes > 0 && !matches!(error, Error::Locked { .. }) {
-        Outcome::Partial(error)
-    } else {
-        Outcome::Failed(error)
-    };
-    FileReport { path: target, bytes, resumed_from: bytes, outcome, ..blank(job) }
 }
 
 fn status_416(answer: &Answer) -> Error {
