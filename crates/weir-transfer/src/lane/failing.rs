@@ -11,6 +11,7 @@ use crate::job::Outcome;
 use crate::object::{self, Part};
 use crate::pool::Waiting;
 use crate::transfer::Transfer;
+use weir_model::decision::Restart;
 use weir_observe::stage_clock::Stage;
 
 /// How often an object may change under us before we stop following it; the last time it comes over one connection.
@@ -206,7 +207,8 @@ impl Lane<'_> {
             transfer.over.store(false, Relaxed);
             return self.end(transfer, error);
         }
-        tracing::warn!("{}: {error:#}; starting again", object::shown(&transfer.url));
+        let name = object::shown(&transfer.url);
+        tracing::warn!("{}", Restart::Object { name, why: format!("{error:#}") });
         self.run.cut_lanes_of(transfer, self.state.id);
         self.run.pool.deactivate(transfer.job);
         if let Some(part) = transfer.sink.part() {

@@ -26,6 +26,7 @@ use crate::sink::{self, PartFile, Sink, Stream, stream};
 use crate::transfer::{Opening, Transfer};
 use crate::verify::{self, Expectation, Whose};
 use crate::version::Version;
+use weir_model::decision::Restart;
 use weir_observe::stage_clock::Stage;
 
 /// Objects up to this size are read whole and written in one piece.
@@ -245,7 +246,8 @@ impl Lane<'_> {
             Ok(journal) => Ok(journal.map(|journal| (part, journal))),
             Err(reason) => {
                 // What is there goes only when an answer that replaces it has been accepted.
-                tracing::warn!("{}: {reason}; starting again", target.display());
+                let name = target.display().to_string();
+                tracing::warn!("{}", Restart::Object { name, why: reason.to_string() });
                 Ok(None)
             }
         }
@@ -329,7 +331,7 @@ impl Lane<'_> {
             // Another server behind the same name may have the one that was begun.
             self.client.close();
         }
-        tracing::warn!("{}: {why}; starting again", part.target().display());
+        tracing::warn!("{}", Restart::Object { name: part.target().display().to_string(), why });
         Ok(None)
     }
 
