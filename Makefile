@@ -8,6 +8,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 # weir is built, tested and measured as it comes, whatever the configuration file of whoever does it says.
 export WEIR_CONFIG :=
+# A snapshot that is missing or has other words fails and is not written; CONTRIBUTING.md says how to accept one.
+export INSTA_UPDATE ?= no
 FUZZ_SECONDS ?= 600
 
 .PHONY: build help demo test truth truth-field plan-check soak soak-cp soak-net soak-serve h2spec bench bench-cp bench-net bench-http fuzz deny gallery install package package-check clean
@@ -95,7 +97,7 @@ bench-http: ## weir bench http, wrk and ab against nginx, server and load on a p
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
 	@scripts/need fuzz
-	cargo run $(LOCKED) -q -p weir-peer --example fuzz_seeds fuzz/seeds
+	cargo run $(LOCKED) -q -p weir-checks --example fuzz_seeds fuzz/seeds
 	@set -e; for target in $$(cargo +nightly fuzz list); do \
 	  echo "fuzz $$target, $(FUZZ_SECONDS) s"; mkdir -p fuzz/corpus/$$target fuzz/seeds/$$target; \
 	  cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); \

@@ -39,6 +39,7 @@ mod mix;
 mod others;
 mod quick;
 mod record;
+mod told;
 mod trial;
 
 use std::time::Duration;
@@ -52,7 +53,10 @@ use estimate::Estimates;
 use link::{LinkView, Offered};
 use mix::{Law, Mix, Point};
 use others::Others;
+use told::Told;
 use trial::{Held, Trials};
+
+use crate::decision::CodecChange;
 
 /// Share of the processors' time that goes into trying codecs which the law would not choose, and of the link's time that
 /// lighter ones may cost.
@@ -190,6 +194,7 @@ pub struct Chooser {
     near: bool,
     /// Reports in a row by which its processors are not what holds them.
     idled: u32,
+    told: Told,
 }
 
 /// The way from a quick choice to a slow one. Were all workers to begin slow blocks at once, the lanes would run dry before the
@@ -259,6 +264,7 @@ impl Chooser {
             slow_until: Duration::ZERO,
             near: false,
             idled: 0,
+            told: Told::new(first),
         }
     }
 
@@ -274,6 +280,8 @@ impl Chooser {
     pub fn begin_plain(&mut self) {
         self.mix = Mix::only(self.estimates.none());
         self.near = true;
+        self.told = Told::new(self.estimates.none());
+        self.told.add(Duration::ZERO, CodecChange::Plain);
     }
 
     /// Whether to look at the next block: always where it may be compressed, else now and then, to notice that the data have changed
@@ -302,8 +310,10 @@ impl Chooser {
             return;
         }
         let ratio = self.mix_ratio(self.mix);
-        self.trials.see(&seen, Held { wire: seen.rate.max(1.0), ratio, asked: self.asked });
+        let found = self.trials.see(&seen, Held { wire: seen.rate.max(1.0), ratio, asked: self.asked });
+        found.into_iter().for_each(|change| self.told.add(seen.now, change));
         self.decide(seen.now);
+        self.tell(seen.now);
     }
 
     /// What the next block gets.

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use crate::decision::ControlChange;
 use crate::evidence::Window;
 use crate::limit::Limit;
 use crate::rule::sender::flow::slack;
@@ -70,17 +71,6 @@ impl Sight {
     }
 }
 
-/// What to do.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Advice {
-    /// Nothing.
-    Hold,
-    /// All lanes by BBR, and those that come later. The rate until now, bytes per second.
-    Bbr(f64),
-    /// As before: BBR brought less. The rates before and by it, bytes per second.
-    Back(f64, f64),
-}
-
 /// The policy's state.
 #[derive(Debug, Default)]
 pub struct Policy {
@@ -101,8 +91,9 @@ enum State {
 }
 
 impl Policy {
-    /// Takes in a window.
-    pub fn observe(&mut self, seen: Sight) -> Advice {
+    /// Takes in a window. [`ControlChange::Try`] is for all lanes and those that come later,
+    /// [`ControlChange::Back`] for all that were changed.
+    pub fn observe(&mut self, seen: Sight) -> Option<ControlChange> {
         self.now += seen.span;
         if self.recent.len() == LOOKS {
             self.recent.pop_front();
@@ -111,8 +102,13 @@ impl Policy {
         match self.state {
             State::Usual => self.usual(seen),
             State::Trying { settled, before } => self.trying(settled, before),
-            State::Done => Advice::Hold,
+            State::Done => None,
         }
+    }
+
+    /// The time of the windows so far.
+    pub fn now(&self) -> Duration {
+        self.now
     }
 
     /// It is not to be had here.
@@ -120,34 +116,35 @@ impl Policy {
         self.state = State::Done;
     }
 
-    fn usual(&mut self, seen: Sight) -> Advice {
+    fn usual(&mut self, seen: Sight) -> Option<ControlChange> {
         let strikes = self.recent.iter().filter(|seen| seen.limit == Limit::PathLoss).count();
         let queued = self.recent.iter().any(|seen| seen.queue);
         if seen.limit != Limit::PathLoss || strikes < STRIKES || queued {
-            return Advice::Hold;
+            return None;
         }
         // What slow start carried before its first loss is not what loss leaves.
         let before = rate(self.recent.iter().filter(|seen| seen.limit == Limit::PathLoss));
         let settle = SETTLE.max(seen.round_trip.unwrap_or_default() * SETTLE_ROUND_TRIPS);
         self.state = State::Trying { settled: self.now + settle, before };
         self.recent.clear();
-        Advice::Bbr(before)
+        Some(ControlChange::Try(before))
     }
 
-    fn trying(&mut self, settled: Duration, before: f64) -> Advice {
+    fn trying(&mut self, settled: Duration, before: f64) -> Option<ControlChange> {
         if self.now <= settled {
             self.recent.clear();
         }
         if self.recent.len() < LOOKS {
-            return Advice::Hold;
+            return None;
         }
         // Where something else than the network held any of them, the two rates compare nothing.
         if !self.recent.iter().all(|seen| is_of_network(seen.limit)) {
-            return Advice::Hold;
+            return None;
         }
         self.state = State::Done;
         let after = rate(&self.recent);
-        if after < before * (1.0 - NOISE) { Advice::Back(before, after) } else { Advice::Hold }
+        let is_less = after < before * (1.0 - NOISE);
+        Some(if is_less { ControlChange::Back(before, after) } else { ControlChange::Keep(before, after) })
     }
 }
 
@@ -221,6 +218,7 @@ fn is_of_network(limit: Limit) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decision::{Decision, Event};
     use crate::evidence::{LaneWindow, Reading};
     use proptest::prelude::*;
 
@@ -231,19 +229,20 @@ mod tests {
     }
 
     /// In whole bytes a second: sums of tenths of a second are a little off.
-    fn rounded(advice: Advice) -> Advice {
-        match advice {
-            Advice::Hold => Advice::Hold,
-            Advice::Bbr(before) => Advice::Bbr(before.round()),
-            Advice::Back(before, after) => Advice::Back(before.round(), after.round()),
+    fn rounded(change: ControlChange) -> ControlChange {
+        match change {
+            ControlChange::Try(before) => ControlChange::Try(before.round()),
+            ControlChange::Keep(before, after) => ControlChange::Keep(before.round(), after.round()),
+            ControlChange::Back(before, after) => ControlChange::Back(before.round(), after.round()),
+            other => other,
         }
     }
 
     /// What was said over `windows`, with the number of the window.
-    fn said(windows: impl IntoIterator<Item = Sight>) -> Vec<(usize, Advice)> {
+    fn said(windows: impl IntoIterator<Item = Sight>) -> Vec<(usize, ControlChange)> {
         let mut policy = Policy::default();
-        let advice = windows.into_iter().enumerate().map(|(at, seen)| (at, rounded(policy.observe(seen))));
-        advice.filter(|(_, advice)| *advice != Advice::Hold).collect()
+        let windows = windows.into_iter().enumerate();
+        windows.filter_map(|(at, seen)| Some((at, rounded(policy.observe(seen)?)))).collect()
     }
 
     fn lossy(count: usize, acked: f64) -> impl Iterator<Item = Sight> {
@@ -253,7 +252,8 @@ mod tests {
     #[test]
     fn a_path_that_loses_is_left_to_bbr_and_stays_with_it() {
         let full = std::iter::repeat_n(sight(Limit::PathBandwidth, 2e7), 100);
-        assert_eq!(said(lossy(5, 3e6).chain(full)), [(2, Advice::Bbr(3e6))]);
+        let kept = (2 + 18 + 10, ControlChange::Keep(3e6, 2e7));
+        assert_eq!(said(lossy(5, 3e6).chain(full)), [(2, ControlChange::Try(3e6)), kept]);
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
         let overflow = Sight { queue: true, ..sight(Limit::PathBandwidth, 1e7) };
         assert_eq!(said([overflow].into_iter().chain(lossy(9, 8e6))), []);
         // A second later it stands no more.
-        assert_eq!(said([overflow].into_iter().chain(lossy(12, 8e6))), [(10, Advice::Bbr(8e6))]);
+        assert_eq!(said([overflow].into_iter().chain(lossy(12, 8e6))), [(10, ControlChange::Try(8e6))]);
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
         // Eighteen round trips of 100 ms to settle, and a second to measure.
         assert_eq!(
             said(lossy(3, 1e7).chain(slower).chain(then)),
-            [(2, Advice::Bbr(1e7)), (2 + 18 + 10, Advice::Back(1e7, 8e6))]
+            [(2, ControlChange::Try(1e7)), (2 + 18 + 10, ControlChange::Back(1e7, 8e6))]
         );
     }
 
@@ -314,16 +314,18 @@ mod tests {
     fn what_the_network_does_not_hold_proves_nothing() {
         let held = std::iter::repeat_n(sight(Limit::Disk, 1e6), 60);
         let free = std::iter::repeat_n(sight(Limit::PathBandwidth, 1e7), 60);
-        assert_eq!(said(lossy(3, 1e7).chain(held).chain(free)), [(2, Advice::Bbr(1e7))]);
+        // A second of windows that the network holds begins behind the others.
+        let judged = (3 + 60 + 9, ControlChange::Keep(1e7, 1e7));
+        assert_eq!(said(lossy(3, 1e7).chain(held).chain(free)), [(2, ControlChange::Try(1e7)), judged]);
     }
 
     #[test]
     fn where_it_is_refused_it_is_not_asked_for_again() {
         let mut policy = Policy::default();
-        let advice: Vec<Advice> = lossy(3, 1e6).map(|seen| rounded(policy.observe(seen))).collect();
-        assert_eq!(advice.last(), Some(&Advice::Bbr(1e6)));
+        let last = lossy(3, 1e6).map(|seen| policy.observe(seen).map(rounded)).last();
+        assert_eq!(last, Some(Some(ControlChange::Try(1e6))));
         policy.refused();
-        assert!(lossy(100, 1e5).all(|seen| policy.observe(seen) == Advice::Hold));
+        assert!(lossy(100, 1e5).all(|seen| policy.observe(seen).is_none()));
     }
 
     #[test]
@@ -355,7 +357,34 @@ mod tests {
     #[test]
     fn what_slow_start_carried_is_not_compared() {
         let fast = std::iter::repeat_n(sight(Limit::Latency, 9e7), 7);
-        assert_eq!(said(fast.chain(lossy(3, 1e7))), [(9, Advice::Bbr(1e7))]);
+        assert_eq!(said(fast.chain(lossy(3, 1e7))), [(9, ControlChange::Try(1e7))]);
+    }
+
+    /// What is decided over typical paths, as `-v` tells it.
+    #[test]
+    fn decisions_of_typical_paths() {
+        let many = |limit, acked| std::iter::repeat_n(sight(limit, acked), 40);
+        let paths: [(&str, Vec<Sight>); 4] = [
+            (
+                "losses at 3 MB/s, BBR brings 20",
+                lossy(3, 3e6).chain(many(Limit::PathBandwidth, 2e7)).collect(),
+            ),
+            (
+                "losses at 10 MB/s, BBR brings 8",
+                lossy(3, 1e7).chain(many(Limit::PathBandwidth, 8e6)).collect(),
+            ),
+            ("losses at 10 MB/s, then a slow disk", lossy(3, 1e7).chain(many(Limit::Disk, 1e6)).collect()),
+            ("a full link", many(Limit::PathBandwidth, 1e7).collect()),
+        ];
+        let mut text = String::new();
+        for (name, windows) in paths {
+            text += &format!("{name}\n");
+            for (at, change) in said(windows) {
+                let event = Event { at: WINDOW * at as u32, decision: Decision::Congestion(change) };
+                text += &format!("    {event}\n");
+            }
+        }
+        insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(text) });
     }
 
     proptest! {
@@ -365,7 +394,8 @@ mod tests {
             let windows = windows.into_iter().map(|(limit, acked)| sight(Limit::ALL[limit], acked));
             let said = said(windows);
             prop_assert!(said.len() <= 2);
-            let kinds: Vec<bool> = said.iter().map(|(_, advice)| matches!(advice, Advice::Bbr(_))).collect();
+            let is_try = |(_, change): &(usize, ControlChange)| matches!(change, ControlChange::Try(_));
+            let kinds: Vec<bool> = said.iter().map(is_try).collect();
             prop_assert!(matches!(kinds[..], [] | [true] | [true, false]));
         }
     }

@@ -14,6 +14,8 @@
 //! * [`forecast`]: what a copy will reach, from its first moments.
 //! * [`chooser`]: which codec the next block gets, from what the run itself shows.
 //! * [`tuner`]: how many lanes, from the judge's word and the goodput.
+//! * [`congestion`]: by which congestion control a sender's lanes go. [`decision`]: what these three decide,
+//!   and why.
 //! * [`rule`]: one file a limit; the table [`rule::RULES`] is walked in order for each window.
 //! * [`verdict`]: windows judged, added up to shares over the run; [`worth`]: how often such verdicts are right.
 //! * [`moved`]: whether there was a transfer at all.
@@ -44,6 +46,7 @@ mod alone;
 pub mod around;
 pub mod chooser;
 pub mod congestion;
+pub mod decision;
 pub mod ends;
 pub mod evidence;
 pub mod forecast;

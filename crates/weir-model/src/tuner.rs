@@ -29,6 +29,7 @@ mod trial;
 
 use std::time::Duration;
 
+use crate::decision::{LaneChange, LaneReason};
 use crate::evidence::Trial;
 use crate::limit::Limit;
 
@@ -65,15 +66,6 @@ pub struct Observation {
     pub disorder: bool,
 }
 
-/// What to do with the lane count.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Advice {
-    /// Nothing.
-    Hold,
-    /// Use this many lanes, because.
-    Lanes(u32, String),
-}
-
 /// The policy's state.
 #[derive(Debug)]
 pub struct Tuner {
@@ -99,6 +91,8 @@ pub struct Tuner {
     /// The last trial brought all that was hoped for, or there was none yet: the next step may be larger.
     bold: bool,
     trials: Vec<Trial>,
+    /// What this window decided.
+    decided: Vec<LaneChange>,
 }
 
 /// More lanes on trial.
@@ -208,6 +202,7 @@ impl Tuner {
             ceiling: max,
             bold: true,
             trials: Vec::new(),
+            decided: Vec::new(),
         }
     }
 
@@ -242,8 +237,8 @@ impl Tuner {
         self.state = State::Steady;
     }
 
-    /// Takes a window in and says what to change.
-    pub fn observe(&mut self, seen: &Observation) -> Advice {
+    /// Takes a window in and says what is decided; how many lanes there are to be then is [`Tuner::lanes`].
+    pub fn observe(&mut self, seen: &Observation) -> Vec<LaneChange> {
         self.recent.push(seen);
         if self.recent.is_full() {
             self.best = self.best.max(rate(self.recent.all()));
@@ -253,39 +248,35 @@ impl Tuner {
         if seen.disorder && (seen.queue || endless) {
             self.full_from.get_or_insert(seen.now);
         }
-        if seen.refused && self.lanes > 1 {
-            return self.refused(seen);
-        }
         match self.state {
+            _ if seen.refused && self.lanes > 1 => self.refused(seen),
             State::Steady => self.steady(seen),
             State::Joining { attempt, since } => self.joining(seen, attempt, since),
             State::Measuring { attempt, settled } => self.measuring(seen, attempt, settled),
             State::Lighter { from, settled } => self.lighter(seen, from, settled),
         }
+        std::mem::take(&mut self.decided)
     }
 
-    fn steady(&mut self, seen: &Observation) -> Advice {
+    fn steady(&mut self, seen: &Observation) {
         if self.lanes > 1 && self.recent.last(LOOKS).is_some_and(are_local) {
-            let why = format!("{} is the limit, more lanes only disturb it", seen.limit);
             self.wait(seen.now, 2);
-            return self.go_back(self.lanes / 2, why);
+            return self.go_back(self.lanes / 2, LaneReason::Local(seen.limit));
         }
         if self.has_lanes_to_spare(seen.now) {
             return self.give_back(seen);
         }
         let fallen = self.has_fallen(seen);
-        let Some(rate) = self.hopeful(seen, fallen) else { return Advice::Hold };
+        let Some(rate) = self.hopeful(seen, fallen) else { return };
         let worthwhile = seen.left.is_some_and(|left| left as f64 > rate * WORTHWHILE.as_secs_f64());
         if !worthwhile || seen.now < self.not_before && !fallen || self.is_full(seen.now, fallen) {
-            return Advice::Hold;
+            return;
         }
         let (to, attempt) = self.next(seen, rate, fallen);
-        if to <= self.lanes {
-            return Advice::Hold;
+        if to > self.lanes {
+            self.state = State::Joining { attempt, since: seen.now };
+            self.decide(to, LaneReason::Trial { limit: seen.limit, rate });
         }
-        self.state = State::Joining { attempt, since: seen.now };
-        self.lanes = to;
-        Advice::Lanes(to, format!("{} at {}; trying {to} lanes", seen.limit, show(rate)))
     }
 
     /// The present rate, where more lanes may raise it.
@@ -345,32 +336,30 @@ impl Tuner {
     }
 
     /// Gives a quarter of the lanes back, to see whether the others bring the same.
-    fn give_back(&mut self, seen: &Observation) -> Advice {
+    fn give_back(&mut self, seen: &Observation) {
         let from = self.lanes;
-        let lanes = from - (from / 4).max(1);
-        let advice = self.go_back(lanes, format!("{from} lanes carry what the path can; trying {lanes}"));
+        let brought = rate(self.recent.all());
+        self.go_back(from - (from / 4).max(1), LaneReason::Spare { rate: brought });
         self.state = State::Lighter { from, settled: seen.now + RECOVERY };
-        advice
     }
 
-    fn lighter(&mut self, seen: &Observation, from: u32, settled: Duration) -> Advice {
+    fn lighter(&mut self, seen: &Observation, from: u32, settled: Duration) {
         if seen.now <= settled {
             self.recent.clear();
         }
         if !self.recent.is_full() {
-            return Advice::Hold;
+            return;
         }
-        let after = rate(self.recent.all());
-        if after >= ENOUGH * self.best {
+        let (after, best) = (rate(self.recent.all()), self.best);
+        if after >= ENOUGH * best {
             self.state = State::Steady;
             self.wait(seen.now, BELIEF.as_secs());
-            return Advice::Hold;
+            return self.decide(self.lanes, LaneReason::SpareHolds { rate: after, best });
         }
         self.spare_from = seen.now + BELIEF * (1 << self.shortages.min(MOST_DOUBLINGS));
         self.shortages += 1;
         self.wait(seen.now, BELIEF.as_secs());
-        let why = format!("{} lanes bring only {}; back to {from}", self.lanes, show(after));
-        self.go_back(from, why)
+        self.go_back(from, LaneReason::TooFew { rate: after, best });
     }
 
     /// The queue may have taken what one lane lost, and a trial that fails costs it much.
@@ -412,18 +401,23 @@ impl Tuner {
         (to, Attempt { from, before: rate, hope, restores: fallen, limit: seen.limit, lossy })
     }
 
-    fn refused(&mut self, seen: &Observation) -> Advice {
+    fn refused(&mut self, seen: &Observation) {
         self.ceiling = (self.lanes / 2).max(1);
         self.wait(seen.now, 10);
-        self.go_back(self.ceiling, "the far end refused more connections".to_owned())
+        self.go_back(self.ceiling, LaneReason::Refused);
     }
 
     /// Goes on steadily with `lanes`.
-    fn go_back(&mut self, lanes: u32, why: String) -> Advice {
-        self.lanes = lanes.max(1);
+    fn go_back(&mut self, lanes: u32, why: LaneReason) {
+        self.decide(lanes.max(1), why);
         self.state = State::Steady;
         self.recent.clear();
-        Advice::Lanes(self.lanes, why)
+    }
+
+    /// So many lanes from now on.
+    fn decide(&mut self, to: u32, why: LaneReason) {
+        self.decided.push(LaneChange { from: self.lanes, to, why });
+        self.lanes = to;
     }
 
     fn wait(&mut self, now: Duration, seconds: u64) {
@@ -454,8 +448,4 @@ fn may_help(limit: Limit, seen: &Observation) -> bool {
         Limit::CpuCore => seen.free_cpus >= 0.6,
         _ => false,
     }
-}
-
-fn show(rate: f64) -> weir_units::Rate {
-    weir_units::Rate(rate)
 }

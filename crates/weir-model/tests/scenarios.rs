@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -180,4 +180,40 @@ fn evidence_and_verdicts_survive_json() {
         let again: Verdict = serde_json::from_str(&serde_json::to_string(&verdict).unwrap()).unwrap();
         assert_eq!(again.limit, verdict.limit, "{name}");
     }
+}
+
+/// Everything that a verdict can say, by these scenarios: each form of a sentence once, with its first
+/// numbers, below the scenario that has it first. A sentence that was reworded shows in the difference.
+#[test]
+fn the_sentences_of_verdicts() {
+    let (mut told, mut text) = (BTreeSet::new(), String::new());
+    for (name, scenario) in scenarios() {
+        let verdict = explain(&scenario.evidence());
+        let advice = verdict.advice.iter().map(|advice| &advice.action);
+        let lists: [(&str, Vec<&String>); 5] = [
+            ("evidence", verdict.evidence.iter().collect()),
+            ("ruled out", verdict.innocent.iter().collect()),
+            ("not visible", verdict.not_visible.iter().collect()),
+            ("missing", verdict.missing.iter().collect()),
+            ("advice", advice.collect()),
+        ];
+        let lines =
+            lists.iter().flat_map(|(kind, list)| list.iter().map(move |said| format!("  {kind}: {said}\n")));
+        let fresh: String = lines.filter(|line| told.insert(form(line))).collect();
+        if !fresh.is_empty() {
+            text += &format!("{name}\n{fresh}");
+        }
+    }
+    insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(text) });
+}
+
+/// A sentence without its numbers and their units.
+fn form(sentence: &str) -> String {
+    let words = sentence.split_whitespace();
+    let units = ["B", "KB", "MB", "GB", "B/s", "KB/s", "MB/s", "GB/s", "ns", "µs", "us", "ms", "s", "%"];
+    let kept = words.map(|word| {
+        let bare = word.trim_matches(|mark| "(),;:".contains(mark));
+        if bare.starts_with(|first: char| first.is_ascii_digit()) { "#" } else { bare }
+    });
+    kept.filter(|word| !units.contains(word)).collect::<Vec<_>>().join(" ")
 }

@@ -153,8 +153,8 @@ fn one_connection_from_both_its_ends() {
 #[test]
 fn counts_that_no_socket_has_overflow_nothing() {
     for found in [
-        &include_bytes!("data/found/more_in_flight_than_sequence_numbers.bin")[..],
-        include_bytes!("data/found/more_bytes_than_a_counter.bin"),
+        &include_bytes!("../../weir-checks/corpus/sock_diag/found-more-in-flight-than-sequence-numbers")[..],
+        include_bytes!("../../weir-checks/corpus/sock_diag/found-more-bytes-than-a-counter"),
     ] {
         let socket = weir_observe::sock_diag::parse(found).unwrap();
         let mut flow = FlowProbe::from_its_start();

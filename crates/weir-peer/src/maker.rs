@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_model::decision::Restart;
 use weir_units::backoff::doubled;
 
 use crate::addresses;
@@ -143,7 +144,7 @@ impl LaneMaker {
             Event::LaneLost(id, _) if !self.up.contains(&id) => drop(self.gone.insert(id)),
             Event::LaneLost(id, why) => {
                 self.up.retain(|up| *up != id);
-                tracing::warn!("lane {id} broke: {why}");
+                tracing::warn!("{}", Restart::BrokenLane { lane: id, why: why.clone() });
                 self.standing = self.standing.saturating_sub(1);
                 let moved = self.end.totals().bytes;
                 if moved > self.moved {

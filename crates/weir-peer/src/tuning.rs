@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use weir_model::congestion::is_bbr;
+use weir_model::decision::{ControlChange, Decision, Event, LaneChange, LaneReason};
 use weir_model::evidence::{LaneWindow, Window};
 use weir_model::limit::Limit;
 use weir_model::path::queue_stands;
 use weir_model::stages::Stages;
-use weir_model::tuner::{Advice, Observation, Tuner};
+use weir_model::tuner::{Observation, Tuner};
 
 /// Lanes at most: each has two threads at the receiver with a block each.
 const MOST: u32 = 16;
@@ -119,7 +120,8 @@ impl Tuning {
         let controls = controls(window);
         // Of all lanes that were there before the first tells: those that were just made follow it in a window.
         let first = controls.iter().find_map(|(lane, name)| Some((name, self.controls.get(lane)?)));
-        if first.is_some_and(|(now, before)| now != before) {
+        if let Some((to, from)) = first.filter(|(now, before)| now != before) {
+            self.tell(Decision::Congestion(ControlChange::Seen { from: from.clone(), to: to.clone() }));
             self.tuner.begin_anew(self.at);
         }
         self.controls = controls;
@@ -133,7 +135,9 @@ impl Tuning {
             && round_trip.is_some()
             && (lanes >= LONG_LANES || self.at >= JOINED)
         {
-            if !is_long(round_trip) {
+            if let Some(short) = round_trip.filter(|_| !is_long(round_trip)) {
+                let change = LaneChange { from: lanes, to: 1, why: LaneReason::ShortPath(short) };
+                self.tell(Decision::Lanes(change));
                 (self.tuner, self.long) = (Tuner::new(1, MOST), None);
                 return Some(1);
             }
@@ -170,13 +174,13 @@ impl Tuning {
             round_trip,
             disorder: loses(window) && !by_bbr,
         };
-        match self.tuner.observe(&seen) {
-            Advice::Lanes(lanes, why) => {
-                tracing::info!("lanes: {why}");
-                Some(lanes)
-            }
-            Advice::Hold => None,
-        }
+        let decided = self.tuner.observe(&seen);
+        decided.iter().for_each(|change| self.tell(Decision::Lanes(*change)));
+        decided.last().map(|change| change.to)
+    }
+
+    fn tell(&self, decision: Decision) {
+        tracing::info!("{}", Event { at: self.at, decision });
     }
 
     /// What so many bytes of files are on the wire, as far as those before them tell.
@@ -194,7 +198,7 @@ impl Tuning {
         self.tuner.begin_anew(self.at);
         let lanes = self.tuner.settle_on(BBR_LANES);
         (lanes != before).then(|| {
-            tracing::info!("lanes: {lanes} for BBR over a long path");
+            self.tell(Decision::Lanes(LaneChange { from: before, to: lanes, why: LaneReason::Bbr }));
             lanes
         })
     }

@@ -163,15 +163,7 @@ mod tests {
         };
         let mut out = Vec::new();
         render_list(&record, &mut out).unwrap();
-        let expected = "\
-example.org, at [::1] port 443
-availability                  100.0 %  10 of 10 connects were taken
-rtt connect median            12.3 ms  10 TCP connects
-congestion control                bbr  the connection's socket
-tls full                            -  not measured: the port does not speak TLS
-interrupted; not measured: load
-";
-        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
     }
 
     #[test]

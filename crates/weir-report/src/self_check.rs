@@ -145,20 +145,7 @@ mod tests {
         let record = SelfCheckRecord::new("Linux 6.18".into(), 0, &found);
         let mut out = Vec::new();
         render(&record, false, &mut out).unwrap();
-        let expected = "\
-Linux 6.18, as root
-ok       tun                  a device was made (/dev/net/tun)
-missing  ssh                  no program called ssh (PATH)
-         cost: weir cp reaches no other host
-         way out: install it (Debian: apt install openssh-client), or put its folder into PATH
-missing  huge-pages           transparent: never; reserved: 0 (/proc/meminfo)
-         costs nothing
-missing  namespaces           no (unshare)
-         cost: weir lab cannot emulate a path (lab list and lab show work); weir demo skips the scenes on such paths
-         way out: sysctl -w a.b=1
-weir cp cannot do without what is missing here: ssh
-";
-        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
     }
 
     #[test]

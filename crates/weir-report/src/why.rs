@@ -210,12 +210,7 @@ mod tests {
             WhyRecord { connections: 3, flows: vec![flow()], threads: vec![thread], ..WhyRecord::default() };
         let mut text = Vec::new();
         render(&why, false, &mut text).unwrap();
-        assert_eq!(
-            String::from_utf8(text).unwrap(),
-            "flow: 10.0.0.2:4000 from 10.0.0.1:80: 1.00 MB/s for 2.0 s (receiver), reader\n\
-             flow: 2 more\n\
-             thread: wget (pid 7): 12 % of a core; found writing disk 80 %, running 20 %\n"
-        );
+        insta::assert_snapshot!(String::from_utf8(text).unwrap());
         let json = serde_json::to_value(&why).unwrap();
         assert_eq!(serde_json::from_value::<WhyRecord>(json).unwrap(), why);
     }

@@ -1,14 +1,22 @@
-//! Fixed records rendered and compared with `tests/snapshots`; read the difference when they change
-//! (`INSTA_UPDATE=always cargo test -p weir-report` renews them).
+//! Fixed records, and those of the gallery, rendered and compared with `tests/snapshots`; read the difference
+//! when they change (`INSTA_UPDATE=always cargo test -p weir-report` renews them).
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use weir_model::evidence::*;
 use weir_model::verdict::explain;
-use weir_report::json;
+use weir_report::net::Units;
 use weir_report::schema::{DigestRecord, FileRecord, Outcome, Record};
 use weir_report::terminal::{render_brief, render_summary};
+use weir_report::{
+    calibration, ciphers, codecs, host, json, load, memory, net, packets, plan, self_check, storage,
+    transactions, why,
+};
 
 fn file(name: &str, bytes: u64, connections: u32) -> FileRecord {
     FileRecord {
@@ -197,4 +205,66 @@ fn records_on_file_still_load() {
     let later = json::parse(r#"{"schema":"weir.run/9","command":"get","outcome":"complete"}"#).unwrap_err();
     assert_eq!(later.to_string(), "record is 'weir.run/9', this weir reads weir.run/1");
     assert!(json::parse("[]").is_err());
+}
+
+/// A member of a record as its command prints it.
+fn print_member(name: &str, value: &Value, record: &Record, out: &mut dyn Write) -> io::Result<()> {
+    fn of<T: DeserializeOwned>(value: &Value) -> T {
+        T::deserialize(value).unwrap()
+    }
+    match name {
+        "calibration" => calibration::render(&of(value), out),
+        "ciphers" => ciphers::render_table(&of(value), out),
+        "codecs" => {
+            let codecs = of(value);
+            codecs::render_data(&codecs, out)?;
+            codecs::render_table(&codecs, out)
+        }
+        "disk" => storage::render(&of(value), out),
+        "host" => host::render_list(&of(value), out),
+        "http" => load::render(&of(value), record.bytes, record.seconds, record.verdict.as_ref(), out),
+        "mem" => {
+            let memory = of(value);
+            memory::render_levels(&memory, out)?;
+            memory::render_curves(&memory, out)
+        }
+        "net" => {
+            let net: net::NetRecord = of(value);
+            net::render_heading(net.transport == "udp", out)?;
+            net.intervals
+                .iter()
+                .take(3)
+                .try_for_each(|line| net::render_interval(line, Units::default(), out))?;
+            net::render_sums(&net, Units::default(), out)
+        }
+        "plan" => plan::render(&of(value), out),
+        "pps" => packets::render_table(&of(value), out),
+        "self_check" => self_check::render(&of(value), true, out),
+        "transactions" => transactions::render(&of(value), out),
+        "why" => why::render(&of(value), true, out),
+        // Only pages show these.
+        "cp" | "lab" | "stages" => Ok(()),
+        other => panic!("how is '{other}' printed?"),
+    }
+}
+
+/// The records of the gallery, one of each kind, as a terminal shows them.
+#[test]
+fn the_gallery_on_a_terminal() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gallery/records");
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let records: Vec<PathBuf> = entries.collect();
+    assert!(records.len() > 15, "{records:?}");
+    for path in records {
+        let record = json::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let mut out = Vec::new();
+        render_summary(&record, false, &mut out).unwrap();
+        for (name, value) in &record.extra {
+            print_member(name, value, &record, &mut out).unwrap();
+        }
+        let name = format!("gallery-{}", path.file_stem().unwrap().to_string_lossy());
+        insta::with_settings!({ omit_expression => true }, {
+            insta::assert_snapshot!(name, String::from_utf8(out).unwrap());
+        });
+    }
 }

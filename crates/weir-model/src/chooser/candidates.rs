@@ -1,5 +1,7 @@
 //! The codecs to choose from, and what is known of them before the first block.
 
+use std::fmt;
+
 /// A codec at a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Candidate {
@@ -7,6 +9,18 @@ pub struct Candidate {
     pub codec: u8,
     /// Its level; 0 where it has none.
     pub level: i32,
+}
+
+/// As `--codec` takes it: `none`, `zstd:3`.
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.codec {
+            0 => f.write_str("none"),
+            LZ4 => write!(f, "lz4:{}", self.level),
+            ZSTD => write!(f, "zstd:{}", self.level),
+            other => write!(f, "codec {other}:{}", self.level),
+        }
+    }
 }
 
 const LZ4: u8 = 1;

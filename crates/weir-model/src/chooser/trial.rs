@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use super::link::Seen;
+use crate::decision::CodecChange;
 
 /// A choice that puts less than this share of bytes on the wire than the reference is a heavier one.
 const HEAVIER: f64 = 0.9;
@@ -52,8 +53,8 @@ enum State {
     Quiet,
     /// A heavier choice: windows so far, and the sum of those that are judged.
     Trial { windows: u32, sum: f64, ratio: f64 },
-    /// The lighter choice is back; was it right?
-    Proof { until: Duration },
+    /// The lighter choice is back; was it right? And what the wire carried with the heavier one.
+    Proof { until: Duration, carried: f64 },
     /// It was.
     Barred { until: Duration },
 }
@@ -81,12 +82,13 @@ impl Trials {
         }
     }
 
-    /// A window is over, in which the choice was `now`.
-    pub(super) fn see(&mut self, seen: &Seen, now: Held) {
+    /// A window is over, in which the choice was `now`. Says what a trial has shown, if one has.
+    pub(super) fn see(&mut self, seen: &Seen, now: Held) -> Option<CodecChange> {
         let Some(reference) = self.reference else {
             self.reference = Some(now);
-            return;
+            return None;
         };
+        let before = self.state;
         self.state = match self.state {
             State::Quiet if seen.backlog && now.ratio < HEAVIER * reference.ratio => {
                 State::Trial { windows: 0, sum: 0.0, ratio: now.ratio }
@@ -101,7 +103,7 @@ impl Trials {
                 self.stay = (self.stay * 2).min(STAY_MOST);
                 State::Barred { until }
             }
-            State::Proof { until } if seen.now >= until => {
+            State::Proof { until, .. } if seen.now >= until => {
                 (self.stay, self.reference) = (STAY, Some(now));
                 State::Quiet
             }
@@ -117,6 +119,18 @@ impl Trials {
                 State::Barred { until }
             }
             state => state,
+        };
+        match (before, self.state) {
+            (State::Trial { .. }, State::Proof { carried, .. }) => {
+                Some(CodecChange::TooStrong { before: reference.wire, after: carried })
+            }
+            (State::Proof { .. }, State::Barred { until }) => {
+                Some(CodecChange::LighterStays(until.saturating_sub(seen.now)))
+            }
+            (State::Proof { .. }, State::Quiet) => {
+                Some(CodecChange::LinkSlower { before: reference.wire, after: now.wire })
+            }
+            _ => None,
         }
     }
 
@@ -149,7 +163,7 @@ impl Trials {
         }
         let mean = sum / f64::from(JUDGED);
         if mean < reference.wire * (1.0 + ratio / reference.ratio) / 2.0 {
-            return State::Proof { until: seen.now + PROOF };
+            return State::Proof { until: seen.now + PROOF, carried: mean };
         }
         (self.stay, self.reference) = (STAY, Some(now));
         State::Quiet

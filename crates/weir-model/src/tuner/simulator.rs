@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crate::decision::{Decision, Event};
 use crate::limit::Limit;
 
-use super::{Advice, Observation, Tuner};
+use super::{Observation, Tuner};
 
 /// The length of a window, seconds.
 const WINDOW: f64 = 0.1;
@@ -45,8 +46,8 @@ pub(super) struct Outcome {
     pub(super) trials: usize,
     /// Bytes of each window.
     pub(super) windows: Vec<f64>,
-    /// What it said of each change.
-    pub(super) said: Vec<String>,
+    /// What it decided.
+    pub(super) decided: Vec<Event>,
     /// Trials that it judged, for the record.
     pub(super) judged: usize,
 }
@@ -68,7 +69,7 @@ impl Outcome {
 pub(super) fn run(world: &mut dyn World, seconds: u64) -> Outcome {
     let mut tuner = Tuner::new(1, 64);
     let mut outcome =
-        Outcome { lanes: 1, most: 1, trials: 0, windows: Vec::new(), said: Vec::new(), judged: 0 };
+        Outcome { lanes: 1, most: 1, trials: 0, windows: Vec::new(), decided: Vec::new(), judged: 0 };
     for tick in 1..=seconds * 10 {
         let lanes = tuner.lanes();
         let sight = world.window(lanes);
@@ -88,12 +89,10 @@ pub(super) fn run(world: &mut dyn World, seconds: u64) -> Outcome {
             queue: sight.queue,
             disorder: sight.disorder,
         };
-        if let Advice::Lanes(wanted, why) = tuner.observe(&seen) {
-            println!("{:.1} s: {why}", tick as f64 * WINDOW);
-            outcome.trials += usize::from(wanted > lanes);
-            outcome.most = outcome.most.max(wanted);
-            outcome.said.push(why);
-        }
+        let decided = tuner.observe(&seen).into_iter().map(Decision::Lanes);
+        outcome.decided.extend(decided.map(|decision| Event { at: seen.now, decision }));
+        outcome.trials += usize::from(tuner.lanes() > lanes);
+        outcome.most = outcome.most.max(tuner.lanes());
     }
     outcome.lanes = tuner.lanes();
     outcome.judged = tuner.trials().len();

@@ -1,8 +1,20 @@
 //! What the tuner makes of servers and paths, by simulation.
 
+use std::time::Duration;
+
+use crate::decision::{Decision, LaneChange, LaneReason};
 use crate::limit::Limit;
 
-use super::simulator::{Even, Path, alone, run};
+use super::simulator::{Even, Outcome, Path, World, alone, run};
+use super::{Observation, Tuner};
+
+/// Whether it decided that the server serves so few.
+fn finds_served(outcome: &Outcome, is: impl Fn(u32) -> bool) -> bool {
+    outcome.decided.iter().any(|event| match event.decision {
+        Decision::Lanes(LaneChange { why: LaneReason::Served(count), .. }) => is(count),
+        _ => false,
+    })
+}
 
 #[test]
 fn a_cap_per_connection_is_multiplied_by_all_lanes() {
@@ -34,7 +46,7 @@ fn a_server_that_serves_one_at_a_time_keeps_one() {
     let mut one = Even { served: 1, ..Even::new(|_| 1e8, Limit::SenderOrPath) };
     let outcome = run(&mut one, 30);
     assert_eq!(outcome.lanes, 1);
-    assert!(outcome.said.iter().any(|why| why.contains("serves only 1 at once")), "{:?}", outcome.said);
+    assert!(finds_served(&outcome, |count| count == 1), "{:?}", outcome.decided);
 }
 
 /// Lanes that had nothing to ask for are no word on the server, and no trial.
@@ -43,7 +55,7 @@ fn lanes_without_a_part_to_ask_for_prove_nothing() {
     let mut short = Even { parts: 1, ..Even::new(|_| 1e7, Limit::SenderOrPath) };
     let outcome = run(&mut short, 30);
     assert_eq!((outcome.lanes, outcome.judged), (1, 0));
-    assert!(!outcome.said.iter().any(|why| why.contains("serves")), "{:?}", outcome.said);
+    assert!(!finds_served(&outcome, |_| true), "{:?}", outcome.decided);
 }
 
 #[test]
@@ -155,4 +167,63 @@ fn lanes_that_a_lossy_path_does_not_need_are_given_back() {
         assert!(outcome.lanes <= 32, "{} lanes, seed {seed}", outcome.lanes);
         assert!(later >= 0.98, "{later:.3} of the link later, seed {seed}");
     }
+}
+
+/// What is decided over typical servers and paths, as `-v` tells it.
+#[test]
+fn decisions_of_typical_runs() {
+    let capped = || Even::new(|lanes| 8e6 * f64::from(lanes), Limit::SenderOrPath);
+    let worlds: [(&str, Box<dyn World>); 10] = [
+        ("a server that gives 8 MB/s to each connection", Box::new(capped())),
+        ("the same with only 6 parts left", Box::new(Even { parts: 6, ..capped() })),
+        ("a server that serves 3 at once", Box::new(Even { served: 3, ..capped() })),
+        ("a full link", Box::new(Even::new(|_| 1e8, Limit::SenderOrPath))),
+        (
+            "receive windows that 4 connections fill the link with",
+            Box::new(Even::new(|lanes| 1e7 * f64::from(lanes.min(4)), Limit::ReceiveWindow)),
+        ),
+        ("a slow disk", Box::new(Even::new(|lanes| 3e7 / f64::from(lanes), Limit::DirtyThrottle))),
+        ("a path of 40 ms", Box::new(Path::new(24e6, 0.04, 1))),
+        (
+            "a path of 40 ms that loses one segment in a thousand",
+            Box::new(Path { loss: 0.001, ..Path::new(24e6, 0.04, 1) }),
+        ),
+        (
+            "receive windows of 64 KiB over 40 ms",
+            Box::new(Path { receive_window: 65536.0, ..Path::new(24e6, 0.04, 1) }),
+        ),
+        ("1 MB/s for each connection over 100 ms", Box::new(Path { cap: 1e6, ..Path::new(24e6, 0.1, 1) })),
+    ];
+    let mut text = String::new();
+    for (name, mut world) in worlds {
+        let outcome = run(&mut *world, 30);
+        text += &format!("{name}: {:.1} MB/s\n", outcome.rate() / 1e6);
+        outcome.decided.iter().for_each(|event| text += &format!("    {event}\n"));
+    }
+    insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(text) });
+}
+
+/// A server that refuses a connection beyond the first.
+#[test]
+fn a_refusal_is_decided_on_at_once() {
+    let mut tuner = Tuner::new(4, 64);
+    let seen = Observation {
+        now: Duration::from_secs(1),
+        span: Duration::from_millis(100),
+        bytes: 1_000_000,
+        lanes: 4,
+        started: 4,
+        limit: Limit::SenderOrPath,
+        free_cpus: 1.0,
+        own_cpu: 0.1,
+        left: Some(u64::MAX),
+        refused: true,
+        round_trip: None,
+        queue: false,
+        disorder: false,
+    };
+    let change = LaneChange { from: 4, to: 2, why: LaneReason::Refused };
+    assert_eq!(tuner.observe(&seen), [change]);
+    assert_eq!(tuner.lanes(), 2);
+    assert_eq!(change.to_string(), "2 connections instead of 4: the server refused more");
 }

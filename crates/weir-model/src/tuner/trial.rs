@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use crate::decision::LaneReason;
 use crate::evidence::Trial;
 use crate::limit::Limit;
 
 use super::recent::{Window, flow_freely, rate, share};
-use super::{Advice, Attempt, Observation, State, Tuner, few, regrowth, show};
+use super::{Attempt, Observation, State, Tuner, few, regrowth};
 use super::{BELIEF, LOOKS, MOST_DOUBLINGS, PATIENT, RECOVERY};
 
 /// A lane that has no first byte after this long counts as not served.
@@ -53,7 +54,7 @@ const PAID_HALF: f64 = 0.5;
 const MOST_PAUSE: Duration = Duration::from_secs(60);
 
 impl Tuner {
-    pub(super) fn joining(&mut self, seen: &Observation, attempt: Attempt, since: Duration) -> Advice {
+    pub(super) fn joining(&mut self, seen: &Observation, attempt: Attempt, since: Duration) {
         let waited = seen.now.saturating_sub(since);
         let new = self.lanes - attempt.from;
         let joined = seen.started.saturating_sub(attempt.from);
@@ -61,49 +62,45 @@ impl Tuner {
             let settle = SETTLE.max(seen.round_trip.unwrap_or_default() * SETTLE_ROUND_TRIPS);
             self.recent.clear();
             self.state = State::Measuring { attempt, settled: seen.now + settle.min(JOIN) };
-            return Advice::Hold;
+            return;
         }
         if waited < JOIN {
-            return Advice::Hold;
+            return;
         }
         let unserved = seen.lanes.saturating_sub(seen.started);
         match (joined, unserved) {
             (0, 0) => {
                 self.wait(seen.now, 4);
-                self.go_back(attempt.from, format!("nothing was left to ask for; back to {}", attempt.from))
+                self.go_back(attempt.from, LaneReason::NothingToAsk);
             }
             (0, _) => self.unserved(seen, attempt),
             _ => {
                 // Some were served: judge those.
-                self.lanes = seen.started;
+                let why = if unserved > 0 {
+                    self.ceiling = seen.started;
+                    LaneReason::Served(seen.started)
+                } else {
+                    LaneReason::NothingToAsk
+                };
+                self.decide(seen.started, why);
                 let hope = f64::from(self.lanes) / f64::from(attempt.from) - 1.0;
                 let attempt = Attempt { hope: attempt.hope.min(hope), ..attempt };
                 self.recent.clear();
                 self.state = State::Measuring { attempt, settled: seen.now };
-                let why = if unserved > 0 {
-                    self.ceiling = seen.started;
-                    format!("the server serves {} connections at once", seen.started)
-                } else {
-                    format!("nothing was left to ask for beyond {} lanes", seen.started)
-                };
-                Advice::Lanes(self.lanes, why)
             }
         }
     }
 
     /// None of the new lanes has had a byte of the answer it asked for, while the others went on.
-    fn unserved(&mut self, seen: &Observation, attempt: Attempt) -> Advice {
+    fn unserved(&mut self, seen: &Observation, attempt: Attempt) {
         let after = rate(self.recent.all()).min(attempt.before);
-        match self.conclude(seen, attempt, after) {
-            Advice::Lanes(lanes, _) => {
-                let why = format!("the server serves only {} at once; back to {lanes}", attempt.from);
-                Advice::Lanes(lanes, why)
-            }
-            Advice::Hold => Advice::Hold,
+        self.conclude(seen, attempt, after);
+        if let Some(last) = self.decided.last_mut() {
+            last.why = LaneReason::Served(attempt.from);
         }
     }
 
-    pub(super) fn measuring(&mut self, seen: &Observation, attempt: Attempt, settled: Duration) -> Advice {
+    pub(super) fn measuring(&mut self, seen: &Observation, attempt: Attempt, settled: Duration) {
         // All that could be hoped for before slow start is over: there is no more to wait for.
         if let Some(last) = self.recent.last(few(seen)) {
             let share = if self.are_window_bound(seen) { PAID_HALF } else { PAID };
@@ -113,16 +110,13 @@ impl Tuner {
                 return self.conclude(seen, attempt, after);
             }
         }
-        match self.recent.last(LOOKS) {
-            Some(last) if seen.now >= settled + MEASURE => {
-                let after = rate(last);
-                self.conclude(seen, attempt, after)
-            }
-            _ => Advice::Hold,
+        if let Some(last) = self.recent.last(LOOKS).filter(|_| seen.now >= settled + MEASURE) {
+            let after = rate(last);
+            self.conclude(seen, attempt, after);
         }
     }
 
-    fn conclude(&mut self, seen: &Observation, attempt: Attempt, after: f64) -> Advice {
+    fn conclude(&mut self, seen: &Observation, attempt: Attempt, after: f64) {
         let Attempt { from, before, hope, restores, .. } = attempt;
         let gained = after / before.max(1.0) - 1.0;
         let counted = attempt.limit == Limit::ReceiveWindow;
@@ -145,7 +139,7 @@ impl Tuner {
         if self.recent.is_local() {
             // This side became the limit meanwhile: the two rates are of different limits and compare nothing.
             self.wait(seen.now, 4);
-            return self.go_back(from, format!("{} came in between; back to {from}", seen.limit));
+            return self.go_back(from, LaneReason::OtherLimit(seen.limit));
         }
         self.judged = Some(seen.now);
         self.full_from = None;
@@ -157,9 +151,8 @@ impl Tuner {
             rate_after: after,
             kept,
         });
-        let text = format!("{} lanes brought {} after {}", self.lanes, show(after), show(before));
         if !kept {
-            return self.failed(seen, &attempt, after, &text);
+            return self.failed(seen, &attempt, after);
         }
         self.spare_from = self.spare_from.max(seen.now + BELIEF * 2);
         self.failures = 0;
@@ -174,17 +167,14 @@ impl Tuner {
         };
         self.wait(seen.now, patience);
         self.state = State::Steady;
-        self.lanes =
-            if self.bold || restores || attempt.lossy { self.lanes } else { self.paid(&attempt, gained) };
-        let kept = format!("{text}; keeping {}", self.lanes);
-        match self.steady(seen) {
-            Advice::Lanes(lanes, why) => Advice::Lanes(lanes, format!("{kept}; {why}")),
-            Advice::Hold => Advice::Lanes(self.lanes, kept),
-        }
+        let keeps_all = self.bold || restores || attempt.lossy;
+        let lanes = if keeps_all { self.lanes } else { self.paid(&attempt, gained) };
+        self.decide(lanes, LaneReason::Paid { before, after });
+        self.steady(seen);
     }
 
     /// Goes back, and believes what the trial said for as long as it was dear.
-    fn failed(&mut self, seen: &Observation, attempt: &Attempt, after: f64, text: &str) -> Advice {
+    fn failed(&mut self, seen: &Observation, attempt: &Attempt, after: f64) {
         self.failures += 1;
         self.best = attempt.before.max(after);
         // One lane whose window the trial has cut takes seconds to grow it again; two take half of them, if they are served.
@@ -200,15 +190,15 @@ impl Tuner {
                 _ => Duration::ZERO,
             };
         self.wait(seen.now, pause << (self.failures - 1).min(MOST_DOUBLINGS));
-        self.go_back(back, format!("{text}; back to {back}"))
+        self.go_back(back, LaneReason::NotPaid { before: attempt.before, after });
     }
 
     /// The old lanes lost more to the path than the new ones brought, though nothing they share is full: what was compared
     /// was the end of a slow start. Goes on with all of them, and judges the next trial by what they hold.
-    fn without_verdict(&mut self, seen: &Observation, after: f64) -> Advice {
+    fn without_verdict(&mut self, seen: &Observation, after: f64) {
         self.state = State::Steady;
         self.judged = Some(seen.now);
-        Advice::Lanes(self.lanes, format!("{} lanes at {} after losses; continuing", self.lanes, show(after)))
+        self.decide(self.lanes, LaneReason::Losses { after });
     }
 
     /// Each lane is still at the end of its receive window, and no queue stands: nothing they share is full.

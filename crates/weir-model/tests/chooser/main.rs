@@ -191,6 +191,37 @@ fn a_link_that_changes_is_followed_within_two_seconds() {
     }
 }
 
+/// What is decided over typical links, as `-v` tells it.
+#[test]
+fn decisions_of_typical_runs() {
+    let fast = || World::of(Data::Text, 1000.0);
+    let worlds = [
+        ("text over 20 Mbit/s", World::of(Data::Text, 20.0)),
+        ("text over 1 Gbit/s", fast()),
+        ("noise over 100 Mbit/s", World::of(Data::Noise, 100.0)),
+        ("text over 1 Gbit/s, 50 Mbit/s from 10 to 20 s", World { changes: CHANGES.to_vec(), ..fast() }),
+        (
+            "text, from 15 s on noise",
+            World { then: Some((15.0, Data::Noise)), ..World::of(Data::Text, 500.0) },
+        ),
+        (
+            "a receiver of 200 MB/s behind 10 Gbit/s",
+            World { receiver: 200e6, cores: 4, ..World::of(Data::Text, 10_000.0) },
+        ),
+        (
+            "2 processors and loopback",
+            World { wire_cost: 1.2e-9, raw_cost: 0.8e-9, ..World::of(Data::Text, 400_000.0) },
+        ),
+    ];
+    let mut text = String::new();
+    for (name, world) in worlds {
+        let (run, decided) = world.decided();
+        text += &format!("{name}: {:.1} MB/s\n", run.payload() / world.span / 1e6);
+        decided.iter().for_each(|event| text += &format!("    {event}\n"));
+    }
+    insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(text) });
+}
+
 #[test]
 fn a_slow_receiver_is_no_slow_link() {
     let world = World { receiver: 200e6, cores: 4, ..World::of(Data::Text, 10_000.0) };

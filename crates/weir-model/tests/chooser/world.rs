@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use weir_model::chooser::{CANDIDATES, Candidate, Choice, Chooser, Link, Packed, Plan};
+use weir_model::decision::Event;
 
 use crate::data::{self, Data};
 
@@ -191,11 +192,18 @@ impl World {
     }
 
     pub(crate) fn run_chooser(&self) -> Run {
+        self.decided().0
+    }
+
+    /// How it went, and what the chooser decided.
+    pub(crate) fn decided(&self) -> (Run, Vec<Event>) {
         let told = CANDIDATES.into_iter().zip(self.processor).filter(|_| self.calibrated);
         let speeds: Vec<_> =
             told.map(|(candidate, factor)| (candidate, factor / Data::Text.figure(candidate, 0).1)).collect();
         assert_eq!(Chooser::takes(&CANDIDATES, &speeds), self.calibrated);
-        self.run(&mut Chooser::with_speeds(CANDIDATES.to_vec(), f64::from(self.cores), &speeds))
+        let mut chooser = Chooser::with_speeds(CANDIDATES.to_vec(), f64::from(self.cores), &speeds);
+        let run = self.run(&mut chooser);
+        (run, chooser.take_decisions())
     }
 
     /// One that takes always the same, in records as a sender makes them that was told so.

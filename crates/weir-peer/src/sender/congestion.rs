@@ -8,11 +8,12 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
-use weir_model::congestion::{self, Advice, Policy, Sight, is_bbr};
+use weir_model::congestion::{self, Policy, Sight, is_bbr};
+use weir_model::decision::{ControlChange, Decision, Event};
 use weir_model::evidence::{Evidence, Window};
 use weir_model::rule::Context;
 use weir_model::verdict::judge_window;
-use weir_units::Rate;
+use weir_units::plain;
 
 const BBR: &str = "bbr";
 
@@ -61,21 +62,24 @@ impl Congestion {
         if !self.bbr && congestion::of(window).is_some_and(is_bbr) {
             return;
         }
-        match self.policy.observe(sight) {
-            Advice::Hold => {}
-            Advice::Bbr(rate) => {
-                tracing::info!("the path loses segments at {}: trying BBR on the lanes", Rate(rate));
-                self.bbr = true;
+        if let Some(change) = self.policy.observe(sight) {
+            match &change {
+                ControlChange::Try(_) => self.bbr = true,
+                ControlChange::Back(..) => {
+                    self.bbr = false;
+                    self.go_back(sockets);
+                }
+                _ => {}
             }
-            Advice::Back(before, after) => {
-                tracing::info!("BBR brought {} after {}: back", Rate(after), Rate(before));
-                self.bbr = false;
-                self.go_back(sockets);
-            }
+            self.tell(change);
         }
         if self.bbr {
             self.go_by_bbr(sockets);
         }
+    }
+
+    fn tell(&self, change: ControlChange) {
+        tracing::info!("{}", Event { at: self.policy.now(), decision: Decision::Congestion(change) });
     }
 
     /// Also those that were made since.
@@ -87,7 +91,8 @@ impl Congestion {
             if !is_bbr(&before)
                 && let Err(why) = set_tcp_congestion(stream, self.bbr_name)
             {
-                tracing::info!("lane {id} stays with {before}: BBR cannot be set ({why})");
+                let (control, why) = (before.clone(), plain(&why.into()));
+                self.tell(ControlChange::Unavailable { lane: *id, control, why });
                 if self.before.is_empty() {
                     self.policy.refused();
                     self.bbr = false;

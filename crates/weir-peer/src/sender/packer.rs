@@ -112,7 +112,11 @@ impl Packer {
         let Closed { backlog, busy, own, .. } = *closed;
         // The other end's work counts where it takes processors from this one, and is not told from that of others.
         let own = if self.shared.load(Relaxed) { busy } else { own };
-        self.chooser().link(&Link { now, rate, backlog, busy, own });
+        let mut chooser = self.chooser();
+        chooser.link(&Link { now, rate, backlog, busy, own });
+        let decided = chooser.take_decisions();
+        drop(chooser);
+        decided.iter().for_each(|event| tracing::info!("{event}"));
     }
 
     /// Records of at most `longest` blocks that may be at work or wait for lanes, where the chooser decides.
@@ -202,4 +206,17 @@ impl Packer {
 fn written((codec, level): (u8, i32)) -> String {
     let name = Codec::by_id(codec).map_or("unknown", Codec::name);
     if level == 0 { name.to_owned() } else { format!("{name}:{level}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The judge knows codecs by number; its words for them are those that `--codec` takes.
+    #[test]
+    fn decisions_name_codecs_as_the_command_line_does() {
+        for candidate in CANDIDATES {
+            assert_eq!(candidate.to_string(), written((candidate.codec, candidate.level)));
+        }
+    }
 }

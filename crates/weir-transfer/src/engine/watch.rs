@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use weir_model::decision::{Decision, Event, Restart};
 use weir_model::evidence::{Evidence, Facts, LaneWindow, Reading, Window};
 use weir_model::limit::Limit;
 use weir_model::path::queue_stands;
@@ -26,7 +27,7 @@ use crate::job::{Job, MAX_LANES, Observer, Output, Progress, RunReport, Seen as 
 use crate::lane::never_opened;
 use crate::pool::Census;
 use crate::transfer::Transfer;
-use weir_model::tuner::{Advice, Observation, Tuner};
+use weir_model::tuner::{Observation, Tuner};
 use weir_observe::stage_clock::Stage;
 
 /// Windows kept: ten minutes at full grain.
@@ -242,12 +243,12 @@ impl<'a> Watch<'a> {
             disorder: window.lanes.iter().filter_map(|lane| lane.tcp.value()).any(|tcp| tcp.out_of_order > 0),
             round_trip: shortest_round_trip(window),
         };
-        if let Advice::Lanes(lanes, why) = tuner.observe(&seen) {
-            tracing::info!("lanes: {why}");
-            self.run.pool.want_bulk(lanes);
-            self.evidence.trials = tuner.trials().to_vec();
-            self.dismiss(lanes);
-        }
+        let decided = tuner.observe(&seen);
+        let Some(lanes) = decided.last().map(|change| change.to) else { return };
+        self.run.pool.want_bulk(lanes);
+        self.evidence.trials = tuner.trials().to_vec();
+        decided.into_iter().for_each(|change| self.tell(now, Decision::Lanes(change)));
+        self.dismiss(lanes);
     }
 
     /// Slow lanes share what is left in smaller parts, or the last of them would hold the end up for seconds.
@@ -283,15 +284,16 @@ impl<'a> Watch<'a> {
             let waits =
                 matches!(stage, Stage::FirstByte | Stage::Receive | Stage::Connecting) && since >= STALLED;
             if at_work && waits && now - seen.moved >= STALLED {
-                tracing::info!(
-                    "lane {} has stood still for {} s, replacing it",
-                    seen.state.id,
-                    STALLED.as_secs()
-                );
+                let restart = Restart::StillLane { lane: seen.state.id, still: now - seen.moved };
+                self.tell(now, Decision::Restart(restart));
                 seen.state.kick.store(true, Relaxed);
                 seen.state.cut();
             }
         }
+    }
+
+    fn tell(&self, now: Instant, decision: Decision) {
+        tracing::info!("{}", Event { at: now - self.start, decision });
     }
 
     fn progress(&self, now: Instant) -> Progress {

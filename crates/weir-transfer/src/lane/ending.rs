@@ -13,6 +13,7 @@ use crate::job::{FileReport, Job, Outcome};
 use crate::object::{self, Part};
 use crate::pool::Waiting;
 use crate::transfer::Transfer;
+use weir_model::decision::Restart;
 use weir_observe::stage_clock::Stage;
 
 impl Lane<'_> {
@@ -133,7 +134,8 @@ impl Lane<'_> {
 
     /// Once more from its URL and byte 0.
     fn begin_anew(&mut self, transfer: &Transfer, error: &Error, pause: Duration, next: Download) {
-        tracing::warn!("{}: {error:#}; starting again", object::shown(&transfer.url));
+        let name = object::shown(&transfer.url);
+        tracing::warn!("{}", Restart::Object { name, why: format!("{error:#}") });
         self.run.cut_lanes_of(transfer, self.state.id);
         self.run.pool.deactivate(transfer.job);
         if let Some(part) = transfer.sink.part() {

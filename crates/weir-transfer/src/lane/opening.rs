@@ -24,6 +24,7 @@ use crate::sink::stamp::Stamp;
 use crate::sink::{self, PartFile, Sink, Stream, stream};
 use crate::transfer::{Opening, Transfer};
 use crate::verify::{self, Expectation, Whose};
+use weir_model::decision::Restart;
 use weir_observe::stage_clock::Stage;
 
 /// How long an answer is left unread while other lanes have all places. A server gives up after a minute
@@ -247,7 +248,8 @@ impl Lane<'_> {
             Ok(journal) => Ok(journal.map(|journal| (part, journal))),
             Err(reason) => {
                 // What is there goes only when an answer that replaces it has been accepted.
-                tracing::warn!("{}: {reason}; starting again", target.display());
+                let name = target.display().to_string();
+                tracing::warn!("{}", Restart::Object { name, why: reason.to_string() });
                 Ok(None)
             }
         }
@@ -304,8 +306,8 @@ impl Lane<'_> {
                 Rest::AskAgain => self.client.close(),
                 Rest::Lost(why) => {
                     self.client.close();
-                    let target = opening.sink.target().unwrap_or(Path::new("")).display();
-                    tracing::warn!("{target}: {why}; starting again");
+                    let name = opening.sink.target().unwrap_or(Path::new("")).display().to_string();
+                    tracing::warn!("{}", Restart::Object { name, why });
                     return Ok(None);
                 }
             }

@@ -86,8 +86,14 @@ fn lanes_come_by_themselves_where_each_connection_is_capped() {
     let sandbox = Sandbox::new();
     // Also below a limit of the user's that one connection does not reach.
     for limit in [&[][..], &["--limit-rate", "100MiB"]] {
-        let run = sandbox.get([&server.url("x"), "-o", "out", "--json"]).args(limit).run();
+        let run = sandbox.get([&server.url("x"), "-o", "out", "--json", "-v"]).args(limit).run();
         let record = run.succeeds().json();
+        // Each decision is a line: the time since the start, what, why.
+        let told = run.stderr.lines().find(|line| line.contains(" connections instead of 1: "));
+        let told = told.unwrap_or_else(|| panic!("no decision is told: {}", run.stderr)).trim_start();
+        let at = told.trim_start_matches("INFO ").split_once(" s: ").map(|(at, _)| at.parse::<f64>());
+        assert!(at.is_some_and(|at| at.is_ok_and(|at| at > 0.0)), "{told}");
+        assert!(told.contains(", trying whether more help"), "{told}");
         assert!(sandbox.read("out") == pattern(size, 1));
         assert!(record["files"][0]["connections"].as_u64().unwrap() >= 2, "{record:#}");
         assert!(record["seconds"].as_f64().unwrap() < 5.5, "one connection takes 6 s: {record:#}");
@@ -137,7 +143,7 @@ fn a_lane_that_stands_still_is_replaced() {
     });
     let sandbox = Sandbox::new();
     let run = sandbox.get([&server.url("x"), "-o", "out", "-c", "2", "-v"]).run();
-    run.succeeds().says(&["stood still", "replacing it"]);
+    run.succeeds().says(&[" s: connection ", "stood still", "replacing it"]);
     assert!(sandbox.read("out") == pattern(size, 1));
 }
 

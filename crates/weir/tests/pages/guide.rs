@@ -238,12 +238,18 @@ fn all_flags(path: &[String]) -> BTreeSet<String> {
     let help = String::from_utf8(weir(path).stdout).unwrap();
     let words = help.split(|c: char| c.is_whitespace() || ",=[]()'".contains(c));
     let mut flags: BTreeSet<String> = words.filter(|word| word.starts_with('-')).map(str::to_owned).collect();
-    let below = help.split_once("Commands:\n").map_or("", |(_, below)| below.split("\n\n").next().unwrap());
-    let names = below.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    for name in names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
-        flags.extend(all_flags(&[path, &[name.to_owned()]].concat()));
+    for name in below(&help) {
+        flags.extend(all_flags(&[path, &[name]].concat()));
     }
     flags
+}
+
+/// The commands that a help lists.
+pub(super) fn below(help: &str) -> Vec<String> {
+    let below = help.split_once("Commands:\n").map_or("", |(_, below)| below.split("\n\n").next().unwrap());
+    let names = below.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
+    names.map(str::to_owned).collect()
 }
 
 #[test]

@@ -17,7 +17,6 @@ mod endings;
 mod histories;
 mod kill;
 mod log_floods;
-mod mutated;
 mod odd_heads;
 mod real_versions;
 mod replacing;

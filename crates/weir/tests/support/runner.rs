@@ -34,6 +34,9 @@ const FOREIGN: &[&str] = &[
     "XDG_CONFIG_HOME",
     "XDG_CACHE_HOME",
     "RUST_BACKTRACE",
+    // How wide help is.
+    "COLUMNS",
+    "LINES",
 ];
 
 /// A folder in which weir runs.

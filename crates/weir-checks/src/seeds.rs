@@ -1,0 +1,345 @@
+//! What checks begin with: good inputs of those forms that are easier to write by the program's own types
+//! than by hand. They follow the types, so that each is understood whatever the forms become; `corpus/` has
+//! what people wrote and fuzzers found.
+//!
+//! `cargo run -p weir-checks --example fuzz_seeds DIR` writes both for the fuzzer.
+#![allow(clippy::unwrap_used, reason = "one that cannot be made fails the test that asks for it")]
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::{GzEncoder, ZlibEncoder};
+use weir_codec::codec::Codec;
+use weir_model::evidence::{LaneWindow, Window};
+use weir_peer::hello;
+use weir_peer::watch::Sample;
+use weir_peer::wire::batch::{self, Keep, Member};
+use weir_peer::wire::frame;
+use weir_peer::wire::message::{
+    Answer, Deed, Failure, FailureKind, Listening, Message, Offered, Options, Ports, Problem, Role, Root,
+    Start, Totals, Transport,
+};
+use weir_peer::wire::owners::Owners;
+use weir_peer::wire::patch::{self, Step};
+use weir_peer::wire::record::{Footer, Header, Kind, greeting};
+use weir_probe::pps::Busy;
+use weir_probe::pps::control::{Counted, Message as ProbeMessage};
+use weir_transfer::journal::Journal;
+use weir_tree::delta::{self, Signature};
+use weir_tree::entry::{LinkTarget, Time, Xattr};
+use weir_tree::walk::Identity;
+use weir_tree::{Entry, Kind as Is, Name};
+
+/// An input for the check `target`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seed {
+    /// The check's name.
+    pub target: &'static str,
+    /// What it is called among those of that check.
+    pub name: String,
+    /// The input.
+    pub bytes: Vec<u8>,
+}
+
+/// All of them, the same in each run.
+pub fn seeds() -> Vec<Seed> {
+    let mut seeds = Vec::new();
+    let mut add = |target, name: &str, bytes: &[u8]| {
+        seeds.push(Seed { target, name: name.to_owned(), bytes: bytes.to_vec() });
+    };
+    of_copies(&mut add);
+    of_trees(&mut add);
+    of_bodies(&mut add);
+    of_machines(&mut add);
+    seeds
+}
+
+/// Where a seed goes: check, name, bytes.
+type Add<'a> = dyn FnMut(&'static str, &str, &[u8]) + 'a;
+
+/// What the two ends of a copy send each other.
+fn of_copies(add: &mut Add) {
+    for (index, message) in messages().iter().enumerate() {
+        let bytes = frame::to_frame(message);
+        add("cp_frame", &format!("frame{index}"), &bytes);
+        add("cp_frame", &format!("body{index}"), &bytes[frame::HEAD..]);
+        add("cp_greeting", &format!("body{index}"), &bytes[frame::HEAD..]);
+    }
+    add(
+        "cp_greeting",
+        "lines",
+        b"Welcome\nweir-absent Linux x86_64\nweir-stored\nweir-failed no room\nweir-peer\n",
+    );
+    let mut raw = Vec::new();
+    batch::write(&members(), b"text", &mut raw);
+    add("cp_batch", "all", &raw);
+    record(add, Kind::Batch, &raw);
+    patch::write(&[Step::Copy { from: 7, len: 9 }, Step::Literal { len: 4 }], &[7; 13], &mut raw);
+    add("cp_patch", "both", &raw);
+    record(add, Kind::Patch, &raw);
+    record(add, Kind::Block, b"bytes of a file");
+    let lanes = vec![LaneWindow::default(); 2];
+    let window = Window { lanes, ..Window::default() };
+    let sample = serde_json::to_string(&Sample {
+        window,
+        facts: Some(Default::default()),
+        outlook: Default::default(),
+    })
+    .unwrap();
+    add("cp_sample", "one", sample.as_bytes());
+    add("cp_sample", "two", format!("{sample}\n{sample}").as_bytes());
+    add("cp_part_log", "two-blocks", &part_log(8 << 20));
+    // A subtree of four blocks, a block, and a place beyond the end, of 9 MiB and a byte.
+    let nodes = [(2, 0), (0, 5), (0, 99)]
+        .iter()
+        .flat_map(|(level, first): &(u8, u64)| [&[*level][..], &first.to_le_bytes()].concat());
+    let size = (9_u64 << 20 | 1) << 1;
+    add("cp_subtrees", "nodes", &size.to_le_bytes().into_iter().chain(nodes).collect::<Vec<u8>>());
+}
+
+fn record(add: &mut Add, kind: Kind, payload: &[u8]) {
+    let mut plain = payload.to_vec();
+    Footer { kind, codec: 0, raw: payload.len() as u32, file: 1, offset: 0, digest: [7; 32] }
+        .push_to(&mut plain);
+    add("cp_record", &format!("{kind:?}"), &plain);
+    let header = Header { length: plain.len(), sequence: 0 }.to_bytes();
+    add("cp_lane", &format!("{kind:?}"), &[&greeting(1, &[7; 16])[..], &header, &plain].concat());
+}
+
+/// The size of a file, and the log of a part of it: its head, two blocks, and a sync between them (see
+/// `weir_peer::receiver::journal`).
+fn part_log(size: u64) -> Vec<u8> {
+    let mut head = [0; 128];
+    head[..16].copy_from_slice(b"weir-part-log-2\n");
+    head[16..24].copy_from_slice(&size.to_le_bytes());
+    head[48..84].copy_from_slice(&[b'0'; 36]);
+    let sum = crc32c::crc32c(&head[..124]);
+    head[124..].copy_from_slice(&sum.to_le_bytes());
+    let seed = crc32c::crc32c(&head);
+    let mut bytes = [&size.to_le_bytes()[..], &head].concat();
+    for index in [0, u64::MAX - 1, u64::MAX, 3] {
+        let record = [&index.to_le_bytes()[..], &[7; 32], &[0; 4]].concat();
+        bytes.extend(&record);
+        bytes.extend(crc32c::crc32c_append(seed, &record).to_le_bytes());
+    }
+    bytes
+}
+
+/// Entries, and what two versions of a file have in common.
+fn of_trees(add: &mut Add) {
+    for (index, member) in members().iter().enumerate() {
+        add("entry", &format!("entry{index}"), &postcard::to_allocvec(&member.entry).unwrap());
+    }
+    // The seed of the digests is drawn.
+    fastrand::seed(7);
+    let mut random = fastrand::Rng::with_seed(7);
+    let old: Vec<u8> = (0..40_000).map(|_| random.u8(..)).collect();
+    let new = [&old[..20_000], b"something else", &old[20_000..]].concat();
+    let signature = Signature::of(&file(&old), &Name::root()).unwrap();
+    let recipe = delta::missing(&file(&new), &Name::root(), &signature).unwrap();
+    let signature = postcard::to_allocvec(&signature).unwrap();
+    let length = u16::try_from(signature.len()).unwrap();
+    add("delta_signature", "changed", &[&length.to_le_bytes()[..], &signature, &new].concat());
+    let recipe = postcard::to_allocvec(&recipe).unwrap();
+    add("delta_recipe", "changed", &[&(old.len() as u64).to_le_bytes()[..], &recipe].concat());
+}
+
+fn file(bytes: &[u8]) -> std::fs::File {
+    let memory = rustix::fs::memfd_create("seed", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let mut file = std::fs::File::from(memory);
+    file.write_all(bytes).unwrap();
+    file
+}
+
+/// Blocks and bodies as codecs pack them, and a journal.
+fn of_bodies(add: &mut Add) {
+    for (index, codec) in Codec::all().enumerate() {
+        let mut packed = vec![];
+        codec.compress(codec.default_level(), &b"over and over ".repeat(9), &mut packed).unwrap();
+        // As the check reads it: which codec, and a length of 126.
+        add("codec", codec.name(), &[&[index as u8, 126, 0, 0][..], &packed].concat());
+    }
+    let plain = b"over and over ".repeat(20);
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(&plain).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
+    zlib.write_all(&plain).unwrap();
+    let zlib = zlib.finish().unwrap();
+    let mut both = GzEncoder::new(Vec::new(), Compression::best());
+    both.write_all(&zlib).unwrap();
+    // "the bytes" as brotli without and zstd without compression.
+    let brotli = [&[0x0b, 0x04, 0x80][..], b"the bytes", &[0x03]].concat();
+    let zstd = [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, 9, 0x49, 0, 0][..], b"the bytes"].concat();
+    let bodies = [
+        ("gzip", 0, gzip),
+        ("deflate", 1, zlib),
+        ("brotli", 2, brotli),
+        ("zstd", 3, zstd),
+        ("deflate-in-gzip", 0x84, both.finish().unwrap()),
+    ];
+    for (name, which, body) in bodies {
+        add("content_coding", name, &[&[which, 9, 0][..], &body].concat());
+    }
+    let journal = Journal {
+        url: "http://host/big.iso".to_owned(),
+        etag: Some("\"v1\"".to_owned()),
+        last_modified: Some("Sun, 06 Nov 1994 08:49:37 GMT".to_owned()),
+        place: "http://host:80/big.iso".to_owned(),
+        coding: None,
+        size: 1000,
+        boot: "00000000-0000-0000-0000-000000000000".to_owned(),
+        written: vec![(0, 100), (500, 700)],
+        durable: vec![(0, 50)],
+    };
+    let text = journal.to_text();
+    let body = text.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    add("journal", "whole", &text);
+    add("journal", "body", &text[body..]);
+}
+
+/// What the kernel, a capture and the peer of a measurement hold.
+fn of_machines(add: &mut Add) {
+    add("sock_diag", "6.18", include_bytes!("../../weir-observe/tests/data/6.18/inet_diag.bin"));
+    add("capture", "microseconds", &capture(false));
+    add("capture", "nanoseconds", &capture(true));
+    let messages = [
+        ProbeMessage::Open { threads: 2, gro: true, buffer: 4096 },
+        ProbeMessage::Ready { token: 1, gro: false, buffer: 2, ports: vec![1, 2, 3] },
+        ProbeMessage::Refused("no room".to_owned()),
+        ProbeMessage::Start { trial: 1, millis: 2 },
+        ProbeMessage::Started,
+        ProbeMessage::Done { trial: 1, sent: u64::MAX },
+        ProbeMessage::Counted(Counted::default()),
+        // A fuzzer's find: many a millionth is a little less than itself as a binary fraction.
+        ProbeMessage::Counted(Counted { busy: Busy { run: 0.290_003, wait: 1.0 }, ..Counted::default() }),
+    ];
+    for (index, message) in messages.iter().enumerate() {
+        let bytes = message.encode();
+        // Without the length, which the connection's reader takes.
+        add("probe_words", &format!("message{index}"), &[&bytes[..1], &bytes[3..]].concat());
+    }
+}
+
+fn entry(name: &str, kind: Is) -> Entry {
+    let (name, mtime) = (Name::new(name.as_bytes()).unwrap(), Time::new(1_700_000_000, 5).unwrap());
+    let xattrs = vec![Xattr::new(&b"user.x"[..], &b"value"[..]).unwrap()];
+    Entry { name, kind, mode: 0o644, mtime, uid: 1, gid: 2, xattrs }
+}
+
+fn members() -> Vec<Member> {
+    let target = LinkTarget::new(&b"../there"[..]).unwrap();
+    let to = Name::new(&b"a/file"[..]).unwrap();
+    let kinds = [
+        ("a", Is::Directory),
+        ("a/file", Is::File { size: 4, sparse: false }),
+        ("a/link", Is::Symlink { target }),
+        ("a/second", Is::HardLink { to }),
+    ];
+    let mut members: Vec<Member> = kinds
+        .into_iter()
+        .map(|(name, kind)| Member { entry: entry(name, kind), last: false, keep: None })
+        .collect();
+    let keep = Some(Keep { names: vec![b"file".to_vec(), b"link".to_vec()], more: false });
+    members.push(Member { entry: entry("a", Is::Directory), last: true, keep });
+    members
+}
+
+fn messages() -> Vec<Message> {
+    let name = |text: &str| Name::new(text.as_bytes()).unwrap();
+    let failure = || Failure::new(FailureKind::Local, "no room");
+    let listening = || Listening { port: 5000, addresses: vec![[127, 0, 0, 1].into(), [0u16; 8].into()] };
+    let mut options = Options { rate_cap: Some(7), codec: Some((2, 3)), update: true, ..Options::default() };
+    options.filter.exclude(b"*.o").unwrap();
+    let start = Start {
+        secret: postcard::from_bytes(&[7; 32]).unwrap(),
+        cipher: 1,
+        role: Role::Sender,
+        listen: Some(Ports { first: 1, last: 2 }),
+        options,
+        paths: vec![b"/a".to_vec(), b"b".to_vec()],
+    };
+    let root = Root { name: name("a"), directory: true, identity: Identity { device: 1, inode: 2 } };
+    let file = entry("a/file", Is::File { size: 5 << 20, sparse: true });
+    let answers = [
+        Answer::All,
+        Answer::Rest(vec![(0, 1, [1; 32]), (3, 8, [2; 32])]),
+        Answer::Nothing,
+        Answer::Differing,
+        Answer::Refused(failure()),
+        Answer::LeftOut,
+    ];
+    vec![
+        Message::Hello(hello::own("0.1.0", vec![(1, 1_000_000_000)])),
+        Message::Start(Box::new(start)),
+        Message::Listening(listening()),
+        Message::Dial(listening(), 3),
+        Message::Dialled(3, Some("refused".into())),
+        Message::Open(1, Transport::Ssh),
+        Message::Owners(Owners { users: vec![(0, "root".into())], groups: Vec::new() }),
+        Message::Roots(vec![Some(root), None]),
+        Message::Placed(vec![name("a")]),
+        Message::Offer(vec![Offered { id: 1, entry: file, digest: Some([3; 32]) }]),
+        Message::Answer(answers.into_iter().zip(1..).map(|(answer, id)| (id, answer)).collect()),
+        Message::Signature(1, vec![1, 2, 3]),
+        Message::Would(Deed::Delete, name("a/b")),
+        Message::End(1, Ok([4; 32])),
+        Message::Stored(1, Err(failure())),
+        Message::Landed(1, 2),
+        Message::Again(1, 2, "why".into()),
+        Message::LaneLost(1, "cut".into()),
+        Message::Retire(1),
+        Message::Problem(Problem { name: name("a"), failure: failure(), harmless: false }),
+        Message::Sample("{}".into()),
+        Message::Finish(Totals::default(), true),
+        Message::Finished(Totals::default()),
+        Message::Abort(failure()),
+        Message::Alive,
+    ]
+}
+
+/// A handshake and some segments over Ethernet, as tcpdump keeps them; `nanos`: in nanoseconds.
+fn capture(nanos: bool) -> Vec<u8> {
+    let magic: u32 = if nanos { 0xa1b2_3c4d } else { 0xa1b2_c3d4 };
+    let head: [u32; 5] = [0x0004_0002, 0, 0, 65_535, 1];
+    let mut bytes = magic.to_le_bytes().to_vec();
+    head.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+    let mut sequence = [1000_u32, 5000];
+    for number in 0..40_u32 {
+        let from_server = number % 2 == 1;
+        let (flags, length) = match number {
+            0 => (0x02, 0),
+            1 => (0x12, 0),
+            38 | 39 => (0x11, 0),
+            _ => (0x10, if from_server { 1000 } else { 0 }),
+        };
+        let own = usize::from(from_server);
+        let frame = segment(from_server, sequence[own], sequence[1 - own], flags, length);
+        sequence[own] += length as u32 + u32::from(flags & 0x03 != 0);
+        let fraction = number * if nanos { 10_000_000 } else { 10_000 };
+        for word in [1_700_000_000, fraction, frame.len() as u32, frame.len() as u32] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+fn segment(from_server: bool, sequence: u32, acknowledged: u32, flags: u8, length: usize) -> Vec<u8> {
+    let (client, server) = (([10, 0, 0, 1], 40_000_u16), ([10, 0, 0, 2], 443_u16));
+    let (from, to) = if from_server { (server, client) } else { (client, server) };
+    let mut frame = vec![0; 12];
+    frame.extend([0x08, 0x00]);
+    frame.extend([0x45, 0]);
+    frame.extend((40 + length as u16).to_be_bytes());
+    frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+    frame.extend(from.0);
+    frame.extend(to.0);
+    frame.extend(from.1.to_be_bytes());
+    frame.extend(to.1.to_be_bytes());
+    frame.extend(sequence.to_be_bytes());
+    frame.extend(acknowledged.to_be_bytes());
+    frame.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    frame.extend(vec![0; length]);
+    frame
+}

@@ -1,0 +1,6 @@
+//! See `weir_checks::cp_patch`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    weir_checks::cp_patch::check(bytes);
+});
