@@ -133,7 +133,6 @@ fn the_usage_of_an_error_is_the_whole_of_the_command() {
     let sandbox = Sandbox::new();
     for (words, usage) in [
         (&["get", "--nonsense", "http://h/x"][..], "Usage: weir get [OPTIONS] [URL]..."),
-        (&["get", "--key", "k", "http://h/x"], "Usage: weir get [OPTIONS] [URL]..."),
         (&["get", "--no-clobber", "--force", "http://h/x"], "Usage: weir get [OPTIONS] [URL]..."),
         (&["get"], "Usage: weir get [OPTIONS] [URL]..."),
         (&["cp", "--nonsense", "a", "b"], "Usage: weir cp [OPTIONS] <SRC... DST>..."),
