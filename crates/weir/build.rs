@@ -1,4 +1,4 @@
-//! Puts the commit into the binary, for `--version`, and Lua's interface into its table of dynamic symbols,
+//! Puts the commit and the target into the binary, for `--version`, and Lua's interface into its table of dynamic symbols,
 //! for C modules.
 
 use std::process::Command;
@@ -10,6 +10,7 @@ fn main() {
         _ => "no commit".to_owned(),
     };
     println!("cargo::rustc-env=WEIR_COMMIT={commit}");
+    println!("cargo::rustc-env=WEIR_TARGET={}", std::env::var("TARGET").unwrap_or_default());
     println!("cargo::rerun-if-changed=../../.git/HEAD");
     println!("cargo::rerun-if-changed=../../.git/refs/heads");
     println!("cargo::rerun-if-changed=build.rs");

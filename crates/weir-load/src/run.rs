@@ -378,20 +378,23 @@ fn stands_still(shared: &Shared, index: usize, now: u64) -> bool {
     matches!(shared.settings.ask, Ask::Script(_)) && u128::from(still) > patience
 }
 
-fn outcome(
-    shared: &Shared,
-    gathered: Gathered,
-    address: Address,
-    started: Duration,
-    script: Option<Script>,
-) -> Outcome {
+/// What all loops did together.
+struct Added {
+    tally: Tally,
+    span: Duration,
+    cpu: Duration,
+    loops: Vec<LoopUse>,
+    paths: Vec<PathSeen>,
+    threads: Vec<Option<ScriptThread>>,
+    failed: Option<Error>,
+}
+
+fn add_up(shared: &Shared, reports: Vec<Option<LoopReport>>) -> Added {
     let settings = &shared.settings;
-    script.iter().for_each(Script::flush);
-    let mut tally = Tally::new(settings.rate.is_some());
     let (mut span, mut cpu) = (Duration::ZERO, Duration::ZERO);
-    let (mut loops, mut paths, mut failed) = (Vec::new(), Vec::new(), None);
-    let mut threads = Vec::new();
-    for (index, report) in gathered.reports.into_iter().enumerate() {
+    let mut tally = Tally::new(settings.rate.is_some());
+    let (mut loops, mut paths, mut threads, mut failed) = (Vec::new(), Vec::new(), Vec::new(), None);
+    for (index, report) in reports.into_iter().enumerate() {
         let Some(report) = report else {
             let published = shared.published[index].lock().take();
             tally.add(&published.unwrap_or_else(|| Tally::new(settings.rate.is_some())));
@@ -417,34 +420,20 @@ fn outcome(
     if span.is_zero() {
         span = Duration::from_nanos((shared.start.elapsed().as_nanos() as u64).saturating_sub(shared.from));
     }
-    // The latency from the send is what client, path and server take; what a plan adds is waiting for a connection.
-    let (first, inside) = (tally.first_byte, tally.inside);
-    let per = |sum: Duration, count: u64| Duration::from_secs_f64(sum.as_secs_f64() / count.max(1) as f64);
-    let (cores, stolen) = match gathered.cores {
-        Reading::Value(window) => (Reading::Value(window.busy), window.steal),
-        Reading::Missing(why) => (Reading::Missing(why), 0.0),
-    };
-    let evidence = LoadEvidence {
-        span,
-        requests: tally.requests,
-        received: tally.received,
-        connections: settings.connections,
-        streams: settings.streams(),
-        rate: settings.rate,
-        unsent: tally.unsent,
-        loops,
-        server: gathered.server,
-        cores,
-        stolen,
-        latency: per(first + inside, tally.latency.len()),
-        inside: per(inside, tally.latency.len()),
-        time: tally.spent.time,
-        acks: tally.spent.acks,
-        connects: Connects { made: tally.connect.len(), ..tally.spent.connects },
-        path: path_use(&paths),
-        samples: tally.byte_samples.clone(),
-        link_rate: None,
-    };
+    Added { tally, span, cpu, loops, paths, threads, failed }
+}
+
+fn outcome(
+    shared: &Shared,
+    gathered: Gathered,
+    address: Address,
+    started: Duration,
+    script: Option<Script>,
+) -> Outcome {
+    script.iter().for_each(Script::flush);
+    let Gathered { reports, server, cores, interrupted } = gathered;
+    let Added { tally, span, cpu, loops, paths, threads, failed } = add_up(shared, reports);
+    let evidence = evidence(&shared.settings, &tally, span, (loops, &paths), (server, cores));
     Outcome {
         latency: Spectrum::micros(&tally.latency),
         rates: Spectrum::of(tally.rates.iter().copied()),
@@ -453,11 +442,49 @@ fn outcome(
         started,
         address,
         cpu,
-        interrupted: gathered.interrupted,
+        interrupted,
         evidence,
         // A state whose thread still runs is not to be touched.
         finish: script.filter(|_| failed.is_none()).map(|script| script.with_threads(threads)),
         failed,
+    }
+}
+
+/// What the judge is shown: of the client its loops and their paths, of the machines the server and the cores.
+fn evidence(
+    settings: &Settings,
+    tally: &Tally,
+    span: Duration,
+    (loops, paths): (Vec<LoopUse>, &[PathSeen]),
+    (server, cores): (Reading<weir_model::load::ServerUse>, Reading<CpuWindow>),
+) -> LoadEvidence {
+    // The latency from the send is what client, path and server take; what a plan adds is waiting for a connection.
+    let (first, inside) = (tally.first_byte, tally.inside);
+    let per = |sum: Duration, count: u64| Duration::from_secs_f64(sum.as_secs_f64() / count.max(1) as f64);
+    let (cores, stolen) = match cores {
+        Reading::Value(window) => (Reading::Value(window.busy), window.steal),
+        Reading::Missing(why) => (Reading::Missing(why), 0.0),
+    };
+    LoadEvidence {
+        span,
+        requests: tally.requests,
+        received: tally.received,
+        connections: settings.connections,
+        streams: settings.streams(),
+        rate: settings.rate,
+        unsent: tally.unsent,
+        loops,
+        server,
+        cores,
+        stolen,
+        latency: per(first + inside, tally.latency.len()),
+        inside: per(inside, tally.latency.len()),
+        time: tally.spent.time,
+        acks: tally.spent.acks,
+        connects: Connects { made: tally.connect.len(), ..tally.spent.connects },
+        path: path_use(paths),
+        samples: tally.byte_samples.clone(),
+        link_rate: None,
     }
 }
 

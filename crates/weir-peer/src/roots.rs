@@ -240,10 +240,19 @@ fn open(folder: &Path, may_create: bool, options: &Options) -> Result<Target, Fa
         options.dry_run && may_create && !would_be_made && !folder.components().as_path().is_symlink();
     if would_fail && let Err(error) = fs::metadata(folder) {
         let why = weir_units::plain(&error);
-        return Err(Failure::local(format_args!("cannot create {}: {why}", folder.display())));
+        let way_out = way_out(folder, may_create);
+        return Err(Failure::local(format_args!("cannot create {}: {why}{way_out}", folder.display())));
     }
     let opened = if would_be_made { Target::to_be(of_target) } else { Target::open(folder, of_target) };
-    opened.map_err(Failure::local)
+    opened.map_err(|error| Failure::local(format_args!("{error}{}", way_out(folder, may_create))))
+}
+
+/// What helps where a folder on the way is missing.
+fn way_out(folder: &Path, may_create: bool) -> &'static str {
+    // The last of them is made anyway where it may be.
+    let missing = if may_create { around_of(folder) } else { folder.to_owned() };
+    let is_dangling = folder.components().as_path().is_symlink() || missing.is_symlink();
+    if is_missing(&missing) && !is_dangling { "; --mkpath creates the missing folders" } else { "" }
 }
 
 /// What entries get of their sources' attributes.

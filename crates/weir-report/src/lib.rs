@@ -2,7 +2,7 @@
 //!
 //! * [`schema`]: what a record is, and how a verdict and its windows become part of one.
 //! * [`json`]: a record to JSON and back.
-//! * [`terminal`]: the summary after a run, twelve lines at most.
+//! * [`terminal`]: the summary after a run, about sixteen rows. [`fold`]: how wide these are.
 //! * [`progress`]: the line while it runs. Pure text: who prints it, and when, is the caller's.
 //! * [`tui`]: the live view that fills a terminal. Pure drawing too. [`stages`]: the pipeline that it and the pages draw.
 //! * [`plan`]: what `weir plan` predicts.
@@ -22,7 +22,7 @@
 //! use weir_report::schema::{Outcome, Record};
 //! let record = Record::new("get", Outcome::Complete, 2_150_000_000, 1.08);
 //! let mut text = Vec::new();
-//! weir_report::terminal::render_summary(&record, false, &mut text)?;
+//! weir_report::terminal::render_summary(&record, weir_report::fold::Sheet::default(), &mut text)?;
 //! assert_eq!(String::from_utf8_lossy(&text), "received 2.15 GB in 1.08 s: 1.99 GB/s\n");
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -34,6 +34,7 @@ pub mod chart;
 pub mod ciphers;
 pub mod codecs;
 pub mod escape;
+pub mod fold;
 pub mod host;
 pub mod html;
 pub mod join;

@@ -1,4 +1,4 @@
-//! The summary after a run, for people: twelve lines at most, plain text.
+//! The summary after a run, for people: about sixteen rows of plain text, none wider than its sheet.
 //!
 //! ```text
 //! received 2.15 GB in 5.73 s: 375 MB/s over 1 connection -> big.iso
@@ -16,10 +16,12 @@ use std::time::Duration;
 use weir_units::{Bytes, Rate, human_duration};
 
 use crate::escape::escape;
+use crate::fold::{Sheet, fold};
 use crate::schema::{AdviceRecord, FileRecord, Outcome, Record, VerdictRecord};
 
-/// The lines of a summary, at most: half of the smallest terminal.
-const LINES: usize = 12;
+/// The rows of a summary: two thirds of the smallest terminal. What of the evidence and the advice has no room there
+/// is in the record.
+const ROWS: usize = 16;
 
 /// Failed files that are named.
 const FAILURES: usize = 3;
@@ -36,41 +38,54 @@ const WORTH_A_VERDICT: f64 = 0.25;
 
 /// Writes as much of the summary as people want unasked: the first lines of a short run, and of one that failed (what
 /// limits a run that ended in an error is the error), all of it otherwise.
-pub fn render_brief(record: &Record, color: bool, out: &mut dyn Write) -> io::Result<()> {
+pub fn render_brief(record: &Record, sheet: Sheet, out: &mut dyn Write) -> io::Result<()> {
     if record.outcome != Outcome::Failed && record.seconds >= WORTH_A_VERDICT {
-        return render_summary(record, color, out);
+        return render_summary(record, sheet, out);
     }
-    head(record, Paint(color)).iter().try_for_each(|line| writeln!(out, "{line}"))
+    write(&head(record, Paint(sheet.colour)), sheet, out)
 }
 
-/// Writes the summary. `color` marks the limit and errors, nothing else.
-pub fn render_summary(record: &Record, color: bool, out: &mut dyn Write) -> io::Result<()> {
-    let paint = Paint(color);
-    let head = head(record, paint);
-    let tail = record.verdict.as_ref().map(tail).unwrap_or_default();
-    let room = LINES.saturating_sub(head.len() + tail.len() + 1);
-    for line in &head {
-        writeln!(out, "{line}")?;
-    }
+/// Writes the summary. Colours mark the limit and errors, nothing else.
+pub fn render_summary(record: &Record, sheet: Sheet, out: &mut dyn Write) -> io::Result<()> {
+    let paint = Paint(sheet.colour);
+    let mut lines = head(record, paint);
     if let Some(verdict) = &record.verdict {
-        writeln!(out, "{}", limit_line(verdict, paint))?;
-        for line in verdict.evidence.iter().take(room) {
-            writeln!(out, "  {}", escape(line))?;
+        lines.push(limit_line(verdict, paint));
+        let mut tail = tail(verdict);
+        let rows = |line: &String| fold(line, sheet.columns).lines().count();
+        let first = evidence(verdict).next();
+        let least: usize = lines.iter().chain(&first).chain(&tail).map(rows).sum();
+        if verdict.advice.len() > 1 && least > ROWS {
+            tail.pop();
         }
+        let mut room = ROWS.saturating_sub(lines.iter().chain(&tail).map(rows).sum());
+        for (at, line) in evidence(verdict).enumerate() {
+            let taken = rows(&line);
+            // A limit without a number that shows it is only claimed.
+            if at > 0 && taken > room {
+                break;
+            }
+            room = room.saturating_sub(taken);
+            lines.push(line);
+        }
+        lines.extend(tail);
     }
-    for line in &tail {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    write(&lines, sheet, out)
 }
 
 /// Writes a verdict alone: of the way back, where a test went both ways.
-pub fn render_verdict(verdict: &VerdictRecord, color: bool, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", limit_line(verdict, Paint(color)))?;
-    for line in verdict.evidence.iter().take(2) {
-        writeln!(out, "  {}", escape(line))?;
-    }
-    tail(verdict).iter().try_for_each(|line| writeln!(out, "{line}"))
+pub fn render_verdict(verdict: &VerdictRecord, sheet: Sheet, out: &mut dyn Write) -> io::Result<()> {
+    let mut lines = vec![limit_line(verdict, Paint(sheet.colour))];
+    lines.extend(evidence(verdict).take(2).chain(tail(verdict)));
+    write(&lines, sheet, out)
+}
+
+fn evidence(verdict: &VerdictRecord) -> impl Iterator<Item = String> {
+    verdict.evidence.iter().map(|line| format!("  {}", escape(line)))
+}
+
+fn write(lines: &[String], sheet: Sheet, out: &mut dyn Write) -> io::Result<()> {
+    lines.iter().try_for_each(|line| writeln!(out, "{}", fold(line, sheet.columns)))
 }
 
 /// What was moved, and what failed.

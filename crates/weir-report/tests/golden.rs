@@ -10,9 +10,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use weir_model::evidence::*;
 use weir_model::verdict::explain;
+use weir_report::fold::Sheet;
+use weir_report::load::{LoadRecord, render as render_load};
 use weir_report::net::Units;
-use weir_report::schema::{DigestRecord, FileRecord, Outcome, Record};
-use weir_report::terminal::{render_brief, render_summary};
+use weir_report::schema::{DigestRecord, FileRecord, Outcome, Record, VerdictRecord};
+use weir_report::terminal::{render_brief, render_summary, render_verdict};
 use weir_report::{
     calibration, ciphers, codecs, host, json, load, memory, net, packets, plan, self_check, storage,
     transactions, why,
@@ -92,11 +94,11 @@ fn judged() -> Record {
     record
 }
 
-fn summary(record: &Record, color: bool) -> String {
+fn summary(record: &Record, colour: bool) -> String {
     let mut out = Vec::new();
-    render_summary(record, color, &mut out).unwrap();
+    render_summary(record, Sheet { colour, ..Sheet::default() }, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
-    assert!(text.lines().count() <= 12, "{text}");
+    assert!(text.lines().count() <= 16, "{text}");
     text
 }
 
@@ -133,7 +135,7 @@ fn too_short_to_judge() {
 
 fn brief(record: &Record) -> String {
     let mut out = Vec::new();
-    render_brief(record, false, &mut out).unwrap();
+    render_brief(record, Sheet::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -173,6 +175,78 @@ fn foreign_text_cannot_drive_the_terminal() {
     let text = summary(&record, false);
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()) && !text.contains('\u{202e}'), "{text:?}");
     assert_eq!(text.lines().count(), 2);
+}
+
+/// As `weir-model/tests/scenarios` has them.
+#[derive(serde::Deserialize)]
+struct Scenario {
+    facts: Facts,
+    #[serde(default)]
+    trials: Vec<Trial>,
+    stretches: Vec<Stretch>,
+}
+
+#[derive(serde::Deserialize)]
+struct Stretch {
+    windows: usize,
+    window: Window,
+}
+
+fn evidence_of(scenario: Scenario) -> Evidence {
+    let mut windows = Vec::new();
+    let mut at = 0.0;
+    for stretch in &scenario.stretches {
+        for _ in 0..stretch.windows {
+            windows.push(Window { at, ..stretch.window.clone() });
+            at += stretch.window.span.as_secs_f64();
+        }
+    }
+    Evidence { windows, trials: scenario.trials, facts: scenario.facts }
+}
+
+/// Whatever is said of a run, it fits the screen: of each scenario of the model the summary, its verdict alone, and the
+/// verdict on a load.
+#[test]
+fn no_line_of_a_verdict_is_wider_than_the_sheet() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../weir-model/tests/scenarios");
+    let (mut count, mut folded) = (0, 0);
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let scenario: Scenario = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let evidence = evidence_of(scenario);
+        let verdict = explain(&evidence);
+        let record = Record::new("get", Outcome::Complete, 1 << 30, 10.0).with_verdict(&evidence, &verdict);
+        let of_verdict = VerdictRecord::from(&verdict);
+        let load = LoadRecord { held_by: Some("client".to_owned()), requests: 9, ..LoadRecord::default() };
+        for columns in [40, 60, 80, 100] {
+            for colour in [false, true] {
+                let sheet = Sheet { colour, columns };
+                let mut out = Vec::new();
+                render_summary(&record, sheet, &mut out).unwrap();
+                render_verdict(&of_verdict, sheet, &mut out).unwrap();
+                sheet.print(&mut out, |out| render_load(&load, 9, 1.0, Some(&of_verdict), out)).unwrap();
+                let text = String::from_utf8(out).unwrap().replace("\x1b[1;33m", "").replace("\x1b[0m", "");
+                // A word that is wider than the sheet stands alone.
+                let is_wide = |line: &&str| line.chars().count() > columns && line.trim().contains(' ');
+                assert_eq!(
+                    text.lines().find(is_wide),
+                    None,
+                    "{}, {columns} columns:\n{text}",
+                    path.display()
+                );
+                if columns == 100 {
+                    let widest = text.lines().map(|line| line.chars().count()).max();
+                    assert!(widest <= Some(100), "{}:\n{text}", path.display());
+                    let said =
+                        verdict.evidence.first().map_or("limit", |line| line.split(' ').next().unwrap());
+                    assert!(text.contains(said), "{}: no '{said}':\n{text}", path.display());
+                }
+                count += 1;
+                folded += usize::from(text.lines().any(|line| line.starts_with("    ")));
+            }
+        }
+    }
+    assert!(count > 1000 && folded > 500, "{count} texts, {folded} with a fold");
 }
 
 #[test]

@@ -1,30 +1,40 @@
-//! The configuration file: what flags say that nobody gave.
+//! The configuration file: flags in front of those of the command line.
 //!
 //! An entry becomes words in front of the user's own, and both are parsed by the one definition of the command line; so a flag has
 //! its name in the file from the day it exists, with the same values and the same complaints. See docs/config.md.
 
-mod document;
 mod file;
-mod line;
+mod flags;
+mod old;
+mod text;
+mod trial;
 
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
-use weir_report::escape::escape;
 
 use crate::args::{self, Cli};
 use crate::voice::{self, Usage};
-use document::{Document, Setting};
 use file::ConfigFile;
-use line::Line;
+use flags::{Flags, Setting};
+use trial::Line;
 
 /// Variables of the environment that say the same as a flag: they stand above the file, as they stand below the flag.
 const VARIABLES: [(&str, &[&str]); 2] = [
-    ("proxy", &["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
-    ("cacert", &["SSL_CERT_FILE"]),
+    ("--proxy", &["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
+    ("--cacert", &["SSL_CERT_FILE"]),
 ];
+
+/// What is wrong, and where.
+#[derive(Debug)]
+struct Problem {
+    /// From 1 on.
+    line: usize,
+    /// In words.
+    text: String,
+}
 
 /// The command line, with the file's entries beneath it. Ends the program where clap would: for help, and for words that it refuses.
 pub fn command_line(words: Vec<OsString>) -> anyhow::Result<Cli> {
@@ -47,11 +57,11 @@ pub fn command_line(words: Vec<OsString>) -> anyhow::Result<Cli> {
 
 /// Ends the program as clap would, unless there is something better to say.
 fn refused(mut error: clap::Error, words: &[OsString]) -> anyhow::Result<ArgMatches> {
-    let command = as_far_as_given(words).map(|given| innermost(&given).0.join(" ")).unwrap_or_default();
-    if let Some(answer) = args::answer(&command, &error) {
+    let path = as_far_as_given(words).map(|given| innermost(&given).0).unwrap_or_default();
+    if let Some(answer) = args::answer(&path.join(" "), &error) {
         return Err(Usage(answer).into());
     }
-    args::drop_guesses(&command, &mut error);
+    args::mend(&path, &mut error);
     voice::end_with(&error)
 }
 
@@ -69,24 +79,27 @@ fn with_file(
     let (path, own) = innermost(given);
     let leaf = path.iter().try_fold(&command, |command, word| command.find_subcommand(word));
     // What weir starts by itself is told everything on its command line.
-    let Some(leaf) = leaf.filter(|leaf| !leaf.is_hide_set() && document::has_flags(leaf)) else {
+    let Some(leaf) = leaf.filter(|leaf| !leaf.is_hide_set() && flags::has_flags(leaf)) else {
         return Ok(None);
     };
     if is_given(given, "no_config") {
         return Ok(None);
     }
     let Some(file) = file::find(|name| std::env::var_os(name))? else { return Ok(None) };
-    let wrong = |problem: document::Problem| complaint(&file, problem.line, &problem.text);
-    let document = Document::parse(&file.text, &command).map_err(wrong)?;
-    let mut settings = document.settings(&path, leaf).map_err(wrong)?;
-    settings.retain(|setting| !is_given(own, &setting.id) && !is_in_environment(setting));
+    let wrong = |problem: Problem| complaint(&file, problem);
+    let entries = if file.is_old() { old::parse(&file.text) } else { text::parse(&file.text) };
+    let flags = entries.and_then(|entries| Flags::new(entries, &command)).map_err(wrong)?;
+    let mut settings = flags.settings(&path, leaf).map_err(wrong)?;
+    // In the old form a list of the command line takes the place of the file's.
+    let stays = |setting: &Setting| setting.adds_up && !file.is_old() || !is_given(own, &setting.id);
+    settings.retain(|setting| stays(setting) && !is_in_environment(setting));
     if settings.is_empty() {
-        warn_of_readers(&file, &document, own);
+        tell(&file, &flags, own);
         return Ok(None);
     }
     let merged = Line::new(command, words, &path).and_then(|mut line| line.merge(settings).transpose());
     let merged = merged.transpose().map_err(wrong)?;
-    warn_of_readers(&file, &document, merged.as_ref().map_or(own, |merged| innermost(merged).1));
+    tell(&file, &flags, merged.as_ref().map_or(own, |merged| innermost(merged).1));
     Ok(merged)
 }
 
@@ -110,14 +123,23 @@ fn is_in_environment(setting: &Setting) -> bool {
     variables.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
-fn complaint(file: &ConfigFile, line: usize, text: &str) -> anyhow::Error {
-    Usage(format!("{}, line {line}: {text}", file.shown())).into()
+fn complaint(file: &ConfigFile, problem: Problem) -> anyhow::Error {
+    Usage(format!("{}, line {}: {}", file.shown(), problem.line, problem.text)).into()
 }
 
-/// A password in a file that others can read is no longer one.
-fn warn_of_readers(file: &ConfigFile, document: &Document, own: &ArgMatches) {
-    let quiet = ["quiet", "silent"].iter().any(|id| matches!(own.try_get_one::<bool>(id), Ok(Some(true))));
-    let Some(secret) = document.secret().filter(|_| !quiet && file.others_can_read()) else { return };
-    let (name, file) = (escape(secret), file.shown());
-    voice::warn(&format!("{file} holds '{name}' and can be read by others: chmod 600 {file}"));
+/// What is to be said of the file itself. A password that others can read is no longer one.
+fn tell(file: &ConfigFile, flags: &Flags, own: &ArgMatches) {
+    if ["quiet", "silent"].iter().any(|id| matches!(own.try_get_one::<bool>(id), Ok(Some(true)))) {
+        return;
+    }
+    let shown = file.shown();
+    if let Some(secret) = flags.secret.as_ref().filter(|_| file.others_can_read()) {
+        voice::warn(&format!("{shown} holds {secret} and can be read by others: chmod 600 {shown}"));
+    }
+    if file.is_old() {
+        let new = shown.trim_end_matches(".toml");
+        voice::warn(&format!(
+            "note: {shown} has the old form, which is still read; write its flags into {new}, one a line"
+        ));
+    }
 }

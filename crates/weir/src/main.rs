@@ -52,6 +52,7 @@ fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Report(report) => cmd::report::run(&report),
         Command::Bench(bench) => cmd::bench::run(&bench),
         Command::SelfCheck(check) => cmd::self_check::run(&check),
+        Command::Version(version) => cmd::version::run(&version),
         Command::Completions { shell } => cmd::manual::completions(shell),
         Command::Man { folder } => cmd::manual::pages(&folder),
     }

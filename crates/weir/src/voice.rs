@@ -1,6 +1,7 @@
 //! What is said while a command works: log lines, the live line, and the last word of a failure.
 
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -10,6 +11,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use weir_report::escape::escape_lines;
+use weir_report::fold::Sheet;
 use weir_transfer::http::waiting;
 use weir_units::plain;
 
@@ -117,6 +119,13 @@ impl Write for Line {
 /// Colour only for people who did not say no.
 pub fn colours(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// How to print on `stream`: colours for people, and as wide as its terminal.
+pub fn sheet(stream: &(impl IsTerminal + AsFd)) -> Sheet {
+    let size = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok()).flatten();
+    // 0: a terminal that does not know.
+    Sheet::new(colours(stream), size.map(|size| size.ws_col).filter(|columns| *columns > 0))
 }
 
 /// Nobody reads what is printed any more, as after `| head`.

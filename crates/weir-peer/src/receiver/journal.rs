@@ -23,6 +23,9 @@ const KIND: [u8; 14] = *b"weir-part-log-";
 
 const MAGIC: [u8; 16] = *b"weir-part-log-2\n";
 
+/// The version of the form that this program reads and writes.
+pub const VERSION: u8 = MAGIC[KIND.len()] - b'0';
+
 /// Bytes of the head: magic, size, modification time, boot, checksum.
 const HEAD: usize = 128;
 

@@ -1,6 +1,9 @@
 //! Flags of other programs that weir does not have: what does the same here. Those that it takes are in [`super::habits`].
 
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::Cli;
 
 /// A command, flags that it does not have, and what is to be done instead.
 type Row = (&'static str, &'static [&'static str], &'static str);
@@ -249,7 +252,7 @@ const TABLE: &[Row] = &[
     (
         "get",
         &["-K", "--config", "--conf-path"],
-        "~/.config/weir/config.toml holds flags, and WEIR_CONFIG=FILE names another file",
+        "~/.config/weir/config holds flags, one a line, and WEIR_CONFIG=FILE names another file",
     ),
     ("get", &["--remove-on-error"], "a file gets its name only when complete; leave it out"),
     ("get", &["--next"], "all URLs share one set of flags; run weir once for each"),
@@ -424,35 +427,55 @@ pub fn answer(command: &str, error: &clap::Error) -> Option<String> {
              starts a command"
         ));
     }
-    // A plan is asked for with the flags of the copy.
-    let is_of = |of: &str| of == command || command == "plan" && of == "cp";
-    let (_, _, way) = TABLE.iter().find(|(of, flags, _)| is_of(of) && flags.contains(&flag.as_str()))?;
     let shown = if flag == "--" { "-" } else { flag };
-    Some(format!("weir {command} has no {shown}: {way}"))
+    Some(format!("weir {command} has no {shown}: {}", instead(command, flag)?))
 }
 
-/// Takes away what clap guesses of an unknown flag where that is no slip of a finger: `--list-only` is not
-/// `--inet6-only`.
-pub fn drop_guesses(command: &str, error: &mut clap::Error) {
-    /// A letter too many, one that is missing, two that changed places; twice.
-    const SLIPS: usize = 2;
+/// What does the same as a flag that `command` does not have, where another program's is known by it.
+pub fn instead(command: &str, flag: &str) -> Option<&'static str> {
+    // A plan is asked for with the flags of the copy.
+    let is_of = |of: &str| of == command || command == "plan" && of == "cp";
+    let (_, _, way) = TABLE.iter().find(|(of, flags, _)| is_of(of) && flags.contains(&flag))?;
+    Some(way)
+}
+
+/// Mends what clap says of words that the command at `path` refuses: its whole usage, where clap shows that of some
+/// options alone, and the option that was meant, where it shows another or none.
+pub fn mend(path: &[String], error: &mut clap::Error) {
+    let mut whole = Cli::command();
+    whole.build();
+    let named = path.iter().try_fold(&mut whole, |above, word| above.find_subcommand_mut(word));
+    let Some(leaf) = named else { return };
+    if error.get(ContextKind::Usage).is_some() {
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(leaf.render_usage()));
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return;
     }
-    let text = |value: Option<&ContextValue>| match value {
-        Some(ContextValue::String(text)) => text.clone(),
-        _ => String::new(),
-    };
-    let given = text(error.get(ContextKind::InvalidArg));
-    let guess = text(error.get(ContextKind::SuggestedArg));
-    // Of a word of three letters any other is two slips away.
-    if guess.len() < 8 || strsim::osa_distance(&given, &guess) > SLIPS {
-        error.remove(ContextKind::SuggestedArg);
+    error.remove(ContextKind::SuggestedArg);
+    if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg)
+        && let Some(meant) = meant(leaf, given)
+    {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(meant));
     }
     // No URL begins with a dash.
-    if command == "get" {
+    if path == ["get"] {
         error.remove(ContextKind::Suggested);
     }
+}
+
+/// The option that `given` is a slip of the finger of (a letter too many, one that is missing, two that changed places),
+/// or the only one that it begins. `--list-only` is not `--inet6-only`.
+pub fn meant(command: &clap::Command, given: &str) -> Option<String> {
+    // Of a word of three letters any other is two slips away.
+    let slips = |name: &str| (name.len().saturating_sub("--".len() + 2) / 2).min(2);
+    let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
+    let names = shown.flat_map(|arg| arg.get_long_and_visible_aliases().unwrap_or_default());
+    let names: Vec<String> = names.map(|name| format!("--{name}")).collect();
+    let distance = |name: &&String| strsim::osa_distance(given, name);
+    let near = names.iter().filter(|name| distance(name) <= slips(name)).min_by_key(distance);
+    let mut begun = names.iter().filter(|name| given.len() > "--".len() && name.starts_with(given));
+    near.or_else(|| begun.next().filter(|_| begun.next().is_none())).cloned()
 }
 
 /// Whether there is something to say of this flag.
@@ -496,10 +519,7 @@ fn of_value(command: &str, error: &clap::Error) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::args::Cli;
 
     /// A row for a flag that the command has would never be read.
     #[test]
@@ -526,6 +546,26 @@ mod tests {
                 let twice = before.filter(|(of, flags, _)| of == command && flags.contains(flag)).count();
                 assert_eq!(twice, 0, "weir {command} {flag} has two rows");
             }
+        }
+    }
+
+    #[test]
+    fn slips_and_beginnings_are_understood() {
+        let mut whole = Cli::command();
+        whole.build();
+        let get = whole.find_subcommand("get").unwrap();
+        for (given, expected) in [
+            ("--retires", Some("--retries")),
+            ("--outptu", Some("--output")),
+            ("--jbos", Some("--jobs")),
+            ("--limit-rat", Some("--limit-rate")),
+            ("--timeo", Some("--timeout")),
+            ("--connect-t", None),
+            ("--list-only", None),
+            ("--", None),
+            ("-Q", None),
+        ] {
+            assert_eq!(meant(get, given).as_deref(), expected, "{given}");
         }
     }
 

@@ -357,7 +357,7 @@ fn say(cp: &Cp, record: &Record, more: u64) -> anyhow::Result<()> {
         json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
     } else if !cp.voice.quiet {
         let render = if cp.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
-        render(record, voice::colours(&std::io::stderr()), &mut stderr)?;
+        render(record, voice::sheet(&std::io::stderr()), &mut stderr)?;
     }
     Ok(())
 }

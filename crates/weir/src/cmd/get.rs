@@ -230,7 +230,7 @@ fn say(get: &Get, record: &Record) -> anyhow::Result<()> {
         json::render(record, &mut std::io::stdout().lock()).context("cannot print the record")?;
     } else if !get.voice.quiet {
         let render = if get.voice.verbose > 0 { terminal::render_summary } else { terminal::render_brief };
-        render(record, voice::colours(&std::io::stderr()), &mut stderr)?;
+        render(record, voice::sheet(&std::io::stderr()), &mut stderr)?;
     }
     Ok(())
 }

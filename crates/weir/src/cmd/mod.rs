@@ -17,5 +17,6 @@ pub mod route;
 pub mod self_check;
 pub mod serve;
 pub mod typed;
+pub mod version;
 pub mod why;
 pub mod why_pcap;

@@ -55,7 +55,7 @@ pub fn run(plan: &args::Plan) -> anyhow::Result<u8> {
     if plan.voice.json {
         json::render(&record, &mut stdout).printed("the record")?;
     } else if !plan.voice.quiet {
-        render(&told, &mut stdout).printed("the plan")?;
+        voice::sheet(&std::io::stdout()).print(&mut stdout, |out| render(&told, out)).printed("the plan")?;
     }
     stdout.flush().printed("the plan")?;
     page::keep(&plan.voice, &record)?;

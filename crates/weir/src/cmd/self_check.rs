@@ -34,7 +34,8 @@ pub fn run(check: &SelfCheck) -> anyhow::Result<u8> {
     if check.voice.json {
         json::render(&record, &mut stdout).printed("the record")?;
     } else if !check.voice.quiet {
-        render(&told, check.voice.verbose > 0, &mut stdout).printed("what was found")?;
+        let lines = |out: &mut dyn std::io::Write| render(&told, check.voice.verbose > 0, out);
+        voice::sheet(&std::io::stdout()).print(&mut stdout, lines).printed("what was found")?;
     }
     stdout.flush().printed("what was found")?;
     page::keep(&check.voice, &record)?;

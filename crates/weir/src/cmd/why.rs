@@ -9,7 +9,7 @@ mod keys;
 mod live;
 mod record;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -193,10 +193,10 @@ fn say(why: &Why, told: &Told, out: &mut dyn Write) -> anyhow::Result<()> {
     if why.voice.quiet {
         return Ok(());
     }
-    let colours = voice::colours(&std::io::stderr()) && std::io::stdout().is_terminal();
-    terminal::render_summary(&told.record, colours, out)?;
-    weir_report::why::render(&told.why, why.voice.verbose > 0, out)?;
-    if why.voice.verbose > 0 {
+    let (sheet, is_verbose) = (voice::sheet(&std::io::stdout()), why.voice.verbose > 0);
+    terminal::render_summary(&told.record, sheet, out)?;
+    sheet.print(out, |out| weir_report::why::render(&told.why, is_verbose, out))?;
+    if is_verbose {
         writeln!(out, "looking at it took {:.2} % of one core", told.why.own_cpu * 100.0)?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! `weir why --pcap FILE`: what limited the transfers in a capture? Arguments and printing; [`weir_capture`] reads and judges.
 
 use std::fs::File;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -153,9 +153,11 @@ fn say(
     if why.voice.quiet {
         return Ok(());
     }
-    let colours = voice::colours(&std::io::stderr()) && std::io::stdout().is_terminal();
-    terminal::render_summary(record, colours, out)?;
-    weir_report::why::render(flows, why.voice.verbose > 0, out)?;
-    weir_report::capture::render(capture, out)?;
+    let sheet = voice::sheet(&std::io::stdout());
+    terminal::render_summary(record, sheet, out)?;
+    sheet.print(out, |out| {
+        weir_report::why::render(flows, why.voice.verbose > 0, out)?;
+        weir_report::capture::render(capture, out)
+    })?;
     Ok(())
 }

@@ -19,6 +19,9 @@ const MOST: u64 = 64 << 10;
 /// Names a file in the usual one's place; empty: none.
 const VARIABLE: &str = "WEIR_CONFIG";
 
+/// The file's name in weir's folder, and the one of earlier versions, in TOML.
+const NAMES: [&str; 2] = ["config", "config.toml"];
+
 /// The file.
 #[derive(Debug)]
 pub struct ConfigFile {
@@ -34,6 +37,11 @@ impl ConfigFile {
         shown(&self.path)
     }
 
+    /// It has the form of earlier versions.
+    pub fn is_old(&self) -> bool {
+        self.path.extension().is_some_and(|ending| ending == "toml")
+    }
+
     /// Its mode lets its group or everyone read it.
     pub fn others_can_read(&self) -> bool {
         self.mode & 0o044 != 0
@@ -42,23 +50,25 @@ impl ConfigFile {
 
 /// Reads the file that `variable` (the environment) leads to. `None` where there is none, which only the usual place allows.
 pub fn find(variable: impl Fn(&str) -> Option<OsString>) -> anyhow::Result<Option<ConfigFile>> {
-    let (path, named) = match variable(VARIABLE) {
+    let (paths, way_out) = match variable(VARIABLE) {
         Some(path) if path.is_empty() => return Ok(None),
-        Some(path) => (PathBuf::from(path), true),
+        Some(path) => (vec![PathBuf::from(path)], "name another by"),
         None => match base_folder::config(variable) {
-            Some(folder) => (folder.join("config.toml"), false),
+            Some(folder) => (NAMES.map(|name| folder.join(name)).to_vec(), "name none by --no-config or"),
             None => return Ok(None),
         },
     };
-    match read(&path) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if !named && is_absent(&path, &error) => Ok(None),
-        Err(error) => {
-            let way_out = if named { "name another by" } else { "name none by --no-config or" };
-            let text = format!("cannot read {}: {}; {way_out} {VARIABLE}", shown(&path), plain(&error));
-            Err(Usage(text).into())
+    for path in &paths {
+        match read(path) {
+            Ok(file) => return Ok(Some(file)),
+            Err(error) if paths.len() > 1 && is_absent(path, &error) => {}
+            Err(error) => {
+                let text = format!("cannot read {}: {}; {way_out} {VARIABLE}", shown(path), plain(&error));
+                return Err(Usage(text).into());
+            }
         }
     }
+    Ok(None)
 }
 
 /// Not there, or behind a folder that this user may not enter: then it is another user's.

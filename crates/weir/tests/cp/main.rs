@@ -15,6 +15,7 @@ mod firewall;
 mod folds;
 mod habits;
 mod hosts;
+mod kept;
 mod kill;
 mod many;
 mod memory;

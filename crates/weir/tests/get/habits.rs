@@ -127,6 +127,28 @@ fn flags_of_other_programs_are_answered() {
     unknown.exits(2).says(&["unexpected argument '--nonsense'", "Usage"]);
 }
 
+/// Whatever else is on the line, and whichever option is missing or contradicted.
+#[test]
+fn the_usage_of_an_error_is_the_whole_of_the_command() {
+    let sandbox = Sandbox::new();
+    for (words, usage) in [
+        (&["get", "--nonsense", "http://h/x"][..], "Usage: weir get [OPTIONS] [URL]..."),
+        (&["get", "--no-clobber", "--force", "http://h/x"], "Usage: weir get [OPTIONS] [URL]..."),
+        (&["get"], "Usage: weir get [OPTIONS] [URL]..."),
+        (&["cp", "--nonsense", "a", "b"], "Usage: weir cp [OPTIONS] <SRC... DST>..."),
+        (&["serve", "--nonsense", "--key", "k", "."], "Usage: weir serve [OPTIONS] <DIR>"),
+        (&["serve", "--key", "k", "."], "Usage: weir serve [OPTIONS] <DIR>"),
+        (&["why", "--nonsense", "--pid", "1"], "Usage: weir why [OPTIONS] [-- <COMMAND>...]"),
+        (&["bench", "http", "--nonsense", "-c", "1", "http://h/"], "Usage: weir bench http [OPTIONS]"),
+        (&["bench", "net", "--nonsense", "-c", "h"], "Usage: weir bench net [OPTIONS]"),
+        (&["bench", "nte"], "Usage: weir bench [OPTIONS] <COMMAND>"),
+        (&["lab", "shell", "--nonsense"], "Usage: weir lab shell [OPTIONS]"),
+        (&["report"], "Usage: weir report [OPTIONS] <RECORD>..."),
+    ] {
+        sandbox.weir(env!("CARGO_BIN_EXE_weir"), words).run().exits(2).says(&[usage]);
+    }
+}
+
 #[test]
 fn places_of_other_programs_are_answered_by_cp_and_plan_alike() {
     let sandbox = Sandbox::new();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use support::{MIB, Object, Sandbox, Server, pattern};
+use support::{MIB, Object, Sandbox, Server, WEIR, pattern};
 
 /// A server of one object.
 fn serve(object: Object) -> Server {
@@ -233,6 +233,12 @@ fn the_summary_is_short_and_says_it_once() {
     run.succeeds().says(&["received 4.19 MB", "limit: ", "-> out"]);
     assert!(run.stderr.lines().count() <= 12, "{}", run.stderr);
     assert!(run.stdout.is_empty());
+    let folded = ["-c", "\"$0\" get \"$1\" -v -o again 2>said", WEIR, &server.url("x")];
+    sandbox.weir("sh", folded).run().succeeds();
+    let said = String::from_utf8(sandbox.read("said")).unwrap();
+    let of_verdict = said.split_once("limit: ").unwrap().1;
+    assert!(of_verdict.contains("\n    "), "a line that goes on: {said}");
+    assert!(of_verdict.lines().all(|line| line.chars().count() <= 100), "{said}");
     let gone = Server::start(|_, wire| wire.answer("404 Not Found", &[], b""));
     let run = sandbox.get([&gone.url("y"), "-o", "out"]).run();
     assert_eq!(run.stderr.matches("answered 404").count(), 1, "once is enough:\n{}", run.stderr);

@@ -14,6 +14,7 @@ mod fresh;
 mod habits;
 mod http2_fallback;
 mod http2_only;
+mod kept;
 mod lanes;
 mod lists;
 mod login;

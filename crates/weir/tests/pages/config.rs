@@ -9,12 +9,14 @@ use std::path::PathBuf;
 
 use support::{QUICK, Run, Sandbox, Server, WEIR, skip};
 
+const CONFIG: &str = ".config/weir/config";
+const OLD: &str = ".config/weir/config.toml";
 const TABLE: &str = "codec,ratio,compress\nnone,1,300\n";
 
 /// A sandbox with `text` in the usual place, for its owner alone.
 fn with(text: &str) -> Sandbox {
     let sandbox = Sandbox::new();
-    place(&sandbox, ".config/weir/config.toml", text);
+    place(&sandbox, CONFIG, text);
     sandbox.write("figures.csv", TABLE);
     sandbox
 }
@@ -45,48 +47,60 @@ fn fields(server: &Server, name: &str) -> Vec<Option<String>> {
 }
 
 #[test]
-fn what_the_file_says_holds_where_the_command_line_says_nothing() {
+fn what_the_file_says_stands_in_front_of_the_command_line() {
     let server = server();
     let sandbox = with(
-        "[get]\noutput = \"there/\"\nheader = ['X-One: 1', 'X-Two: 2']\nquiet = true\ninsecure = false\nretries = 3\n",
+        "# what is always wanted\n\n[get]\n--output=there/\n--header=X-One: 1\nheader = \"X-Two: 2\"\nquiet\n-c2\n--retries 3\n",
     );
     let run = weir(&sandbox, &["get", &server.url("a")]);
     run.succeeds();
-    assert_eq!((run.stderr.as_str(), run.stdout.as_slice()), ("", &b""[..]), "quiet = true");
-    // The flag is there once, and a list is replaced as a whole.
-    weir(&sandbox, &["get", &server.url("b"), "-o", "here", "-H", "X-One: one"]).succeeds();
+    assert_eq!((run.stderr.as_str(), run.stdout.as_slice()), ("", &b""[..]), "quiet");
+    // One target is meant; fields add up, and one of the file's can be taken back.
+    weir(&sandbox, &["get", &server.url("b"), "-o", "here", "-H", "X-Three: 3", "-H", "X-One:"]).succeeds();
     weir(&sandbox, &[&server.url("c")]).succeeds();
     assert_eq!(sandbox.read("there/a"), b"the bytes");
     assert_eq!(sandbox.read("here"), b"the bytes");
     assert_eq!(sandbox.read("there/c"), b"the bytes");
     let text = |value: &str| Some(value.to_owned());
-    assert_eq!(fields(&server, "x-one"), [text("1"), text("one"), text("1")]);
-    assert_eq!(fields(&server, "x-two"), [text("2"), None, text("2")]);
+    assert_eq!(fields(&server, "x-one"), [text("1"), None, text("1")]);
+    assert_eq!(fields(&server, "x-two"), [text("2"), text("2"), text("2")]);
+    assert_eq!(fields(&server, "x-three"), [None, text("3"), None]);
 }
 
 #[test]
-fn nearer_tables_win_and_further_ones_hold_for_whoever_has_the_flag() {
+fn curls_names_and_letters_are_taken_as_on_the_command_line() {
     let server = server();
-    let file = "output = 'far/'\nuser-agent = 1\n";
-    // A hidden flag has no name there.
-    weir(&with(file), &["get", &server.url("a")]).fails(2, &["line 2: unknown name 'user-agent'"]);
-    let sandbox = with("json = true\noutput = 'far/'\n[get]\noutput = 'near/'\n");
+    let sandbox = with("[get]\nsilent\nlocation\n-A \"me\"\nmax-redirect: 3\n-H X-One: 1\n-vv\n");
+    let run = weir(&sandbox, &["get", &server.url("a")]);
+    assert_eq!(run.succeeds().stderr, "");
+    assert_eq!(fields(&server, "user-agent"), [Some("me".to_owned())]);
+    assert_eq!(fields(&server, "x-one"), [Some("1".to_owned())]);
+    weir(&with("[get]\nretry = 5\n"), &["get", &server.url("a")])
+        .fails(2, &["line 2: weir get has no --retry: it is --retries N"]);
+}
+
+#[test]
+fn nearer_sections_win_and_the_top_holds_for_every_command_that_has_the_flag() {
+    let server = server();
+    let sandbox = with("--json\n--output=far/\n[get]\n--output=near/\n--retries=1\n--retries=2\n");
     let run = weir(&sandbox, &["get", &server.url("a")]);
     assert_eq!(run.succeeds().json()["command"], "get");
     assert_eq!(sandbox.read("near/a"), b"the bytes");
     // demo has no flags and lab list has none: nothing to hold for.
     weir(&sandbox, &["lab", "list"]).succeeds();
-    for table in ["[bench.mem]", "['bench mem']", "[bench]", ""] {
-        let run = weir(&with(&format!("{table}\nup-to = 'nothing'\n")), &["bench", "mem", "--quick"]);
-        run.fails(2, &["config.toml, line 2: invalid value for 'up-to'"]);
+    for section in ["[bench.mem]", "[bench mem]", "['bench mem']", "[bench]", ""] {
+        let run = weir(&with(&format!("{section}\n--up-to=nothing\n")), &["bench", "mem", "--quick"]);
+        run.fails(2, &[".config/weir/config, line 2: invalid value for --up-to"]);
     }
+    // What a letter means is known for one command only.
+    let run = weir(&with("-c 4\n"), &["get", &server.url("a")]);
+    run.fails(2, &["line 1: unknown flag -c for weir; put a letter below its [COMMAND]"]);
 }
 
 #[test]
 fn the_command_line_wins_over_an_entry_that_contradicts_it() {
-    let sandbox = with(
-        "[bench.net]\nclient = '127.0.0.1'\nport = 1\nparallel = 4\n[get]\nno-clobber = true\nhttp2 = true\n",
-    );
+    let sandbox =
+        with("[bench net]\n--client=127.0.0.1\n--port=1\n--parallel=4\n[get]\n--no-clobber\n--http2\n");
     // -s and -c are one or the other, and one of them is needed.
     let run = weir(&sandbox, &["bench", "net", "-s", "--listen", "0.0.0.0:1", "-B", "127.0.0.1"]);
     run.fails(2, &["cannot be used with"]);
@@ -105,6 +119,9 @@ fn the_command_line_wins_over_an_entry_that_contradicts_it() {
     assert_eq!(sandbox.read("out"), b"the bytes");
     // Without a word on the command line the file's own counts: this server does not speak it.
     weir(&sandbox, &["get", &server.url("y"), "--retries", "1"]).exits(1);
+    // Of a contradiction between top and section the section's stays.
+    let sandbox = with("--http2\n[get]\n--http1.1\n");
+    weir(&sandbox, &["get", &server.url("z"), "--retries", "1"]).succeeds();
 }
 
 #[test]
@@ -114,104 +131,97 @@ fn a_flag_that_needs_another_waits_for_it() {
     assert_ne!(lossless, lossy);
     let planned = |file: &str, args: &[&str]| plan(&with(file), args).succeeds().json()["plan"].clone();
     // --loss wants --rtt.
-    assert_eq!(planned("[plan]\nloss = '1%'\n", &[]), planned("", &[]));
-    assert_eq!(planned("[plan]\nloss = '1%'\n", &["--rtt", "20ms"]), lossy);
-    assert_eq!(planned("[plan]\nloss = '1%'\nrtt = '20ms'\nmemory = '1MB'\n", &[]), lossy);
+    assert_eq!(planned("[plan]\n--loss=1%\n", &[]), planned("", &[]));
+    assert_eq!(planned("[plan]\n--loss=1%\n", &["--rtt", "20ms"]), lossy);
+    assert_eq!(planned("[plan]\n--loss=1%\n--rtt=20ms\n--memory=1MB\n", &[]), lossy);
     // Two that want each other, beside one that wants a third.
-    let sandbox = with("[serve]\ncert = 'none.pem'\nkey = 'none.pem'\nsave-cert = 'x'\n");
+    let sandbox = with("[serve]\n--cert=none.pem\n--key=none.pem\n--save-cert=x\n");
     weir(&sandbox, &["serve", ".", "--listen", ":0"]).fails(1, &["none.pem"]);
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line() {
+fn what_is_wrong_is_named_with_its_line_its_flag_and_the_way_out() {
+    let no_flag = "a line is a flag, such as --limit-rate=10M, or a [COMMAND]; a comment begins with '#'";
     for (text, texts) in [
+        ("[get]\n--lanse=4\n", &["line 2: unknown flag --lanse for weir get; the nearest is --lanes"][..]),
+        ("\n\n[gte]\n--lanes=4\n", &["line 3: unknown section [gte]; weir has get, cp, serve"]),
+        ("[gte]\n", &["line 1: unknown section [gte]; weir has get, cp, serve"]),
+        ("[bench nte]\n", &["line 1: unknown section [bench nte]; bench has codec"]),
+        ("[get.lanes]\n", &["line 1: unknown section [get lanes]; get has no commands"]),
+        ("[bench]\n--lanse=1\n", &["line 2: unknown flag --lanse for weir bench; weir bench --help lists"]),
+        ("--lanse=1\n", &["line 1: unknown flag --lanse for weir; the nearest is --lanes"]),
+        ("lanse = 1\n", &["line 1: unknown flag --lanse for weir; the nearest is --lanes"]),
         (
-            "[get]\nlanse = 4\n",
-            &["line 2: unknown name 'lanse' for weir get; the nearest that it knows are lanes, "][..],
+            "[completions]\n--shell=zsh\n",
+            &["line 2: unknown flag --shell for weir completions; weir completions --help"],
         ),
-        ("\n\n[gte]\nlanes = 4\n", &["line 3: unknown table 'gte'; weir has get, cp, serve"]),
-        ("[bench.nte]\n", &["line 1: unknown table 'nte'; weir bench has codec"]),
-        ("[get.lanes]\n", &["line 1: unknown table 'lanes': weir get has no commands of its own"]),
+        ("[serve]\n--root=.\n", &["line 2: unknown flag --root"]),
+        ("[get]\n--help\n", &["line 2: unknown flag --help"]),
+        ("[get]\n--no-config\n", &["line 2: unknown flag --no-config"]),
+        ("[peer]\n", &["line 1: unknown section [peer]"]),
+        ("[help]\n", &["line 1: unknown section [help]"]),
+        ("[get]\n--a\u{1b}b\n", &["line 2: unknown flag --a\\u{1b}b"]),
+        ("[get]\n--lanes\n", &["line 2: --lanes needs a value: --lanes=VALUE"]),
+        ("[get]\n-c\n", &["line 2: -c needs a value: -c=VALUE"]),
+        ("[get]\n--insecure=1\n", &["line 2: --insecure takes no value; write it alone"]),
+        ("[get]\n--insecure # always\n", &["line 2: --insecure takes no value", "a comment on another line"]),
+        ("[get]\n-kq\n", &["line 2: -k takes no value"]),
+        ("[get]\n--verbose=256\n", &["line 2: --verbose takes no value"]),
         (
-            "[bench]\nlanse = 1\n",
-            &["line 2: unknown name 'lanse' for weir bench: none of its commands has a flag --lanse"],
+            "[get]\n\n--lanes=65\n",
+            &["line 3: invalid value for --lanes: expected a number of connections from 1 to 64"],
         ),
-        ("lanse = 1\n", &["line 1: unknown name 'lanse' for weir: none"]),
+        ("[get]\n--limit-rate=10x\n", &["line 2: invalid value for --limit-rate: invalid rate '10x'"]),
+        ("[get]\n--limit-rate=1M # cap\n", &["line 2: invalid value for --limit-rate", "on another line"]),
         (
-            "[completions]\nshell = 'zsh'\n",
-            &["line 2: unknown name 'shell' for weir completions: it has no flags"],
+            "[get]\n--http2\n--http1.1\n",
+            &["line 3: --http1.1 cannot be used with --http2 of line 2; remove one of them"],
         ),
-        ("[serve]\nroot = '.'\n", &["line 2: unknown name 'root'"]),
-        ("[get]\nhelp = true\n", &["line 2: unknown name 'help'"]),
-        ("[get]\nno-config = true\n", &["line 2: unknown name 'no-config'"]),
-        ("[peer]\n", &["line 1: unknown table 'peer'"]),
-        ("[self-check]\nprobe = 'x'\n", &["line 2: unknown name 'probe'"]),
-        ("[help]\n", &["line 1: unknown table 'help'"]),
-        ("[get]\n\"a\\nb\" = 1\n", &["line 2: unknown name 'a\\nb'"]),
-        ("[get]\nlanes = true\n", &["line 2: 'lanes' of weir get is a text or a number"]),
-        ("[get]\nlanes = [1, 2]\n", &["line 2: 'lanes' of weir get is a text or a number"]),
-        ("[get]\nlanes = 1979-05-27\n", &["line 2: 'lanes' of weir get is a text or a number"]),
-        (
-            "[get]\nheader = [['a']]\n",
-            &["line 2: 'header' of weir get is a text, a number or a list of them"],
-        ),
-        ("[get]\ninsecure = 1\n", &["line 2: 'insecure' of weir get is true or false"]),
-        ("[get]\nverbose = 256\n", &["line 2: 'verbose' of weir get is true, false or a number up to 255"]),
-        (
-            "[get]\n\nlanes = 65\n",
-            &["line 3: invalid value for 'lanes': expected a number of connections from 1 to 64"],
-        ),
-        ("[get]\nlanes = 0x7fffffffffffffffff\n", &["line 2: 'lanes'"]),
-        ("[get]\nlimit-rate = '10x'\n", &["line 2: invalid value for 'limit-rate': invalid rate '10x'"]),
-        (
-            "[get]\nhttp2 = true\n'http1.1' = true\n",
-            &["line 3: 'http1.1' cannot be used with 'http2' of line 2"],
-        ),
-        ("[get]\nlanes 4\n", &["line 2: "]),
-        ("[get]\nlanes = 4\nlanes = 5\n", &["line 3: duplicate key"]),
-        ("[get\n", &["line 1: "]),
+        ("[get]\nhttp://h/x\n", &["line 2: unknown flag --http for weir get"]),
+        ("[get]\n--user=\"me:XYZ\n", &["line 2: a quoted value ends the line"]),
+        ("[get\n", &["line 1: ", no_flag]),
+        ("= 4\n", &["line 1: ", no_flag]),
     ] {
         let run = weir(&with(text), &["get", "http://127.0.0.1:9/"]);
-        run.fails(2, &["weir: ", ".config/weir/config.toml, "]).says(texts);
+        run.fails(2, &["weir: ", ".config/weir/config, "]).says(texts).hides("XYZ");
         assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
     }
-    let run = weir(&with("[lab.shell]\nfidelity = 'high'\n"), &["lab", "shell", "--", "true"]);
-    run.fails(2, &["line 2: invalid value for 'fidelity': expected one of packet, gso"]);
+    let run = weir(&with("[lab shell]\n--fidelity=high\n"), &["lab", "shell", "--", "true"]);
+    run.fails(2, &["line 2: invalid value for --fidelity: expected one of packet, gso"]);
     // Another command's values are not its business; its names are, else nobody would see that they do nothing.
-    weir(&with("[get]\nlanes = 65\n"), &["plan", "--codec-table", "figures.csv", "--link", "1Gbit"])
+    weir(&with("[get]\n--lanes=65\n"), &["plan", "--codec-table", "figures.csv", "--link", "1Gbit"])
         .succeeds();
 }
 
 #[test]
-fn letters_and_optional_values_have_names_too() {
+fn letters_and_optional_values_are_taken_too() {
     // ssh's flags have no long name.
-    let sandbox = with("[cp]\nS = './ssh'\no = ['Port=1', '-x=y']\nJ = 'gate'\n");
+    let sandbox = with("[cp]\n-S ./ssh\n-o Port=1\n-o=-x=y\n-Jgate\n");
     let ssh = place(&sandbox, "ssh", "#!/bin/sh\nexec echo \"$@\" >words\n");
     fs::set_permissions(ssh, fs::Permissions::from_mode(0o700)).unwrap();
     sandbox.write("a", "a");
-    weir(&sandbox, &["cp", "a", "far:b"]).exits(1);
+    weir(&sandbox, &["cp", "a", "far:b", "-o", "User=me"]).exits(1);
     let words = String::from_utf8(sandbox.read("words")).unwrap();
-    assert!(words.contains(" -o Port=1 -o -x=y -J gate -- far "), "{words}");
-    weir(&with("[cp]\nP = 1\n"), &["cp", "a", "far:b"]).fails(2, &["unknown name 'P'", "port"]);
-    let run = weir(&with("[serve]\nbench = ':x'\n"), &["serve", "."]);
-    run.fails(2, &["line 2: invalid value for 'bench'"]);
-    let run = weir(&with("[serve]\nbench = true\nlisten = [':x']\n"), &["serve", "."]);
-    run.fails(2, &["line 3: invalid value for 'listen'"]);
+    assert!(words.contains(" -o Port=1 -o -x=y -o User=me -J gate -- far "), "{words}");
+    let run = weir(&with("[serve]\n--bench=:x\n"), &["serve", "."]);
+    run.fails(2, &["line 2: invalid value for --bench"]);
+    let run = weir(&with("[serve]\n--bench\n--listen=:x\n"), &["serve", "."]);
+    run.fails(2, &["line 3: invalid value for --listen"]);
 }
 
 #[test]
 fn a_file_that_cannot_be_read_is_an_error_and_one_that_is_absent_is_not() {
     let get = ["plan", "--codec-table", "figures.csv", "--link", "1Gbit"];
     let sandbox = with("");
-    fs::remove_file(sandbox.path(".config/weir/config.toml")).unwrap();
+    fs::remove_file(sandbox.path(CONFIG)).unwrap();
     weir(&sandbox, &get).succeeds();
-    fs::create_dir(sandbox.path(".config/weir/config.toml")).unwrap();
+    fs::create_dir(sandbox.path(CONFIG)).unwrap();
     let way_out = "name none by --no-config or WEIR_CONFIG";
-    weir(&sandbox, &get).fails(2, &["cannot read ", "config.toml: it is not a regular file", way_out]);
+    weir(&sandbox, &get).fails(2, &["cannot read ", "config: it is not a regular file", way_out]);
     weir(&with(&"# a comment\n".repeat(6000)), &get).fails(2, &["it is larger than 64 KiB"]);
     weir(&with(&"# a comment\n".repeat(5000)), &get).succeeds();
     let sandbox = with("");
-    sandbox.write(".config/weir/config.toml", b"[get]\n# caf\xe9\n");
+    sandbox.write(CONFIG, b"[get]\n# caf\xe9\n");
     weir(&sandbox, &get).fails(2, &["line 2 is not UTF-8"]);
     // A pipe that nobody writes into.
     sandbox.pipe("fifo");
@@ -235,7 +245,7 @@ fn a_file_that_cannot_be_read_is_an_error_and_one_that_is_absent_is_not() {
 
 #[test]
 fn another_file_or_none_can_be_named() {
-    let broken = with("broken");
+    let broken = with("?");
     let get = ["plan", "--codec-table", "figures.csv", "--link", "1Gbit"];
     weir(&broken, &get).fails(2, &["line 1"]);
     broken.weir(WEIR, get).env("WEIR_CONFIG", "").run().succeeds();
@@ -244,13 +254,13 @@ fn another_file_or_none_can_be_named() {
     {
         broken.weir(WEIR, words).run().succeeds();
     }
-    place(&broken, "x/weir/config.toml", "[plan]\nlink = '1x'\n");
+    place(&broken, "x/weir/config", "[plan]\nlink = 1x\n");
     let run = broken.weir(WEIR, &get[..3]).env("XDG_CONFIG_HOME", broken.path("x")).run();
-    run.fails(2, &["x/weir/config.toml, line 2: invalid value for 'link'"]);
+    run.fails(2, &["x/weir/config, line 2: invalid value for --link"]);
     broken.weir(WEIR, get).env("XDG_CONFIG_HOME", broken.path("x")).run().succeeds();
-    broken.weir(WEIR, get).env("XDG_CONFIG_HOME", "x").run().fails(2, &[".config/weir/config.toml, line 1"]);
-    let other = place(&broken, "other.toml", "[plan]\nlink = '2x'\n");
-    broken.weir(WEIR, &get[..3]).env("WEIR_CONFIG", other).run().fails(2, &["other.toml, line 2"]);
+    broken.weir(WEIR, get).env("XDG_CONFIG_HOME", "x").run().fails(2, &[".config/weir/config, line 1"]);
+    let other = place(&broken, "weirrc", "[plan]\n--link=2x\n");
+    broken.weir(WEIR, &get[..3]).env("WEIR_CONFIG", other).run().fails(2, &["weirrc, line 2"]);
     let server = server();
     weir(&broken, &["--no-config", &server.url("a")]).succeeds();
     assert_eq!(broken.read("a"), b"the bytes");
@@ -258,7 +268,7 @@ fn another_file_or_none_can_be_named() {
 
 #[test]
 fn help_and_what_has_no_flags_do_not_read_it() {
-    let sandbox = with("broken");
+    let sandbox = with("?");
     for args in [
         &["--help"][..],
         &["get", "--help"],
@@ -276,15 +286,68 @@ fn help_and_what_has_no_flags_do_not_read_it() {
     assert!(run.stdout.starts_with(b"\x1eweir-peer\n"), "{run:?}");
     let help = weir(&sandbox, &["--help"]);
     let text = String::from_utf8(help.stdout).unwrap();
-    assert!(text.contains("~/.config/weir/config.toml") && text.contains("--no-config"), "{text}");
+    assert!(text.contains("~/.config/weir/config ") && text.contains("--no-config"), "{text}");
     weir(&sandbox, &["man", "pages"]).succeeds();
     let page = String::from_utf8(sandbox.read("pages/weir.1")).unwrap();
-    assert!(page.contains("/weir/config.toml"), "{page}");
+    assert!(page.contains("/weir/config ") || page.contains("/weir/config\n"), "{page}");
+}
+
+/// What earlier versions wrote keeps its meaning.
+#[test]
+fn the_old_form_is_read_and_said_to_be_old() {
+    let server = server();
+    let old = "output = 'far/'\n[get]\noutput = \"there/\"\nheader = ['X-One: 1', # one\n  'X-Two: 2']\n\
+               insecure = false\nretries = 3\nverbose = false\n[bench.net]\nparallel = 4\n['bench net']\nomit = 0x1\n";
+    let sandbox = Sandbox::new();
+    place(&sandbox, OLD, old);
+    let note = "config.toml has the old form, which is still read; write its flags into ";
+    let run = weir(&sandbox, &["get", &server.url("a")]);
+    run.succeeds().says(&["weir: note: ", note]);
+    assert_eq!(run.stderr.matches("old form").count(), 1, "{}", run.stderr);
+    // A list is replaced as a whole.
+    let run = weir(&sandbox, &["get", &server.url("b"), "-o", "here", "-H", "X-One: one", "-q"]);
+    assert_eq!(run.succeeds().stderr, "");
+    assert_eq!(
+        (sandbox.read("there/a"), sandbox.read("here")),
+        (b"the bytes".to_vec(), b"the bytes".to_vec())
+    );
+    let text = |value: &str| Some(value.to_owned());
+    assert_eq!(fields(&server, "x-one"), [text("1"), text("one")]);
+    assert_eq!(fields(&server, "x-two"), [text("2"), None]);
+    for (text, texts) in [
+        ("[get]\nlanse = 4\n", &["line 2: unknown flag --lanse for weir get; the nearest is --lanes"][..]),
+        ("\n\n[gte]\nlanes = 4\n", &["line 3: unknown section [gte]; weir has get"]),
+        ("[get]\nlanes = true\n", &["line 2: --lanes needs a value"]),
+        ("[get]\ninsecure = 1\n", &["line 2: --insecure takes no value"]),
+        (
+            "[get]\nheader = [['a']]\n",
+            &["line 2: 'header' is a text, a number, true, false or a list of texts"],
+        ),
+        ("[get]\nlanes = 65\n", &["line 2: invalid value for --lanes"]),
+        ("[get]\nlanes 4\n", &["line 2: "]),
+        ("[get]\nlanes = 4\nlanes = 5\n", &["line 3: duplicate key"]),
+    ] {
+        place(&sandbox, OLD, text);
+        weir(&sandbox, &["get", &server.url("a")]).fails(2, &["config/weir/config.toml, "]).says(texts);
+    }
+    // By the variable too; and the new file takes its place.
+    let named = place(&sandbox, "mine.toml", "[get]\noutput = 'named/'\n");
+    sandbox
+        .weir(WEIR, ["get", &server.url("a")])
+        .env("WEIR_CONFIG", named)
+        .run()
+        .succeeds()
+        .says(&["mine.toml has the"]);
+    assert_eq!(sandbox.read("named/a"), b"the bytes");
+    place(&sandbox, CONFIG, "[get]\n--output=new/\n");
+    let run = weir(&sandbox, &["get", &server.url("a")]);
+    assert!(!run.succeeds().stderr.contains("old form"), "{}", run.stderr);
+    assert_eq!(sandbox.read("new/a"), b"the bytes");
 }
 
 /// Each download would fail, if the file were read again for it.
 const SPOILT: &str =
-    "[get]\nchecksum = ['sha256:0000000000000000000000000000000000000000000000000000000000000000']\n";
+    "[get]\n--checksum=sha256:0000000000000000000000000000000000000000000000000000000000000000\n";
 
 #[test]
 fn what_weir_starts_by_itself_is_not_told_twice() {
@@ -308,13 +371,13 @@ fn what_weir_starts_by_itself_is_not_told_twice() {
 #[test]
 fn the_environment_stands_above_the_file() {
     let server = server();
-    let sandbox = with("[get]\nproxy = 'http://127.0.0.1:9'\nretries = 1\n");
+    let sandbox = with("[get]\n--proxy=http://127.0.0.1:9\n--retries=1\n");
     let get = ["get", "http://host.invalid/a"];
     weir(&sandbox, &get).fails(1, &["127.0.0.1:9"]);
     let proxy = format!("http://{}", server.address());
     sandbox.weir(WEIR, get).env("http_proxy", proxy).run().succeeds();
     let server = Server::start_tls(|_, wire| wire.answer("200 OK", &[], b"the bytes"));
-    let sandbox = with("[get]\ncacert = 'none.pem'\nretries = 1\n");
+    let sandbox = with("[get]\n--cacert=none.pem\n--retries=1\n");
     let get = ["get", &server.url("b")];
     weir(&sandbox, &get).fails(1, &["none.pem"]);
     let trusted = sandbox.write("trusted.pem", server.certificate());
@@ -325,26 +388,28 @@ fn the_environment_stands_above_the_file() {
 fn a_secret_that_others_can_read_is_told() {
     let server = server();
     for (file, secret) in [
-        ("[get]\nheader = 'Authorization: Bearer XYZ'\n", "header"),
-        ("[get]\nuser = 'me:XYZ'\n", "user"),
-        ("[bench.http]\nheader = ['A: XYZ']\n", "header"),
-        ("[get]\nproxy = 'http://me:XYZ@127.0.0.1:9'\n", "proxy"),
+        ("[get]\n--header=Authorization: Bearer XYZ\n", "--header"),
+        ("[get]\n-H \"Authorization: Bearer XYZ\"\n", "-H"),
+        ("[get]\nuser = me:XYZ\n", "--user"),
+        ("[get]\n-b a=XYZ\n", "-b"),
+        ("[bench http]\n--header=A: XYZ\n", "--header"),
+        ("[get]\n--proxy=http://me:XYZ@127.0.0.1:9\n", "--proxy"),
     ] {
         let sandbox = with(file);
-        let path = sandbox.path(".config/weir/config.toml");
+        let path = sandbox.path(CONFIG);
         let get = ["get", &server.url("a"), "--proxy", ""];
         let run = weir(&sandbox, &get);
         run.succeeds().hides("XYZ");
         assert!(!run.stderr.contains("read by others"), "{}", run.stderr);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let run = weir(&sandbox, &get);
-        let told = format!("holds '{secret}' and can be read by others: chmod 600 ");
+        let told = format!("holds {secret} and can be read by others: chmod 600 ");
         run.succeeds().says(&[&told]).hides("XYZ");
         let run = weir(&sandbox, &[&get[..], &["-q"]].concat());
         assert_eq!(run.succeeds().stderr, "");
     }
-    let sandbox = with("[get]\noutput = 'there/'\n");
-    fs::set_permissions(sandbox.path(".config/weir/config.toml"), fs::Permissions::from_mode(0o644)).unwrap();
+    let sandbox = with("[get]\n--output=there/\n[cp]\n-u\n[bench net]\n-b 10M\n");
+    fs::set_permissions(sandbox.path(CONFIG), fs::Permissions::from_mode(0o644)).unwrap();
     let run = weir(&sandbox, &["get", &server.url("a")]);
     assert!(!run.succeeds().stderr.contains("others"), "{}", run.stderr);
 }

@@ -8,6 +8,7 @@ mod support;
 mod calibration;
 mod config;
 mod guide;
+mod kept;
 mod messages;
 mod report;
 mod report_pages;

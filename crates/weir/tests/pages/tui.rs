@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::net::NetServer;
-use support::{MIB, PATIENCE, Sandbox, Serving, Sshd, WEIR, pattern, skip};
+use support::{MIB, PATIENCE, Sandbox, Serving, Sshd, WEIR, pattern, skip, unfolded};
 
 /// A minute for the whole file, so that no view ends before it is looked at; a journal has something in it long before.
 const SLOW: &str = "--limit-rate 1M";
@@ -180,7 +180,7 @@ fn a_get_is_drawn_resized_and_ended_by_a_key() {
     // All of it in one go: a busy machine reads it so.
     screen.tmux(&["send-keys", "x", "Up", "q"]);
     screen.is_over(130);
-    let text = screen.whole();
+    let text = unfolded(&screen.whole());
     assert!(text.contains("are kept, run the same command again to resume"), "{text}");
     assert!(!text.contains("▶ Source"), "the view is left on the screen:\n{text}");
     goes_on(&sandbox, &server);

@@ -29,7 +29,7 @@ pub(crate) use expect::{brings, never_brings_another, refuses};
 pub(crate) use machine::undisturbed;
 pub(crate) use object::{Object, pattern};
 pub(crate) use relay::Relay;
-pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir};
+pub(crate) use runner::{Run, Running, Sandbox, Serving, WEIR, Weir, unfolded};
 pub(crate) use scenario::QUICK;
 pub(crate) use server::{Fields, Request, Seen, Server, Wire};
 pub(crate) use sshd::{Special, Sshd};

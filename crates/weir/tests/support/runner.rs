@@ -241,7 +241,7 @@ impl Running {
             panic!("{} did not end in {patience:?}; it said: {}", self.shown, String::from_utf8_lossy(&said));
         };
         let status = self.child.wait().expect("a child to wait for");
-        let stderr = String::from_utf8_lossy(&stderr).into_owned();
+        let stderr = unfolded(&String::from_utf8_lossy(&stderr));
         Run { shown: std::mem::take(&mut self.shown), status, stdout, stderr }
     }
 }
@@ -259,6 +259,7 @@ pub(crate) struct Run {
     pub(crate) shown: String,
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
+    /// Each line as it was before it was folded.
     pub(crate) stderr: String,
 }
 
@@ -307,6 +308,22 @@ impl Run {
         let shown = || format!("{}\n{}\n{}", self.shown, String::from_utf8_lossy(&self.stdout), self.stderr);
         serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", shown()))
     }
+}
+
+/// The lines before they were folded: what goes on stands at least four columns from the edge.
+pub(crate) fn unfolded(text: &str) -> String {
+    let mut lines = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        match line.strip_prefix("    ") {
+            Some(rest) if lines.ends_with('\n') && !lines.ends_with("\n\n") => {
+                lines.truncate(lines.len() - 1);
+                lines.push(' ');
+                lines.push_str(rest.trim_start_matches(' '));
+            }
+            _ => lines.push_str(line),
+        }
+    }
+    lines
 }
 
 /// A running `weir serve`.

@@ -170,7 +170,9 @@ fn print(
                 LoadFormat::Json => json::render(&figures::record(plan, member, outcome, judged), &mut out),
                 _ => {
                     let verdict = VerdictRecord::from(&judged.verdict);
-                    report::render(member, received, seconds, Some(&verdict), &mut out)
+                    let lines =
+                        |out: &mut dyn Write| report::render(member, received, seconds, Some(&verdict), out);
+                    voice::sheet(&io::stdout()).print(&mut out, lines)
                 }
             }
         }

@@ -20,7 +20,7 @@ use crate::args::{BenchNet, NetFormat, VERSION, host_and_device};
 use crate::voice;
 
 /// The version of iperf3 whose flags and JSON weir has: scripts ask for it before they use either.
-const AS_IPERF3: &str = "3.21";
+pub(in crate::cmd) const AS_IPERF3: &str = "3.21";
 
 /// Measures, or is the server of others who do. Returns the exit code.
 pub fn run(bench: &BenchNet) -> anyhow::Result<u8> {

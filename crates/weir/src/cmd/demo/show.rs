@@ -145,7 +145,7 @@ impl Show {
         let text = fs::read_to_string(self.record_path()).context("cannot read the record")?;
         let record = json::parse(&text);
         if let Ok(record) = &record {
-            terminal::render_summary(record, voice::colours(&io::stdout()), &mut io::stdout().lock())
+            terminal::render_summary(record, voice::sheet(&io::stdout()), &mut io::stdout().lock())
                 .printed("what it shows")?;
         }
         anyhow::ensure!(status.success(), "weir get: {status}");

@@ -48,7 +48,7 @@ fn summary(seen: &Seen) -> anyhow::Result<()> {
     {
         record = record.with_verdict(evidence, verdict);
     }
-    terminal::render_summary(&record, voice::colours(&io::stdout()), &mut io::stdout().lock())
+    terminal::render_summary(&record, voice::sheet(&io::stdout()), &mut io::stdout().lock())
         .printed("what it shows")
 }
 

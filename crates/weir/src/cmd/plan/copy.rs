@@ -88,9 +88,11 @@ fn print(
     if args.voice.json {
         json::render(&record, &mut stdout).printed("the record")?;
     } else if !args.voice.quiet {
-        let printed = survey::render(copy, &mut stdout)
-            .and_then(|()| writeln!(stdout))
-            .and_then(|()| plan::render(&told, &mut stdout));
+        let printed = voice::sheet(&std::io::stdout()).print(&mut stdout, |out| {
+            survey::render(copy, out)?;
+            writeln!(out)?;
+            plan::render(&told, out)
+        });
         printed.printed("the plan")?;
     }
     stdout.flush().printed("the plan")?;

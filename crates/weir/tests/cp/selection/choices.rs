@@ -160,7 +160,15 @@ fn folders_on_the_way_are_made_where_that_was_asked_for() {
     let sandbox = Sandbox::new();
     make(&sandbox.path(""), &["tree/x", "tree/y", "file"]);
     let cp = |args: &[&str]| sandbox.weir(WEIR, ["cp", "-q"]).args(args).run();
-    cp(&["tree/", "a/b/c"]).fails(1, &["a/b/c", "no such file"]);
+    for target in ["a/b/c", "a/b/c/"] {
+        for more in [&[][..], &["-n"]] {
+            let source = if target.ends_with('/') { "file" } else { "tree/" };
+            let run = cp(&[more, &["-r", source, target]].concat());
+            run.fails(1, &["a/b/c", "no such file or directory; --mkpath creates the missing folders"]);
+        }
+    }
+    cp(&["file", "a/b"]).fails(1, &["; --mkpath creates the missing folders"]);
+    cp(&["file", "tree", "a/b"]).fails(1, &["is no folder"]);
     let dry = cp(&["-n", "--mkpath", "tree/", "a/b/c"]);
     let mut lines: Vec<String> =
         String::from_utf8(dry.succeeds().stdout.clone()).unwrap().lines().map(Into::into).collect();

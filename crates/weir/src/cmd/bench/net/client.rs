@@ -65,7 +65,7 @@ pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
         && io::stderr().is_terminal()
         && !bench.as_iperf3
     {
-        terminal::render_verdict(verdict, voice::colours(&io::stderr()), &mut io::stderr())?;
+        terminal::render_verdict(verdict, voice::sheet(&io::stderr()), &mut io::stderr())?;
     }
     page::keep(&bench.voice, &record)?;
     Ok(code(&outcome.ending))
@@ -416,11 +416,12 @@ pub(super) fn summary(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(out)?;
-    net::render_sums(member, units, out)?;
-    terminal::render_summary(record, voice::colours(&io::stdout()), out)?;
+    let sheet = voice::sheet(&io::stdout());
+    sheet.print(out, |out| net::render_sums(member, units, out))?;
+    terminal::render_summary(record, sheet, out)?;
     if let Some(back) = &member.back_verdict {
         writeln!(out, "the way back:")?;
-        terminal::render_verdict(back, voice::colours(&io::stdout()), out)?;
+        terminal::render_verdict(back, sheet, out)?;
     }
     Ok(())
 }

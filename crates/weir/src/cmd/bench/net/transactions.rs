@@ -61,7 +61,9 @@ fn report(record: &Record, member: &TransactionsRecord, form: Form) -> io::Resul
     let mut out = io::stdout().lock();
     match form {
         Form::Quiet => Ok(()),
-        Form::Lines | Form::Iperf3Lines => transactions::render(member, &mut out),
+        Form::Lines | Form::Iperf3Lines => {
+            voice::sheet(&io::stdout()).print(&mut out, |out| transactions::render(member, out))
+        }
         Form::Record | Form::Iperf3 | Form::Events { .. } => json::render(record, &mut out),
     }
 }
@@ -151,8 +153,10 @@ pub(super) fn say(number: u64, answered: &Answered, form: Form, out: &mut dyn Wr
     match form {
         Form::Quiet => {}
         Form::Lines | Form::Iperf3Lines => {
-            write!(out, "test {number}: {}: ", answered.peer)?;
-            transactions::render(&member, out)?;
+            voice::sheet(&io::stdout()).print(out, |out| {
+                write!(out, "test {number}: {}: ", answered.peer)?;
+                transactions::render(&member, out)
+            })?;
         }
         Form::Record | Form::Iperf3 | Form::Events { .. } => {
             let bytes = answered.part.transactions * answered.asked.bytes();

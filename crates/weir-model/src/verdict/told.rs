@@ -1,0 +1,205 @@
+//! A judged run in words: the numbers that support its limits, what is ruled out, and what could not be told.
+
+use std::collections::BTreeMap;
+
+use super::{QUARTER, Run};
+use crate::advice;
+use crate::alone;
+use crate::evidence::{Evidence, Reading};
+use crate::knee::Knee;
+use crate::limit::Limit;
+use crate::merge::merged;
+use crate::rule::{Context, Judge, Judgement, RULES, View, rate_limit, sender_or_path};
+use crate::sight::Sight;
+use crate::words::{bytes, percent, rate, seconds};
+
+/// A limit below this share of the run is not put into words.
+const WORTH_WORDS: f64 = 0.1;
+
+impl Run<'_> {
+    pub(super) fn evidence_lines(&self, worded: &[Limit], knee: Option<Knee>) -> Vec<String> {
+        let mut lines: Vec<String> = worded
+            .iter()
+            .filter_map(|limit| {
+                let words = self.words_for(*limit)?;
+                Some(if worded.len() > 1 { format!("{limit}: {words}") } else { words })
+            })
+            .collect();
+        if worded.contains(&Limit::DirtyThrottle) {
+            lines.extend(knee.map(|knee| knee.to_string()));
+        }
+        if worded.contains(&Limit::RateLimit) {
+            lines.extend(advice::core_ceiling(&self.together(Limit::RateLimit)).map(|(busy, ceiling)| {
+                format!("a thread used {} of a core: it would be full at {}", percent(busy), rate(ceiling))
+            }));
+        }
+        if !worded.contains(&Limit::SenderOrPath) {
+            lines.extend(
+                self.evidence.trials.iter().filter(|trial| trial.kept || rate_limit::flat(trial)).map(
+                    |trial| {
+                        format!(
+                            "{} connections carried {}, {} carried {}",
+                            trial.lanes_after,
+                            rate(trial.rate_after),
+                            trial.lanes_before,
+                            rate(trial.rate_before)
+                        )
+                    },
+                ),
+            );
+        }
+        lines.extend(self.written_and_on_disk());
+        lines.extend(self.disk_alone(worded));
+        lines
+    }
+
+    /// Where the disk holds the writes, or has them paced: what it took when nothing else was asked of it.
+    fn disk_alone(&self, worded: &[Limit]) -> Option<String> {
+        let by_disk = |limit: Limit| matches!(limit, Limit::Disk | Limit::DirtyThrottle);
+        let facts = &self.evidence.facts;
+        let alone = facts.disk_alone.as_ref().filter(|_| worded.iter().any(|limit| by_disk(*limit)))?;
+        let held = self.judged().filter(|(_, verdict)| by_disk(verdict.limit)).map(|(window, _)| window);
+        alone::line(alone, facts.disk.as_deref().unwrap_or("the device"), &merged(held))
+    }
+
+    /// The rule's words for all of its time together; where that does not convict (a trend, a mixture), those of its
+    /// strongest window, with the window's place in time.
+    fn words_for(&self, limit: Limit) -> Option<String> {
+        let (together, context) = (self.together(limit), Context::alone(self.evidence));
+        let view = View::of(&together, &context);
+        let rules =
+            RULES.iter().filter(|rule| rule.limit == limit && rule.speaks(view)).map(|rule| rule.judge);
+        let fallback = (limit == Limit::SenderOrPath).then_some(sender_or_path::judge as Judge);
+        for judge in rules.chain(fallback) {
+            if let Judgement::Convict { evidence, .. } = judge(&together, &context) {
+                return Some(evidence);
+            }
+        }
+        let (window, verdict) =
+            self.windows_of(limit).max_by(|a, b| a.1.strength.total_cmp(&b.1.strength))?;
+        Some(format!("at {}: {}", seconds(window.at), verdict.evidence))
+    }
+
+    /// Writes into the page cache and writes to the device are two figures.
+    fn written_and_on_disk(&self) -> Option<String> {
+        if self.evidence.facts.to_stdout {
+            return None;
+        }
+        let whole = self.whole();
+        let disk = whole.disk.value().filter(|_| whole.written > 0)?;
+        let name = self.evidence.facts.disk.as_deref().unwrap_or("the device");
+        Some(format!(
+            "written {} ({}), on disk {} ({}; {name}, all its writers)",
+            rate(whole.written as f64 / self.total),
+            bytes(whole.written as f64),
+            rate(disk.written as f64 / self.total),
+            bytes(disk.written as f64)
+        ))
+    }
+
+    /// Limits that never convicted and that nearly all of the time acquitted, with the numbers of the whole run.
+    pub(super) fn innocent(&self) -> Vec<String> {
+        let whole = self.whole();
+        let context = Context::alone(self.evidence);
+        let view = View::of(&whole, &context);
+        let sight = Sight::of(self.evidence, &whole);
+        let shares = self.shares();
+        let mut innocent: Vec<(Limit, String)> = Vec::new();
+        for (rule, [_, acquitted, _]) in RULES.iter().zip(&self.tallies) {
+            let known = innocent.iter().any(|(limit, _)| *limit == rule.limit);
+            // Writes that are paced are paced to the disk: it is not the first in the way, but not innocent either.
+            let paced = rule.limit == Limit::Disk && self.held.contains_key(&Limit::DirtyThrottle);
+            let unseen = self.evidence.facts.unseen.is_some() && !rule.limit.is_of_an_end();
+            if known
+                || paced
+                || unseen
+                || rule.limit == Limit::RateLimit && self.programs_limit().is_some()
+                || self.convicted(rule.limit)
+                || *acquitted < 0.9 * self.total
+                || !rule.speaks(view)
+                || sight.unshown(rule.limit, &shares).is_some()
+            {
+                continue;
+            }
+            if let Judgement::Acquit { evidence } = (rule.judge)(&whole, &context) {
+                innocent.push((rule.limit, evidence));
+            }
+        }
+        innocent.into_iter().map(|(limit, evidence)| format!("{limit}: {evidence}")).collect()
+    }
+
+    /// What this view could not have seen, so that it is not ruled out either.
+    pub(super) fn not_visible(&self) -> Vec<String> {
+        Sight::of(self.evidence, &self.whole()).not_visible(&self.shares(), |limit| {
+            limit == Limit::SenderOrPath || self.held.contains_key(&limit) || self.convicted(limit)
+        })
+    }
+
+    /// Whether a rule of this limit convicted at any time, from whichever side.
+    fn convicted(&self, limit: Limit) -> bool {
+        RULES.iter().zip(&self.tallies).any(|(rule, tally)| rule.limit == limit && tally[0] > 0.0)
+    }
+
+    /// A program that somebody else wrote and that rests of its own accord may keep to a rate (`curl --limit-rate`, `scp -l`): from
+    /// outside that cannot be told from one that is slow.
+    pub(super) fn programs_limit(&self) -> Option<String> {
+        let rests =
+            [Limit::Application, Limit::Reader].into_iter().find(|limit| self.held.contains_key(limit))?;
+        let who = self.evidence.facts.scope.as_ref().filter(|_| !self.convicted(Limit::RateLimit))?;
+        Some(format!("rate-limit: a limit inside {who} looks like {rests}"))
+    }
+
+    /// What rules would have to know that never convicted and often could not tell.
+    pub(super) fn untold(&self) -> Vec<String> {
+        let mut untold: Vec<String> = Vec::new();
+        for (index, (rule, [_, _, unknown])) in RULES.iter().zip(&self.tallies).enumerate() {
+            if self.convicted(rule.limit) || *unknown <= QUARTER * self.total {
+                continue;
+            }
+            let why = self.evidence.windows.iter().enumerate().find_map(|(at, window)| {
+                match (RULES[index].judge)(window, &Context::at(self.evidence, at)) {
+                    Judgement::Unknown { missing } => Some(format!("{}: {missing}", rule.limit)),
+                    _ => None,
+                }
+            });
+            untold.extend(why.filter(|why| !untold.contains(why)));
+        }
+        untold
+    }
+}
+
+/// The limits worth words: the largest always, others from a tenth of the time on, three at most.
+pub(super) fn worded(shares: &BTreeMap<Limit, f64>) -> Vec<Limit> {
+    let mut order: Vec<(Limit, f64)> = shares.iter().map(|(limit, share)| (*limit, *share)).collect();
+    order.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let worth = order.iter().enumerate().filter(|(rank, (_, share))| *rank == 0 || *share >= WORTH_WORDS);
+    worth.map(|(_, (limit, _))| *limit).take(3).collect()
+}
+
+/// Readings that no window has. A reading missing now and then (a socket not yet there) is not worth a word.
+pub(super) fn missing_readings(evidence: &Evidence) -> Vec<String> {
+    let mut missing = Vec::new();
+    let windows = || evidence.windows.iter();
+    let lanes = || windows().flat_map(|window| &window.lanes);
+    never(windows().map(|window| &window.cpu), "processor use", &mut missing);
+    // What only a receiver has: where it writes, and its side of the connection.
+    let receivers = || lanes().filter(|lane| lane.sender.value().is_none());
+    if !evidence.facts.to_stdout && (receivers().next().is_some() || lanes().next().is_none()) {
+        never(windows().map(|window| &window.dirty), "dirty pages", &mut missing);
+        never(windows().map(|window| &window.disk), "disk use", &mut missing);
+    }
+    never(lanes().map(|lane| &lane.thread), "lane threads", &mut missing);
+    never(receivers().map(|lane| &lane.tcp), "connection state", &mut missing);
+    missing
+}
+
+fn never<'a, T: 'a>(readings: impl Iterator<Item = &'a Reading<T>>, name: &str, missing: &mut Vec<String>) {
+    let mut first = None;
+    for reading in readings {
+        match reading.missing() {
+            Some(why) => first = first.or(Some(why)),
+            None => return,
+        }
+    }
+    missing.extend(first.map(|why| format!("{name}: {why}")));
+}

@@ -1,0 +1,88 @@
+//! Values that several commands take: connections, ports, addresses, times and sizes.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use weir_units::Bytes;
+use weir_units::numbers::seconds;
+
+pub(super) fn parse_lanes(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(count @ 1..=64) => Ok(count),
+        _ => Err("expected a number of connections from 1 to 64 \
+                  (to continue a download no flag is needed: give the same command again; curl's -c FILE is --save-cookies FILE)"
+            .to_owned()),
+    }
+}
+
+pub(super) fn parse_pid(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(number @ 1..) => Ok(number),
+        _ => Err("expected the number of a process; pgrep -n NAME finds it".to_owned()),
+    }
+}
+
+pub(super) fn parse_port(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(port @ 1..) => Ok(port),
+        _ => Err("expected a port from 1 to 65535".to_owned()),
+    }
+}
+
+/// `127.0.0.1:8000`, `[::1]:8000`, `localhost:8000`; `8000` and `:8000` on this machine alone.
+pub(super) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix("localhost:").or(text.strip_prefix(':')).unwrap_or(text);
+    match (port.parse::<u16>(), text.parse()) {
+        (Ok(port), _) => Ok(SocketAddr::from(([127, 0, 0, 1], port))),
+        (_, Ok(address)) => Ok(address),
+        _ => Err("expected ADDRESS:PORT, such as 127.0.0.1:8000, or 0.0.0.0:8000 for the network".to_owned()),
+    }
+}
+
+/// `30`, `2.5`: seconds.
+pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
+    match seconds(text, &["", "s"]) {
+        Some(seconds) if (0.001..=86400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds, such as 30 or 2.5".to_owned()),
+    }
+}
+
+/// `200ms`, `2s`, `2`.
+pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
+    match text.ends_with("ms") {
+        true => match seconds(text, &["ms"]) {
+            Some(seconds) if seconds <= 86_400.0 => Ok(Duration::from_secs_f64(seconds)),
+            _ => Err("expected a time, such as 200ms or 2s".to_owned()),
+        },
+        false => parse_seconds(text),
+    }
+}
+
+/// A time that is sensible; `expected` says which are.
+pub(super) fn time_within(
+    text: &str,
+    sensible: RangeInclusive<Duration>,
+    expected: &str,
+) -> Result<Duration, String> {
+    let time = parse_time(text)?;
+    if sensible.contains(&time) { Ok(time) } else { Err(expected.to_owned()) }
+}
+
+/// A size that is sensible, in bytes.
+pub(crate) fn size_within(
+    text: &str,
+    sensible: RangeInclusive<u64>,
+    expected: &str,
+) -> Result<Bytes, String> {
+    let size = text.parse::<Bytes>().map_err(|error| error.to_string())?;
+    if sensible.contains(&size.0) { Ok(size) } else { Err(expected.to_owned()) }
+}
+
+/// `80ms`, `0.1s`: what is as often milliseconds as seconds to people says which.
+pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
+    match text.ends_with('s') {
+        true => parse_time(text),
+        false => Err("expected a time with its unit, such as 80ms or 0.2s".to_owned()),
+    }
+}
