@@ -3,7 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_codec::cipher::Cipher;
-use weir_peer::secure::{Direction, Due, Keyring, Secret};
+use weir_peer::secret::Secret;
+use weir_peer::secure::{Direction, Due, Keyring};
 use weir_peer::wire::record::{self, Footer, HEADER, MAX_PLAIN};
 
 fuzz_target!(|bytes: &[u8]| {

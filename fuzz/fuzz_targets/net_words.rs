@@ -8,7 +8,7 @@ use weir_net::frame;
 use weir_net::parameters::{MOST_BLOCK, MOST_STREAMS, Parameters};
 use weir_net::results::Results;
 use weir_net::state::State;
-use weir_net::transactions::{Asked, MOST_SIZE, Part};
+use weir_net::asked::{Asked, MOST_SIZE, Part};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(head) = bytes.get(..4) {

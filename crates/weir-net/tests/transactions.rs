@@ -19,7 +19,7 @@ use weir_net::server::Event;
 use weir_net::state::State;
 use weir_net::transactions::client::{Outcome, Repeats, run};
 use weir_net::transactions::confidence::Goal;
-use weir_net::transactions::{Asked, Kind};
+use weir_net::asked::{Asked, Kind};
 
 const BOTH: [Kind; 2] = [Kind::Exchange, Kind::Connect];
 

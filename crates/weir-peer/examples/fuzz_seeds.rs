@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use weir_codec::codec::Codec;
 use weir_model::evidence::{LaneWindow, Window};
 use weir_peer::hello;
-use weir_peer::secure::Secret;
+use weir_peer::secret::Secret;
 use weir_peer::watch::Sample;
 use weir_peer::wire::batch::{self, Keep, Member};
 use weir_peer::wire::frame;

@@ -9,11 +9,11 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
 
 use crate::control::Control;
-use crate::end::{Event, Events, read_message};
 use crate::error::Error;
+use crate::events::{Event, Events, read_message};
 use crate::hello;
 use crate::lane::dial::dial;
-use crate::maker::{PATIENCE, Way};
+use crate::lane::way::{PATIENCE, Way};
 use crate::secure::Keyring;
 use crate::threads;
 use crate::wire::frame::Kind;

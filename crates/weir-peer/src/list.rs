@@ -12,8 +12,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use weir_tree::{Name, filter};
 
 use crate::control::Control;
-use crate::end::Events;
 use crate::error::Error;
+use crate::events::Events;
 use crate::threads;
 use crate::wire::message::{Failure, MAX_NAMES, Message, Problem};
 

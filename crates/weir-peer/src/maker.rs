@@ -9,17 +9,15 @@ use weir_units::backoff::doubled;
 
 use crate::addresses;
 use crate::control::Control;
-use crate::end::{Context, End, Event, Events};
+use crate::end::{Context, End};
 use crate::error::Error;
+use crate::events::{Event, Events};
 use crate::lane::dial::dial;
 use crate::lane::listen::Listener;
-use crate::session::LaneOptions;
+use crate::lane::way::{LaneOptions, PATIENCE, Way};
 use crate::ssh::Host;
 use crate::threads;
 use crate::wire::message::{Listening, Message, Ports, Role, Transport};
-
-/// How long one direction is tried: a lost SYN is sent again after a second (RFC 6298), so this survives one.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// How long the far end is waited for that was asked to connect: its own patience (2.5 s), and ssh's way there and back.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -30,19 +28,6 @@ const HOPELESS: u32 = 8;
 /// Before the second of them is followed by another; each further time twice as long. All together are 13 s: what a router or a firewall
 /// takes to start again.
 const REST: Duration = Duration::from_millis(100);
-
-/// How a lane is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// This end connects to the far one.
-    There,
-    /// The far end connects to this one.
-    Back,
-    /// This one connects to both far ends and hands on what comes.
-    Relay,
-    /// Inside ssh.
-    Ssh,
-}
 
 /// Makes the lanes of a session, and makes others when they break.
 #[derive(Debug)]

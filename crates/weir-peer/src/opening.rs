@@ -8,11 +8,11 @@ use weir_codec::cipher::Cipher;
 
 use crate::ciphers;
 use crate::control::Control;
-use crate::end::{Events, lost, read_message};
 use crate::error::Error;
+use crate::events::{Events, lost, read_message};
 use crate::hello;
-use crate::secure::Secret;
-use crate::session::LaneOptions;
+use crate::lane::way::LaneOptions;
+use crate::secret::Secret;
 use crate::ssh::{Far, Host};
 use crate::wire::frame::{self, Kind};
 use crate::wire::message::{FailureKind, Hello, Message, Options, Ports, Role, Start, Transport};

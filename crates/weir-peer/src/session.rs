@@ -15,25 +15,28 @@ use weir_tree::Name;
 use crate::between::{Between, Side};
 use crate::control::Control;
 use crate::descriptors;
-use crate::end::{Context, End, Event, Events, listen_to};
+use crate::end::{Context, End, listen_to};
 use crate::error::Error;
+use crate::events::{Event, Events};
 use crate::evidence::Joiner;
 use crate::hello;
+use crate::lane::way::{LaneOptions, Way};
 use crate::list::List;
-use crate::maker::{LaneMaker, Way};
+use crate::maker::LaneMaker;
 use crate::opening::{cipher, heard, lanes_at_first, next, reach, start_of};
 use crate::patience::ALIVE;
 use crate::problems::Problems;
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
-use crate::secure::{Keyring, Secret};
+use crate::secret::Secret;
+use crate::secure::Keyring;
 use crate::sender::{CodecShare, Sender};
 use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
 use crate::threads;
 use crate::tuning::Tuning;
 use crate::wire::message::{
-    Deed, Failure, Found, Hello, Listening, Message, Options, Ports, Role, Root, Totals, Transport,
+    Deed, Failure, Found, Hello, Listening, Message, Options, Role, Root, Totals,
 };
 
 /// Between two looks at what happens.
@@ -62,21 +65,6 @@ pub struct Job {
     pub speeds: Speeds,
     /// As `weir --version` prints it.
     pub version: String,
-}
-
-/// How lanes are to be made.
-#[derive(Debug, Clone, Default)]
-pub struct LaneOptions {
-    /// Only so.
-    pub transport: Option<Transport>,
-    /// On these ports.
-    pub ports: Option<Ports>,
-    /// Between two others never from one to the other.
-    pub through_here: bool,
-    /// Under no cipher.
-    pub plain: bool,
-    /// This many.
-    pub count: Option<u32>,
 }
 
 /// How far it is.

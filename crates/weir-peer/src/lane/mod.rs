@@ -3,6 +3,7 @@
 
 pub mod dial;
 pub mod listen;
+pub mod way;
 
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};

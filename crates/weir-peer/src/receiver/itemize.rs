@@ -4,7 +4,7 @@ use weir_tree::target::Keep;
 use weir_tree::{Entry, Kind, Name};
 
 use super::{Place, Receiver};
-use crate::end::Event;
+use crate::events::Event;
 use crate::roots;
 use crate::wire::change::{Act, Change};
 use crate::wire::message::Deed;

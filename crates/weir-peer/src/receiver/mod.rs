@@ -30,8 +30,8 @@ use weir_tree::{Entry, Name, Target};
 
 use crate::control::Control;
 use crate::counts::Counts;
-use crate::end::{Event, Events};
 use crate::error::{Error, LaneError};
+use crate::events::{Event, Events};
 use crate::lane::{Lane, LaneReceiver};
 use crate::lost::Lost;
 use crate::roots;

@@ -49,8 +49,8 @@ use weir_units::limiter::Limiter;
 
 use crate::control::Control;
 use crate::counts::Counts;
-use crate::end::{Event, Events};
 use crate::error::Error;
+use crate::events::{Event, Events};
 use crate::hello;
 use crate::lane::{Lane, LaneSender};
 use crate::list::Names;
@@ -74,9 +74,6 @@ use silence::Silence;
 
 pub(crate) use producer::walk_of;
 pub(crate) use twice::Twice;
-
-/// A file of at most this many bytes travels in a batch, without an offer and an answer of its own.
-pub(crate) const SMALL: u64 = 256 << 10;
 
 /// One for each processor and one that sends: more could only wait. Each holds two blocks and its codec's tables.
 const MOST_WORKERS: u32 = 17;
@@ -517,7 +514,7 @@ fn round_trip(stream: &TcpStream) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secure::Secret;
+    use crate::secret::Secret;
 
     fn sender() -> Arc<Sender> {
         let control = Arc::new(Control::new(std::io::sink()));

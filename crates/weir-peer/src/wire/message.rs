@@ -7,13 +7,13 @@ use weir_tree::entry::Special;
 use weir_tree::walk::{Identity, Wanted};
 use weir_tree::{Entry, Filter, Name};
 
+use super::batch::SMALL;
 use super::change::Change;
 use super::measure::Measure;
 use super::owners::{Mapping, Owners};
 use super::selection::Selection;
 use crate::ciphers::MAX_CIPHERS;
-use crate::secure::Secret;
-use crate::sender::SMALL;
+use crate::secret::Secret;
 use crate::subtrees::Digest;
 
 /// The protocol that this program speaks. Ends of different numbers do not talk.

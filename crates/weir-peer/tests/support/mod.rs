@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 
 use weir_codec::cipher::Cipher;
 use weir_peer::control::Control;
-use weir_peer::end::{End, Event, Events, listen_to};
+use weir_peer::end::{End, listen_to};
+use weir_peer::events::{Event, Events};
 use weir_peer::lane::dial::dial;
 use weir_peer::lane::listen::Listener;
 use weir_peer::receiver::{Receiver, Wanted};
 use weir_peer::roots;
-use weir_peer::secure::{Keyring, Secret};
+use weir_peer::secret::Secret;
+use weir_peer::secure::Keyring;
 use weir_peer::sender::Sender;
 use weir_peer::speeds::Speeds;
 use weir_peer::wire::message::{Listening, Message, Options, Ports, Role};

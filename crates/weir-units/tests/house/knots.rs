@@ -20,15 +20,6 @@ const KNOTS: &[(&str, &str)] = &[
         "weir-model",
         "advice alone around congestion evidence knee merge rule sender sight silence stages verdict waits worth",
     ),
-    (
-        "weir-net",
-        "client code control error outcome parameters results run socket stream tcp transactions udp watch",
-    ),
-    (
-        "weir-peer",
-        "between control counts end error evidence hello lane list lost maker measure opening problems receiver \
-         roots secure sender session ssh threads watch wire",
-    ),
     ("weir-report", "html stages"),
     ("weir-serve", "client payload"),
     ("weir-serve", "http2 secure"),

@@ -1,4 +1,10 @@
-//! An end that measures: it holds the lanes and answers questions, one at a time.
+//! An end that measures: it holds the lanes and answers questions, one at a time. What it measures: its [`source`], of which a
+//! [`listing`] says what a copy would move, its [`target`], and the [`burst`] between the two, which it sends or receives.
+
+mod burst;
+mod listing;
+mod source;
+mod target;
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,12 +16,9 @@ use parking_lot::{Condvar, Mutex};
 use weir_tree::Name;
 use weir_tree::walk::Root as WalkRoot;
 
-use super::burst::Arrivals;
-use super::listing::Listing;
-use super::{listing, source, target};
 use crate::control::Control;
-use crate::end::Events;
 use crate::error::Error;
+use crate::events::Events;
 use crate::lane::{Lane, LaneSender};
 use crate::list::Names;
 use crate::receiver::{Receiver, Wanted};
@@ -24,6 +27,8 @@ use crate::secure::Keyring;
 use crate::sender::lanes::Lanes;
 use crate::wire::measure::{Ask, Bounds, Found, Measure};
 use crate::wire::message::{Failure, FailureKind, Message, Options, Role, Root};
+use burst::Arrivals;
+use listing::Listing;
 
 /// How long the end of a session waits for a measurement to tidy up: a write to a disk that takes 4 MB/s.
 const TIDY: Duration = Duration::from_secs(2);
@@ -34,10 +39,10 @@ const TURNS: usize = 2;
 /// An end that measures.
 #[derive(Debug)]
 pub struct Meter {
-    pub(super) role: Role,
-    pub(super) keyring: Keyring,
-    pub(super) lanes: Lanes,
-    pub(super) arrivals: Arrivals,
+    role: Role,
+    keyring: Keyring,
+    lanes: Lanes,
+    arrivals: Arrivals,
     /// The sources; the target alone, for a receiver.
     paths: Vec<Vec<u8>>,
     /// How they are to be copied.
@@ -60,7 +65,7 @@ pub struct Meter {
     answered: Condvar,
     at_work: Mutex<bool>,
     rested: Condvar,
-    pub(super) over: AtomicBool,
+    over: AtomicBool,
 }
 
 impl Meter {
@@ -279,19 +284,19 @@ impl Meter {
     }
 
     /// Asks the other end.
-    pub(super) fn ask(&self, ask: Ask) {
+    pub(crate) fn ask(&self, ask: Ask) {
         self.asked.store(true, Relaxed);
         self.control.send(&Message::Measure(Measure::Ask(ask)));
     }
 
     /// An answer for the driver, this end's own or the other's.
-    pub(super) fn hears(&self, found: Found) {
+    pub(crate) fn hears(&self, found: Found) {
         *self.found.lock() = Some(found);
         self.answered.notify_all();
     }
 
     /// The answer to the last question, waited for this long.
-    pub(super) fn heard(&self, patience: Duration) -> Option<Found> {
+    pub(crate) fn heard(&self, patience: Duration) -> Option<Found> {
         let mut found = self.found.lock();
         self.answered.wait_while_for(&mut found, |found| found.is_none(), patience);
         found.take()
@@ -307,7 +312,7 @@ impl Meter {
     }
 
     /// The sockets of the lanes, at either end.
-    pub(super) fn sockets(&self) -> Vec<Arc<TcpStream>> {
+    pub(crate) fn sockets(&self) -> Vec<Arc<TcpStream>> {
         match self.role {
             Role::Sender => self.lanes.sockets().into_iter().filter_map(|(_, stream)| stream).collect(),
             Role::Receiver => self.arrivals.streams(),

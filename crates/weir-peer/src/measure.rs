@@ -1,4 +1,7 @@
-//! The driver of a measuring session: the far end started as for a copy, one question after another, and a survey at the end.
+//! A session that measures instead of copying: both ends look at themselves and send a short burst over real lanes.
+//!
+//! The driver starts the far end as for a copy. It asks one thing after another, of itself and of the peer, so that two
+//! measurements on one machine never disturb each other, and makes a survey of the answers.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -10,17 +13,19 @@ use weir_model::survey::{Burst, Source, Survey, Target, Waits};
 use weir_observe::tcp_info;
 use weir_tree::Name;
 
-use super::meter::Meter;
 use crate::control::Control;
-use crate::end::{Context, End, Event, Events, listen_to};
+use crate::end::{Context, End, listen_to};
 use crate::error::Error;
+use crate::events::{Event, Events};
 use crate::hello;
+use crate::lane::way::{LaneOptions, Way};
 use crate::list::List;
-use crate::maker::{LaneMaker, Way};
+use crate::maker::LaneMaker;
+use crate::meter::Meter;
 use crate::opening::{cipher, heard, lanes_at_first, next, reach, start_of};
 use crate::problems::Problems;
-use crate::secure::{Keyring, Secret};
-use crate::session::LaneOptions;
+use crate::secret::Secret;
+use crate::secure::Keyring;
 use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
 use crate::wire::measure::{Ask, Bounds, Found, Measure};
