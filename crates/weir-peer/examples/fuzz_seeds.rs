@@ -20,7 +20,7 @@ use weir_peer::wire::owners::Owners;
 use weir_peer::wire::patch::{self, Step};
 use weir_peer::wire::record::{Footer, Header, Kind, greeting};
 use weir_tree::entry::{LinkTarget, Time, Xattr};
-use weir_tree::walk::Identity;
+use weir_tree::source::Identity;
 use weir_tree::{Entry, Kind as Is, Name};
 
 fn main() {

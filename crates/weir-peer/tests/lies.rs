@@ -27,7 +27,7 @@ use weir_peer::wire::message::{
 };
 use weir_peer::wire::record::{Footer, Kind};
 use weir_tree::entry::{Device, LinkTarget, Special, Time};
-use weir_tree::walk::Identity;
+use weir_tree::source::Identity;
 use weir_tree::{Entry, Kind as Is, Name};
 
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,6 +1,6 @@
 //! What is said while a command works: log lines, the live line, and the last word of a failure.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -15,6 +15,7 @@ use weir_units::plain;
 
 use crate::interrupt::INTERRUPTED;
 use crate::repeats::Shown;
+pub use crate::terminal::colours;
 use crate::tui;
 
 /// The exit code of bad arguments, as clap's.
@@ -112,11 +113,6 @@ impl Write for Line {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
-}
-
-/// Colour only for people who did not say no.
-pub fn colours(stream: &impl IsTerminal) -> bool {
-    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Nobody reads what is printed any more, as after `| head`.

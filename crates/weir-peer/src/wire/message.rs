@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use weir_tree::entry::Special;
-use weir_tree::walk::{Identity, Wanted};
+use weir_tree::source::Identity;
+use weir_tree::walk::Wanted;
 use weir_tree::{Entry, Filter, Name};
 
 use super::batch::SMALL;

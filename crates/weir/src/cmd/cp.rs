@@ -34,7 +34,7 @@ use crate::calibration;
 use crate::cmd::chosen;
 use crate::cmd::route::Route;
 use crate::evidence;
-use crate::interrupt::{self, INTERRUPTED};
+use crate::interrupt::INTERRUPTED;
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
@@ -55,7 +55,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     if let Some(date) = goes_by(&job) {
         tracing::info!("speeds of ciphers and codecs: {}", calibration::origin(&date));
     }
-    let stop = interrupt::stop_beside(view)?;
+    let stop = tui::stop_beside(view)?;
     let mut live = Live::new(!cp.voice.quiet && std::io::stderr().is_terminal(), 0);
     let mut pace = Pace::default();
     let mut report = session::run(&job, &stop, &mut |now| match &now.would {

@@ -12,7 +12,7 @@ use weir_peer::wire::message::{
 };
 use weir_peer::wire::record::{Footer, Kind};
 use weir_tree::entry::Time;
-use weir_tree::walk::Identity;
+use weir_tree::source::Identity;
 use weir_tree::{Entry, Kind as Is, Name};
 
 /// `weir cp` of 3 MiB to a far end that the test plays, inside ssh.
