@@ -2,13 +2,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weir_net::asked::{Asked, MOST_SIZE, Part};
 use weir_net::cookie::Cookie;
 use weir_net::datagram::{self, Head};
 use weir_net::frame;
 use weir_net::parameters::{MOST_BLOCK, MOST_STREAMS, Parameters};
 use weir_net::results::Results;
 use weir_net::state::State;
-use weir_net::asked::{Asked, MOST_SIZE, Part};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(head) = bytes.get(..4) {

@@ -6,19 +6,25 @@ use std::io::Read;
 use std::sync::Arc;
 
 use crate::between::Between;
-use crate::control::Control;
 use crate::error::Error;
-use crate::events::{Event, Events, lost, read_message};
+use crate::events::{Event, Events, lost};
 use crate::lane::Lane;
 use crate::meter::Meter;
 use crate::receiver::Receiver;
 use crate::secure::Keyring;
 use crate::sender::Sender;
+use crate::wire::driver::{FromDriver, ToDriver};
 use crate::wire::frame::{self, Kind};
-use crate::wire::measure::Measure;
-use crate::wire::message::{
-    Failure, FailureKind, Found, MAX_SAMPLE, Message, Role, Totals, Transport,
-};
+use crate::wire::message::{Failure, FailureKind, Found, Role, Totals, Transport};
+
+/// Which of the two that a control connection joins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Post {
+    /// The process that the user started.
+    Driver,
+    /// The one that ssh started on the other host.
+    Peer,
+}
 
 /// One end.
 #[derive(Debug, Clone)]
@@ -101,44 +107,76 @@ impl End {
         }
     }
 
-    /// What the other end says.
-    pub fn handle(&self, message: Message, events: &Events) -> Result<(), Error> {
-        let event = match message {
-            Message::Dial(at, lane) => Event::Dial(at, lane),
-            Message::Dialled(lane, why) => Event::Dialled(lane, why),
-            Message::Open(lane, Transport::Ssh) => {
-                self.add_ssh_lane(lane);
-                return Ok(());
+    /// Acts on a message that came on the control connection, as driver or as peer.
+    pub fn hear(&self, post: Post, body: &[u8], events: &Events) -> Result<(), Error> {
+        let heard = match post {
+            Post::Peer => events.read(body)?.map(|said| self.hear_driver(said, events)),
+            Post::Driver => events.read(body)?.map(|said| self.hear_peer(said, events)),
+        };
+        match (heard, self) {
+            (Some(heard), _) => heard,
+            (None, End::Sender(sender)) => match events.read(body)? {
+                Some(said) => sender.handle(said),
+                None => Err(events.out_of_turn("what only a sender says")),
+            },
+            (None, End::Receiver(receiver)) => match events.read(body)? {
+                Some(said) => receiver.handle(said),
+                None => Err(events.out_of_turn("what only a receiver says")),
+            },
+            (None, End::Meter(_)) => Err(events.out_of_turn("what belongs to a copy, while only measuring")),
+            (None, End::Between(..)) => Err(events.out_of_turn("what is said to an end")),
+        }
+    }
+
+    /// A peer hears its driver.
+    fn hear_driver(&self, said: FromDriver, events: &Events) -> Result<(), Error> {
+        match (said, self) {
+            (FromDriver::Dial(at, lane), _) => events.send(Event::Dial(at, lane)),
+            (FromDriver::Open(lane, Transport::Ssh), _) => self.add_ssh_lane(lane),
+            (FromDriver::Open(_, Transport::Tcp) | FromDriver::Alive, _) => {}
+            (FromDriver::Abort(failure), _) => events.send(Event::Failed(Error::aborted(failure))),
+            (FromDriver::Retire(lane), End::Sender(sender)) => sender.retire(lane),
+            (FromDriver::Names(names), End::Sender(sender)) => sender.take_piece(names),
+            (FromDriver::Retire(lane), End::Meter(meter)) if meter.role() == Role::Sender => {
+                meter.retire(lane)
             }
-            Message::Open(_, Transport::Tcp) => return Ok(()),
-            Message::Strangers(count) => Event::Strangers(count),
-            Message::Problem(problem) => Event::Problem(problem),
-            Message::Sample(json) => Event::Sample(self.far(), json),
-            Message::Alive => return Ok(()),
-            Message::MoreNames if self.far() == Role::Sender => Event::MoreNames,
-            Message::Tally(_, found) => {
+            (FromDriver::Names(names), End::Meter(meter)) if meter.role() == Role::Sender => {
+                meter.take_piece(names)
+            }
+            (FromDriver::Ask(ask), End::Meter(meter)) => return meter.begin(ask),
+            (FromDriver::Hello(_) | FromDriver::Start(_) | FromDriver::Measure(_), _) => {
+                return Err(events.out_of_turn(AT_THE_START));
+            }
+            _ => return Err(events.out_of_turn("what is not for this end")),
+        }
+        Ok(())
+    }
+
+    /// The driver hears a peer.
+    fn hear_peer(&self, said: ToDriver, events: &Events) -> Result<(), Error> {
+        let event = match (said, self.far()) {
+            (ToDriver::Dialled(lane, why), _) => Event::Dialled(lane, why),
+            (ToDriver::Strangers(count), _) => Event::Strangers(count),
+            (ToDriver::Problem(problem), _) => Event::Problem(problem),
+            (ToDriver::Sample(json), far) => Event::Sample(far, json),
+            (ToDriver::Abort(failure), _) => Event::Failed(Error::aborted(failure)),
+            (ToDriver::Would(deed, name), Role::Receiver) => Event::Would(deed, name),
+            (ToDriver::MoreNames, Role::Sender) => Event::MoreNames,
+            (ToDriver::Tally(_, found), _) => {
                 if let End::Receiver(receiver) = self {
                     receiver.told(found);
                 }
                 return Ok(());
             }
-            Message::Abort(failure) if failure.kind == FailureKind::Interrupted => {
-                Event::Failed(Error::Interrupted)
-            }
-            Message::Abort(failure) => Event::Failed(Error::Far(failure)),
-            Message::Hello(_)
-            | Message::Start(_)
-            | Message::Listening(_)
-            | Message::Measure(Measure::Begin(_)) => {
-                return Err(events.out_of_turn("what is said at the start"));
-            }
-            message => {
+            (ToDriver::Found(found), _) => {
                 return match self {
-                    End::Sender(sender) => sender.handle(message),
-                    End::Receiver(receiver) => receiver.handle(message),
-                    End::Meter(meter) => meter.handle(message),
-                    End::Between(..) => Err(events.out_of_turn("what is said to an end")),
+                    End::Meter(meter) => meter.told(*found),
+                    _ => Err(events.out_of_turn("what was measured, in a copy")),
                 };
+            }
+            (ToDriver::Hello(_) | ToDriver::Listening(_), _) => return Err(events.out_of_turn(AT_THE_START)),
+            (ToDriver::Would(..) | ToDriver::MoreNames, _) => {
+                return Err(events.out_of_turn("what only its other role says"));
             }
         };
         events.send(event);
@@ -146,16 +184,17 @@ impl End {
     }
 }
 
+/// For messages that belong before the lanes.
+const AT_THE_START: &str = "what is said at the start";
+
 /// Reads the control connection to its end and hands on what comes. Never waits for a write to it, or two ends could
 /// wait for each other.
-pub fn listen_to(mut control: impl Read, end: &End, events: &Events) {
+pub fn listen_to(mut control: impl Read, end: &End, post: Post, events: &Events) {
     let mut body = Vec::new();
     let failed = loop {
         let next = match (frame::read(&mut control, &mut body), end) {
             (Ok(Some(kind)), End::Between(between, far)) => between.hear(*far, kind, &body, events),
-            (Ok(Some(Kind::Message)), _) => {
-                read_message(&body, events).and_then(|message| end.handle(message, events))
-            }
+            (Ok(Some(Kind::Message)), _) => end.hear(post, &body, events),
             (Ok(Some(Kind::Record)), End::Receiver(receiver)) => {
                 receiver.handle_record(std::mem::take(&mut body))
             }
@@ -171,24 +210,6 @@ pub fn listen_to(mut control: impl Read, end: &End, events: &Events) {
         }
     };
     events.send(Event::Failed(failed));
-}
-
-/// An event told to the far end.
-pub fn tell(control: &Control, event: Event) {
-    match event {
-        Event::Problem(problem) => control.send(&Message::Problem(problem)),
-        Event::Say(message) => control.send(&message),
-        Event::Would(deed, name) => control.send(&Message::Would(deed, name)),
-        Event::LaneLost(lane, why) => control.send(&Message::LaneLost(lane, why)),
-        Event::Strangers(count) => control.send(&Message::Strangers(count)),
-        Event::Failed(error) => control.send(&Message::Abort(error.to_failure())),
-        Event::Window(sample) => match serde_json::to_string(&sample) {
-            Ok(json) if json.len() <= MAX_SAMPLE => control.send(&Message::Sample(json)),
-            Ok(json) => tracing::debug!("a window of evidence of {} bytes is not told", json.len()),
-            Err(error) => tracing::debug!("a window of evidence: {error}"),
-        },
-        _ => {}
-    }
 }
 
 /// Keys, role and mailbox of an end: what is needed to make lanes.

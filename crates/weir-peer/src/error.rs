@@ -132,6 +132,14 @@ impl Error {
         }
     }
 
+    /// What the other end has ended the session for.
+    pub(crate) fn aborted(failure: Failure) -> Error {
+        match failure.kind {
+            FailureKind::Interrupted => Error::Interrupted,
+            _ => Error::Far(failure),
+        }
+    }
+
     /// As the other end is told.
     pub fn to_failure(&self) -> Failure {
         match self {

@@ -1,5 +1,6 @@
-//! How the threads of an end tell whoever runs it. Of several that do the same the others do the work of one that the system refuses;
-//! without one that there is only once the session ends with a word, at both ends.
+//! How the threads of an end tell whoever runs it. Where the system refuses one of several threads that
+//! do the same, the others do its work; without a thread that is the only one of its kind the session
+//! ends with a word, at both ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -14,7 +15,10 @@ use crate::patience::{self, Ended, Excuse};
 use crate::threads;
 use crate::watch::Sample;
 use crate::wire::frame;
-use crate::wire::message::{Deed, Listening, Message, Problem, Role, Totals};
+use crate::wire::message::{Deed, Listening, Problem, Role, Totals};
+use crate::wire::messages::Message;
+use crate::wire::to_receiver::ToReceiver;
+use crate::wire::to_sender::ToSender;
 
 /// Something that whoever runs an end has to know.
 #[derive(Debug)]
@@ -29,8 +33,10 @@ pub enum Event {
     LaneLost(u32, String),
     /// Connections to a port for lanes that were none of the session's, so far.
     Strangers(u64),
-    /// Goes to the other end, after what this end told before: a problem must not come after the end of all.
-    Say(Message),
+    /// Goes to the receiver, after what this end told before: a problem must not come after the end of all.
+    ToReceiver(ToReceiver),
+    /// Goes to the sender, as late.
+    ToSender(ToSender),
     /// A path that could not be read or written.
     Problem(Problem),
     /// What a dry run would do, or what was done.
@@ -145,6 +151,11 @@ impl Events {
         Error::OutOfTurn { host: self.host.clone(), what }
     }
 
+    /// What the other end says, from a frame's body; none where it is of another direction.
+    pub fn read<M: Message>(&self, body: &[u8]) -> Result<Option<M>, Error> {
+        frame::parse_message(body).map_err(|what| Error::Frame { host: self.host.clone(), what })
+    }
+
     /// A thread without which a session cannot go on.
     pub(crate) fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) {
         if let Err(source) = threads::start(name, work) {
@@ -172,11 +183,6 @@ impl Events {
             }
         }
     }
-}
-
-/// A message from a frame's body.
-pub fn read_message(body: &[u8], events: &Events) -> Result<Message, Error> {
-    frame::parse_message(body).map_err(|what| Error::Frame { host: events.host().to_owned(), what })
 }
 
 /// A control connection that broke.

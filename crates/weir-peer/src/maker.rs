@@ -2,13 +2,12 @@
 //! receiver, else from the receiver to the sender, else through here, else through here inside both ssh connections.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_units::backoff::doubled;
 
 use crate::addresses;
-use crate::control::Control;
+use crate::control::Outlet;
 use crate::end::{Context, End};
 use crate::error::Error;
 use crate::events::{Event, Events};
@@ -17,7 +16,8 @@ use crate::lane::listen::Listener;
 use crate::lane::way::{LaneOptions, PATIENCE, Way};
 use crate::ssh::Host;
 use crate::threads;
-use crate::wire::message::{Listening, Message, Ports, Role, Transport};
+use crate::wire::driver::FromDriver;
+use crate::wire::message::{Listening, Ports, Role, Transport};
 
 /// How long the far end is waited for that was asked to connect: its own patience (2.5 s), and ssh's way there and back.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ pub struct LaneMaker {
     options: LaneOptions,
     context: Context,
     end: End,
-    control: Arc<Control>,
+    peer: Outlet<FromDriver>,
     far: Listening,
     local: bool,
     listener: Option<Listener>,
@@ -70,7 +70,7 @@ impl LaneMaker {
         options: LaneOptions,
         context: Context,
         end: End,
-        control: Arc<Control>,
+        peer: Outlet<FromDriver>,
         far: Listening,
         host: &Host,
     ) -> LaneMaker {
@@ -84,7 +84,7 @@ impl LaneMaker {
             options,
             context,
             end,
-            control,
+            peer,
             far,
             local: host.name.is_none(),
             listener: None,
@@ -176,7 +176,7 @@ impl LaneMaker {
             self.standing = self.standing.saturating_sub(1);
             match &self.end {
                 End::Sender(sender) => sender.retire(youngest),
-                End::Receiver(_) => self.control.send(&Message::Retire(youngest)),
+                End::Receiver(_) => self.peer.send(&FromDriver::Retire(youngest)),
                 End::Meter(meter) => meter.retire(youngest),
                 End::Between(between, _) => between.retire(youngest),
             }
@@ -245,7 +245,7 @@ impl LaneMaker {
                 if receives {
                     self.end.add_ssh_lane(0);
                 }
-                self.control.send(&Message::Open(0, Transport::Ssh));
+                self.peer.send(&FromDriver::Open(0, Transport::Ssh));
                 if !receives {
                     self.end.add_ssh_lane(0);
                 }
@@ -297,7 +297,7 @@ impl LaneMaker {
             true => addresses::HERE.to_vec(),
             false => towards().chain([addresses::WHERE_SSH_CAME_FROM]).collect(),
         };
-        self.control.send(&Message::Dial(Listening { port, addresses }, id));
+        self.peer.send(&FromDriver::Dial(Listening { port, addresses }, id));
     }
 
     /// The way that was tried does not work.

@@ -13,7 +13,9 @@ use super::job::Item;
 use super::source::SourceFile;
 use crate::error::Error;
 use crate::subtrees::Digest;
-use crate::wire::message::{Answer, Failure, FailureKind, Message, Offered};
+use crate::wire::message::{Failure, FailureKind};
+use crate::wire::to_receiver::{Offered, ToReceiver};
+use crate::wire::to_sender::Answer;
 
 /// Signatures that are being received: of one file at most 16 MiB.
 const MAX_SIGNATURES: usize = 16 << 20;
@@ -143,7 +145,7 @@ impl Sender {
     /// All of a file is read.
     pub(super) fn end_well(&self, file: &Arc<SourceFile>, root: Digest) {
         if !file.end() {
-            self.control.send(&Message::End(file.id, Ok(root)));
+            self.receiver.send(&ToReceiver::End(file.id, Ok(root)));
         }
     }
 
@@ -154,7 +156,7 @@ impl Sender {
         if self.files().under_way.remove(&file.id).is_none() {
             return;
         }
-        self.control.send(&Message::End(file.id, Err(failure.clone())));
+        self.receiver.send(&ToReceiver::End(file.id, Err(failure.clone())));
         match file.again().filter(|_| failure.kind == FailureKind::Changed) {
             Some(next) => {
                 if !self.options.in_blocks(&next.entry) {
@@ -163,7 +165,7 @@ impl Sender {
                 let id = self.next_id();
                 let offer = Offered { id, entry: next.entry.clone(), digest: None };
                 self.files().offered.insert(id, next);
-                self.control.send(&Message::Offer(vec![offer]));
+                self.receiver.send(&ToReceiver::Offer(vec![offer]));
             }
             None => {
                 self.free(&file.entry);

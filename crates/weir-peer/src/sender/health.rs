@@ -10,7 +10,8 @@ use weir_observe::tcp_info::{self, TcpInfo};
 
 use super::Sender;
 use crate::lane;
-use crate::wire::message::{Message, Wait};
+use crate::wire::to_receiver::ToReceiver;
+use crate::wire::to_sender::Wait;
 
 /// Between two looks. A lane has to be found dead twice: meanwhile what it landed last is told.
 const LOOK: Duration = Duration::from_secs(1);
@@ -73,7 +74,7 @@ impl Sender {
         if let Some(still) = self.silence.waits(wait, rto, Instant::now()) {
             let why = format!("none of the data sent has arrived for {:.0} s", still.as_secs_f64());
             // Where something in between swallows the bytes it swallows the connection's end too.
-            self.control.send(&Message::LaneLost(wait.lane, why.clone()));
+            self.receiver.send(&ToReceiver::LaneLost(wait.lane, why.clone()));
             self.lane_lost(wait.lane, &why);
         }
     }

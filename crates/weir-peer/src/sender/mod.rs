@@ -47,7 +47,7 @@ use weir_tree::{Entry, Name};
 use weir_units::Rate;
 use weir_units::limiter::Limiter;
 
-use crate::control::Control;
+use crate::control::Outlet;
 use crate::counts::Counts;
 use crate::error::Error;
 use crate::events::{Event, Events};
@@ -60,7 +60,9 @@ use crate::speeds::Speeds;
 use crate::threads;
 use crate::tuning;
 use crate::watch::{Watch, Worker};
-use crate::wire::message::{Failure, Found, Hello, Message, Options, Problem, Role, Totals};
+use crate::wire::message::{Failure, Found, Hello, Options, Problem, Role, Totals};
+use crate::wire::to_receiver::ToReceiver;
+use crate::wire::to_sender::ToSender;
 
 use congestion::Congestion;
 use files::Files;
@@ -97,7 +99,7 @@ const UNSENT: u32 = 512 << 10;
 /// The sender's end of a session.
 #[derive(Debug)]
 pub struct Sender {
-    control: Arc<Control>,
+    receiver: Outlet<ToReceiver>,
     events: Events,
     options: Options,
     keyring: Keyring,
@@ -152,7 +154,7 @@ pub struct CodecShare {
 impl Sender {
     /// An end that is to send `roots`, on a machine of which `speeds` are known.
     pub fn new(
-        control: Arc<Control>,
+        receiver: Outlet<ToReceiver>,
         events: Events,
         options: Options,
         keyring: Keyring,
@@ -160,18 +162,14 @@ impl Sender {
     ) -> Arc<Sender> {
         let limiter = options.rate_cap.map(|rate| Limiter::new(Rate(rate as f64)));
         let packer = Packer::new(options.codec, speeds);
-        let (names, pieces) = match options.listed {
-            true => Some(Names::asked_of(Arc::clone(&control))).unzip(),
-            false => (None, None),
-        };
         Arc::new(Sender {
-            control,
+            receiver,
             events,
             options,
             keyring,
             roots: Mutex::new(roots),
-            names: Mutex::new(names),
-            pieces: Mutex::new(pieces),
+            names: Mutex::default(),
+            pieces: Mutex::default(),
             renamed: OnceLock::new(),
             queue: Queue::new(),
             gate: Gate::default(),
@@ -194,9 +192,17 @@ impl Sender {
         })
     }
 
-    /// The names of the list are these: the driver need not be asked.
-    pub(crate) fn take_names(&self, names: Names) {
+    /// The names of the list are these; where they come from the driver its pieces go to `pieces`.
+    pub(crate) fn take_names(&self, names: Names, pieces: Option<Outbox<Vec<Name>>>) {
         *self.names.lock() = Some(names);
+        *self.pieces.lock() = pieces;
+    }
+
+    /// The next names of the list.
+    pub(crate) fn take_piece(&self, names: Vec<Name>) {
+        // One that does not walk any more wants none.
+        let pieces = self.pieces.lock();
+        let _ = pieces.as_ref().map(|pieces| pieces.send(names));
     }
 
     /// Begins to send, under these names: one thread walks, others work.
@@ -225,7 +231,7 @@ impl Sender {
             if waiter.queue.wait_settled() {
                 waiter.asked.store(true, Relaxed);
                 let failed = waiter.events.has_failed();
-                waiter.events.send(Event::Say(Message::Finish(waiter.totals(), failed)));
+                waiter.events.send(Event::ToReceiver(ToReceiver::Finish(waiter.totals(), failed)));
             }
         });
         Ok(())
@@ -281,7 +287,7 @@ impl Sender {
 
     /// The lane inside ssh stands.
     pub fn add_ssh_lane(&self, id: u32) {
-        self.lanes.add(LaneSender::over_ssh(id, Arc::clone(&self.control), &self.keyring), None);
+        self.lanes.add(LaneSender::over_ssh(id, Arc::clone(self.receiver.control()), &self.keyring), None);
     }
 
     /// A lane is to take no more records.
@@ -301,18 +307,18 @@ impl Sender {
     }
 
     /// A message from the receiver.
-    pub fn handle(self: &Arc<Self>, message: Message) -> Result<(), Error> {
+    pub fn handle(self: &Arc<Self>, message: ToSender) -> Result<(), Error> {
         match message {
-            Message::Placed(names) => self.start(names),
+            ToSender::Placed(names) => self.start(names),
             // What this end asked for is in turn, whatever a worker has in hand for a file that was said to be stored too early.
-            Message::Finished(_) if !self.asked.load(Relaxed) => {
+            ToSender::Finished(_) if !self.asked.load(Relaxed) => {
                 Err(self.events.out_of_turn("that all is stored before all was sent"))
             }
-            Message::Finished(totals) => {
+            ToSender::Finished(totals) => {
                 self.events.send(Event::Finished(totals));
                 Ok(())
             }
-            Message::Answer(answers) => {
+            ToSender::Answer(answers) => {
                 let mut settled = Vec::new();
                 for (id, answer) in answers {
                     settled.extend(self.answered(id, answer)?);
@@ -320,45 +326,30 @@ impl Sender {
                 self.queue.settle(&settled);
                 Ok(())
             }
-            Message::Signature(id, piece) => self.take_signature(id, &piece),
-            Message::Would(deed, name) => {
-                self.events.send(Event::Would(deed, name));
-                Ok(())
-            }
-            Message::Landed(lane, through) => {
+            ToSender::Signature(id, piece) => self.take_signature(id, &piece),
+            ToSender::Landed(lane, through) => {
                 self.landed(lane, through);
                 Ok(())
             }
-            Message::Again(lane, sequence, why) => {
+            ToSender::Again(lane, sequence, why) => {
                 tracing::warn!("a block has to be sent again: {why}");
                 self.queue.again(lane, sequence);
                 Ok(())
             }
-            Message::Wanted(id, blocks) => self.wanted_again(id, &blocks),
-            Message::Unplaced(names) => self.not_placed(&names),
-            Message::Stored(id, outcome) => {
+            ToSender::Wanted(id, blocks) => self.wanted_again(id, &blocks),
+            ToSender::Unplaced(names) => self.not_placed(&names),
+            ToSender::Stored(id, outcome) => {
                 self.stored(id, outcome);
                 Ok(())
             }
-            Message::Retire(id) => {
-                self.retire(id);
-                Ok(())
-            }
-            Message::Waits(wait) => {
+            ToSender::Waits(wait) => {
                 self.waited_for(&wait);
                 Ok(())
             }
-            Message::Names(names) => {
-                // One that does not walk any more wants none.
-                let pieces = self.pieces.lock();
-                let _ = pieces.as_ref().map(|pieces| pieces.send(names));
-                Ok(())
-            }
-            Message::LaneLost(id, why) => {
+            ToSender::LaneLost(id, why) => {
                 self.lane_lost(id, &why);
                 Ok(())
             }
-            _ => Err(self.events.out_of_turn("what only a sender says")),
         }
     }
 
@@ -514,13 +505,14 @@ fn round_trip(stream: &TcpStream) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Control;
     use crate::secret::Secret;
 
     fn sender() -> Arc<Sender> {
-        let control = Arc::new(Control::new(std::io::sink()));
+        let receiver = Outlet::new(&Arc::new(Control::new(std::io::sink())));
         let events = Events::new("the receiver", std::sync::mpsc::channel().0);
         let keyring = Keyring::new(&Secret::draw().unwrap(), None);
-        Sender::new(control, events, Options::default(), keyring, (Vec::new(), &Speeds::default()))
+        Sender::new(receiver, events, Options::default(), keyring, (Vec::new(), &Speeds::default()))
     }
 
     #[test]

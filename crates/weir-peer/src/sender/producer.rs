@@ -18,8 +18,9 @@ use crate::holes::digest_of_file;
 use crate::list::Names;
 use crate::subtrees::Digest;
 use crate::wire::batch::Keep;
-use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY, Message, Offered, Options, Problem};
+use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY, Options, Problem};
 use crate::wire::modes;
+use crate::wire::to_receiver::{Offered, ToReceiver};
 
 /// Offers that go into one message: their answers come back while the next are found.
 const OFFERS: usize = 256;
@@ -295,7 +296,7 @@ impl Sender {
     fn offer(&self, offers: &mut Offers) {
         let Offers { files, .. } = std::mem::take(offers);
         if !files.is_empty() {
-            self.control.send(&Message::Offer(files));
+            self.receiver.send(&ToReceiver::Offer(files));
         }
     }
 }
