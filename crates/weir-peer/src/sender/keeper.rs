@@ -1,17 +1,30 @@
-//! Lanes that are over while nobody sends on them: nobody else would notice, and what they have not landed would be waited for
-//! for ever.
+//! The lanes of a sender, from where they stand to where they are over. Also those that end while nobody
+//! sends on them: nobody else would notice, and what they have not landed would be waited for for ever.
 
 use std::collections::HashSet;
+use std::net::TcpStream;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use weir_observe::tcp_info::{self, TcpInfo};
 
-use super::Sender;
-use crate::lane;
+use super::lanes::Lanes;
+use super::shared::Shared;
+use super::silence::Silence;
+use crate::events::Event;
+use crate::lane::{self, Lane, LaneSender};
+use crate::secure::Keyring;
+use crate::tuning;
+use crate::wire::record::HEADER;
 use crate::wire::to_receiver::ToReceiver;
 use crate::wire::to_sender::Wait;
+
+/// Bytes that the socket of a lane over a long path may hold unsent before its worker waits (TCP_NOTSENT_LOWAT): the kernel's own
+/// 4 MiB take a slow lane a second when the others have nothing left to send. The worker is woken at half of it, 2 ms at 1 Gbit/s, and
+/// needs a third of one to seal its next block.
+const UNSENT: u32 = 512 << 10;
 
 /// Between two looks. A lane has to be found dead twice: meanwhile what it landed last is told.
 const LOOK: Duration = Duration::from_secs(1);
@@ -34,11 +47,88 @@ fn waits_for_window(info: &TcpInfo) -> bool {
     info.unacked == Some(0) && info.notsent_bytes.is_some_and(|bytes| bytes > 0)
 }
 
-impl Sender {
+/// All lanes, and what is known of them.
+#[derive(Debug)]
+pub(super) struct LaneKeeper {
+    shared: Arc<Shared>,
+    keyring: Keyring,
+    lanes: Lanes,
+    silence: Silence,
+}
+
+impl LaneKeeper {
+    pub(super) fn new(shared: &Arc<Shared>, keyring: Keyring) -> LaneKeeper {
+        let (lanes, silence) = (Lanes::default(), Silence::default());
+        LaneKeeper { shared: Arc::clone(shared), keyring, lanes, silence }
+    }
+
+    /// A lane stands.
+    pub(super) fn add(&self, lane: Lane) {
+        let (lane, stream) = lane.into_sender();
+        // What the first words cannot say where /proc hides this boot's number.
+        if is_local(&stream) {
+            self.shared.packer.set_near();
+        }
+        if tuning::is_long(round_trip(&stream)) {
+            // Without it a lane is a little later done than the others.
+            let _ = socket2::SockRef::from(&*stream).set_tcp_notsent_lowat(UNSENT);
+        }
+        self.lanes.add(lane, Some(stream));
+    }
+
+    /// The lane inside ssh stands.
+    pub(super) fn add_ssh(&self, id: u32) {
+        self.lanes
+            .add(LaneSender::over_ssh(id, Arc::clone(self.shared.receiver.control()), &self.keyring), None);
+    }
+
+    /// A lane is to take no more records.
+    pub(super) fn retire(&self, id: u32) {
+        self.lanes.retire(id);
+    }
+
+    /// A lane is over. Tells who manages lanes, once.
+    pub(super) fn lost(&self, id: u32, why: &str) {
+        let stood = self.lanes.remove(id);
+        self.silence.forget(id);
+        // Each time: a worker that had taken the lane may have noted its record only after it was removed.
+        self.shared.queue.lane_lost(id);
+        if stood {
+            self.shared.events.send(Event::LaneLost(id, why.to_owned()));
+        }
+    }
+
+    /// The sockets of those that stand.
+    pub(super) fn sockets(&self) -> Vec<(u32, Option<Arc<TcpStream>>)> {
+        self.lanes.sockets()
+    }
+
+    /// Waits for a lane that nobody sends on; `None` when it is over.
+    pub(super) fn take(&self) -> Option<LaneSender> {
+        self.lanes.take()
+    }
+
+    /// A record is sent on a lane that was taken; an error ends the lane.
+    pub(super) fn send(&self, mut lane: LaneSender, header: &[u8; HEADER], sealed: &[u8]) {
+        self.silence.sending(lane.id, header.len() + sealed.len());
+        match lane.send(header, sealed) {
+            Ok(()) => self.lanes.give_back(lane),
+            Err(error) => {
+                lane.close();
+                self.lost(lane.id, &weir_units::plain(&error));
+            }
+        }
+    }
+
+    /// All work ends.
+    pub(super) fn stop(&self) {
+        self.lanes.stop();
+    }
+
     /// Gives up lanes whose connection has ended, once in a while.
-    pub(super) fn look_after_lanes(&self, health: &mut Health, now: Instant) {
+    pub(super) fn look_after(&self, health: &mut Health, now: Instant) {
         // Once all is sent and settled the far end may be gone before its last word is here.
-        if health.last.is_some_and(|last| now - last < LOOK) || self.asked.load(Relaxed) {
+        if health.last.is_some_and(|last| now - last < LOOK) || self.shared.asked.load(Relaxed) {
             return;
         }
         health.last = Some(now);
@@ -60,7 +150,7 @@ impl Sender {
         }
         health.held = held;
         for id in dead.intersection(&health.dead) {
-            self.lane_lost(*id, "its connection has ended");
+            self.lost(*id, "its connection has ended");
         }
         health.dead = dead;
     }
@@ -74,16 +164,29 @@ impl Sender {
         if let Some(still) = self.silence.waits(wait, rto, Instant::now()) {
             let why = format!("none of the data sent has arrived for {:.0} s", still.as_secs_f64());
             // Where something in between swallows the bytes it swallows the connection's end too.
-            self.receiver.send(&ToReceiver::LaneLost(wait.lane, why.clone()));
-            self.lane_lost(wait.lane, &why);
+            self.shared.receiver.send(&ToReceiver::LaneLost(wait.lane, why.clone()));
+            self.lost(wait.lane, &why);
         }
     }
+}
+
+/// Whether what is sent there never leaves this machine.
+fn is_local(stream: &TcpStream) -> bool {
+    match (stream.local_addr(), stream.peer_addr()) {
+        (Ok(own), Ok(far)) => own.ip().to_canonical() == far.ip().to_canonical(),
+        _ => false,
+    }
+}
+
+/// The shortest that a connection has seen; its handshake's at first.
+fn round_trip(stream: &TcpStream) -> Option<Duration> {
+    tcp_info::read(stream.as_fd()).ok()?.min_rtt
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpListener;
 
     use super::*;
 
