@@ -1,13 +1,13 @@
 //! What a peer of `weir bench net` may send: parameters, results, transactions, heads of datagrams, cookies,
 //! states.
 
+use weir_net::asked::{Asked, MOST_SIZE, Part};
 use weir_net::cookie::Cookie;
 use weir_net::datagram::{self, Head};
 use weir_net::frame;
 use weir_net::parameters::{MOST_BLOCK, MOST_STREAMS, Parameters};
 use weir_net::results::Results;
 use weir_net::state::State;
-use weir_net::transactions::{Asked, MOST_SIZE, Part};
 
 /// Whether the input was understood.
 pub fn check(bytes: &[u8]) -> bool {

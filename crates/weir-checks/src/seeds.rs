@@ -14,20 +14,22 @@ use weir_model::evidence::{LaneWindow, Window};
 use weir_peer::hello;
 use weir_peer::watch::Sample;
 use weir_peer::wire::batch::{self, Keep, Member};
-use weir_peer::wire::frame;
+use weir_peer::wire::driver::{FromDriver, ToDriver};
+use weir_peer::wire::frame::{self, to_frame};
 use weir_peer::wire::message::{
-    Answer, Deed, Failure, FailureKind, Listening, Message, Offered, Options, Ports, Problem, Role, Root,
-    Start, Totals, Transport,
+    Deed, Failure, FailureKind, Listening, Options, Ports, Problem, Role, Root, Start, Totals, Transport,
 };
 use weir_peer::wire::owners::Owners;
 use weir_peer::wire::patch::{self, Step};
 use weir_peer::wire::record::{Footer, Header, Kind, greeting};
+use weir_peer::wire::to_receiver::{Offered, ToReceiver};
+use weir_peer::wire::to_sender::{Answer, ToSender};
 use weir_probe::pps::Busy;
 use weir_probe::pps::control::{Counted, Message as ProbeMessage};
 use weir_transfer::journal::Journal;
 use weir_tree::delta::{self, Signature};
 use weir_tree::entry::{LinkTarget, Time, Xattr};
-use weir_tree::walk::Identity;
+use weir_tree::source::Identity;
 use weir_tree::{Entry, Kind as Is, Name};
 
 /// An input for the check `target`.
@@ -59,9 +61,8 @@ type Add<'a> = dyn FnMut(&'static str, &str, &[u8]) + 'a;
 
 /// What the two ends of a copy send each other.
 fn of_copies(add: &mut Add) {
-    for (index, message) in messages().iter().enumerate() {
-        let bytes = frame::to_frame(message);
-        add("cp_frame", &format!("frame{index}"), &bytes);
+    for (index, bytes) in frames().iter().enumerate() {
+        add("cp_frame", &format!("frame{index}"), bytes);
         add("cp_frame", &format!("body{index}"), &bytes[frame::HEAD..]);
         add("cp_greeting", &format!("body{index}"), &bytes[frame::HEAD..]);
     }
@@ -245,7 +246,7 @@ fn members() -> Vec<Member> {
     members
 }
 
-fn messages() -> Vec<Message> {
+fn frames() -> Vec<Vec<u8>> {
     let name = |text: &str| Name::new(text.as_bytes()).unwrap();
     let failure = || Failure::new(FailureKind::Local, "no room");
     let listening = || Listening { port: 5000, addresses: vec![[127, 0, 0, 1].into(), [0u16; 8].into()] };
@@ -270,31 +271,31 @@ fn messages() -> Vec<Message> {
         Answer::LeftOut,
     ];
     vec![
-        Message::Hello(hello::own("0.1.0", vec![(1, 1_000_000_000)])),
-        Message::Start(Box::new(start)),
-        Message::Listening(listening()),
-        Message::Dial(listening(), 3),
-        Message::Dialled(3, Some("refused".into())),
-        Message::Open(1, Transport::Ssh),
-        Message::Owners(Owners { users: vec![(0, "root".into())], groups: Vec::new() }),
-        Message::Roots(vec![Some(root), None]),
-        Message::Placed(vec![name("a")]),
-        Message::Offer(vec![Offered { id: 1, entry: file, digest: Some([3; 32]) }]),
-        Message::Answer(answers.into_iter().zip(1..).map(|(answer, id)| (id, answer)).collect()),
-        Message::Signature(1, vec![1, 2, 3]),
-        Message::Would(Deed::Delete, name("a/b")),
-        Message::End(1, Ok([4; 32])),
-        Message::Stored(1, Err(failure())),
-        Message::Landed(1, 2),
-        Message::Again(1, 2, "why".into()),
-        Message::LaneLost(1, "cut".into()),
-        Message::Retire(1),
-        Message::Problem(Problem { name: name("a"), failure: failure(), harmless: false }),
-        Message::Sample("{}".into()),
-        Message::Finish(Totals::default(), true),
-        Message::Finished(Totals::default()),
-        Message::Abort(failure()),
-        Message::Alive,
+        to_frame(&FromDriver::Hello(hello::own("0.1.0", vec![(1, 1_000_000_000)]))),
+        to_frame(&FromDriver::Start(Box::new(start))),
+        to_frame(&ToDriver::Listening(listening())),
+        to_frame(&FromDriver::Dial(listening(), 3)),
+        to_frame(&ToDriver::Dialled(3, Some("refused".into()))),
+        to_frame(&FromDriver::Open(1, Transport::Ssh)),
+        to_frame(&ToReceiver::Owners(Owners { users: vec![(0, "root".into())], groups: Vec::new() })),
+        to_frame(&ToReceiver::Roots(vec![Some(root), None])),
+        to_frame(&ToSender::Placed(vec![name("a")])),
+        to_frame(&ToReceiver::Offer(vec![Offered { id: 1, entry: file, digest: Some([3; 32]) }])),
+        to_frame(&ToSender::Answer(answers.into_iter().zip(1..).map(|(answer, id)| (id, answer)).collect())),
+        to_frame(&ToSender::Signature(1, vec![1, 2, 3])),
+        to_frame(&ToDriver::Would(Deed::Delete, name("a/b"))),
+        to_frame(&ToReceiver::End(1, Ok([4; 32]))),
+        to_frame(&ToSender::Stored(1, Err(failure()))),
+        to_frame(&ToSender::Landed(1, 2)),
+        to_frame(&ToSender::Again(1, 2, "why".into())),
+        to_frame(&ToSender::LaneLost(1, "cut".into())),
+        to_frame(&FromDriver::Retire(1)),
+        to_frame(&ToDriver::Problem(Problem { name: name("a"), failure: failure(), harmless: false })),
+        to_frame(&ToDriver::Sample("{}".into())),
+        to_frame(&ToReceiver::Finish(Totals::default(), true)),
+        to_frame(&ToSender::Finished(Totals::default())),
+        to_frame(&ToDriver::Abort(failure())),
+        to_frame(&FromDriver::Alive),
     ]
 }
 

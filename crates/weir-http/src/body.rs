@@ -4,7 +4,6 @@ use weir_codec::content::Coding;
 
 use crate::fields::Fields;
 use crate::grammar;
-use crate::head::{RequestHead, ResponseHead};
 
 /// A body whose end cannot be told with certainty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,16 +70,17 @@ pub fn content_length(fields: &Fields) -> Result<Option<u64>, Error> {
     Ok(length)
 }
 
-/// The framing of a response to a request with `method`, by the rules of RFC 9112 section 6.3 in their order.
-pub fn response_framing(method: &str, head: &ResponseHead) -> Result<Framing, Error> {
+/// The framing of a response of this status and these fields to a request with `method`, by the rules of
+/// RFC 9112 section 6.3 in their order.
+pub fn response_framing(method: &str, status: u16, fields: &Fields) -> Result<Framing, Error> {
     // 1. No body after HEAD, nor with 1xx, 204 and 304. 2. A tunnel after CONNECT.
-    let tunnel = method == "CONNECT" && (200..300).contains(&head.status);
-    if method == "HEAD" || tunnel || matches!(head.status, 100..200 | 204 | 304) {
+    let tunnel = method == "CONNECT" && (200..300).contains(&status);
+    if method == "HEAD" || tunnel || matches!(status, 100..200 | 204 | 304) {
         return Ok(Framing::None);
     }
     // 3. and 4. Transfer-Encoding, which overrides a length beside it; two lengths stay a contradiction all the same.
-    let length = content_length(&head.fields)?;
-    let transfer = transfer(&head.fields)?;
+    let length = content_length(fields)?;
+    let transfer = transfer(fields)?;
     if transfer.is_chunked {
         return Ok(Framing::Chunked);
     }
@@ -92,12 +92,13 @@ pub fn response_framing(method: &str, head: &ResponseHead) -> Result<Framing, Er
     Ok(length.map_or(Framing::UntilClose, Framing::Length))
 }
 
-/// The framing of a request: without a length there is no body (RFC 9112 section 6.3, rule 7).
+/// The framing of a request of HTTP/1.`minor` with these fields: without a length there is no body (RFC
+/// 9112 section 6.3, rule 7).
 ///
 /// A server may refuse what a client has to make the best of, and does: a request that two readers could read in two
 /// ways is how one is smuggled behind another (section 11.2).
-pub fn request_framing(head: &RequestHead) -> Result<Framing, Error> {
-    Ok(framed(&head.fields, head.minor)?.unwrap_or(Framing::None))
+pub fn request_framing(fields: &Fields, minor: u8) -> Result<Framing, Error> {
+    Ok(framed(fields, minor)?.unwrap_or(Framing::None))
 }
 
 /// The codings under which a response's body travels, the last applied first. Few servers use any, and none is asked to
@@ -167,6 +168,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::head::{RequestHead, ResponseHead};
 
     fn response(status: u16, fields: Fields) -> ResponseHead {
         ResponseHead { status, minor: 1, reason: String::new(), fields }

@@ -246,7 +246,7 @@ pub fn parse_request(buffer: &[u8]) -> Result<Option<(RequestHead, usize)>, Erro
     };
     let fields = Fields::from_parsed(parsed.headers);
     let head = RequestHead { method: method.to_owned(), target: target.to_owned(), minor, fields };
-    body::request_framing(&head)?;
+    body::request_framing(&head.fields, head.minor)?;
     Ok(Some((head, end)))
 }
 
@@ -269,7 +269,7 @@ impl ResponseHead {
 
     /// Where the body ends, given the method of the request.
     pub fn framing(&self, method: &str) -> Result<Framing, body::Error> {
-        body::response_framing(method, self)
+        body::response_framing(method, self.status, &self.fields)
     }
 
     /// The length of the body of an answer to a GET, where its head announces one.
@@ -317,7 +317,7 @@ impl RequestHead {
 
     /// Where the body ends.
     pub fn framing(&self) -> Result<Framing, body::Error> {
-        body::request_framing(self)
+        body::request_framing(&self.fields, self.minor)
     }
 
     /// Whether the client wants to send another request on this connection.

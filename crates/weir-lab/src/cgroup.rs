@@ -1,7 +1,7 @@
 //! One control group: made, limited, joined by a child process, removed when dropped.
 //!
 //! Version 1 keeps a tree for each controller, version 2 one for all. A group carries the name of the
-//! [`Folder`](crate::leftovers::Folder) it was made for, so that the next run finds what a killed one left.
+//! [`Folder`](crate::folder::Folder) it was made for, so that the next run finds what a killed one left.
 
 use std::fs::{self, File};
 use std::io;

@@ -31,6 +31,7 @@ pub use error::Error;
 
 pub mod cgroup;
 pub mod child;
+mod folder;
 pub mod leftovers;
 pub mod run;
 pub mod scenario;

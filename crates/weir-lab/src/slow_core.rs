@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::cgroup::{Cgroup, Version, tree};
-use crate::leftovers::Folder;
+use crate::folder::Folder;
 use crate::slow_error::SlowError;
 
 /// The quota's period: the shortest that the kernel takes is 1 ms and it accounts in slices of 5 ms, so 20 ms keeps the

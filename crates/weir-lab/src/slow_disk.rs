@@ -13,7 +13,7 @@ use std::process::Command;
 use weir_units::{Bytes, Rate};
 
 use crate::cgroup::{Cgroup, tree};
-use crate::leftovers::Folder;
+use crate::folder::Folder;
 use crate::slow_error::SlowError;
 use loop_device::{LoopDevice, Mount, make_image};
 use throttle::{DirtyLimit, WriteLimit};

@@ -7,42 +7,12 @@
 
 use weir_http::ChunkedDecoder;
 
+use crate::malformed::MAX_FIELDS;
+pub use crate::malformed::{MAX_HEAD, Malformed};
 use crate::reason::Reason;
-
-/// The most bytes of a head, as everywhere in weir.
-pub const MAX_HEAD: usize = 64 << 10;
 
 /// The most content that is kept of an answer for a script; what is beyond is counted, not kept.
 const MAX_KEPT: usize = 64 << 20;
-
-/// The most fields of a head.
-const MAX_FIELDS: usize = 128;
-
-/// An answer that is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
-    /// No HTTP/1 head.
-    #[error("the answer's head is not HTTP/1")]
-    Head,
-    /// The first frame of a server of HTTP/2, or a client's preface (RFC 9113 section 3.4).
-    #[error("the answer is HTTP/2")]
-    Http2,
-    /// A record of TLS.
-    #[error("the answer is TLS")]
-    Tls,
-    /// Beyond [`MAX_FIELDS`].
-    #[error("the answer's head has more than {MAX_FIELDS} fields")]
-    TooManyFields,
-    /// Beyond [`MAX_HEAD`].
-    #[error("the answer's head exceeds {MAX_HEAD} bytes")]
-    HeadTooLong,
-    /// A length that is no number, two that differ, or a coding other than chunked.
-    #[error("the end of the answer's body cannot be told")]
-    Framing,
-    /// A broken chunk.
-    #[error("the answer's chunks are malformed")]
-    Chunks,
-}
 
 /// An answer that has come to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

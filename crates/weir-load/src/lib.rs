@@ -54,6 +54,7 @@ mod error;
 mod event_loop;
 mod gathering;
 mod http2;
+mod malformed;
 mod meter;
 pub mod observer;
 pub mod reason;

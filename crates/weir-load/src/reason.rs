@@ -5,7 +5,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::answer::Malformed;
+use crate::malformed::Malformed;
 
 /// Which of wrk's four counts of socket errors a reason belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,8 @@ use weir_codec::codec::{self, Codec, Setting};
 use weir_model::pipeline::{Figure, Path, best};
 use weir_units::Rate;
 
-use crate::corpus::{self, Corpus, evenly};
+use crate::corpus::{Corpus, evenly};
+pub use crate::error::Error;
 use crate::look::{self, Seen};
 use crate::repeat::{Limits, Speed, repeat};
 
@@ -55,25 +56,6 @@ impl Row {
             decompress: Some(self.decompress.rate),
         }
     }
-}
-
-/// A codec that cannot be measured because it does not work, or data that cannot be read any more.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The data.
-    #[error(transparent)]
-    Corpus(#[from] corpus::Error),
-    /// It refused a block.
-    #[error(transparent)]
-    Codec(#[from] codec::Error),
-    /// Other bytes came out than went in.
-    #[error("{setting} does not give back what it took: block {block} differs")]
-    RoundTrip {
-        /// The codec and its level.
-        setting: Setting,
-        /// Which block, from 0.
-        block: usize,
-    },
 }
 
 /// What is measured unless someone chooses: of each codec the levels that people use, and that differ.

@@ -16,8 +16,8 @@ use weir_model::pipeline::Figure;
 use weir_units::Rate;
 
 use crate::cipher_table;
-use crate::codec_table::Error;
 use crate::corpus::Corpus;
+use crate::error::Error;
 use crate::look::{Looker, Seen};
 use crate::repeat::Limits;
 

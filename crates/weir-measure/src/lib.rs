@@ -25,6 +25,7 @@
 pub mod cipher_table;
 pub mod codec_table;
 pub mod corpus;
+mod error;
 pub mod glance;
 mod look;
 pub mod repeat;

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use weir_codec::codec::Setting;
 use weir_observe::thread::thread_cpu_now;
 
-use crate::codec_table::Error;
 use crate::corpus::Corpus;
+use crate::error::Error;
 
 /// What a look at one block saw.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Reading, ThreadWindow, Window, seconds};
-use crate::merge::join_thread;
-use crate::rule::Context;
+use crate::reading::{Reading, seconds};
+use crate::thread::{ThreadWindow, join_thread};
 use crate::words::percent;
 
 /// The surroundings of one window. `samples` of zero: nobody watched them, and nothing below means anything.
@@ -233,18 +232,6 @@ impl Around {
         if self.samples == 0 { 0.0 } else { (f64::from(samples) / f64::from(self.samples)).min(1.0) }
     }
 
-    /// Samples of one kind as a share of all in this window and those beside it, 0 to 1: turns of about a window's length fall
-    /// into one of five samples here and into four of them there.
-    pub(crate) fn share_near(window: &Window, context: &Context<'_>, of: impl Fn(&Around) -> u32) -> f64 {
-        let near = context.around(window, BESIDE);
-        let (mut found, mut all) = (0.0, 0.0);
-        for window in near {
-            found += f64::from(of(&window.around).min(window.around.samples));
-            all += f64::from(window.around.samples);
-        }
-        if all > 0.0 { found / all } else { 0.0 }
-    }
-
     /// Whether it tells of time that counts though no byte moved.
     pub(crate) fn counts(&self) -> bool {
         self.command || self.connecting > 0 || self.resolving > 0 || self.refusing > 0
@@ -287,9 +274,6 @@ impl Around {
         }
     }
 }
-
-/// Seconds on each side of a window that are looked at with it: two windows.
-const BESIDE: f64 = 0.2;
 
 /// More of a kind would not be read, and joined windows must not grow without end.
 const MOST: usize = 64;

@@ -15,6 +15,7 @@ use crate::evidence::Window;
 use crate::limit::Limit;
 use crate::rule::sender::flow::slack;
 use crate::sender::SenderWindow;
+pub use crate::sender::is_bbr;
 
 /// Windows that are looked at: a second of 100 ms each.
 const LOOKS: usize = 10;
@@ -156,11 +157,6 @@ fn rate<'a>(windows: impl IntoIterator<Item = &'a Sight>) -> f64 {
     };
     let (bytes, span) = windows.into_iter().fold((0.0, 0.0), sum);
     bytes / span.max(1e-3)
-}
-
-/// BBR of any version: it goes by a model of the path rather than by loss.
-pub fn is_bbr(name: &str) -> bool {
-    name.starts_with("bbr")
 }
 
 /// What the oldest lane of a window goes by, where its sender was seen.

@@ -9,48 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::around::Around;
 use crate::limit::Limit;
+pub use crate::reading::Reading;
+use crate::reading::seconds;
 use crate::sender::SenderWindow;
 use crate::stages::Stages;
+pub use crate::thread::{Found, ThreadWindow};
 use crate::waits::Waits;
-
-/// A reading, or the reason why it could not be taken. Never a zero in place of an unknown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reading<T> {
-    /// The value that was read.
-    Value(T),
-    /// Not read, and why: `/proc/vmstat: permission denied`.
-    Missing(String),
-}
-
-impl<T> Default for Reading<T> {
-    fn default() -> Self {
-        Reading::Missing("not read".to_owned())
-    }
-}
-
-impl<T> Reading<T> {
-    /// The value, if there is one.
-    pub fn value(&self) -> Option<&T> {
-        match self {
-            Reading::Value(value) => Some(value),
-            Reading::Missing(_) => None,
-        }
-    }
-
-    /// There is no value.
-    pub fn is_missing(&self) -> bool {
-        self.value().is_none()
-    }
-
-    /// The reason, if there is no value.
-    pub fn missing(&self) -> Option<&str> {
-        match self {
-            Reading::Value(_) => None,
-            Reading::Missing(why) => Some(why),
-        }
-    }
-}
 
 /// Everything known about one run, in order of time.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -302,61 +266,6 @@ pub struct LaneWindow {
     pub waits: Reading<Waits>,
 }
 
-/// A thread's use of its processor.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ThreadWindow {
-    /// Which thread, for words: `wget (pid 4711)`. `None` for a lane of our own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Running.
-    #[serde(with = "seconds")]
-    pub cpu: Duration,
-    /// Of that in the kernel, in steps of a clock tick; `None` where it was not read.
-    #[serde(skip_serializing_if = "Option::is_none", with = "seconds::optional")]
-    pub system: Option<Duration>,
-    /// Ready to run but waiting for a processor.
-    #[serde(with = "seconds")]
-    pub runqueue: Duration,
-    /// Held back by the CPU quota of a control group (`cpu.stat`: throttled time), where that was read.
-    #[serde(with = "seconds")]
-    pub throttled: Duration,
-    /// How often the thread was looked at (its wait channel).
-    pub looks: u32,
-    /// How often it was found asleep in `balance_dirty_pages`.
-    pub in_dirty_throttle: u32,
-    /// Where else it was found; all zero where only the dirty throttle is looked for (lanes have clocks of their own).
-    pub found: Found,
-}
-
-/// Where the looks at a thread found it, by its state and wait channel. A look that could not be read counts nowhere.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Found {
-    /// On a processor or ready to run.
-    pub running: u32,
-    /// Blocked in a read from a socket.
-    pub receiving: u32,
-    /// Blocked in a write to a socket: its send buffer was full (sk_stream_wait_memory).
-    pub sending: u32,
-    /// In poll, select or epoll: waiting for any of several descriptors.
-    pub polling: u32,
-    /// Reading a file that is not in memory.
-    pub reading_disk: u32,
-    /// Writing or syncing a file, other than in the dirty throttle.
-    pub writing_disk: u32,
-    /// Writing to a full pipe: its reader is slow.
-    pub pipe_full: u32,
-    /// Reading from an empty pipe: its writer is slow.
-    pub pipe_empty: u32,
-    /// Asleep by its own will (nanosleep, a timer).
-    pub sleeping: u32,
-    /// Waiting for another thread (futex).
-    pub waiting_for_thread: u32,
-    /// Anywhere else.
-    pub elsewhere: u32,
-}
-
 /// The receiver's view of one TCP connection (tcp_info by offset; Linux include/uapi/linux/tcp.h).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -439,42 +348,4 @@ pub struct DiskWindow {
     pub read: u64,
     /// Share of the window with at least one request in flight, 0 to 1.
     pub busy: f64,
-}
-
-/// Times are plain seconds in JSON, as everywhere in weir.
-pub(crate) mod seconds {
-    use std::time::Duration;
-
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(span.as_secs_f64())
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(D::Error::custom)
-    }
-
-    pub(crate) mod optional {
-        use super::*;
-
-        pub(crate) fn serialize<S: Serializer>(
-            span: &Option<Duration>,
-            serializer: S,
-        ) -> Result<S::Ok, S::Error> {
-            match span {
-                Some(span) => serializer.serialize_some(&span.as_secs_f64()),
-                None => serializer.serialize_none(),
-            }
-        }
-
-        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-            deserializer: D,
-        ) -> Result<Option<Duration>, D::Error> {
-            Option::<f64>::deserialize(deserializer)?
-                .map(|seconds| Duration::try_from_secs_f64(seconds).map_err(D::Error::custom))
-                .transpose()
-        }
-    }
 }

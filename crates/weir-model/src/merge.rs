@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
-use crate::evidence::{
-    CpuWindow, DiskWindow, Evidence, Found, LaneWindow, Program, Reading, TcpWindow, ThreadWindow, Window,
-};
+use crate::evidence::{CpuWindow, DiskWindow, Evidence, LaneWindow, Program, Reading, TcpWindow, Window};
 use crate::sender::SenderWindow;
+use crate::thread::join_thread;
 use crate::waits::Waits;
 
 impl Evidence {
@@ -123,38 +122,6 @@ fn join_lane(sum: &mut LaneWindow, next: &LaneWindow) {
             congestion_control: next.congestion_control.clone().or(earlier.congestion_control),
         };
     });
-}
-
-pub(crate) fn join_thread(sum: &mut ThreadWindow, next: &ThreadWindow) {
-    *sum = ThreadWindow {
-        name: sum.name.take().or_else(|| next.name.clone()),
-        cpu: sum.cpu.saturating_add(next.cpu),
-        system: match (sum.system, next.system) {
-            (Some(before), Some(after)) => Some(before.saturating_add(after)),
-            (before, after) => before.or(after),
-        },
-        runqueue: sum.runqueue.saturating_add(next.runqueue),
-        throttled: sum.throttled.saturating_add(next.throttled),
-        looks: sum.looks.saturating_add(next.looks),
-        in_dirty_throttle: sum.in_dirty_throttle.saturating_add(next.in_dirty_throttle),
-        found: join_found(sum.found, next.found),
-    };
-}
-
-fn join_found(sum: Found, next: Found) -> Found {
-    Found {
-        running: sum.running.saturating_add(next.running),
-        receiving: sum.receiving.saturating_add(next.receiving),
-        sending: sum.sending.saturating_add(next.sending),
-        polling: sum.polling.saturating_add(next.polling),
-        reading_disk: sum.reading_disk.saturating_add(next.reading_disk),
-        writing_disk: sum.writing_disk.saturating_add(next.writing_disk),
-        pipe_full: sum.pipe_full.saturating_add(next.pipe_full),
-        pipe_empty: sum.pipe_empty.saturating_add(next.pipe_empty),
-        sleeping: sum.sleeping.saturating_add(next.sleeping),
-        waiting_for_thread: sum.waiting_for_thread.saturating_add(next.waiting_for_thread),
-        elsewhere: sum.elsewhere.saturating_add(next.elsewhere),
-    }
 }
 
 fn join_cpu(sum: &mut CpuWindow, next: &CpuWindow, before: Duration, after: Duration) {

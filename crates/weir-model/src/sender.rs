@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::seconds;
+use crate::reading::seconds;
 
 /// The sender's view of one TCP connection.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -92,6 +92,11 @@ pub struct SenderWindow {
     pub marked: u64,
     /// The congestion control in use: `cubic`, `bbr`.
     pub congestion_control: Option<String>,
+}
+
+/// BBR of any version: it goes by a model of the path rather than by loss.
+pub fn is_bbr(name: &str) -> bool {
+    name.starts_with("bbr")
 }
 
 impl SenderWindow {

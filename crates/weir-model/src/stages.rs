@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::seconds;
+use crate::reading::seconds;
 
 /// One end's threads together: times add up to threads times the window's span.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

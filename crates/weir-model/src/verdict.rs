@@ -16,27 +16,16 @@ use crate::evidence::{Clocks, Evidence, Window};
 use crate::knee::Knee;
 use crate::limit::Limit;
 use crate::merge::merged;
-use crate::rule::{Context, Judgement, RULES, View, latency, sender_or_path};
+pub use crate::rule::judge::{WindowVerdict, judge_window};
+use crate::rule::judge::{choose, judgements};
+use crate::rule::silence;
+use crate::rule::{Context, Judgement, RULES, View, latency};
 use crate::sight::Sight;
-use crate::silence;
 use crate::words::{percent, seconds};
 use crate::worth::{self, Grounds};
 
 pub use main_limit::MainLimit;
 use told::{missing_readings, worded};
-
-/// What held one window.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WindowVerdict {
-    /// The limit.
-    pub limit: Limit,
-    /// 0 to 1, see [`Judgement::Convict`].
-    pub strength: f64,
-    /// The numbers that say so.
-    pub evidence: String,
-    /// Nothing says so: an end of the copy told nothing of this time.
-    pub unseen: bool,
-}
 
 /// What held a run, with what supports it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,19 +68,11 @@ pub struct Phase {
     pub limit: Limit,
 }
 
-/// Two convictions this close are decided by the table's order, since strengths are no finer than that.
-const CLOSE: f64 = 0.1;
-
 /// A limit with more than this share is a main one (design: `mixed` where two hold more than a quarter each).
 pub(crate) const QUARTER: f64 = 0.25;
 
 /// Below this a run is not judged but by direct clocks: it is a few clock ticks (10 ms) and windows, mostly start-up.
 const SHORT: f64 = 0.1;
-
-/// What held this window. Live, `context` is [`Context::live`].
-pub fn judge_window(window: &Window, context: &Context<'_>) -> WindowVerdict {
-    choose(&judgements(window, context), window, context)
-}
 
 /// What held this run: pure, the same evidence gives the same words.
 pub fn explain(evidence: &Evidence) -> Verdict {
@@ -128,40 +109,6 @@ pub fn explain(evidence: &Evidence) -> Verdict {
         windows: run.verdicts.iter().map(|verdict| (!verdict.unseen).then_some(verdict.limit)).collect(),
         grounds: run.grounds(&run.mains(main)),
         shares,
-    }
-}
-
-/// What each rule says, in the table's order; `None` where it has no say.
-fn judgements(window: &Window, context: &Context<'_>) -> Vec<Option<Judgement>> {
-    let view = View::of(window, context);
-    RULES.iter().map(|rule| rule.speaks(view).then(|| (rule.judge)(window, context))).collect()
-}
-
-fn choose(judgements: &[Option<Judgement>], window: &Window, context: &Context<'_>) -> WindowVerdict {
-    let convictions = || {
-        let seen = RULES.iter().zip(judgements).filter(|(rule, _)| silence::shows(window.silent, rule));
-        seen.filter_map(|(rule, judgement)| match judgement {
-            Some(Judgement::Convict { strength, evidence }) => Some((rule.limit, *strength, evidence)),
-            _ => None,
-        })
-    };
-    let strongest = convictions().map(|(_, strength, _)| strength).fold(0.0, f64::max);
-    match convictions().find(|(_, strength, _)| *strength + CLOSE >= strongest) {
-        Some((limit, strength, evidence)) => {
-            WindowVerdict { limit, strength, evidence: evidence.clone(), unseen: false }
-        }
-        None if !window.silent.is_none() => {
-            let evidence = silence::words(window.silent);
-            WindowVerdict { limit: Limit::SenderOrPath, strength: 0.0, evidence, unseen: true }
-        }
-        None => match sender_or_path::judge(window, context) {
-            Judgement::Convict { strength, evidence } => {
-                WindowVerdict { limit: Limit::SenderOrPath, strength, evidence, unseen: false }
-            }
-            Judgement::Acquit { evidence: why } | Judgement::Unknown { missing: why } => {
-                WindowVerdict { limit: Limit::SenderOrPath, strength: 0.0, evidence: why, unseen: false }
-            }
-        },
     }
 }
 

@@ -8,7 +8,7 @@ use weir_units::{plain, unresolved};
 
 use crate::code;
 use crate::frame::Malformed;
-use crate::parameters::Refused;
+use crate::refused::Refused;
 use crate::results::Unusable;
 
 /// What went wrong.
@@ -247,6 +247,29 @@ pub(crate) fn stream_failed(id: u32, source: io::Error) -> Error {
 }
 
 impl Error {
+    /// iperf3's number for an error and the system's beside it, 0 for none; `None` where there is nobody left to tell.
+    pub(crate) fn number(&self) -> Option<(i32, i32)> {
+        let alone = |code| Some((code, 0));
+        match self {
+            Error::Auth(_) => alone(code::NOT_AUTHORISED),
+            Error::Bound { limit, .. } => match limit {
+                Limit::Time => alone(code::DURATION),
+                Limit::Rate => alone(code::TOTAL_RATE),
+                // iperf3 bounds no bytes and has no number for it: "test initialization failed: File too large" says it best.
+                Limit::Bytes => Some((code::BEGIN, libc::EFBIG)),
+            },
+            Error::Refused { cause, .. } => alone(code::of_refused(cause)),
+            Error::Malformed { .. } => alone(code::PARAMETERS),
+            Error::Unexpected { .. } => alone(code::MESSAGE),
+            Error::Silent { .. } | Error::NoData { .. } => alone(code::SILENT),
+            Error::Option { code, source, .. } => Some((*code, source.raw_os_error().unwrap_or(0))),
+            Error::Listen { source, .. } => Some((code::BIND, source.raw_os_error().unwrap_or(0))),
+            Error::Stream { source, .. } => Some((code::READ_STREAM, source.raw_os_error().unwrap_or(0))),
+            Error::Streams { .. } => Some((code::ACCEPT_STREAM, libc::ETIMEDOUT)),
+            _ => None,
+        }
+    }
+
     /// With its causes, on one line.
     pub fn in_full(&self) -> String {
         let mut text = self.to_string();
@@ -295,4 +318,35 @@ fn known(number: i32) -> String {
 
 fn system(errno: i32) -> String {
     if errno > 0 { format!(": {}", io::Error::from_raw_os_error(errno)) } else { String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bound_has_its_own_number_and_each_number_a_meaning() {
+        let peer = SocketAddr::from(([127, 0, 0, 1], 5201));
+        let of_limit = |limit| Error::Bound { peer, limit, bound: String::new() }.number().unwrap();
+        assert_eq!(of_limit(Limit::Time), (5, 0));
+        assert_eq!(of_limit(Limit::Rate), (27, 0));
+        assert_eq!(of_limit(Limit::Bytes), (101, libc::EFBIG));
+        for (name, least, number) in [
+            ("time", 0, 5),
+            ("omit", 0, 12),
+            ("parallel", 1, 6),
+            ("len", 1, 7),
+            ("len", 16, 20),
+            ("MSS", 0, 10),
+            ("window", 0, 8),
+            ("burst", 0, 15),
+            ("TOS", 0, 21),
+        ] {
+            let cause = Refused::Bound { name, value: 1 << 40, least, most: 1 };
+            assert_eq!(Error::Refused { peer, cause }.number(), Some((number, 0)), "{name}");
+            assert!(code::meaning(number).is_some(), "{name}");
+        }
+        assert_eq!(code::meaning(-7), None);
+        assert_eq!(Error::Interrupted.number(), None);
+    }
 }

@@ -5,7 +5,7 @@
 //!   its peers are 3.9 and later). Pure.
 //! * [`ordered`]: JSON whose members keep their order.
 //! * [`arrivals`]: a receiver's ledger of datagrams. [`auth`]: who asks.
-//! * [`transactions`]: requests and responses, between two weirs alone.
+//! * [`transactions`]: requests and responses, between two weirs alone; [`asked`]: its words.
 //! * [`outcome`]: what a test was and what came of it, with evidence for the judge.
 //!
 //! Data flow on one thread a stream, in blocking calls of large pieces. The thread that talks to the peer also looks at the
@@ -22,19 +22,23 @@
 //! # Ok::<(), weir_net::Error>(())
 //! ```
 pub mod arrivals;
+pub mod asked;
 pub mod auth;
 pub mod client;
 mod code;
 mod control;
 pub mod cookie;
+pub mod copies;
 pub mod datagram;
 mod error;
 pub mod frame;
 mod meter;
 pub mod ordered;
+mod orders;
 pub mod outcome;
 mod pace;
 pub mod parameters;
+pub mod refused;
 pub mod results;
 mod run;
 pub mod server;

@@ -5,8 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::asked::Asked;
 use crate::frame::count;
-use crate::transactions::Asked;
+use crate::refused::Refused;
 
 /// What carries the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -98,29 +99,6 @@ pub struct Parameters {
     pub transactions: Option<Asked>,
     /// The client's program: `3.12`, or `weir 0.1.0`.
     pub client: Option<String>,
-}
-
-/// A test that cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// Not an object.
-    #[error("the parameters are no JSON object")]
-    NotAnObject,
-    /// A transport that weir does not speak.
-    #[error("SCTP was asked for; weir tests TCP and UDP")]
-    Sctp,
-    /// Beyond iperf3's own bounds.
-    #[error("{name} of {value} was asked for: expected {least} to {most}")]
-    Bound {
-        /// The member.
-        name: &'static str,
-        /// As asked for.
-        value: u64,
-        /// The smallest allowed.
-        least: u64,
-        /// The largest allowed.
-        most: u64,
-    },
 }
 
 /// The largest block of a TCP stream.

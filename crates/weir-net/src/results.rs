@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::copies::Copies;
 use crate::frame::count;
 use crate::ordered::Json;
-use crate::outcome::Copies;
 
 /// Streams of a peer's results that are read: 128 each way.
 const MOST_STREAMS: usize = 256;

@@ -12,12 +12,14 @@ use weir_model::limit::Limit;
 use weir_observe::watch::SAMPLE_INTERVAL;
 
 use crate::control::Control;
+use crate::copies::Copies;
 use crate::error::{Error, stream_failed};
-use crate::outcome::{Copies, Ending, Interval, Outcome, Role, Start, StreamOutcome, Sum, UdpFigures};
+use crate::orders::{Orders, Phase, fill};
+use crate::outcome::{Ending, Interval, Outcome, Role, Start, StreamOutcome, Sum, UdpFigures};
 use crate::parameters::{BLOCK, Parameters, Transport};
 use crate::results::{CpuUse, Omitted, Results, StreamResults};
 use crate::state::State;
-use crate::stream::{Carrier, Orders, Phase, Stream};
+use crate::stream::{Carrier, Stream};
 use crate::sys::process_times;
 use crate::watch::Watch;
 use crate::{arrivals::Arrivals, socket, tcp};
@@ -113,15 +115,6 @@ fn payload(block: u32, repeating: bool, streams: &[Stream]) -> Vec<u8> {
     let mut bytes = vec![0; if sends { block as usize } else { 0 }];
     fill(&mut bytes, repeating);
     bytes
-}
-
-/// Random bytes, since a path may compress others; or iperf2's digits, for those who want to see that.
-pub(crate) fn fill(bytes: &mut [u8], repeating: bool) {
-    if repeating {
-        bytes.iter_mut().zip((b'0'..=b'9').cycle()).for_each(|(byte, digit)| *byte = digit);
-    } else {
-        fastrand::Rng::new().fill(bytes);
-    }
 }
 
 /// Why the data stopped.

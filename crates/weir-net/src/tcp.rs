@@ -10,8 +10,8 @@ use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 use rustix::net::{RecvFlags, recv};
 
 use crate::control::is_pause;
+use crate::orders::{Counts, Orders};
 use crate::pace::{Pace, nap};
-use crate::stream::{Counts, Orders};
 use crate::sys;
 
 /// Bytes of one call where the user names no size: over loopback with CUBIC 128 KiB brought 49 Gbit/s and 512 KiB 64 (medians of

@@ -9,9 +9,8 @@ use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 
 use crate::control::is_pause;
 use crate::datagram::{Head, WELCOME, is_hello};
+use crate::orders::{Counts, Orders, fill};
 use crate::pace::{Pace, nap};
-use crate::run::fill;
-use crate::stream::{Counts, Orders};
 use crate::sys::{BATCH, Inbox, send_many, set_bundles, set_segment};
 
 /// Datagrams of a bundle: UDP_MAX_SEGMENTS of Linux before 6.9 (later kernels take 128).

@@ -18,9 +18,10 @@ use weir_observe::watch::{Cadence, INTERVAL, SAMPLE_INTERVAL};
 use weir_observe::{Sampler, cpu, sysctl};
 
 use crate::arrivals::Arrivals;
+use crate::orders::Counts;
 use crate::outcome::{StreamInterval, TcpFigures, UdpFigures};
 use crate::parameters::Parameters;
-use crate::stream::{Counts, Stream};
+use crate::stream::Stream;
 
 /// With more streams than this each is looked at in turn: a look at one costs about 10 us.
 const AT_ONCE: usize = 16;

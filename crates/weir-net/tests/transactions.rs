@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use support::{BOUND, PATIENCE, Served, read, read_frame, say, scripted, tell};
 use weir_net::Error;
+use weir_net::asked::{Asked, Kind};
 use weir_net::client::Options;
 use weir_net::cookie::Cookie;
 use weir_net::outcome::Ending;
@@ -19,7 +20,6 @@ use weir_net::server::Event;
 use weir_net::state::State;
 use weir_net::transactions::client::{Outcome, Repeats, run};
 use weir_net::transactions::confidence::Goal;
-use weir_net::transactions::{Asked, Kind};
 
 const BOTH: [Kind; 2] = [Kind::Exchange, Kind::Connect];
 

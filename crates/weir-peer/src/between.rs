@@ -8,19 +8,25 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, splice};
 
-use crate::control::Control;
-use crate::end::{Event, Events, read_message};
+use crate::control::{Control, Outlet};
 use crate::error::Error;
+use crate::events::{Event, Events};
 use crate::hello;
 use crate::lane::dial::dial;
-use crate::maker::{PATIENCE, Way};
+use crate::lane::way::{PATIENCE, Way};
 use crate::secure::Keyring;
 use crate::threads;
+use crate::wire::driver::{FromDriver, ToDriver};
 use crate::wire::frame::Kind;
-use crate::wire::message::{Failure, FailureKind, Found, Hello, Listening, Message, Problem, Role, Totals};
+use crate::wire::message::{Failure, Found, Hello, Listening, Problem, Role, Totals};
+use crate::wire::to_receiver::ToReceiver;
+use crate::wire::to_sender::ToSender;
 
 /// What is on its way within this machine, of each lane: a record.
 const PIPE: usize = 1 << 20;
+
+/// For messages that an end may not send to the driver or to the other end now.
+const NOT_NOW: &str = "what it may not say now";
 
 /// The driver's place between two far ends.
 #[derive(Debug)]
@@ -65,17 +71,15 @@ impl Between {
     /// Makes a lane.
     pub fn make(self: &Arc<Self>, way: Way, id: u32, events: &Events) {
         match way {
-            Way::There => self.sender.control.send(&Message::Dial(self.receiver.seen_from(&self.sender), id)),
-            Way::Back => {
-                self.receiver.control.send(&Message::Dial(self.sender.seen_from(&self.receiver), id))
-            }
+            Way::There => self.sender.tell(&FromDriver::Dial(self.receiver.seen_from(&self.sender), id)),
+            Way::Back => self.receiver.tell(&FromDriver::Dial(self.sender.seen_from(&self.receiver), id)),
             Way::Relay | Way::Ssh => self.relay(id, events.clone()),
         }
     }
 
     /// A lane is to take no more records.
     pub fn retire(&self, id: u32) {
-        self.sender.control.send(&Message::Retire(id));
+        self.sender.tell(&FromDriver::Retire(id));
     }
 
     /// What [`Way::There`] is, for words.
@@ -103,7 +107,11 @@ impl Between {
         let onwards = match (kind, from) {
             (Kind::Record, Role::Sender) => true,
             (Kind::Record, Role::Receiver) => return Err(events.out_of_turn("a record")),
-            (Kind::Message, _) => self.handle(from, read_message(body, events)?, events)?,
+            (Kind::Message, _) => match (events.read(body)?, from) {
+                (Some(said), _) => self.hear_peer(from, said, events)?,
+                (None, Role::Sender) => self.hear_sender(events.read(body)?, events)?,
+                (None, Role::Receiver) => self.hear_receiver(events.read(body)?, events)?,
+            },
         };
         if onwards {
             // A connection that broke is noticed by whoever reads from it.
@@ -114,50 +122,62 @@ impl Between {
         Ok(())
     }
 
-    /// Acts on a message; true where it is for the other end.
-    fn handle(&self, from: Role, message: Message, events: &Events) -> Result<bool, Error> {
+    /// What the sender has for the receiver: true where it goes on to it.
+    fn hear_sender(&self, said: Option<ToReceiver>, events: &Events) -> Result<bool, Error> {
+        match said {
+            Some(ToReceiver::Offer(_) | ToReceiver::End(..) | ToReceiver::Finish(..)) => Ok(true),
+            Some(ToReceiver::LaneLost(id, why)) => Ok(self.lane_lost(id, why, events)),
+            Some(ToReceiver::Owners(_) | ToReceiver::Roots(_)) | None => Err(events.out_of_turn(NOT_NOW)),
+        }
+    }
+
+    /// What the receiver has for the sender: true where it goes on to it.
+    fn hear_receiver(&self, said: Option<ToSender>, events: &Events) -> Result<bool, Error> {
+        match said {
+            None => Err(events.out_of_turn(NOT_NOW)),
+            Some(ToSender::LaneLost(id, why)) => Ok(self.lane_lost(id, why, events)),
+            Some(ToSender::Finished(totals)) => {
+                self.progress().0 = totals;
+                events.send(Event::Finished(totals));
+                Ok(false)
+            }
+            Some(_) => Ok(true),
+        }
+    }
+
+    /// Both ends and the driver are told.
+    fn lane_lost(&self, id: u32, why: String, events: &Events) -> bool {
+        self.cut(id);
+        events.send(Event::LaneLost(id, why));
+        true
+    }
+
+    /// What ends at the driver.
+    fn hear_peer(&self, from: Role, said: ToDriver, events: &Events) -> Result<bool, Error> {
         let named = |failure: Failure| Failure {
             words: format!("{}: {}", events.host(), failure.words),
             kind: failure.kind,
         };
-        let event = match (from, message) {
-            (Role::Sender, Message::Offer(_) | Message::End(..) | Message::Finish(..))
-            | (Role::Receiver, Message::Placed(_) | Message::Answer(_) | Message::Signature(..))
-            | (Role::Receiver, Message::Stored(..) | Message::Landed(..) | Message::Again(..))
-            | (Role::Receiver, Message::Waits(_) | Message::Wanted(..) | Message::Unplaced(_)) => {
-                return Ok(true);
-            }
-            (_, Message::LaneLost(id, why)) => {
-                self.cut(id);
-                events.send(Event::LaneLost(id, why));
-                return Ok(true);
-            }
-            (Role::Sender, Message::Tally(_, found)) => {
+        let event = match (from, said) {
+            (Role::Sender, ToDriver::Tally(_, found)) => {
                 self.progress().1 = found;
                 return Ok(false);
             }
-            (Role::Receiver, Message::Tally(totals, _)) => {
+            (Role::Receiver, ToDriver::Tally(totals, _)) => {
                 self.progress().0 = totals;
                 return Ok(false);
             }
-            (Role::Receiver, Message::Finished(totals)) => {
-                self.progress().0 = totals;
-                Event::Finished(totals)
-            }
-            (Role::Receiver, Message::Would(deed, name)) => Event::Would(deed, name),
-            (Role::Sender, Message::MoreNames) => Event::MoreNames,
-            (_, Message::Dialled(id, None)) => Event::LaneUp(id),
-            (_, Message::Dialled(id, why)) => Event::Dialled(id, why),
-            (_, Message::Sample(json)) => Event::Sample(from, json),
-            (_, Message::Strangers(count)) => Event::Strangers(count),
-            (_, Message::Problem(problem)) => {
+            (Role::Receiver, ToDriver::Would(deed, name)) => Event::Would(deed, name),
+            (Role::Sender, ToDriver::MoreNames) => Event::MoreNames,
+            (_, ToDriver::Dialled(id, None)) => Event::LaneUp(id),
+            (_, ToDriver::Dialled(id, why)) => Event::Dialled(id, why),
+            (_, ToDriver::Sample(json)) => Event::Sample(from, json),
+            (_, ToDriver::Strangers(count)) => Event::Strangers(count),
+            (_, ToDriver::Problem(problem)) => {
                 Event::Problem(Problem { failure: named(problem.failure), ..problem })
             }
-            (_, Message::Abort(failure)) if failure.kind == FailureKind::Interrupted => {
-                Event::Failed(Error::Interrupted)
-            }
-            (_, Message::Abort(failure)) => Event::Failed(Error::Far(named(failure))),
-            _ => return Err(events.out_of_turn("what it may not say now")),
+            (_, ToDriver::Abort(failure)) => Event::Failed(Error::aborted(named(failure))),
+            _ => return Err(events.out_of_turn(NOT_NOW)),
         };
         events.send(event);
         Ok(false)
@@ -178,9 +198,8 @@ impl Between {
                 && between.relayed().contains_key(&id)
             {
                 let why = weir_units::plain(&error);
-                for side in [&between.sender, &between.receiver] {
-                    side.control.send(&Message::LaneLost(id, why.clone()));
-                }
+                Outlet::new(&between.sender.control).send(&ToSender::LaneLost(id, why.clone()));
+                Outlet::new(&between.receiver.control).send(&ToReceiver::LaneLost(id, why.clone()));
                 events.send(Event::LaneLost(id, why));
             }
             between.cut(id);
@@ -222,6 +241,11 @@ impl Between {
 }
 
 impl Side {
+    /// As its driver.
+    fn tell(&self, message: &FromDriver) {
+        Outlet::new(&self.control).send(message);
+    }
+
     /// Where the other end may reach it: as ssh does from here, then as it reaches the world.
     fn seen_from(&self, other: &Side) -> Listening {
         let same = hello::share_network(&self.hello, &other.hello);

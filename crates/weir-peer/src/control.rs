@@ -1,12 +1,16 @@
-//! The control connection's writing end, shared by all threads of an end.
+//! The control connection's writing end, shared by all threads of an end. What is said on it goes through
+//! an [`Outlet`], which lets messages of one direction out.
 
+use std::fmt;
 use std::io::{self, IoSlice, Write};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
+use serde::Serialize;
 
 use crate::wire::frame::{self, Kind};
-use crate::wire::message::Message;
+use crate::wire::messages::Message;
 use crate::wire::record::HEADER;
 
 /// Writes frames, one at a time.
@@ -14,8 +18,14 @@ pub struct Control {
     out: Mutex<Option<Box<dyn Write + Send>>>,
 }
 
-impl std::fmt::Debug for Control {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// Where whoever says messages of this direction says them.
+pub struct Outlet<M> {
+    control: Arc<Control>,
+    says: PhantomData<fn(M)>,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Control")
     }
 }
@@ -29,19 +39,6 @@ impl Control {
     /// Over two others: what is said goes to both, to `first` first.
     pub fn both(first: Arc<Control>, second: Arc<Control>) -> Control {
         Control::new(Both(first, second))
-    }
-
-    /// Sends a message. A connection that broke is noticed by whoever reads from it; nobody else need care.
-    pub fn send(&self, message: &Message) {
-        if let Err(error) = self.try_send(message) {
-            tracing::debug!("control: {error}");
-        }
-    }
-
-    /// Sends a message, and says how that went.
-    pub fn try_send(&self, message: &Message) -> io::Result<()> {
-        let frame = frame::to_frame(message);
-        self.write(|out| out.write_all(&frame))
     }
 
     /// Sends a lane's record.
@@ -82,6 +79,43 @@ impl Control {
 
     fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Write + Send>>> {
         self.out.lock()
+    }
+}
+
+impl<M: Message + Serialize> Outlet<M> {
+    /// On this connection.
+    pub fn new(control: &Arc<Control>) -> Outlet<M> {
+        Outlet { control: Arc::clone(control), says: PhantomData }
+    }
+
+    /// The connection, for what is no message.
+    pub fn control(&self) -> &Arc<Control> {
+        &self.control
+    }
+
+    /// Sends a message. A connection that broke is noticed by whoever reads from it; nobody else need care.
+    pub fn send(&self, message: &M) {
+        if let Err(error) = self.try_send(message) {
+            tracing::debug!("control: {error}");
+        }
+    }
+
+    /// Sends a message, and says how that went.
+    pub fn try_send(&self, message: &M) -> io::Result<()> {
+        let frame = frame::to_frame(message);
+        self.control.write(|out| out.write_all(&frame))
+    }
+}
+
+impl<M> Clone for Outlet<M> {
+    fn clone(&self) -> Outlet<M> {
+        Outlet { control: Arc::clone(&self.control), says: PhantomData }
+    }
+}
+
+impl<M> fmt::Debug for Outlet<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Outlet")
     }
 }
 

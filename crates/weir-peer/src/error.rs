@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::secret::NoRandom;
 use crate::wire::message::{Failure, FailureKind};
 use crate::wire::{frame, record};
 
@@ -9,8 +10,8 @@ use crate::wire::{frame, record};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No random numbers.
-    #[error("cannot draw a secret: the system gives no random numbers")]
-    Random,
+    #[error(transparent)]
+    Random(#[from] NoRandom),
     /// No thread.
     #[error(
         "cannot start a thread: {}; raise the limit of processes (ulimit -u, or pids.max of the control group)",
@@ -128,6 +129,14 @@ impl Error {
                 Error::Far(Failure { kind, words: format!("{host}: {words}") })
             }
             other => other,
+        }
+    }
+
+    /// What the other end has ended the session for.
+    pub(crate) fn aborted(failure: Failure) -> Error {
+        match failure.kind {
+            FailureKind::Interrupted => Error::Interrupted,
+            _ => Error::Far(failure),
         }
     }
 

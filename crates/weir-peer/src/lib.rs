@@ -5,11 +5,15 @@
 //! opens, decompresses, verifies and writes it; when all blocks are there and their [`subtrees`] join to the sender's digest,
 //! the file gets its name.
 //!
-//! A session that only measures, for a prediction: [`measure`].
+//! A session: the driver ([`session`]) starts the far end ([`peer`]) through [`ssh`], both say [`hello`],
+//! the driver draws a [`secret`], and lanes are made ([`maker`]). What is said between them is in
+//! [`wire`], a type for each direction; `docs/protocol.md` is the page to write another end from. A
+//! session that only measures, for a prediction: [`measure`].
 //!
-//! A session: the driver ([`session`]) starts the far end ([`peer`]) through [`ssh`], both say [`hello`], the driver draws a
-//! secret ([`secure`]), and lanes are made ([`maker`]). What is said between them is in [`wire`]; `docs/protocol.md` is the
-//! page to write another end from.
+//! Below stand [`wire`], [`secure`] and [`lane`]; on them the ends ([`sender`], [`receiver`], [`meter`],
+//! [`between`]), which say what they have for each other through [`control`] and tell whoever runs them
+//! by [`events`]; above, [`end`] is whichever of them this process has, and the driver and the peer run
+//! it.
 
 pub mod addresses;
 pub mod between;
@@ -19,6 +23,7 @@ mod counts;
 mod descriptors;
 pub mod end;
 pub mod error;
+pub mod events;
 pub mod evidence;
 pub mod hello;
 mod holes;
@@ -27,12 +32,14 @@ pub mod list;
 mod lost;
 pub mod maker;
 pub mod measure;
+pub mod meter;
 pub mod opening;
 pub mod patience;
 pub mod peer;
 pub mod problems;
 pub mod receiver;
 pub mod roots;
+pub mod secret;
 pub mod secure;
 pub mod sender;
 pub mod session;

@@ -6,16 +6,16 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use weir_tree::{Name, filter};
 
-use crate::control::Control;
-use crate::end::Events;
+use crate::control::Outlet;
 use crate::error::Error;
+use crate::events::Events;
 use crate::threads;
-use crate::wire::message::{Failure, MAX_NAMES, Message, Problem};
+use crate::wire::driver::{FromDriver, ToDriver};
+use crate::wire::message::{Failure, MAX_NAMES, Problem};
 
 /// Bytes of names in one piece, and one name more: a quarter of what a message takes.
 const PIECE: usize = 256 << 10;
@@ -92,14 +92,14 @@ impl Read for Pipe {
 impl Names {
     /// Names that the driver has: each piece is asked for when the one before is used up. The driver's answers come through
     /// the channel.
-    pub(crate) fn asked_of(control: Arc<Control>) -> (Names, Sender<Vec<Name>>) {
+    pub(crate) fn asked_of(driver: Outlet<ToDriver>) -> (Names, Sender<Vec<Name>>) {
         let (inbox, answers) = channel::<Vec<Name>>();
         let mut piece = Vec::new().into_iter();
         let names = std::iter::from_fn(move || {
             if let Some(name) = piece.next() {
                 return Some(name);
             }
-            control.send(&Message::MoreNames);
+            driver.send(&ToDriver::MoreNames);
             piece = answers.recv().unwrap_or_default().into_iter();
             piece.next()
         });
@@ -109,7 +109,7 @@ impl Names {
 
     /// Tells them to a sender elsewhere, a piece whenever the returned channel says that it asked for one. On a thread of its
     /// own: standard input may be a person.
-    pub(crate) fn tell(self, to: Arc<Control>) -> Result<Sender<()>, Error> {
+    pub(crate) fn tell(self, to: Outlet<FromDriver>) -> Result<Sender<()>, Error> {
         let (asked, asks): (Sender<()>, Receiver<()>) = channel();
         let mut names = self.0;
         let work = move || {
@@ -122,7 +122,7 @@ impl Names {
                     size += name.as_bytes().len();
                     piece.push(name);
                 }
-                to.send(&Message::Names(piece));
+                to.send(&FromDriver::Names(piece));
             }
         };
         threads::start("list", work).map_err(|source| Error::Threads { source })?;

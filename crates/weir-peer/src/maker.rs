@@ -2,25 +2,23 @@
 //! receiver, else from the receiver to the sender, else through here, else through here inside both ssh connections.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_model::decision::Restart;
 use weir_units::backoff::doubled;
 
 use crate::addresses;
-use crate::control::Control;
-use crate::end::{Context, End, Event, Events};
+use crate::control::Outlet;
+use crate::end::{Context, End};
 use crate::error::Error;
+use crate::events::{Event, Events};
 use crate::lane::dial::dial;
 use crate::lane::listen::Listener;
-use crate::session::LaneOptions;
+use crate::lane::way::{LaneOptions, PATIENCE, Way};
 use crate::ssh::Host;
 use crate::threads;
-use crate::wire::message::{Listening, Message, Ports, Role, Transport};
-
-/// How long one direction is tried: a lost SYN is sent again after a second (RFC 6298), so this survives one.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(1500);
+use crate::wire::driver::FromDriver;
+use crate::wire::message::{Listening, Ports, Role, Transport};
 
 /// How long the far end is waited for that was asked to connect: its own patience (2.5 s), and ssh's way there and back.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -32,26 +30,13 @@ const HOPELESS: u32 = 8;
 /// takes to start again.
 const REST: Duration = Duration::from_millis(100);
 
-/// How a lane is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// This end connects to the far one.
-    There,
-    /// The far end connects to this one.
-    Back,
-    /// This one connects to both far ends and hands on what comes.
-    Relay,
-    /// Inside ssh.
-    Ssh,
-}
-
 /// Makes the lanes of a session, and makes others when they break.
 #[derive(Debug)]
 pub struct LaneMaker {
     options: LaneOptions,
     context: Context,
     end: End,
-    control: Arc<Control>,
+    peer: Outlet<FromDriver>,
     far: Listening,
     local: bool,
     listener: Option<Listener>,
@@ -86,7 +71,7 @@ impl LaneMaker {
         options: LaneOptions,
         context: Context,
         end: End,
-        control: Arc<Control>,
+        peer: Outlet<FromDriver>,
         far: Listening,
         host: &Host,
     ) -> LaneMaker {
@@ -100,7 +85,7 @@ impl LaneMaker {
             options,
             context,
             end,
-            control,
+            peer,
             far,
             local: host.name.is_none(),
             listener: None,
@@ -192,7 +177,7 @@ impl LaneMaker {
             self.standing = self.standing.saturating_sub(1);
             match &self.end {
                 End::Sender(sender) => sender.retire(youngest),
-                End::Receiver(_) => self.control.send(&Message::Retire(youngest)),
+                End::Receiver(_) => self.peer.send(&FromDriver::Retire(youngest)),
                 End::Meter(meter) => meter.retire(youngest),
                 End::Between(between, _) => between.retire(youngest),
             }
@@ -261,7 +246,7 @@ impl LaneMaker {
                 if receives {
                     self.end.add_ssh_lane(0);
                 }
-                self.control.send(&Message::Open(0, Transport::Ssh));
+                self.peer.send(&FromDriver::Open(0, Transport::Ssh));
                 if !receives {
                     self.end.add_ssh_lane(0);
                 }
@@ -313,7 +298,7 @@ impl LaneMaker {
             true => addresses::HERE.to_vec(),
             false => towards().chain([addresses::WHERE_SSH_CAME_FROM]).collect(),
         };
-        self.control.send(&Message::Dial(Listening { port, addresses }, id));
+        self.peer.send(&FromDriver::Dial(Listening { port, addresses }, id));
     }
 
     /// The way that was tried does not work.

@@ -8,14 +8,17 @@ use weir_codec::cipher::Cipher;
 
 use crate::ciphers;
 use crate::control::Control;
-use crate::end::{Events, lost, read_message};
 use crate::error::Error;
+use crate::events::{Events, lost};
 use crate::hello;
-use crate::secure::Secret;
-use crate::session::LaneOptions;
+use crate::lane::way::LaneOptions;
+use crate::secret::Secret;
 use crate::ssh::{Far, Host};
+use crate::wire::driver::ToDriver;
 use crate::wire::frame::{self, Kind};
-use crate::wire::message::{FailureKind, Hello, Message, Options, Ports, Role, Start, Transport};
+use crate::wire::message::{Hello, Options, Ports, Role, Start, Transport};
+use crate::wire::messages::{Heard, Message};
+use crate::wire::to_receiver::ToReceiver;
 
 /// Starts a far end; returns it with the way to talk to it.
 pub fn reach(
@@ -32,10 +35,14 @@ pub fn reach(
     Ok((far, control))
 }
 
+/// What a far end says before its lanes stand and a thread listens to it: of a sender also what it has
+/// for the receiver.
+pub type Early = Heard<ToDriver, ToReceiver>;
+
 /// A far end's first words.
 pub fn heard(far: &mut Far, events: &Events) -> Result<Hello, Error> {
     match next(far, events)? {
-        Message::Hello(theirs) => {
+        Some(Heard::Driver(ToDriver::Hello(theirs))) => {
             hello::check(events.host(), &theirs)?;
             Ok(theirs)
         }
@@ -43,21 +50,21 @@ pub fn heard(far: &mut Far, events: &Events) -> Result<Hello, Error> {
     }
 }
 
-/// A far end's next message, before its lanes stand and a thread listens to it.
-pub fn next(far: &mut Far, events: &Events) -> Result<Message, Error> {
+/// A far end's next message; none where it is nothing that is said so early.
+pub fn next(far: &mut Far, events: &Events) -> Result<Option<Early>, Error> {
     match next_of(far.output.as_mut().ok_or_else(|| events.gone(None))?, events)? {
-        Message::Abort(failure) if failure.kind == FailureKind::Interrupted => Err(Error::Interrupted),
-        Message::Abort(failure) => Err(Error::Far(failure)),
+        Some(Heard::Driver(ToDriver::Abort(failure))) => Err(Error::aborted(failure)),
         message => Ok(message),
     }
 }
 
-/// The next message of a session that has not begun.
-pub fn next_of(input: &mut impl Read, events: &Events) -> Result<Message, Error> {
+/// The next message of a session that has not begun; none where it is of another direction.
+pub fn next_of<M: Message>(input: &mut impl Read, events: &Events) -> Result<Option<M>, Error> {
     let mut body = Vec::new();
     match frame::read(input, &mut body).map_err(|error| lost(events, &error))? {
-        Some(Kind::Message) => read_message(&body, events)
-            .map_err(|error| hello::of_another(events.host(), &body).unwrap_or(error)),
+        Some(Kind::Message) => {
+            events.read(&body).map_err(|error| hello::of_another(events.host(), &body).unwrap_or(error))
+        }
         Some(Kind::Record) => Err(events.out_of_turn("a record before the start")),
         None => Err(events.gone(None)),
     }

@@ -7,8 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use weir_tree::Name;
-use weir_tree::target::{self, Keep, Target};
-use weir_tree::walk::{Identity, Root as WalkRoot};
+use weir_tree::compare::Keep;
+use weir_tree::source::Identity;
+use weir_tree::target::{self, Target};
+use weir_tree::walk::Root as WalkRoot;
 
 use crate::subtrees::Digest;
 use crate::wire::message::{Failure, FailureKind, Options, Problem, Root};

@@ -1,16 +1,10 @@
-//! The session's secret, the keys made of it, and the seals of records.
-
-use std::fmt;
+//! The keys made of a session's secret, and the seals of records.
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
-use serde::{Deserialize, Serialize};
-
-use crate::wire::record::{HEADER, Header, Malformed, TAG};
 use weir_codec::cipher::{Cipher, Key};
 
-/// 32 random bytes that both ends share; ssh carries them, nobody prints them.
-#[derive(Clone, Serialize, Deserialize)]
-pub struct Secret([u8; 32]);
+use crate::secret::Secret;
+use crate::wire::record::{HEADER, Header, Malformed, TAG};
 
 /// Which way a record goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,35 +43,6 @@ pub struct Due {
 }
 
 struct Length(usize);
-
-/// From the kernel. The library's own generator first gathers jitter of its own, which takes a tenth of a second of processor
-/// time; for 32 bytes a run the kernel's is as good.
-pub(crate) fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
-            Ok(more) => filled += more,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-impl Secret {
-    /// A fresh one.
-    pub fn draw() -> Result<Secret, crate::Error> {
-        let mut bytes = [0; 32];
-        fill_random(&mut bytes).map_err(|_| crate::Error::Random)?;
-        Ok(Secret(bytes))
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
-}
 
 impl Keyring {
     /// For lanes under `cipher`; `None` leaves records open.

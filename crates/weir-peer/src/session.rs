@@ -13,28 +13,33 @@ use weir_model::rule::rate_limit::at_own_limit;
 use weir_tree::Name;
 
 use crate::between::{Between, Side};
-use crate::control::Control;
+use crate::control::{Control, Outlet};
 use crate::descriptors;
-use crate::end::{Context, End, Event, Events, listen_to};
+use crate::end::{Context, End, Post, listen_to};
 use crate::error::Error;
+use crate::events::{Event, Events};
 use crate::evidence::Joiner;
 use crate::hello;
+use crate::lane::way::{LaneOptions, Way};
 use crate::list::List;
-use crate::maker::{LaneMaker, Way};
+use crate::maker::LaneMaker;
 use crate::opening::{cipher, heard, lanes_at_first, next, reach, start_of};
 use crate::patience::ALIVE;
 use crate::problems::Problems;
 use crate::receiver::{Receiver, Wanted};
 use crate::roots;
-use crate::secure::{Keyring, Secret};
+use crate::secret::Secret;
+use crate::secure::Keyring;
 use crate::sender::{CodecShare, Sender};
 use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
 use crate::threads;
 use crate::tuning::Tuning;
-use crate::wire::message::{
-    Deed, Failure, Found, Hello, Listening, Message, Options, Ports, Role, Root, Totals, Transport,
-};
+use crate::wire::driver::{FromDriver, ToDriver};
+use crate::wire::message::{Deed, Failure, Found, Hello, Listening, Options, Role, Root, Totals};
+use crate::wire::messages::Heard;
+use crate::wire::owners::Owners;
+use crate::wire::to_receiver::ToReceiver;
 
 /// Between two looks at what happens.
 const LOOK: Duration = Duration::from_millis(20);
@@ -62,21 +67,6 @@ pub struct Job {
     pub speeds: Speeds,
     /// As `weir --version` prints it.
     pub version: String,
-}
-
-/// How lanes are to be made.
-#[derive(Debug, Clone, Default)]
-pub struct LaneOptions {
-    /// Only so.
-    pub transport: Option<Transport>,
-    /// On these ports.
-    pub ports: Option<Ports>,
-    /// Between two others never from one to the other.
-    pub through_here: bool,
-    /// Under no cipher.
-    pub plain: bool,
-    /// This many.
-    pub count: Option<u32>,
 }
 
 /// How far it is.
@@ -225,26 +215,30 @@ impl<'a> Session<'a> {
         let names = job.list.as_ref().map(|list| list.open(&to)).transpose()?;
         let (mut far, control) = reach(&job.host, &job.version, stop, &to)?;
         let own = hello::own(&job.version, speeds.recv().unwrap_or_default());
-        control.send(&Message::Hello(own.clone()));
+        let peer = Outlet::new(&control);
+        peer.send(&FromDriver::Hello(own.clone()));
         let theirs = heard(&mut far, &to)?;
         let asked = Instant::now();
-        let (keyring, cipher) = begin(job, &own, &theirs, &control)?;
+        let (keyring, cipher) = begin(job, &own, &theirs, &peer)?;
         report.cipher = cipher;
         let context = Context { keyring, role: job.role, events: to.clone() };
         let end = make_end(job, &context, &control, local, (&own, &theirs))?;
         let (same, near) = (own.boot == theirs.boot, hello::share_network(&own, &theirs));
         let names = match (&end, names) {
             (End::Sender(sender), Some(names)) => {
-                sender.take_names(names);
+                sender.take_names(names, None);
                 None
             }
-            (_, names) => names.map(|names| names.tell(Arc::clone(&control))).transpose()?,
+            (_, names) => names.map(|names| names.tell(peer.clone())).transpose()?,
         };
         let listening = loop {
-            match next(&mut far, &to)? {
-                Message::Listening(listening) => break listening,
+            match (next(&mut far, &to)?, &end) {
+                (Some(Heard::Driver(ToDriver::Listening(listening))), _) => break listening,
                 // The peer looks at its sources while it starts to listen.
-                said @ (Message::Owners(_) | Message::Roots(_)) => end.handle(said, &to)?,
+                (
+                    Some(Heard::Partner(said @ (ToReceiver::Owners(_) | ToReceiver::Roots(_)))),
+                    End::Receiver(receiver),
+                ) => receiver.handle(said)?,
                 _ => return Err(to.out_of_turn("something before where it listens")),
             }
         };
@@ -268,24 +262,26 @@ impl<'a> Session<'a> {
         let (mut sender, sending) = reach(from, &job.version, stop, &to_sender)?;
         let (mut receiver, receiving) = reach(&job.host, &job.version, stop, &to_receiver)?;
         let (sends, receives) = (heard(&mut sender, &to_sender)?, heard(&mut receiver, &to_receiver)?);
-        sending.send(&Message::Hello(receives.clone()));
-        receiving.send(&Message::Hello(sends.clone()));
+        let (to_sending, to_receiving) = (Outlet::new(&sending), Outlet::new(&receiving));
+        to_sending.send(&FromDriver::Hello(receives.clone()));
+        to_receiving.send(&FromDriver::Hello(sends.clone()));
         let cipher = cipher(&job.lanes, &sends, &receives);
         let secret = Secret::draw()?;
         let keyring = Keyring::new(&secret, cipher);
         report.cipher = cipher.map(|cipher| cipher.name());
-        sending.send(&start(job, Role::Sender, &secret, cipher));
-        receiving.send(&start(job, Role::Receiver, &secret, cipher));
+        to_sending.send(&start(job, Role::Sender, &secret, cipher));
+        to_receiving.send(&start(job, Role::Receiver, &secret, cipher));
         let (same, near) = (sends.boot == receives.boot, hello::share_network(&sends, &receives));
         let (owners, roots, at) =
             sources(job, &mut sender, &to_sender).map_err(|error| error.of(from.shown()))?;
         let receiving_at =
             match next(&mut receiver, &to_receiver).map_err(|error| error.of(job.host.shown()))? {
-                Message::Listening(listening) => listening,
+                Some(Heard::Driver(ToDriver::Listening(listening))) => listening,
                 _ => return Err(to_receiver.out_of_turn("something before where it listens")),
             };
-        owners.iter().for_each(|owners| receiving.send(owners));
-        receiving.send(&Message::Roots(roots));
+        let receiver_hears = Outlet::new(&receiving);
+        owners.into_iter().for_each(|owners| receiver_hears.send(&ToReceiver::Owners(owners)));
+        receiver_hears.send(&ToReceiver::Roots(roots));
         let side = |events: &Events, control: &Arc<Control>, hello, at| {
             let (host, control) = (events.host().to_owned(), Arc::clone(control));
             Side { host, control, hello, at }
@@ -306,7 +302,7 @@ impl<'a> Session<'a> {
             Reached { far: sender, end: from_sender, events: to_sender },
             Reached { far: receiver, end: from_receiver, events: to_receiver },
         ];
-        let names = list.map(|names| names.tell(sending)).transpose()?;
+        let names = list.map(|names| names.tell(to_sending)).transpose()?;
         let (listening, answered) = (receiving_at, Duration::ZERO);
         let opened = Opened { fars, control, end, events, context, listening, same, near, answered, names };
         Ok(Session::new(job, opened))
@@ -324,7 +320,7 @@ impl<'a> Session<'a> {
             LaneOptions { count, ..job.lanes.clone() },
             context,
             end.clone(),
-            Arc::clone(&control),
+            Outlet::new(&control),
             listening,
             &job.host,
         );
@@ -343,12 +339,13 @@ impl<'a> Session<'a> {
             let (end, events) = (end.clone(), events.clone());
             if let Some(output) = far.output.take() {
                 let to = events.clone();
-                to.spawn("control", move || listen_to(output, &end, &events));
+                to.spawn("control", move || listen_to(output, &end, Post::Driver, &events));
             }
         }
         let alive = Arc::downgrade(&self.control);
         self.maker.events().spawn("alive", move || {
-            while alive.upgrade().is_some_and(|control| control.try_send(&Message::Alive).is_ok()) {
+            let is_told = |control| Outlet::new(&control).try_send(&FromDriver::Alive).is_ok();
+            while alive.upgrade().is_some_and(is_told) {
                 std::thread::sleep(ALIVE);
             }
         });
@@ -385,7 +382,7 @@ impl<'a> Session<'a> {
         let (control, last) = (Arc::clone(&self.control), error.map(Error::to_failure));
         let started = threads::start("part", move || {
             if let Some(failure) = last {
-                control.send(&Message::Abort(failure));
+                Outlet::new(&control).send(&FromDriver::Abort(failure));
             }
             control.close();
         });
@@ -409,7 +406,8 @@ impl<'a> Session<'a> {
             let event = self.events.recv_timeout(LOOK);
             event.iter().for_each(|event| self.maker.events().taken(event));
             match event {
-                Ok(Event::Say(message)) => self.control.send(&message),
+                Ok(Event::ToReceiver(message)) => Outlet::new(&self.control).send(&message),
+                Ok(Event::ToSender(message)) => Outlet::new(&self.control).send(&message),
                 Ok(Event::Finished(totals)) => {
                     report.totals = totals;
                     return Ok(());
@@ -475,15 +473,15 @@ impl<'a> Session<'a> {
 }
 
 /// What a far sender has: its owners' names if they are asked for, its sources, and where it listens.
-type Offer = (Option<Message>, Vec<Option<Root>>, Listening);
+type Offer = (Option<Owners>, Vec<Option<Root>>, Listening);
 
 /// What a far sender has, under the names that the user gave, and where it listens.
 fn sources(job: &Job, far: &mut Far, events: &Events) -> Result<Offer, Error> {
     let (owners, roots) = match next(far, events)? {
-        owners @ Message::Owners(_) => (Some(owners), next(far, events)?),
+        Some(Heard::Partner(ToReceiver::Owners(owners))) => (Some(owners), next(far, events)?),
         roots => (None, roots),
     };
-    let Message::Roots(mut roots) = roots else {
+    let Some(Heard::Partner(ToReceiver::Roots(mut roots))) = roots else {
         return Err(events.out_of_turn("something before its sources"));
     };
     let names = names_of(job)?;
@@ -494,7 +492,7 @@ fn sources(job: &Job, far: &mut Far, events: &Events) -> Result<Offer, Error> {
         root.iter_mut().for_each(|root| root.name = name.clone());
     }
     match next(far, events)? {
-        Message::Listening(listening) => Ok((owners, roots, listening)),
+        Some(Heard::Driver(ToDriver::Listening(listening))) => Ok((owners, roots, listening)),
         _ => Err(events.out_of_turn("something before where it listens")),
     }
 }
@@ -506,12 +504,12 @@ fn names_of(job: &Job) -> Result<Vec<Name>, Error> {
 }
 
 /// What tells an end of this role what to copy.
-fn start(job: &Job, role: Role, secret: &Secret, cipher: Option<Cipher>) -> Message {
+fn start(job: &Job, role: Role, secret: &Secret, cipher: Option<Cipher>) -> FromDriver {
     let paths = match role {
         Role::Receiver => vec![job.target.clone()],
         Role::Sender => job.sources.clone(),
     };
-    Message::Start(Box::new(start_of(role, paths, &job.lanes, &job.options, (secret, cipher))))
+    FromDriver::Start(Box::new(start_of(role, paths, &job.lanes, &job.options, (secret, cipher))))
 }
 
 /// Chooses the cipher and tells the peer what to do.
@@ -519,12 +517,12 @@ fn begin(
     job: &Job,
     own: &Hello,
     theirs: &Hello,
-    control: &Control,
+    peer: &Outlet<FromDriver>,
 ) -> Result<(Keyring, Option<&'static str>), Error> {
     let cipher = cipher(&job.lanes, own, theirs);
     let secret = Secret::draw()?;
     let keyring = Keyring::new(&secret, cipher);
-    control.send(&start(job, job.role.other(), &secret, cipher));
+    peer.send(&start(job, job.role.other(), &secret, cipher));
     Ok((keyring, cipher.map(|cipher| cipher.name())))
 }
 
@@ -535,28 +533,23 @@ fn make_end(
     local: Option<roots::Sources>,
     (own, theirs): (&Hello, &Hello),
 ) -> Result<End, Error> {
-    let (control, events, options) = (Arc::clone(control), context.events.clone(), job.options.clone());
+    let (events, options) = (context.events.clone(), job.options.clone());
     Ok(match local {
         Some(roots::Sources { walks, roots, missing }) => {
             missing.into_iter().for_each(|problem| events.problem(problem));
-            let owners = options.owners_here();
-            let sender = Sender::new(
-                Arc::clone(&control),
-                events,
-                options,
-                context.keyring.clone(),
-                (walks, &job.speeds),
-            );
+            let (owners, receiver) = (options.owners_here(), Outlet::new(control));
+            let sender =
+                Sender::new(receiver.clone(), events, options, context.keyring.clone(), (walks, &job.speeds));
             sender.know_ends(own, theirs);
-            owners.iter().for_each(|owners| control.send(owners));
-            control.send(&Message::Roots(roots));
+            owners.into_iter().for_each(|owners| receiver.send(&ToReceiver::Owners(owners)));
+            receiver.send(&ToReceiver::Roots(roots));
             End::Sender(sender)
         }
         None => {
             let names = Some(names_of(job)?);
             let same_machine = own.boot == theirs.boot;
             let wanted = Wanted { to: job.target.clone(), names, same_machine };
-            End::Receiver(Receiver::new(control, events, options, wanted))
+            End::Receiver(Receiver::new(Outlet::new(control), events, options, wanted))
         }
     })
 }

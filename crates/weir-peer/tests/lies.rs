@@ -10,22 +10,24 @@ use std::time::Duration;
 
 use weir_codec::cipher::Cipher;
 use weir_codec::codec::Codec;
-use weir_peer::control::Control;
-use weir_peer::end::{End, Event, Events, listen_to};
+use weir_peer::control::{Control, Outlet};
+use weir_peer::end::{End, Post, listen_to};
+use weir_peer::events::{Event, Events};
 use weir_peer::lane::LaneSender;
 use weir_peer::lane::dial::dial;
 use weir_peer::lane::listen::Listener;
 use weir_peer::receiver::{Receiver, Wanted};
-use weir_peer::secure::{Keyring, Secret};
+use weir_peer::secret::Secret;
+use weir_peer::secure::Keyring;
 use weir_peer::subtrees::{digest_of, digest_of_run};
 use weir_peer::wire::batch::{self, Keep, Member};
 use weir_peer::wire::frame;
-use weir_peer::wire::message::{
-    Answer, FailureKind, Listening, MAX_UNDER_WAY, Message, Offered, Options, Ports, Role, Root,
-};
+use weir_peer::wire::message::{FailureKind, Listening, MAX_UNDER_WAY, Options, Ports, Role, Root};
 use weir_peer::wire::record::{Footer, Kind};
+use weir_peer::wire::to_receiver::{Offered, ToReceiver};
+use weir_peer::wire::to_sender::{Answer, ToSender};
 use weir_tree::entry::{Device, LinkTarget, Special, Time};
-use weir_tree::walk::Identity;
+use weir_tree::source::Identity;
 use weir_tree::{Entry, Kind as Is, Name};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,7 +36,7 @@ const MIB: usize = 1 << 20;
 /// A sender that says what it likes to an honest receiver, which has asked for `wanted`.
 struct Liar {
     folder: tempfile::TempDir,
-    control: Arc<Control>,
+    receiver_hears: Outlet<ToReceiver>,
     answers: io::PipeReader,
     events: Mailbox<Event>,
     lane: LaneSender,
@@ -56,11 +58,15 @@ impl Liar {
         let to = folder.path().join("to").to_string_lossy().into_owned() + "/";
         let names = Some(vec![Name::new(&b"wanted"[..]).unwrap()]);
         let wanted = Wanted { to: to.into(), names, same_machine: false };
-        let receiver =
-            Receiver::new(Arc::new(Control::new(back.1)), events_to.clone(), Options::default(), wanted);
+        let receiver = Receiver::new(
+            Outlet::new(&Arc::new(Control::new(back.1))),
+            events_to.clone(),
+            Options::default(),
+            wanted,
+        );
         let end = End::Receiver(receiver);
         let (reader, accept) = (end.clone(), end.clone());
-        std::thread::spawn(move || listen_to(there.0, &reader, &events_to));
+        std::thread::spawn(move || listen_to(there.0, &reader, Post::Peer, &events_to));
         let ports = Ports { first: 0, last: 0 };
         let listener =
             Listener::start(ports, ring.clone(), Role::Receiver, move |lane| accept.add_lane(lane), |_| {})
@@ -69,7 +75,7 @@ impl Liar {
         let (lane, _) = dial(&at, 1, &ring, Role::Sender, PATIENCE).unwrap().into_sender();
         let mut liar = Liar {
             folder,
-            control: Arc::new(Control::new(there.1)),
+            receiver_hears: Outlet::new(&Arc::new(Control::new(there.1))),
             answers: back.0,
             events,
             lane,
@@ -83,19 +89,19 @@ impl Liar {
             directory: true,
             identity: Identity { device: 0, inode: 0 },
         };
-        liar.control.send(&Message::Roots(vec![Some(root)]));
+        liar.receiver_hears.send(&ToReceiver::Roots(vec![Some(root)]));
         match liar.answer() {
-            Message::Placed(names) => assert_eq!(names[0].as_bytes(), b"wanted"),
+            ToSender::Placed(names) => assert_eq!(names[0].as_bytes(), b"wanted"),
             other => panic!("{other:?}"),
         }
         liar
     }
 
     /// What the receiver says next.
-    fn answer(&mut self) -> Message {
+    fn answer(&mut self) -> ToSender {
         let mut body = Vec::new();
         frame::read(&mut self.answers, &mut body).unwrap().expect("an answer");
-        frame::parse_message(&body).unwrap()
+        frame::parse_message(&body).unwrap().expect("what is for a sender")
     }
 
     fn send(&mut self, payload: &[u8], footer: Footer) {
@@ -150,7 +156,7 @@ impl Liar {
 
 impl Drop for Liar {
     fn drop(&mut self) {
-        self.control.close();
+        self.receiver_hears.control().close();
         self.receiver.stop();
     }
 }
@@ -183,14 +189,14 @@ fn a_name_that_was_not_asked_for_is_refused() {
     liar.members(&[member("other", file(4))], b"text");
     assert!(liar.problem().contains("other was not asked for"));
     let offer = Offered { id: 1, entry: entry(".bashrc", file(MIB)), digest: None };
-    liar.control.send(&Message::Offer(vec![offer]));
+    liar.receiver_hears.send(&ToReceiver::Offer(vec![offer]));
     loop {
         match liar.answer() {
-            Message::Answer(answers) => {
+            ToSender::Answer(answers) => {
                 assert!(matches!(&answers[..], [(1, Answer::Refused(_))]), "{answers:?}");
                 break;
             }
-            Message::Landed(..) => {}
+            ToSender::Landed(..) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -248,22 +254,22 @@ fn a_wrong_digest_leaves_no_file() {
     let mut liar = Liar::new();
     let bytes = vec![7; MIB + 5];
     let offer = Offered { id: 9, entry: entry("wanted", file(bytes.len())), digest: None };
-    liar.control.send(&Message::Offer(vec![offer]));
-    assert!(matches!(liar.answer(), Message::Answer(answers) if answers == [(9, Answer::All)]));
+    liar.receiver_hears.send(&ToReceiver::Offer(vec![offer]));
+    assert!(matches!(liar.answer(), ToSender::Answer(answers) if answers == [(9, Answer::All)]));
     for (index, block) in bytes.chunks(MIB).enumerate() {
         let digest = digest_of(block, index as u64, bytes.len() as u64);
         let offset = (index * MIB) as u64;
         let footer = Footer { kind: Kind::Block, codec: 0, raw: block.len() as u32, file: 9, offset, digest };
         liar.send(block, footer);
     }
-    liar.control.send(&Message::End(9, Ok([0; 32])));
+    liar.receiver_hears.send(&ToReceiver::End(9, Ok([0; 32])));
     loop {
         match liar.answer() {
-            Message::Stored(9, Err(failure)) => {
+            ToSender::Stored(9, Err(failure)) => {
                 assert_eq!(failure.kind, FailureKind::Verification);
                 break;
             }
-            Message::Landed(..) => {}
+            ToSender::Landed(..) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -276,7 +282,7 @@ fn a_wrong_digest_leaves_no_file() {
 fn blocks_that_are_not_what_they_say_are_not_written() {
     let mut liar = Liar::new();
     let offer = Offered { id: 1, entry: entry("wanted", file(3 * MIB)), digest: None };
-    liar.control.send(&Message::Offer(vec![offer]));
+    liar.receiver_hears.send(&ToReceiver::Offer(vec![offer]));
     liar.answer();
     let mut packed = Vec::new();
     Codec::ZSTD.compress(1, &vec![0; 2 * MIB], &mut packed).unwrap();
@@ -298,8 +304,8 @@ fn blocks_that_are_not_what_they_say_are_not_written() {
     let mut again = 0;
     while again < 7 {
         match liar.answer() {
-            Message::Again(1, ..) => again += 1,
-            Message::Landed(..) => {}
+            ToSender::Again(1, ..) => again += 1,
+            ToSender::Landed(..) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -316,11 +322,11 @@ fn a_broken_control_connection_ends_the_session() {
         let (tell, events) = channel();
         let events_to = Events::new("the liar", tell);
         let wanted = Wanted { to: b"/nonexistent/".to_vec(), names: None, same_machine: false };
-        let control = Arc::new(Control::new(io::sink()));
-        let end = End::Receiver(Receiver::new(control, events_to.clone(), Options::default(), wanted));
+        let sender = Outlet::new(&Arc::new(Control::new(io::sink())));
+        let end = End::Receiver(Receiver::new(sender, events_to.clone(), Options::default(), wanted));
         liar.write_all(bytes).unwrap();
         drop(liar);
-        listen_to(there, &end, &events_to);
+        listen_to(there, &end, Post::Peer, &events_to);
         let said = events.recv_timeout(PATIENCE).unwrap();
         assert!(
             matches!(&said, Event::Failed(error) if error.to_string().contains("it is faulty, or not weir")),
@@ -334,7 +340,7 @@ fn a_broken_control_connection_ends_the_session() {
 fn bombs_do_not_unpack() {
     let mut liar = Liar::new();
     let offer = Offered { id: 1, entry: entry("wanted", file(64 * MIB)), digest: None };
-    liar.control.send(&Message::Offer(vec![offer]));
+    liar.receiver_hears.send(&ToReceiver::Offer(vec![offer]));
     liar.answer();
     let bomb = vec![0; 16 * MIB];
     let (mut packed, mut sent) = (Vec::new(), 0);
@@ -353,8 +359,8 @@ fn bombs_do_not_unpack() {
     let mut again = 0;
     while again < sent {
         match liar.answer() {
-            Message::Again(1, ..) => again += 1,
-            Message::Landed(..) => {}
+            ToSender::Again(1, ..) => again += 1,
+            ToSender::Landed(..) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -385,15 +391,15 @@ fn a_link_made_first_leads_nowhere() {
     wait_for(|| link.is_symlink());
     for (id, size) in [(1, MIB), (2, 5 * MIB)] {
         let offer = Offered { id, entry: entry("wanted/link/file", file(size)), digest: None };
-        liar.control.send(&Message::Offer(vec![offer]));
+        liar.receiver_hears.send(&ToReceiver::Offer(vec![offer]));
         loop {
             match liar.answer() {
-                Message::Answer(answers) => {
+                ToSender::Answer(answers) => {
                     let is_refused = matches!(&answers[..], [(_, Answer::Refused(_) | Answer::LeftOut)]);
                     assert!(is_refused, "{answers:?}");
                     break;
                 }
-                Message::Landed(..) => {}
+                ToSender::Landed(..) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -426,8 +432,8 @@ fn too_many_offers_are_refused() {
     };
     let (mut taken, mut refused) = (0, 0);
     for round in 0..5 {
-        liar.control.send(&Message::Offer(offers(round * 1000)));
-        let Message::Answer(answers) = liar.answer() else { panic!("no answer") };
+        liar.receiver_hears.send(&ToReceiver::Offer(offers(round * 1000)));
+        let ToSender::Answer(answers) = liar.answer() else { panic!("no answer") };
         taken += answers.iter().filter(|(_, answer)| *answer == Answer::All).count();
         refused += answers.iter().filter(|(_, answer)| matches!(answer, Answer::Refused(_))).count();
     }

@@ -34,6 +34,7 @@ pub mod chart;
 pub mod ciphers;
 pub mod codecs;
 pub mod escape;
+mod figures;
 pub mod fold;
 pub mod host;
 pub mod html;

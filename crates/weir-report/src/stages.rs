@@ -3,8 +3,7 @@
 //! A load is the share of a stage's ceiling in use ([`weir_model::loads`]); what held is the verdict's. Here both become one
 //! list in the order in which bytes pass the stages. How it is drawn is each picture's own.
 
-use crate::html::scale::sane;
-use crate::html::words::percent;
+use crate::figures::{percent, sane};
 use crate::schema::{LoadRecord, VerdictRecord};
 
 /// Stages in the order in which bytes pass them, each with the limits that it can be.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::activity::Activity;
 use crate::allowance::Allowance;
-use crate::payload::SharedPacer;
+use crate::pacer::SharedPacer;
 use crate::site::Site;
 
 /// Who is served, and what its connection has of the server; clones are of the same connection.

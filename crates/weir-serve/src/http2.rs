@@ -23,9 +23,9 @@ use crate::answer::{Answer, Request};
 use crate::client::Client;
 use crate::connections::IDLE;
 use crate::exchange;
+use crate::limits::HANDSHAKE;
 use crate::payload::{PIECE, Payload};
 use crate::plain::{LINGER, LINGER_BYTES};
-use crate::secure::HANDSHAKE;
 use crate::source::Source;
 
 /// Requests at the same time on one connection.

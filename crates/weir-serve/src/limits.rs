@@ -1,7 +1,11 @@
 //! How many connections and requests may a server hold, by the descriptors that it has?
 
+use std::time::Duration;
+
 use crate::Error;
 
+/// A client that has not finished its handshake by then never will.
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// For what is open besides connections and their files: listeners, the root, the runtime, logs.
 const RESERVED: u64 = 64;
 /// A connection of each kind takes about 30 KiB while it is idle, so these are about 120 MiB.

@@ -1,14 +1,19 @@
 //! When may the next bytes leave under a rate limit? They are granted in slices on the schedule of
 //! [`weir_units::pacer`], ahead of the write.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use weir_units::Rate;
 use weir_units::pacer::Pacer as Schedule;
 
 /// One slice: short enough that the flow looks even to a receiver which samples it every 100 ms, long enough that the
 /// timer (about 60 µs late) and the system call cost little.
 const SLICE: Duration = Duration::from_millis(10);
+
+/// The schedule that the streams of one connection share.
+pub(crate) type SharedPacer = Option<Arc<Mutex<Pacer>>>;
 
 /// The schedule of one connection.
 #[derive(Debug)]

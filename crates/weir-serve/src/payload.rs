@@ -6,23 +6,17 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use crate::allowance::Lease;
 use crate::answer::Part;
 use crate::client::Client;
-use crate::pacer::Pacer;
 use crate::source::Source;
 
 /// One read: a multiple of the 16 KiB of a TLS record, so that records are full. Larger ones are no faster.
 pub(crate) const PIECE: usize = 64 * 1024;
-
-/// The schedule that the streams of one connection share.
-pub(crate) type SharedPacer = Option<Arc<Mutex<Pacer>>>;
 
 /// The parts of an answer, to be taken piece by piece.
 pub(crate) struct Payload {

@@ -3,17 +3,15 @@
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_rustls::TlsAcceptor;
 
 use crate::client::Client;
 use crate::connections::Permit;
+use crate::limits::HANDSHAKE;
 use crate::stream::Stream;
 use crate::{http1, http2};
 
-/// A client that has not finished its handshake by then never will.
-pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Encrypted bytes that rustls may hold while the socket takes no more: four records, as many as a piece of a body has.
 const TLS_BUFFER: usize = 64 * 1024;
 

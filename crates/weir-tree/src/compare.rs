@@ -1,7 +1,28 @@
 //! Is an entry the one that is already there?
 
+use serde::{Deserialize, Serialize};
+
 use crate::entry::Entry;
-use crate::target::Keep;
+
+/// Which attributes of the source an entry gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keep {
+    /// Mode, with set-user-id and the like; without it: the source's permissions less the umask, an existing file's own.
+    pub modes: bool,
+    /// Modification times.
+    pub times: bool,
+    /// The owner, by number. Needs root.
+    pub users: bool,
+    /// The group, by number. Needs root, or a user who is in it.
+    pub groups: bool,
+    /// Extended attributes.
+    pub xattrs: bool,
+}
+
+impl Keep {
+    /// Everything, as `-a` asks for.
+    pub const ALL: Keep = Keep { modes: true, times: true, users: true, groups: true, xattrs: true };
+}
 
 /// Two files of the same size and time are taken for the same: to the nanosecond, or with times that are up to `window` seconds apart.
 /// Not a proof: `--checksum` is.

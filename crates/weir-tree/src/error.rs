@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use weir_units::plain;
 
-use crate::filter::BadRule;
+use crate::bad_rule::BadRule;
 use crate::name::{Invalid, Name};
 
 /// What is done on the way to an entry.

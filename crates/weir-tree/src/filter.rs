@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::bad_rule::{BadPattern, BadRule};
 use crate::entry::{MAX_NAME, Name};
 use crate::error::Error;
 use rule::{Against, Form, Reading, Rule, What};
@@ -177,49 +178,6 @@ struct Asked<'a> {
 /// A list of patterns names no files.
 fn no_files(_: &[u8]) -> Result<Vec<u8>, String> {
     Err("a list of patterns names no files".to_owned())
-}
-
-/// A pattern that cannot match anything.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid pattern '{pattern}': {why}")]
-pub struct BadPattern {
-    pattern: String,
-    why: &'static str,
-}
-
-/// A rule that is none.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadRule {
-    /// Its pattern.
-    #[error(transparent)]
-    Pattern(#[from] BadPattern),
-    /// What is before its pattern.
-    #[error("invalid filter rule '{rule}': {why}")]
-    Rule {
-        /// As it was written.
-        rule: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The file that it names.
-    #[error("cannot read the rules in {path}: {why}")]
-    File {
-        /// As it was written.
-        path: String,
-        /// Cause.
-        why: String,
-    },
-    /// A rule in a file.
-    #[error("{path}: {error}")]
-    Within {
-        /// The file.
-        path: String,
-        /// What is wrong in it.
-        error: Box<BadRule>,
-    },
-    /// More than a message holds.
-    #[error("more than 16384 filter rules, or 512 KiB of their patterns; name folders rather than files")]
-    TooMany,
 }
 
 /// The names in a list (`--files-from`): one a line, or divided by NUL. Leading `/` and `./` and trailing slashes go;

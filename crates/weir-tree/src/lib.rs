@@ -39,6 +39,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bad_rule;
 pub mod compare;
 pub mod delta;
 pub mod entry;

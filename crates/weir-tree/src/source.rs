@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Weak};
 
 use rustix::buffer::spare_capacity;
@@ -10,13 +11,41 @@ use rustix::fs::{
     AtFlags, Mode, OFlags, ResolveFlags, SeekFrom, Statx, StatxFlags, openat, openat2, seek, statx, unlinkat,
 };
 use rustix::io::{Errno, read};
+use serde::{Deserialize, Serialize};
 
 use crate::entry::{self, Entry, Kind, Name, Special, Time};
 use crate::error::Error;
-use crate::walk::Identity;
 
 /// Flags for opening a directory, less the access mode.
 pub(crate) const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Device and inode: the same for two ways to the same thing on one machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+}
+
+impl Identity {
+    /// Of what is open.
+    pub(crate) fn of(file: impl AsFd) -> Result<Identity, Errno> {
+        Ok(Identity::from_statx(&stat(file, b"")?))
+    }
+
+    /// As the standard library tells it.
+    pub fn of_metadata(there: &std::fs::Metadata) -> Identity {
+        let device =
+            u64::from(rustix::fs::major(there.dev())) << 32 | u64::from(rustix::fs::minor(there.dev()));
+        Identity { device, inode: there.ino() }
+    }
+
+    pub(crate) fn from_statx(stat: &Statx) -> Identity {
+        let device = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
+        Identity { device, inode: stat.stx_ino }
+    }
+}
 
 /// The way to the content of an entry that a walk found. Holds its directory open, so that names need not be looked up
 /// again: many of them kept for long keep as many directories open as they come from.

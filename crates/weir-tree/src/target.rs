@@ -37,11 +37,10 @@ use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::compare;
+use crate::compare::{self, Keep};
 use crate::entry::{self, Entry, Kind, LinkTarget, Name, Time};
 use crate::error::Error;
-use crate::source;
-use crate::walk::Identity;
+use crate::source::{self, Identity};
 use aside::Aside;
 pub use attributes::umask;
 use backup::Backups;
@@ -57,21 +56,6 @@ use protection::Protected;
 use words::Words;
 pub use words::{Lack, Word};
 
-/// Which attributes of the source an entry gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Keep {
-    /// Mode, with set-user-id and the like; without it: the source's permissions less the umask, an existing file's own.
-    pub modes: bool,
-    /// Modification times.
-    pub times: bool,
-    /// The owner, by number. Needs root.
-    pub users: bool,
-    /// The group, by number. Needs root, or a user who is in it.
-    pub groups: bool,
-    /// Extended attributes.
-    pub xattrs: bool,
-}
-
 /// How a target is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
@@ -83,11 +67,6 @@ pub struct Options {
     pub sync: bool,
     /// A symbolic link to a directory is taken for one, wherever it leads (rsync's `-K`).
     pub keep_dirlinks: bool,
-}
-
-impl Keep {
-    /// Everything, as `-a` asks for.
-    pub const ALL: Keep = Keep { modes: true, times: true, users: true, groups: true, xattrs: true };
 }
 
 impl Default for Options {

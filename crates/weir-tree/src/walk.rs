@@ -11,7 +11,6 @@ pub(crate) mod rules;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::entry::{self, Entry, Kind, LinkTarget, Name, Xattr};
 use crate::error::Error;
 use crate::filter::{Filter, Scope, Side};
-use crate::source::{self, Source};
+use crate::source::{self, Identity, Source};
 use crate::xattr;
 use level::Level;
 use links::Links;
@@ -77,34 +76,6 @@ pub struct Wanted {
     pub beneath: bool,
     /// A directory to leave out: the target, where it lies in the source.
     pub avoid: Option<Identity>,
-}
-
-/// Device and inode: the same for two ways to the same thing on one machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Identity {
-    /// Device number.
-    pub device: u64,
-    /// Inode number.
-    pub inode: u64,
-}
-
-impl Identity {
-    /// Of what is open.
-    pub(crate) fn of(file: impl AsFd) -> Result<Identity, Errno> {
-        Ok(Identity::from_statx(&source::stat(file, b"")?))
-    }
-
-    /// As the standard library tells it.
-    pub fn of_metadata(there: &std::fs::Metadata) -> Identity {
-        let device =
-            u64::from(rustix::fs::major(there.dev())) << 32 | u64::from(rustix::fs::minor(there.dev()));
-        Identity { device, inode: there.ino() }
-    }
-
-    pub(crate) fn from_statx(stat: &Statx) -> Identity {
-        let device = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
-        Identity { device, inode: stat.stx_ino }
-    }
 }
 
 /// What a walk meets.

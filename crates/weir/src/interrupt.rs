@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
 
-use crate::tui;
-
 /// The exit code of a command that a signal ended: 128 and SIGINT, as a shell has it.
 pub const INTERRUPTED: u8 = 128 + SIGINT as u8;
 
@@ -55,24 +53,17 @@ impl Wishes {
 
 /// What SIGINT and SIGTERM set from now on.
 pub fn stop() -> anyhow::Result<Arc<AtomicBool>> {
-    stop_beside(false)
-}
-
-/// The same for a command that may have a live view: then SIGHUP counts too, and the terminal is given back first.
-pub fn stop_beside(view: bool) -> anyhow::Result<Arc<AtomicBool>> {
-    // A file that may not grow further (RLIMIT_FSIZE) is an error of that file, as on a full disk: without a handler the signal
-    // would end the program, and a file written in place would be left half written without a word.
-    flag::register(SIGXFSZ, Arc::default())?;
-    let stop = Arc::new(AtomicBool::new(false));
-    match view {
-        true => tui::on_interrupt(&stop)?,
-        false => on_interrupt(&stop)?,
-    }
+    let stop = wish()?;
+    on_signals(&[SIGINT, SIGTERM], &stop, || low_level::exit(INTERRUPTED.into()))?;
     Ok(stop)
 }
 
-fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
-    on_signals(&[SIGINT, SIGTERM], stop, || low_level::exit(INTERRUPTED.into()))
+/// What signals are to set, with no signal that does yet.
+pub(crate) fn wish() -> anyhow::Result<Arc<AtomicBool>> {
+    // A file that may not grow further (RLIMIT_FSIZE) is an error of that file, as on a full disk: without a handler the signal
+    // would end the program, and a file written in place would be left half written without a word.
+    flag::register(SIGXFSZ, Arc::default())?;
+    Ok(Arc::new(AtomicBool::new(false)))
 }
 
 /// Sets `stop` at each of these signals, and does `at_once` at one that is a wish of its own after another: when it comes, since a thread

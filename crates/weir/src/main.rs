@@ -15,6 +15,7 @@ mod prompt;
 mod repeats;
 mod schemes;
 mod secrets;
+mod terminal;
 mod tui;
 mod voice;
 

@@ -30,7 +30,7 @@ use weir_report::tui::state::{News, State};
 use weir_report::tui::{Look, draw};
 
 use crate::interrupt::{self, INTERRUPTED};
-use crate::voice;
+use crate::terminal;
 use keys::Keys;
 
 /// Ten pictures a second at most: eyes do not follow faster, and all of them together cost a hundredth of one processor.
@@ -149,8 +149,19 @@ impl Drop for Screen {
     }
 }
 
+/// What SIGINT and SIGTERM set from now on, for a command that may have a live view: with one SIGHUP
+/// counts too, and the terminal is given back first.
+pub fn stop_beside(view: bool) -> anyhow::Result<Arc<AtomicBool>> {
+    if !view {
+        return interrupt::stop();
+    }
+    let stop = interrupt::wish()?;
+    on_interrupt(&stop)?;
+    Ok(stop)
+}
+
 /// SIGINT, SIGTERM and SIGHUP set `stop`; a second one gives the terminal back and ends the program at once.
-pub fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
+fn on_interrupt(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
     let asked_again = Arc::new(AtomicBool::new(false));
     let at_once = Arc::clone(&asked_again);
@@ -413,5 +424,5 @@ fn look() -> Look {
     let set =
         ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
     let name = set.unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    Look { colour: voice::colours(&io::stdout()), blocks: name.contains("utf-8") || name.contains("utf8") }
+    Look { colour: terminal::colours(&io::stdout()), blocks: name.contains("utf-8") || name.contains("utf8") }
 }

@@ -17,6 +17,7 @@ use weir_units::plain;
 
 use crate::interrupt::INTERRUPTED;
 use crate::repeats::Shown;
+pub use crate::terminal::colours;
 use crate::tui;
 
 /// The exit code of bad arguments, as clap's.
@@ -114,11 +115,6 @@ impl Write for Line {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
-}
-
-/// Colour only for people who did not say no.
-pub fn colours(stream: &impl IsTerminal) -> bool {
-    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// How to print on `stream`: colours for people, and as wide as its terminal.

@@ -17,11 +17,13 @@
 //! Can be wrong: a request queued behind our own other lanes' data in a full router buffer waits as long.
 //! A server that answers at once and then sends slowly is not seen here: from the receiver it is `sender-or-path`.
 
+use super::around::share_near;
 use super::spent::{min_rtt, spent};
 use super::{Context, Judgement, cpu_core, found, nagle, unanswered};
 use crate::around::Around;
 use crate::evidence::{ThreadWindow, Window};
-use crate::waits::{self, Ended, Stall};
+use crate::rule::waits;
+use crate::waits::{Ended, Stall};
 use crate::words::{count, percent, seconds};
 
 /// The judgement of one window.
@@ -80,7 +82,7 @@ pub(crate) fn owes(window: &Window, context: &Context<'_>) -> Option<(f64, Strin
     let by_itself =
         |around: &Around| around.owing.saturating_sub(around.syncs.as_ref().map_or(0, |sync| sync.samples));
     let here = around.share(by_itself(around));
-    let share = here.max(Around::share_near(window, context, by_itself));
+    let share = here.max(share_near(window, context, by_itself));
     if here < 0.3 || share < 0.5 || around.share(around.chained.max(synced)) >= 0.5 {
         return None;
     }

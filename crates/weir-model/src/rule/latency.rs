@@ -32,7 +32,7 @@ use super::spent::{Spent, active, min_rtt, spent, working};
 use super::{Context, Judgement, connect, cpu_core, nagle, protocol_window, request_response};
 use crate::evidence::{Clocks, LaneWindow, Window};
 use crate::path;
-use crate::waits;
+use crate::rule::waits;
 use crate::words::{bytes, count, percent, rate, seconds};
 use std::time::Duration;
 use weir_units::{Bytes, Rate};

@@ -12,12 +12,14 @@ use crate::evidence::{Evidence, Facts, Trial, Window};
 use crate::limit::Limit;
 
 pub mod application;
+pub(crate) mod around;
 pub mod connect;
 pub mod cpu_core;
 pub mod dirty_throttle;
 pub mod disk;
 pub mod dns;
 pub(crate) mod found;
+pub(crate) mod judge;
 pub mod latency;
 pub mod memory;
 pub mod nagle;
@@ -32,6 +34,7 @@ pub mod relay;
 pub mod request_response;
 pub mod sender;
 pub mod sender_or_path;
+pub(crate) mod silence;
 pub(crate) mod spent;
 pub(crate) mod stage;
 pub(crate) mod stall;
@@ -42,6 +45,7 @@ pub(crate) mod turns;
 pub(crate) mod unanswered;
 pub mod verify;
 mod view;
+pub(crate) mod waits;
 
 pub use view::{Side, View};
 

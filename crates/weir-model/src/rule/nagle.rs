@@ -17,7 +17,8 @@ use super::spent::min_rtt;
 use super::turns::{End, at_end};
 use super::{Context, Judgement};
 use crate::evidence::{LaneWindow, Window};
-use crate::waits::{self, Waits};
+use crate::rule::waits;
+use crate::waits::Waits;
 use crate::words::{percent, seconds};
 
 /// The judgement of one window, of connections that this side receives by: their requests.

@@ -18,7 +18,8 @@ use super::turns::{End, at_end};
 use super::{Context, Judgement};
 use crate::evidence::{Clocks, Window};
 use crate::path::SEGMENT;
-use crate::waits::{self, Waits};
+use crate::rule::waits;
+use crate::waits::Waits;
 use crate::words::{bytes, count, percent, seconds};
 
 /// Seconds looked at on each side.

@@ -28,12 +28,11 @@
 //! on (3) of `upstream`, a program may be fed by its pipe and yet wait for something else.
 
 use super::spent::spent;
-use super::{Context, Judgement, cpu_core, found, sender};
+use super::{Context, Judgement, cpu_core, found, judge, sender};
 use crate::around::FlowName;
 use crate::evidence::{Evidence, LaneWindow, Reading, ThreadWindow, Window};
 use crate::limit::Limit;
 use crate::sender::SenderWindow;
-use crate::verdict;
 use crate::words::{percent, rate};
 
 /// Seconds each way over which what goes in and what comes out are compared: a proxy's buffers hold less than
@@ -216,7 +215,7 @@ fn own_limit(flow: &FlowName, window: &Window, context: &Context<'_>) -> (bool, 
     windows.push(alone(window));
     windows.extend(context.following(2.0 * REACH).map(alone));
     let evidence = Evidence { windows, facts: context.facts.clone(), ..Evidence::default() };
-    let judged = verdict::judge_window(&evidence.windows[at], &Context::at(&evidence, at));
+    let judged = judge::judge_window(&evidence.windows[at], &Context::at(&evidence, at));
     match judged.limit {
         _ if judged.strength <= 0.0 => (false, String::new()),
         Limit::SenderOrPath => (false, "; what holds that flow is not visible from here".to_owned()),

@@ -19,7 +19,7 @@ use super::spent::{min_rtt, spent};
 use super::turns::{End, Turns, at_end};
 use super::{Context, Judgement, application};
 use crate::evidence::{Clocks, LaneWindow, Window};
-use crate::waits;
+use crate::rule::waits;
 use crate::words::{percent, seconds};
 
 /// A silence of a round trip below this is over between two looks of 20 ms more often than it is seen.

@@ -20,11 +20,12 @@
 //! Can be wrong: a connection between two bytes of a slow peer looks at rest; a program that in that moment
 //! runs or sleeps, rather than waits in a read, is then blamed for the peer's pause.
 
+use super::around::share_near;
 use super::{Context, Judgement, View, connect};
 use crate::around::{Around, Rest};
 use crate::evidence::{LaneWindow, Window};
 use crate::path::SEGMENT;
-use crate::waits;
+use crate::rule::waits;
 use crate::words::percent;
 
 /// The judgement of one window.
@@ -42,7 +43,7 @@ pub fn judge(window: &Window, context: &Context<'_>) -> Judgement {
     }
     let here = around.share(own(rest));
     let beside = |around: &Around| own(&around.rest);
-    let sure = if here < 0.3 { here } else { here.max(Around::share_near(window, context, beside)) };
+    let sure = if here < 0.3 { here } else { here.max(share_near(window, context, beside)) };
     if rest.open > 0 && is_under_way(window, context) {
         return Judgement::acquit(format!("{numbers}, but an answer was under way"));
     }

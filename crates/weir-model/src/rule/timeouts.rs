@@ -18,7 +18,8 @@ use super::turns::{End, at_end};
 use super::{Context, Judgement};
 use crate::evidence::{Clocks, LaneWindow, ThreadWindow, Window};
 use crate::path::INITIAL_WINDOW;
-use crate::waits::{self, Ended, Stall};
+use crate::rule::waits;
+use crate::waits::{Ended, Stall};
 use crate::words::{bytes, count, percent, seconds};
 
 /// A stall that is worth a word, seconds: the smallest retransmission timeout is 0.2 s (TCP_RTO_MIN), less what looks miss.

@@ -10,7 +10,8 @@ use super::Context;
 use super::spent::active;
 use crate::evidence::{LaneWindow, Reading, Window};
 use crate::path::{INITIAL_WINDOW, slow_start_rounds};
-use crate::waits::{self, Waits};
+use crate::rule::waits;
+use crate::waits::Waits;
 use crate::words::{bytes, count, seconds};
 use weir_units::Bytes;
 

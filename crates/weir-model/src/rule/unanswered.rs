@@ -2,7 +2,8 @@
 
 use super::Context;
 use crate::evidence::{Clocks, Window};
-use crate::waits::{self, Ended};
+use crate::rule::waits;
+use crate::waits::Ended;
 
 /// Why a foreign client's wait for an answer may be another's doing than the server's; `None` where nothing says so.
 pub(crate) fn doubt(window: &Window, context: &Context<'_>, wait: f64) -> Option<String> {

@@ -15,6 +15,7 @@ use weir_observe::watch::SAMPLE_INTERVAL;
 
 use super::Shared;
 use super::session::{GRACE, connections};
+use crate::asked::{Asked, Kind, Part};
 use crate::control::{Control, is_pause};
 use crate::cookie::Cookie;
 use crate::error::{Error, Limit, stream_failed};
@@ -24,7 +25,7 @@ use crate::parameters::Parameters;
 use crate::results::stream_id;
 use crate::socket;
 use crate::state::State;
-use crate::transactions::{Answered, Asked, Broken, Kind, Line, Part};
+use crate::transactions::{Answered, Broken, Line};
 
 /// Where requests come from.
 enum Source {

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant, SystemTime};
 use socket2::SockRef;
 
 use super::{Event, Shared, answers, hellos};
-use crate::code;
 use crate::control::Control;
 use crate::cookie::Cookie;
+use crate::copies::Copies;
 use crate::datagram::WELCOME;
 use crate::error::{Error, Limit};
 use crate::frame;
 use crate::meter::Meter;
-use crate::outcome::{Copies, Ending, Interval, Outcome, Role, Start};
+use crate::outcome::{Ending, Interval, Outcome, Role, Start};
 use crate::parameters::{Direction, Parameters, Transport};
 use crate::results::{Results, stream_id};
 use crate::run::{Manner, Run, Stopped};
@@ -165,7 +165,7 @@ fn turn_away(mut control: Control<'_>, error: &Error) {
 /// Tells the client why, in iperf3's way.
 fn refuse(control: &mut Control<'_>, error: &Error) {
     // A client that is gone cannot be told.
-    let _ = match (error, code::of(error)) {
+    let _ = match (error, error.number()) {
         (Error::Interrupted, _) => control.say(State::ServerTerminate),
         (_, Some((code, errno))) => {
             let word = [State::ServerError.byte()];

@@ -10,7 +10,8 @@ use weir_observe::thread::thread_cpu_now;
 use weir_observe::watch::SAMPLE_INTERVAL;
 
 use super::confidence::{self, Goal};
-use super::{Asked, Broken, Kind, Line, Part};
+use super::{Broken, Line};
+use crate::asked::{Asked, Kind, Part};
 use crate::client::{Options, connect, introduce, open_tcp};
 use crate::control::Control;
 use crate::error::{Error, stream_failed};

@@ -316,7 +316,7 @@ mod tests {
 
     use super::super::dial::dial;
     use super::*;
-    use crate::secure::Secret;
+    use crate::secret::Secret;
     use crate::wire::message::Listening;
     use crate::wire::record::greeting;
 

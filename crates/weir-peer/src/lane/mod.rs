@@ -3,6 +3,7 @@
 
 pub mod dial;
 pub mod listen;
+pub mod way;
 
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
@@ -18,8 +19,9 @@ use rustix::net::RecvFlags;
 use crate::control::{Control, write_both};
 use crate::error::LaneError;
 use crate::secure::{Direction, Due, Keyring, Opener, Sealer};
-use crate::wire::message::{Role, Wait};
+use crate::wire::message::Role;
 use crate::wire::record::{Footer, HEADER, Header, Kind, Malformed};
+use crate::wire::to_sender::Wait;
 
 /// A peer that is silent for longer while it owes an acknowledgement is gone: a lane's TCP_USER_TIMEOUT (RFC 5482).
 const GONE: Duration = Duration::from_secs(20);

@@ -13,7 +13,9 @@ use super::{Place, Receiver};
 use crate::holes::digest_of_file;
 use crate::subtrees::Digest;
 use crate::wire::measure::Want;
-use crate::wire::message::{Answer, Failure, FailureKind, MAX_SUBTREES, MAX_UNDER_WAY, Message, Offered};
+use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY};
+use crate::wire::to_receiver::Offered;
+use crate::wire::to_sender::{Answer, MAX_SUBTREES, ToSender};
 
 /// Below this a changed file is sent again rather than compared: a signature costs a round trip and reading both files.
 const WORTH_A_SIGNATURE: u64 = 1 << 20;
@@ -91,12 +93,12 @@ impl Receiver {
             size += answer.packed_len();
             piece.push((id, answer));
             if size >= ANSWERED {
-                self.control.send(&Message::Answer(std::mem::take(&mut piece)));
+                self.sender.send(&ToSender::Answer(std::mem::take(&mut piece)));
                 size = 0;
             }
         }
         if !piece.is_empty() {
-            self.control.send(&Message::Answer(piece));
+            self.sender.send(&ToSender::Answer(piece));
         }
         // Not before: the sender takes no word on a file that it has no answer about.
         for (id, file) in unread {
@@ -263,7 +265,7 @@ impl Receiver {
         self.files().insert(id, Arc::new(file));
         let _turn = self.desk.turn();
         for piece in signature.chunks(PIECE) {
-            self.control.send(&Message::Signature(id, piece.to_vec()));
+            self.sender.send(&ToSender::Signature(id, piece.to_vec()));
         }
         self.say(vec![(id, Answer::Differing)]);
         None

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver as Mailbox, SyncSender, sync_channel};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use weir_tree::Entry;
 
-use crate::wire::message::Offered;
+use crate::wire::to_receiver::Offered;
 
 /// Messages of offers that wait: a sender that offers faster than it gets answers is made to wait on its connection.
 const WAITING: usize = 8;

@@ -1,10 +1,10 @@
 //! A word about each entry that is changed (`-v`, `--itemize-changes`), and about each in a dry run.
 
-use weir_tree::target::Keep;
+use weir_tree::compare::Keep;
 use weir_tree::{Entry, Kind, Name};
 
 use super::{Place, Receiver};
-use crate::end::Event;
+use crate::events::Event;
 use crate::roots;
 use crate::wire::change::{Act, Change};
 use crate::wire::message::Deed;

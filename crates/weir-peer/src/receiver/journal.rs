@@ -234,7 +234,7 @@ fn boot() -> [u8; 36] {
     let known = weir_units::boot::id();
     known.as_bytes().try_into().unwrap_or_else(|_| {
         let mut id = [0; 36];
-        crate::secure::fill_random(&mut id).unwrap_or_default();
+        crate::secret::fill_random(&mut id).unwrap_or_default();
         id
     })
 }

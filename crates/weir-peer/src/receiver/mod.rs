@@ -28,19 +28,21 @@ use weir_observe::watch::SAMPLE_INTERVAL;
 use weir_tree::target::{Kept, Lack};
 use weir_tree::{Entry, Name, Target};
 
-use crate::control::Control;
+use crate::control::Outlet;
 use crate::counts::Counts;
-use crate::end::{Event, Events};
 use crate::error::{Error, LaneError};
+use crate::events::{Event, Events};
 use crate::lane::{Lane, LaneReceiver};
 use crate::lost::Lost;
 use crate::roots;
 use crate::subtrees::Digest;
 use crate::threads;
 use crate::watch::{Watch, Worker};
-use crate::wire::message::{Failure, FailureKind, Found, Message, Options, Problem, Role, Root, Totals};
+use crate::wire::message::{Failure, FailureKind, Found, Options, Problem, Role, Root, Totals};
 use crate::wire::owners::Given;
 use crate::wire::record::{HEADER, Header, Malformed};
+use crate::wire::to_receiver::ToReceiver;
+use crate::wire::to_sender::ToSender;
 use barred::Barred;
 use batches::Batches;
 use desk::Desk;
@@ -67,7 +69,7 @@ const TELL: Duration = Duration::from_millis(20);
 /// The receiver's end of a session.
 #[derive(Debug)]
 pub struct Receiver {
-    control: Arc<Control>,
+    sender: Outlet<ToSender>,
     events: Events,
     options: Options,
     wanted: Wanted,
@@ -128,9 +130,9 @@ struct Place {
 
 impl Receiver {
     /// An end that is to receive `wanted`.
-    pub fn new(control: Arc<Control>, events: Events, options: Options, wanted: Wanted) -> Arc<Receiver> {
+    pub fn new(sender: Outlet<ToSender>, events: Events, options: Options, wanted: Wanted) -> Arc<Receiver> {
         Arc::new(Receiver {
-            control,
+            sender,
             events,
             options,
             wanted,
@@ -163,12 +165,12 @@ impl Receiver {
             return Err(self.events.out_of_turn("its sources twice"));
         }
         self.begin_to_answer();
-        self.control.send(&Message::Placed(names));
+        self.sender.send(&ToSender::Placed(names));
         let teller = Arc::clone(self);
         self.events.spawn("tell", move || {
             while let Some(news) = teller.landing.wait() {
                 for (lane, through) in news {
-                    teller.control.send(&Message::Landed(lane, through));
+                    teller.sender.send(&ToSender::Landed(lane, through));
                 }
                 std::thread::sleep(TELL);
             }
@@ -237,17 +239,17 @@ impl Receiver {
         let lane = self.lanes().remove(&id);
         if let Some(lane) = lane {
             lane.close();
-            self.control.send(&Message::LaneLost(id, why.to_owned()));
+            self.sender.send(&ToSender::LaneLost(id, why.to_owned()));
             self.events.send(Event::LaneLost(id, why.to_owned()));
         }
     }
 
     /// A message from the sender.
-    pub fn handle(self: &Arc<Self>, message: Message) -> Result<(), Error> {
+    pub fn handle(self: &Arc<Self>, message: ToReceiver) -> Result<(), Error> {
         match message {
-            Message::Owners(owners) => self.know_owners(owners),
-            Message::Roots(roots) => self.start(roots),
-            Message::Offer(offers) => {
+            ToReceiver::Owners(owners) => self.know_owners(owners),
+            ToReceiver::Roots(roots) => self.start(roots),
+            ToReceiver::Offer(offers) => {
                 if self.place.get().is_none() {
                     return Err(self.events.out_of_turn("an offer before its place"));
                 }
@@ -255,15 +257,15 @@ impl Receiver {
                 self.desk.hand_in(offers);
                 Ok(())
             }
-            Message::End(id, outcome) => {
+            ToReceiver::End(id, outcome) => {
                 self.ended(id, outcome);
                 Ok(())
             }
-            Message::LaneLost(id, why) => {
+            ToReceiver::LaneLost(id, why) => {
                 self.lane_lost(id, &why);
                 Ok(())
             }
-            Message::Finish(_, failed) => {
+            ToReceiver::Finish(_, failed) => {
                 self.say_missing();
                 self.say_barred();
                 self.say_limit();
@@ -275,11 +277,10 @@ impl Receiver {
                     place.end_folder();
                 }
                 let totals = self.totals();
-                self.events.send(Event::Say(Message::Finished(totals)));
+                self.events.send(Event::ToSender(ToSender::Finished(totals)));
                 self.events.send(Event::Finished(totals));
                 Ok(())
             }
-            _ => Err(self.events.out_of_turn("what only a receiver says")),
         }
     }
 
@@ -423,7 +424,7 @@ impl Receiver {
                 }
             }
         }
-        self.control.send(&Message::Stored(id, stored));
+        self.sender.send(&ToSender::Stored(id, stored));
     }
 
     /// What was begun and never ended, which an honest sender does not leave.
@@ -499,7 +500,7 @@ impl Receiver {
                 self.lanes().values().map(|lane| (lane.id, Some(Arc::clone(lane.stream())))).collect();
             watch.look(&sockets, &self.workers());
             for wait in waits.look(Instant::now(), self.lanes().values()) {
-                self.control.send(&Message::Waits(wait));
+                self.sender.send(&ToSender::Waits(wait));
             }
             if let Some(closed) = watch.close(&self.counts.bytes, None) {
                 self.events.send(Event::Window(Box::new(closed.sample)));

@@ -2,8 +2,9 @@
 //! editor, a broken disk or a second program may have changed, and its log says only what was written.
 //!
 //! The log has the value of each block, so what is another by now is known block by block, asked for by
-//! [`Message::Wanted`] and written over. The sender needs nothing of it for its digest, which stays that of the log. One thread
-//! reads and hashes 2 GB a second and more, faster than most copies come, and takes no more than one processor from them.
+//! [`ToSender::Wanted`] and written over. The sender needs nothing of it for its digest, which stays that
+//! of the log. One thread reads and hashes 2 GB a second and more, faster than most copies come, and
+//! takes no more than one processor from them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +15,8 @@ use parking_lot::Mutex;
 use super::Receiver;
 use super::incoming::Incoming;
 use crate::subtrees::extent;
-use crate::wire::message::{Failure, FailureKind, MAX_WANTED, Message};
+use crate::wire::message::{Failure, FailureKind};
+use crate::wire::to_sender::{MAX_WANTED, ToSender};
 
 /// A file that is to be read again, with its number.
 type Unread = (u64, Arc<Incoming>);
@@ -63,7 +65,7 @@ impl Receiver {
             let extents = blocks.iter().map(|block| extent(*block, size));
             self.counts.kept.fetch_sub(extents.map(|extent| extent.end - extent.start).sum(), Relaxed);
             for piece in blocks.chunks(MAX_WANTED) {
-                self.control.send(&Message::Wanted(id, piece.to_vec()));
+                self.sender.send(&ToSender::Wanted(id, piece.to_vec()));
             }
         });
         if changed > 0 {

@@ -14,8 +14,9 @@ use weir_tree::{Entry, Kind, Name};
 use super::{Place, Receiver};
 use crate::subtrees::BLOCK;
 use crate::wire::batch::{self, Keep, Member};
-use crate::wire::message::{Failure, FailureKind, Message};
+use crate::wire::message::{Failure, FailureKind};
 use crate::wire::record::{self, Footer, Malformed};
+use crate::wire::to_sender::ToSender;
 
 /// The buffers of a thread.
 #[derive(Debug, Default)]
@@ -67,7 +68,7 @@ impl Receiver {
                         done.map_err(|error| error.to_string())
                     });
                 if let Err(why) = unpacked {
-                    self.control.send(&Message::Again(lane, sequence, why));
+                    self.sender.send(&ToSender::Again(lane, sequence, why));
                     return Ok(());
                 }
                 &buffers.raw[..]
@@ -97,7 +98,7 @@ impl Receiver {
         clock.enter(Stage::Verify);
         let Some(values) = file.verify(footer.offset, raw, &footer.digest) else {
             let why = format!("{}: the block at {} does not have its digest", file.entry.name, footer.offset);
-            self.control.send(&Message::Again(lane, sequence, why));
+            self.sender.send(&ToSender::Again(lane, sequence, why));
             return;
         };
         let offsets = (footer.offset..).step_by(BLOCK as usize);
@@ -122,7 +123,7 @@ impl Receiver {
         let Some(file) = self.files().get(&footer.file).cloned() else { return };
         let Some(run) = file.hole(footer.offset, footer.raw) else {
             let why = format!("{} can have no hole at {}", file.entry.name, footer.offset);
-            self.control.send(&Message::Again(lane, sequence, why));
+            self.sender.send(&ToSender::Again(lane, sequence, why));
             return;
         };
         clock.enter(Stage::Write);
@@ -147,7 +148,7 @@ impl Receiver {
         match file.build(raw, built) {
             Ok(()) => self.store_blocks(lane, sequence, footer, built, clock),
             Err(why) => {
-                self.control.send(&Message::Again(lane, sequence, format!("{}: {why}", file.entry.name)))
+                self.sender.send(&ToSender::Again(lane, sequence, format!("{}: {why}", file.entry.name)))
             }
         }
     }
@@ -162,7 +163,7 @@ impl Receiver {
     ) -> Result<(), Malformed> {
         clock.enter(Stage::Verify);
         if *blake3::hash(raw).as_bytes() != footer.digest {
-            self.control.send(&Message::Again(lane, sequence, "a batch does not have its digest".to_owned()));
+            self.sender.send(&ToSender::Again(lane, sequence, "a batch does not have its digest".to_owned()));
             return Ok(());
         }
         let place = self.place.get().ok_or(Malformed::Footer)?;
@@ -207,7 +208,7 @@ impl Receiver {
             unplaced.append(&mut all);
         }
         for piece in unplaced.chunks(MAX_UNPLACED) {
-            self.control.send(&Message::Unplaced(piece.iter().copied().cloned().collect()));
+            self.sender.send(&ToSender::Unplaced(piece.iter().copied().cloned().collect()));
         }
     }
 

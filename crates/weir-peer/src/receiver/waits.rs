@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::lane::LaneReceiver;
-use crate::wire::message::Wait;
+use crate::wire::to_sender::Wait;
 
 /// Between two looks. The sender is told of a lane when it has stood still for one of them: often enough for a patience of
 /// seconds, and nothing beside what a lane at work costs.

@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::job::{Batch, Form, Item, Job};
-use super::producer::REST;
 use super::source::SourceFile;
+use super::walk::REST;
 use crate::holes::Survey;
 use crate::subtrees::BLOCK;
 

@@ -2,24 +2,38 @@
 //! and on its disk, and never one that is no longer what was sent.
 
 use std::io::Read;
+use std::sync::Arc;
 
 use weir_tree::{Entry, Name, Source};
 
-use super::Sender;
 use super::job::Batch;
+use super::shared::Shared;
 use crate::error::Error;
+use crate::lost::Lost;
 use crate::wire::message::Failure;
 
-impl Sender {
+/// Removes sources.
+#[derive(Debug)]
+pub(super) struct Removal {
+    shared: Arc<Shared>,
+    /// What came in a batch and is not in its place, so that its source stays.
+    unplaced: Lost,
+}
+
+impl Removal {
+    pub(super) fn new(shared: &Arc<Shared>) -> Removal {
+        Removal { shared: Arc::clone(shared), unplaced: Lost::default() }
+    }
+
     /// Whether sources go at all.
     pub(super) fn removes(&self) -> bool {
-        self.options.selection.remove_source_files && !self.options.dry_run
+        self.shared.options.selection.remove_source_files && !self.shared.options.dry_run
     }
 
     /// Entries of a batch that the receiver is about to tell as written, and that are not there.
     pub(super) fn not_placed(&self, names: &[Name]) -> Result<(), Error> {
         if !self.removes() {
-            return Err(self.events.out_of_turn("what is not in its place, which nobody asked for"));
+            return Err(self.shared.events.out_of_turn("what is not in its place, which nobody asked for"));
         }
         names.iter().for_each(|name| self.unplaced.note(name, 0));
         Ok(())
@@ -49,7 +63,7 @@ impl Sender {
             return;
         }
         if let Err(failure) = remove(entry, source) {
-            self.problem(entry.name.clone(), failure);
+            self.shared.problem(entry.name.clone(), failure);
         }
     }
 }

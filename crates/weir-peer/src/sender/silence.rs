@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::wire::message::Wait;
+use crate::wire::to_sender::Wait;
 
 /// Retransmission timeouts after which four retransmissions in a row must have been lost: they come 1, 3, 7 and 15 timeouts after
 /// the loss, since each doubles the next (RFC 6298, 5.5). Of paths that lose one in ten that is one silence in 100,000.

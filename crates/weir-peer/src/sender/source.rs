@@ -13,7 +13,7 @@ use weir_tree::delta::{self, Recipe, Signature};
 use weir_tree::entry::Time;
 use weir_tree::{Entry, Kind, Source, source};
 
-use super::files::Waiting;
+use super::offers::Waiting;
 use crate::holes::{self, Survey};
 use crate::subtrees::{Digest, Subtrees, blocks, digest_of, digest_of_run, extent, extent_of_run, values_of};
 use crate::wire::message::{Failure, FailureKind};

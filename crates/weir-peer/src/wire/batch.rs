@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 use weir_tree::Entry;
 use weir_tree::entry::MAX_COMPONENT;
 
+/// A file of at most this many bytes travels in a batch, without an offer and an answer of its own.
+pub(crate) const SMALL: u64 = 256 << 10;
+
 /// Entries in a batch, at most.
 pub const MAX_MEMBERS: usize = 4096;
 

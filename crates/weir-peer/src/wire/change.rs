@@ -1,8 +1,8 @@
 //! What became of one entry at the target, for people: rsync's itemized line (rsync(1), --itemize-changes).
 
 use serde::{Deserialize, Serialize};
-use weir_tree::target::Keep;
-use weir_tree::{Entry, Kind, compare};
+use weir_tree::compare::{self, Keep};
+use weir_tree::{Entry, Kind};
 
 use super::message::Role;
 

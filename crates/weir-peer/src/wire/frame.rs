@@ -1,8 +1,10 @@
 //! Frames of the control connection: length, kind, body.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
-use super::message::Message;
+use serde::Serialize;
+
+use super::messages::{LAST, Message};
 use super::record::{HEADER, MAX_PLAIN, TAG};
 
 /// The largest body of a message: what a command line names (2 MiB where the stack has its usual bound, execve(2)), with what is told
@@ -60,14 +62,17 @@ pub fn head(kind: Kind, length: usize) -> [u8; HEAD] {
     [a, b, c, d, kind as u8]
 }
 
-/// A message from a frame's body, to its last byte.
-pub fn parse_message(body: &[u8]) -> Result<Message, Malformed> {
-    let (message, rest) = postcard::take_from_bytes::<Message>(body).map_err(|_| Malformed::Message)?;
-    if rest.is_empty() && message.is_sound() { Ok(message) } else { Err(Malformed::Message) }
+/// A message from a frame's body, to its last byte; none where it is one of another direction.
+pub fn parse_message<M: Message>(body: &[u8]) -> Result<Option<M>, Malformed> {
+    match M::take(body) {
+        Some(Ok((message, []))) if message.is_sound() => Ok(Some(message)),
+        None if body.first().is_some_and(|number| *number <= LAST) => Ok(None),
+        _ => Err(Malformed::Message),
+    }
 }
 
 /// A message as a whole frame.
-pub fn to_frame(message: &Message) -> Vec<u8> {
+pub fn to_frame(message: &(impl Message + Serialize)) -> Vec<u8> {
     let frame = head(Kind::Message, 0).to_vec();
     // Serialising into memory fails only for types without a length, of which there is none.
     let mut frame = postcard::to_extend(message, frame).expect("messages can be serialised");
@@ -89,10 +94,4 @@ pub fn read(from: &mut impl Read, body: &mut Vec<u8>) -> io::Result<Option<Kind>
     body.resize(length, 0);
     from.read_exact(body)?;
     Ok(Some(kind))
-}
-
-/// Writes a message.
-pub fn write(to: &mut impl Write, message: &Message) -> io::Result<()> {
-    to.write_all(&to_frame(message))?;
-    to.flush()
 }

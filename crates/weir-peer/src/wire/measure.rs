@@ -1,5 +1,5 @@
-//! The messages of a session that only measures: what `weir plan` asks of a far end. `docs/protocol.md` says who sends which
-//! when.
+//! What is asked and answered in a session that only measures: what `weir plan` wants of a far end.
+//! `docs/protocol.md` says who sends which when.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_model::survey::{Received, Sent, Source, Target};
 use weir_tree::{Entry, Name};
 
-use super::message::{Failure, MAX_ROOTS, Root, Start};
+use super::message::{Failure, MAX_ROOTS, Root};
 
 /// Bytes that one burst or one trial write may move, whatever the driver asks for: what a metered link forgives.
 pub const MOST_BYTES: u64 = 1 << 30;
@@ -17,17 +17,6 @@ pub const MAX_LISTED: usize = 8192;
 
 /// Time that one question may take, whatever the driver asks for.
 pub const MOST_TIME: Duration = Duration::from_secs(5);
-
-/// What is said in such a session.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Measure {
-    /// In place of [`Start`](super::message::Message::Start): the same, to measure and not to copy.
-    Begin(Box<Start>),
-    /// One thing is to be measured.
-    Ask(Ask),
-    /// What was found.
-    Found(Box<Found>),
-}
 
 /// One thing to measure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,27 +101,32 @@ impl Bounds {
     }
 }
 
-impl Measure {
+impl Ask {
+    /// The caps that a parser does not know.
+    pub(super) fn is_sound(&self) -> bool {
+        match self {
+            Ask::Place(roots, _) => roots.len() <= MAX_ROOTS,
+            Ask::Called(names) => names.len() <= MAX_ROOTS,
+            Ask::Wanted(entries) => entries.len() <= MAX_LISTED,
+            Ask::Take(wants) => wants.len() <= MAX_LISTED,
+            _ => true,
+        }
+    }
+}
+
+impl Found {
     /// The caps and bounds that a parser does not know.
     pub(super) fn is_sound(&self) -> bool {
         match self {
-            Measure::Begin(start) => start.is_sound(),
-            Measure::Ask(Ask::Place(roots, _)) => roots.len() <= MAX_ROOTS,
-            Measure::Ask(Ask::Called(names)) => names.len() <= MAX_ROOTS,
-            Measure::Ask(Ask::Wanted(entries)) => entries.len() <= MAX_LISTED,
-            Measure::Ask(Ask::Take(wants)) => wants.len() <= MAX_LISTED,
-            Measure::Ask(_) => true,
-            Measure::Found(found) => match &**found {
-                Found::Source(source) => source.is_sound(),
-                Found::Target(target) => target.is_sound(),
-                Found::Sent(sent) => sent.is_sound(),
-                Found::Received(received) => received.is_sound(),
-                Found::Roots(roots) => roots.len() <= MAX_ROOTS,
-                Found::Placed(names) => names.len() <= MAX_ROOTS,
-                Found::Offers(entries) => entries.len() <= MAX_LISTED,
-                Found::Wanted(wants) => wants.len() <= MAX_LISTED,
-                Found::Refused(_) | Found::Known => true,
-            },
+            Found::Source(source) => source.is_sound(),
+            Found::Target(target) => target.is_sound(),
+            Found::Sent(sent) => sent.is_sound(),
+            Found::Received(received) => received.is_sound(),
+            Found::Roots(roots) => roots.len() <= MAX_ROOTS,
+            Found::Placed(names) => names.len() <= MAX_ROOTS,
+            Found::Offers(entries) => entries.len() <= MAX_LISTED,
+            Found::Wanted(wants) => wants.len() <= MAX_LISTED,
+            Found::Refused(_) | Found::Known => true,
         }
     }
 }
@@ -140,12 +134,12 @@ impl Measure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::driver::ToDriver;
     use crate::wire::frame::{HEAD, parse_message, to_frame};
-    use crate::wire::message::Message;
 
     fn passes(found: Found) -> bool {
-        let frame = to_frame(&Message::Measure(Measure::Found(Box::new(found))));
-        parse_message(&frame[HEAD..]).is_ok()
+        let frame = to_frame(&ToDriver::Found(Box::new(found)));
+        parse_message::<ToDriver>(&frame[HEAD..]).is_ok()
     }
 
     #[test]

@@ -1,26 +1,24 @@
-//! The messages of the control connection. `docs/protocol.md` says who sends which when.
+//! What the messages of the control connection say, whatever their direction. `docs/protocol.md` says who
+//! sends which when.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use weir_tree::entry::Special;
-use weir_tree::walk::{Identity, Wanted};
+use weir_tree::source::Identity;
+use weir_tree::walk::Wanted;
 use weir_tree::{Entry, Filter, Name};
 
+use super::batch::SMALL;
 use super::change::Change;
-use super::measure::Measure;
 use super::owners::{Mapping, Owners};
 use super::selection::Selection;
 use crate::ciphers::MAX_CIPHERS;
-use crate::secure::Secret;
-use crate::sender::SMALL;
+use crate::secret::Secret;
 use crate::subtrees::Digest;
 
 /// The protocol that this program speaks. Ends of different numbers do not talk.
 pub const PROTOCOL: u16 = 7;
-
-/// Entries in one offer, and answers in one message.
-pub const MAX_OFFERS: usize = 1024;
 
 /// Sources on a command line.
 pub const MAX_ROOTS: usize = 16384;
@@ -43,84 +41,6 @@ pub const MAX_UNDER_WAY: usize = 512;
 
 /// Bytes of a sample: sixteen lanes and as many threads take under 32 KiB.
 pub const MAX_SAMPLE: usize = 64 << 10;
-
-/// Subtrees that an answer may name; a journal with more gaps than that starts again.
-pub const MAX_SUBTREES: usize = 4096;
-
-/// Blocks of one file that are asked for once more in one message.
-pub const MAX_WANTED: usize = 1024;
-
-/// One message.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum Message {
-    /// The first one, both ways.
-    Hello(Hello),
-    /// What the session is to do.
-    Start(Box<Start>),
-    /// Where lanes are accepted.
-    Listening(Listening),
-    /// Connect there, to the driver or to the other far end.
-    Dial(Listening, u32),
-    /// How that went: the lane, and why not.
-    Dialled(u32, Option<String>),
-    /// The lane stands, at the driver's end.
-    Open(u32, Transport),
-    /// What the sender's numbers of users and groups are called, before its sources, where owners are kept by name.
-    Owners(Owners),
-    /// What the sources are, in the order of the command line; none for one that is missing, or that was named before.
-    Roots(Vec<Option<Root>>),
-    /// What they are to be called.
-    Placed(Vec<Name>),
-    /// Files that travel in blocks.
-    Offer(Vec<Offered>),
-    /// What is wanted of them, by number.
-    Answer(Vec<(u64, Answer)>),
-    /// The next piece of the signature of the file that is in the place of this one.
-    Signature(u64, Vec<u8>),
-    /// What a dry run would do, or what was done.
-    Would(Deed, Name),
-    /// All of the file was sent, or why not.
-    End(u64, Result<Digest, Failure>),
-    /// The file has its name, or why not.
-    Stored(u64, Result<Digest, Failure>),
-    /// A lane's records up to this sequence are written.
-    Landed(u32, u64),
-    /// A record's content did not fit; lane, sequence, why.
-    Again(u32, u64, String),
-    /// The lane is over, and why.
-    LaneLost(u32, String),
-    /// The lane is to take no more records.
-    Retire(u32),
-    /// A path that could not be read or written.
-    Problem(Problem),
-    /// The model's window, as JSON.
-    Sample(String),
-    /// Nothing more comes; whether something failed on the way.
-    Finish(Totals, bool),
-    /// All is stored.
-    Finished(Totals),
-    /// The session ends.
-    Abort(Failure),
-    /// Of a session that only measures.
-    Measure(Measure),
-    /// How far this end is.
-    Tally(Totals, Found),
-    /// The next names of the list are wanted.
-    MoreNames,
-    /// The next names of the list; none at its end.
-    Names(Vec<Name>),
-    /// A lane on which nothing comes.
-    Waits(Wait),
-    /// The driver is there.
-    Alive,
-    /// Blocks of a file that the receiver said were there, and that were changed since they were written.
-    Wanted(u64, Vec<u64>),
-    /// Connections to this end's port for lanes that were none of the session's, so far.
-    Strangers(u64),
-    /// Entries of a batch that are not in their places, or not on the disk, for a sender that removes what
-    /// is: told before the batch is as written.
-    Unplaced(Vec<Name>),
-}
 
 /// Who speaks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -265,48 +185,6 @@ pub struct Root {
     pub identity: Identity,
 }
 
-/// A file that is offered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offered {
-    /// Its number: rises by one from offer to offer.
-    pub id: u64,
-    /// What it is.
-    pub entry: Entry,
-    /// The digest of its content, for `--checksum`.
-    pub digest: Option<Digest>,
-}
-
-/// What a receiver wants of an offered file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
-    /// All of it.
-    All,
-    /// All but these subtrees: level, first block, value.
-    Rest(Vec<(u8, u64, Digest)>),
-    /// Nothing: it is there.
-    Nothing,
-    /// What differs from the file whose signature was sent before, in pieces.
-    Differing,
-    /// Nothing: it cannot be written.
-    Refused(Failure),
-    /// Nothing, and it is not there: it is not to be copied over what is there, or is told with the folder that it would be in.
-    LeftOut,
-}
-
-impl Answer {
-    /// Bytes that it takes in a message with its number, at most.
-    pub(crate) fn packed_len(&self) -> usize {
-        // Numbers at their longest: two of an answer, two of a subtree.
-        const NUMBERS: usize = 20;
-        NUMBERS
-            + match self {
-                Answer::Rest(nodes) => nodes.len() * (NUMBERS + size_of::<Digest>()),
-                Answer::Refused(failure) => failure.words.len(),
-                Answer::All | Answer::Nothing | Answer::Differing | Answer::LeftOut => 0,
-            }
-    }
-}
-
 /// Something that would be done, or was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deed {
@@ -385,49 +263,6 @@ pub struct Found {
     pub all: bool,
 }
 
-/// A lane on which a receiver waits for bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wait {
-    /// Which.
-    pub lane: u32,
-    /// Bytes of it that have come, from the first record after the hello on.
-    pub bytes: u64,
-    /// The retransmission timeout of its socket, in milliseconds.
-    pub rto: u32,
-}
-
-impl Message {
-    /// The caps that a parser of sequences does not know.
-    pub(super) fn is_sound(&self) -> bool {
-        match self {
-            Message::Hello(hello) => {
-                hello.addresses.len() <= MAX_ADDRESSES
-                    && hello.ciphers.len() <= MAX_CIPHERS
-                    && hello.version.len() <= 200
-                    && hello.boot.len() <= 200
-            }
-            Message::Start(start) => start.is_sound(),
-            Message::Measure(measure) => measure.is_sound(),
-            Message::Listening(at) | Message::Dial(at, _) => at.addresses.len() <= MAX_ADDRESSES,
-            Message::Owners(owners) => owners.is_sound(),
-            Message::Roots(roots) => roots.len() <= MAX_ROOTS,
-            Message::Placed(names) => names.len() <= MAX_ROOTS,
-            Message::Offer(offers) => offers.len() <= MAX_OFFERS,
-            Message::Names(names) | Message::Unplaced(names) => names.len() <= MAX_NAMES,
-            Message::Wanted(_, blocks) => blocks.len() <= MAX_WANTED,
-            Message::Sample(json) => json.len() <= MAX_SAMPLE,
-            Message::Answer(answers) => {
-                let few = |answer: &Answer| match answer {
-                    Answer::Rest(nodes) => nodes.len() <= MAX_SUBTREES,
-                    _ => true,
-                };
-                answers.len() <= MAX_OFFERS && answers.iter().all(|(_, answer)| few(answer))
-            }
-            _ => true,
-        }
-    }
-}
-
 impl Options {
     /// What a walk through the sources looks at.
     pub(crate) fn walks_for(&self) -> Wanted {
@@ -457,17 +292,26 @@ impl Options {
     }
 
     /// What the sender tells of owners' names before its sources, if that is of use.
-    pub(crate) fn owners_here(&self) -> Option<Message> {
+    pub(crate) fn owners_here(&self) -> Option<Owners> {
         let Mapping { numeric, users, groups } = &self.selection.owners;
         let keeps = self.keeps_users() || self.keeps_groups();
         let by_name = keeps && !(*numeric && users.is_empty() && groups.is_empty());
-        by_name.then(|| Message::Owners(Owners::here()))
+        by_name.then(Owners::here)
     }
 
     /// Whether a file travels in blocks, with a word of the receiver when it is in its place; others do in batches. A file that is to be
     /// removed needs that word, however small it is.
     pub(crate) fn in_blocks(&self, entry: &Entry) -> bool {
         entry.size() > SMALL || self.selection.remove_source_files
+    }
+}
+
+impl Hello {
+    pub(super) fn is_sound(&self) -> bool {
+        self.addresses.len() <= MAX_ADDRESSES
+            && self.ciphers.len() <= MAX_CIPHERS
+            && self.version.len() <= 200
+            && self.boot.len() <= 200
     }
 }
 

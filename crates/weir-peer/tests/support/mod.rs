@@ -11,16 +11,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use weir_codec::cipher::Cipher;
-use weir_peer::control::Control;
-use weir_peer::end::{End, Event, Events, listen_to};
+use weir_peer::control::{Control, Outlet};
+use weir_peer::end::{End, Post, listen_to};
+use weir_peer::events::{Event, Events};
 use weir_peer::lane::dial::dial;
 use weir_peer::lane::listen::Listener;
 use weir_peer::receiver::{Receiver, Wanted};
 use weir_peer::roots;
-use weir_peer::secure::{Keyring, Secret};
+use weir_peer::secret::Secret;
+use weir_peer::secure::Keyring;
 use weir_peer::sender::Sender;
 use weir_peer::speeds::Speeds;
-use weir_peer::wire::message::{Listening, Message, Options, Ports, Role};
+use weir_peer::wire::message::{Listening, Options, Ports, Role};
+use weir_peer::wire::to_receiver::ToReceiver;
 
 /// A test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -148,7 +151,7 @@ impl Pair {
         let events = Events::new("the receiver", tell_sender);
         let far_events = Events::new("the sender", tell_receiver);
         let sender = Sender::new(
-            Arc::clone(&control),
+            Outlet::new(&control),
             events.clone(),
             Options::default(),
             ring.clone(),
@@ -157,20 +160,20 @@ impl Pair {
         let to = self.target("").to_string_lossy().into_owned() + "/";
         let wanted = Wanted { to: to.into(), names: None, same_machine: false };
         let receiver =
-            Receiver::new(Arc::clone(&far_control), far_events.clone(), Options::default(), wanted);
+            Receiver::new(Outlet::new(&far_control), far_events.clone(), Options::default(), wanted);
         let (end, far_end) = (End::Sender(sender), End::Receiver(receiver));
         let (reader, far_reader) = (end.clone(), far_end.clone());
         std::thread::spawn(move || heard_receiver.iter().for_each(|event| say(&far_control, event)));
-        std::thread::spawn(move || listen_to(there.0, &far_reader, &far_events));
+        std::thread::spawn(move || listen_to(there.0, &far_reader, Post::Peer, &far_events));
         let reader_events = events.clone();
-        std::thread::spawn(move || listen_to(back.0, &reader, &reader_events));
+        std::thread::spawn(move || listen_to(back.0, &reader, Post::Driver, &reader_events));
         let accept = far_end.clone();
         let ports = Ports { first: 0, last: 0 };
         let listener =
             Listener::start(ports, ring.clone(), Role::Receiver, move |lane| accept.add_lane(lane), |_| {})
                 .unwrap();
         let hand = Hand::start(listener.port(), bend);
-        control.send(&Message::Roots(found));
+        Outlet::new(&control).send(&ToReceiver::Roots(found));
         let mut ids = 1..;
         let mut make = || {
             let at = Listening { port: hand.port, addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)] };
@@ -191,13 +194,15 @@ impl Pair {
 }
 
 /// What an end has for the other, of what it tells.
-fn say(control: &Control, event: Event) {
-    if let Event::Say(message) = event {
-        control.send(&message);
+fn say(control: &Arc<Control>, event: Event) {
+    match event {
+        Event::ToReceiver(message) => Outlet::new(control).send(&message),
+        Event::ToSender(message) => Outlet::new(control).send(&message),
+        _ => {}
     }
 }
 
-fn wait(events: &Mailbox<Event>, control: &Control, mut make: impl FnMut()) -> Result<(), String> {
+fn wait(events: &Mailbox<Event>, control: &Arc<Control>, mut make: impl FnMut()) -> Result<(), String> {
     let start = Instant::now();
     loop {
         match events.recv_timeout(PATIENCE.saturating_sub(start.elapsed())) {

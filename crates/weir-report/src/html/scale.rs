@@ -1,12 +1,6 @@
 //! From values to places on a picture. Whatever is put in, what comes out lies within the picture.
 
-/// Values that a picture can be drawn of: larger ones (a record may hold any number) are cut.
-const MOST: f64 = 1e18;
-
-/// A finite number from 0 to [`MOST`].
-pub fn sane(value: f64) -> f64 {
-    if value.is_finite() { value.clamp(0.0, MOST) } else { 0.0 }
-}
+pub use crate::figures::sane;
 
 /// Equal steps.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use weir_units::{Bytes, Rate, human_duration};
 
 use super::scale::sane;
+pub use crate::figures::percent;
 use crate::schema::{Outcome, Record};
 
 /// `72.3 MB/s`.
@@ -24,12 +25,6 @@ pub fn time(seconds: f64) -> String {
         Ok(span) if seconds < 1e9 => human_duration(span),
         _ => "more than a lifetime".to_owned(),
     }
-}
-
-/// `98 %`; tenths where they count.
-pub fn percent(share: f64) -> String {
-    let percent = sane(share).min(1e4) * 100.0;
-    if percent > 0.0 && percent < 0.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
 /// A length in a picture: one decimal, no exponent.

@@ -10,8 +10,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, futime
 
 use super::{pending, place};
 use crate::entry::Time;
-use crate::source;
-use crate::walk::Identity;
+use crate::source::{self, Identity};
 
 /// File systems below one target that are remembered: each holds a descriptor.
 const MOST: usize = 16;

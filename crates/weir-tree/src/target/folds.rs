@@ -17,8 +17,7 @@ use super::directories::Directory;
 use super::place;
 use crate::entry::{self, Name};
 use crate::error::Error;
-use crate::source;
-use crate::walk::Identity;
+use crate::source::{self, Identity};
 
 /// `FS_CASEFOLD_FL` of include/uapi/linux/fs.h: a directory that compares names without case (ext4, f2fs, tmpfs, bcachefs).
 const CASEFOLD: u32 = 0x4000_0000;

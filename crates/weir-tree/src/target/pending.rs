@@ -20,8 +20,7 @@ use super::{Shared, place};
 use crate::entry::{self, Entry, Kind, MAX_COMPONENT, Name};
 use crate::error::Error;
 use crate::pages::Pages;
-use crate::source;
-use crate::walk::Identity;
+use crate::source::{self, Identity};
 
 /// Below this a reservation costs more than the early word about a full disk is worth.
 const RESERVED: u64 = 1 << 20;

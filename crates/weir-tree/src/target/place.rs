@@ -8,8 +8,7 @@ use weir_units::atomic_file;
 
 use crate::entry::{self, LinkTarget, Name};
 use crate::error::Error;
-use crate::source;
-use crate::walk::Identity;
+use crate::source::{self, Identity};
 
 /// What is at `last`: nothing, or something that may be replaced. A directory stays, and so does what is no data: a
 /// device or pipe that someone put there is not to be lost to a file of the same name.

@@ -19,7 +19,15 @@ pub(crate) fn skip(why: &str) {
 /// Everything that is looked at and kept.
 pub(crate) fn all() -> (walk::Wanted, target::Options) {
     let wanted = walk::Wanted { xattrs: true, hard_links: true, ..walk::Wanted::default() };
-    (wanted, target::Options { keep: target::Keep::ALL, create: true, sync: false, keep_dirlinks: false })
+    (
+        wanted,
+        target::Options {
+            keep: weir_tree::compare::Keep::ALL,
+            create: true,
+            sync: false,
+            keep_dirlinks: false,
+        },
+    )
 }
 
 /// Copies all that is in `from`; what went wrong comes back in words.

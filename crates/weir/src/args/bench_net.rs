@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use weir_net::KeepAlive;
-use weir_net::transactions::Kind;
+use weir_net::asked::Kind;
 use weir_net::transactions::confidence::Goal;
 use weir_units::Bytes;
 

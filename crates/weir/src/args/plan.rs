@@ -10,8 +10,7 @@ use weir_peer::wire::message::Ports;
 use weir_units::{Bytes, Rate};
 
 use super::copy::{Always, parse_ports};
-use super::{Ssh, Voice, What, parse_lanes, parse_span};
-use crate::cmd::plan::{parse_cores, parse_rate, parse_size};
+use super::{Ssh, Voice, What, parse_lanes, parse_span, size_within};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -148,4 +147,28 @@ pub enum By {
 impl By {
     /// Every way, the simplest first.
     pub const ALL: [By; 3] = [By::Tcp, By::Ssh, By::Weir];
+}
+
+/// A rate that a link or a disk can have: from 1 byte to 1 PB a second.
+fn parse_rate(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse().map_err(|error: weir_units::ParseError| error.to_string())?;
+    if (1.0..=1e15).contains(&rate.0) {
+        Ok(rate)
+    } else {
+        Err(format!("invalid rate '{text}': expected 1 byte/s to 1000 TB/s"))
+    }
+}
+
+/// A size that is something: from 1 byte to a million TB.
+fn parse_size(text: &str) -> Result<Bytes, String> {
+    let expected = format!("invalid size '{text}': expected 1 byte to 1000000 TB");
+    size_within(text, 1..=1_000_000_000_000_000_000, &expected)
+}
+
+/// A number of processors, or a part of one.
+fn parse_cores(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(cores) if (0.1..=4096.0).contains(&cores) => Ok(cores),
+        _ => Err("expected a number of processors from 0.1 to 4096".to_owned()),
+    }
 }

@@ -13,11 +13,11 @@ use weir_model::congestion::is_bbr;
 use weir_model::merge::merged;
 use weir_model::verdict;
 use weir_peer::error::Error;
-use weir_peer::maker::Way;
+use weir_peer::lane::way::{LaneOptions, Way};
 use weir_peer::problems::Problems;
 use weir_peer::roots;
 use weir_peer::sender::CodecShare;
-use weir_peer::session::{self, Job, LaneOptions, Report};
+use weir_peer::session::{self, Job, Report};
 use weir_peer::ssh::Host;
 use weir_peer::wire::message::{FailureKind, Options, Problem, Role};
 use weir_peer::wire::selection::Selection;
@@ -34,7 +34,7 @@ use crate::calibration;
 use crate::cmd::chosen;
 use crate::cmd::route::Route;
 use crate::evidence;
-use crate::interrupt::{self, INTERRUPTED};
+use crate::interrupt::INTERRUPTED;
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
@@ -55,7 +55,7 @@ pub fn run(cp: &Cp) -> anyhow::Result<u8> {
     if let Some(date) = goes_by(&job) {
         tracing::info!("speeds of ciphers and codecs: {}", calibration::origin(&date));
     }
-    let stop = interrupt::stop_beside(view)?;
+    let stop = tui::stop_beside(view)?;
     let mut live = Live::new(!cp.voice.quiet && std::io::stderr().is_terminal(), 0);
     let mut pace = Pace::default();
     let mut report = session::run(&job, &stop, &mut |now| match &now.would {

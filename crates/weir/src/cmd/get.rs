@@ -22,7 +22,7 @@ use crate::calibration;
 use crate::cmd::get_jobs::{self, Bad};
 use crate::cmd::get_who;
 use crate::evidence;
-use crate::interrupt::{self, INTERRUPTED};
+use crate::interrupt::INTERRUPTED;
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
@@ -42,7 +42,7 @@ pub fn run(get: &Get) -> anyhow::Result<u8> {
     let (wanted, bad) = get_jobs::wanted(get)?;
     get.habits.check_schemes(wanted.iter().map(get_jobs::Wanted::url)).map_err(Usage)?;
     let http = http(get, &wanted)?.in_zones(get_jobs::zones(get, &wanted)?);
-    let stop = interrupt::stop_beside(view)?;
+    let stop = tui::stop_beside(view)?;
     let jobs = get_jobs::resolve(get, &wanted, &http, &options, &stop)?;
     let mut live = Live::new(!get.voice.quiet && std::io::stderr().is_terminal(), jobs.len());
     if view {

@@ -16,7 +16,7 @@ use weir_observe::sysctl;
 use weir_report::json;
 use weir_report::plan::{PlanRecord, buffer_note, render};
 use weir_report::schema::{Outcome, Record};
-use weir_units::{Bytes, Rate};
+use weir_units::Bytes;
 
 use crate::args::{self, By};
 use crate::live::Live;
@@ -180,29 +180,5 @@ impl By {
             By::Ssh => Means::Ssh,
             By::Weir => Means::Weir,
         }
-    }
-}
-
-/// A rate that a link or a disk can have: from 1 byte to 1 PB a second.
-pub fn parse_rate(text: &str) -> Result<Rate, String> {
-    let rate: Rate = text.parse().map_err(|error: weir_units::ParseError| error.to_string())?;
-    if (1.0..=1e15).contains(&rate.0) {
-        Ok(rate)
-    } else {
-        Err(format!("invalid rate '{text}': expected 1 byte/s to 1000 TB/s"))
-    }
-}
-
-/// A size that is something: from 1 byte to a million TB.
-pub fn parse_size(text: &str) -> Result<Bytes, String> {
-    let expected = format!("invalid size '{text}': expected 1 byte to 1000000 TB");
-    args::size_within(text, 1..=1_000_000_000_000_000_000, &expected)
-}
-
-/// A number of processors, or a part of one.
-pub fn parse_cores(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(cores) if (0.1..=4096.0).contains(&cores) => Ok(cores),
-        _ => Err("expected a number of processors from 0.1 to 4096".to_owned()),
     }
 }

@@ -26,7 +26,6 @@ use crate::args::Why;
 use crate::calibration;
 use crate::cmd::why_pcap;
 use crate::evidence;
-use crate::interrupt;
 use crate::page;
 use crate::tui;
 use crate::voice::{self, Printed as _, Usage};
@@ -89,7 +88,7 @@ fn look_at_running(why: &Why, filter: Filter, mut live: Live, view: bool) -> any
     let subject = root.map_or(Subject::Sockets, Subject::Tree);
     let mut scout = Scout::new(subject, filter, &mut notes)?;
     scout.check(&mut notes).map_err(|error| anyhow::anyhow!("cannot look at it: {error}"))?;
-    let stop = interrupt::stop_beside(view)?;
+    let stop = tui::stop_beside(view)?;
     let mut watch =
         Watch::new(scout, notes, Some(scope.clone()), false).with_disk_alone(calibration::set_disk_alone);
     if view {

@@ -5,14 +5,17 @@ use crate::support;
 
 use std::time::{Duration, Instant};
 
-use support::strange::{self, Talk};
+use support::strange::{self, Heard, Talk};
 use support::{MIB, Run, Sandbox, pattern};
+use weir_peer::wire::driver::{FromDriver, ToDriver};
 use weir_peer::wire::message::{
-    Answer, Failure, FailureKind, Message, Offered, PROTOCOL, Problem, Role, Root, Totals, Transport,
+    Failure, FailureKind, Hello, PROTOCOL, Problem, Role, Root, Totals, Transport,
 };
 use weir_peer::wire::record::{Footer, Kind};
+use weir_peer::wire::to_receiver::{Offered, ToReceiver};
+use weir_peer::wire::to_sender::{Answer, ToSender};
 use weir_tree::entry::Time;
-use weir_tree::walk::Identity;
+use weir_tree::source::Identity;
 use weir_tree::{Entry, Kind as Is, Name};
 
 /// `weir cp` of 3 MiB to a far end that the test plays, inside ssh.
@@ -39,11 +42,11 @@ fn receives(talk: &mut Talk) -> u64 {
     talk.listens_nowhere();
     loop {
         match talk.hear().expect("roots and an offer") {
-            Message::Roots(roots) => {
-                talk.say(&Message::Placed(roots.into_iter().flatten().map(|root| root.name).collect()));
+            Heard::ToReceiver(ToReceiver::Roots(roots)) => {
+                talk.say(&ToSender::Placed(roots.into_iter().flatten().map(|root| root.name).collect()));
             }
-            Message::Offer(offers) => return offers[0].id,
-            Message::Open(0, Transport::Ssh) => {}
+            Heard::ToReceiver(ToReceiver::Offer(offers)) => return offers[0].id,
+            Heard::FromDriver(FromDriver::Open(0, Transport::Ssh)) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -53,13 +56,13 @@ fn receives(talk: &mut Talk) -> u64 {
 fn sends(talk: &mut Talk) {
     assert_eq!(talk.begin().role, Role::Sender);
     let identity = Identity { device: 0, inode: 0 };
-    talk.say(&Message::Roots(vec![Some(Root { name: name("wanted"), directory: true, identity })]));
+    talk.say(&ToReceiver::Roots(vec![Some(Root { name: name("wanted"), directory: true, identity })]));
     talk.listens_nowhere();
     let (mut open, mut placed) = (false, false);
     while !(open && placed) {
         match talk.hear().expect("a lane and a place") {
-            Message::Open(..) => open = true,
-            Message::Placed(names) => placed = names == [name("wanted")],
+            Heard::FromDriver(FromDriver::Open(..)) => open = true,
+            Heard::ToSender(ToSender::Placed(names)) => placed = names == [name("wanted")],
             other => panic!("{other:?}"),
         }
     }
@@ -69,11 +72,11 @@ fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
 }
 
-fn offer(id: u64, path: &str, size: u64) -> Message {
+fn offer(id: u64, path: &str, size: u64) -> Offered {
     let mtime = Time::new(1_700_000_000, 0).unwrap();
     let kind = Is::File { size, sparse: false };
     let entry = Entry { name: name(path), kind, mode: 0o644, mtime, uid: 0, gid: 0, xattrs: Vec::new() };
-    Message::Offer(vec![Offered { id, entry, digest: None }])
+    Offered { id, entry, digest: None }
 }
 
 #[test]
@@ -82,9 +85,8 @@ fn a_far_end_of_another_protocol_is_named() {
         ["weir on far speaks protocol 9 (version 7.7.7)", "this weir speaks", "use the same version on both"];
     let run = to(|talk| {
         talk.bytes(b"\x1eweir-peer\n");
-        let theirs =
-            weir_peer::wire::message::Hello { protocol: 9, version: "7.7.7".into(), ..strange::hello() };
-        talk.say(&Message::Hello(theirs));
+        let theirs = Hello { protocol: 9, version: "7.7.7".into(), ..strange::hello() };
+        talk.say(&ToDriver::Hello(theirs));
         talk.hear_out();
     });
     run.fails(1, &said);
@@ -100,9 +102,9 @@ fn a_far_end_of_another_protocol_is_named() {
 #[test]
 fn a_driver_of_another_protocol_is_left() {
     let (mut child, mut talk) = strange::peer();
-    let Some(Message::Hello(hello)) = talk.hear() else { panic!("no hello") };
+    let Some(Heard::ToDriver(ToDriver::Hello(hello))) = talk.hear() else { panic!("no hello") };
     assert_eq!(hello.protocol, PROTOCOL, "so that the other end can say it");
-    talk.say(&Message::Hello(weir_peer::wire::message::Hello { protocol: 9, ..strange::hello() }));
+    talk.say(&FromDriver::Hello(Hello { protocol: 9, ..strange::hello() }));
     assert!(talk.hear().is_none(), "it ends");
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
@@ -156,8 +158,8 @@ fn far_words_do_not_steer_the_terminal() {
         move |talk| {
             sends(talk);
             let failure = Failure::new(FailureKind::Local, words);
-            talk.say(&Message::Problem(Problem { name: name("wanted/\x1b[31m"), failure, harmless: false }));
-            talk.say(&Message::Abort(Failure::new(FailureKind::Local, words)));
+            talk.say(&ToDriver::Problem(Problem { name: name("wanted/\x1b[31m"), failure, harmless: false }));
+            talk.say(&ToDriver::Abort(Failure::new(FailureKind::Local, words)));
             talk.hear_out();
         },
         |sandbox| assert_eq!(sandbox.names(), [""; 0]),
@@ -168,25 +170,37 @@ fn far_words_do_not_steer_the_terminal() {
 
 #[test]
 fn a_receiver_that_lies_ends_the_copy() {
-    let refused = |lie: fn(u64) -> Message, texts: &[&str]| {
+    let refused = |lie: fn(&mut Talk, u64) -> bool, texts: &[&str]| {
         let run = to(move |talk| {
             let id = receives(talk);
-            talk.say(&lie(id));
+            lie(talk, id);
             talk.take_all();
         });
         run.fails(1, texts);
     };
     let lies = "it is faulty, or not weir";
-    refused(|_| Message::Finished(Totals::default()), &["that all is stored before all was sent", lies]);
-    refused(|id| Message::Answer(vec![(id + 7, Answer::All)]), &["an answer to no offer", lies]);
-    refused(|id| Message::Signature(id + 7, vec![0; 100]), &["a signature of no file", lies]);
-    refused(|_| Message::Placed(vec![name("x"), name("y")]), &["where other sources go", lies]);
+    refused(
+        |talk, _| talk.say(&ToSender::Finished(Totals::default())),
+        &["that all is stored before all was sent", lies],
+    );
+    refused(
+        |talk, id| talk.say(&ToSender::Answer(vec![(id + 7, Answer::All)])),
+        &["an answer to no offer", lies],
+    );
+    refused(
+        |talk, id| talk.say(&ToSender::Signature(id + 7, vec![0; 100])),
+        &["a signature of no file", lies],
+    );
+    refused(
+        |talk, _| talk.say(&ToSender::Placed(vec![name("x"), name("y")])),
+        &["where other sources go", lies],
+    );
     let wants = |blocks: &[u64]| {
         let blocks = blocks.to_vec();
         let run = to(move |talk| {
             let id = receives(talk);
-            talk.say(&Message::Answer(vec![(id, Answer::Rest(vec![(0, 0, [1; 32])]))]));
-            talk.say(&Message::Wanted(id, blocks));
+            talk.say(&ToSender::Answer(vec![(id, Answer::Rest(vec![(0, 0, [1; 32])]))]));
+            talk.say(&ToSender::Wanted(id, blocks));
             talk.take_all();
         });
         run.fails(1, &["blocks that it did not have, or twice", lies]);
@@ -194,9 +208,15 @@ fn a_receiver_that_lies_ends_the_copy() {
     wants(&[1]);
     wants(&[0, 0]);
     wants(&[u64::MAX]);
-    refused(|_| Message::Roots(Vec::new()), &["what only a sender says", lies]);
-    refused(|_| Message::Hello(strange::hello()), &["what is said at the start", lies]);
-    refused(|id| Message::Answer(vec![(id, Answer::Refused(Failure::local("no thanks")))]), &["no thanks"]);
+    refused(|talk, _| talk.say(&ToReceiver::Roots(Vec::new())), &["what only a sender says", lies]);
+    refused(|talk, _| talk.say(&ToDriver::Hello(strange::hello())), &["what is said at the start", lies]);
+    // Only a driver says that, and only a sender the other: neither is for whoever drives and sends.
+    refused(|talk, _| talk.say(&FromDriver::Retire(9)), &["what only a sender says", lies]);
+    refused(|talk, _| talk.say(&ToDriver::MoreNames), &["what only its other role says", lies]);
+    refused(
+        |talk, id| talk.say(&ToSender::Answer(vec![(id, Answer::Refused(Failure::local("no thanks")))])),
+        &["no thanks"],
+    );
 }
 
 /// What it claims to have is not believed: the file is not taken for stored.
@@ -205,21 +225,20 @@ fn a_receiver_that_claims_to_have_it_is_not_believed() {
     let run = to(|talk| {
         let id = receives(talk);
         // Subtrees that cannot be, then one that is none of the file's.
-        talk.say(&Message::Answer(vec![(id, Answer::Rest(vec![(0, 0, [1; 32]), (63, 1 << 60, [2; 32])]))]));
-        talk.say(&Message::Stored(id, Ok([3; 32])));
+        talk.say(&ToSender::Answer(vec![(id, Answer::Rest(vec![(0, 0, [1; 32]), (63, 1 << 60, [2; 32])]))]));
+        talk.say(&ToSender::Stored(id, Ok([3; 32])));
         talk.take_all();
     });
     run.fails(3, &["a was stored as another file: the digests differ"]);
     let run = to(|talk| {
         let id = receives(talk);
-        talk.say(&Message::Answer(vec![(id, Answer::All)]));
-        talk.say(&Message::Stored(id, Ok([3; 32])));
+        talk.say(&ToSender::Answer(vec![(id, Answer::All)]));
+        talk.say(&ToSender::Stored(id, Ok([3; 32])));
         // Whatever it says of lanes that never were.
         for _ in 0..1000 {
-            talk.say(&Message::Landed(7, u64::MAX));
-            talk.say(&Message::Again(7, 3, "what?".into()));
-            talk.say(&Message::LaneLost(9, "gone".into()));
-            talk.say(&Message::Retire(9));
+            talk.say(&ToSender::Landed(7, u64::MAX));
+            talk.say(&ToSender::Again(7, 3, "what?".into()));
+            talk.say(&ToSender::LaneLost(9, "gone".into()));
         }
         talk.take_all();
     });
@@ -232,7 +251,7 @@ fn a_signature_without_end_is_refused() {
     sandbox.write("a", pattern(3 * MIB, 1));
     let ssh = strange::far(&sandbox, |talk| {
         let id = receives(talk);
-        while talk.say(&Message::Signature(id, vec![7; 512 << 10])) {}
+        while talk.say(&ToSender::Signature(id, vec![7; 512 << 10])) {}
     });
     let run = sandbox.weir(support::WEIR, ["cp", "-u", "--transport", "ssh", "-S", &ssh, "a", "far:b"]).run();
     run.fails(1, &["a signature of no file"]);
@@ -243,9 +262,9 @@ fn what_a_sender_leaves_out_is_told() {
     let run = from(
         |talk| {
             sends(talk);
-            talk.say(&offer(1, "wanted/file", 5 * MIB as u64));
+            talk.say(&ToReceiver::Offer(vec![offer(1, "wanted/file", 5 * MIB as u64)]));
             talk.hear();
-            talk.say(&Message::Finish(Totals::default(), false));
+            talk.say(&ToReceiver::Finish(Totals::default(), false));
             talk.hear_out();
         },
         |sandbox| assert!(!sandbox.path("wanted/file").exists()),
@@ -262,16 +281,16 @@ fn sizes_that_explode_take_nothing() {
         let run = from(
             move |talk| {
                 sends(talk);
-                let Message::Offer(mut offers) = offer(1, "wanted/file", size) else { unreachable!() };
-                offers[0].entry.kind = Is::File { size, sparse };
-                talk.say(&Message::Offer(offers));
+                let mut one = offer(1, "wanted/file", size);
+                one.entry.kind = Is::File { size, sparse };
+                talk.say(&ToReceiver::Offer(vec![one]));
                 // The last block of them all, and one beyond; then all that a record can say.
                 let last = size.saturating_sub(1) / MIB as u64 * MIB as u64;
                 for (offset, raw) in [(last, 1), (1 << 62, 1), (0, u32::MAX)] {
                     let footer = Footer { kind: Kind::Hole, codec: 0, raw, file: 1, offset, digest: [0; 32] };
                     talk.record(b"", footer);
                 }
-                talk.say(&Message::Abort(Failure::new(FailureKind::Session, "enough")));
+                talk.say(&ToDriver::Abort(Failure::new(FailureKind::Session, "enough")));
                 talk.hear_out();
             },
             |sandbox| {
@@ -295,23 +314,17 @@ fn endless_messages_fill_no_memory() {
         let words = "w".repeat(2000);
         let sample = "[".repeat(60_000);
         for round in 0..40u64 {
-            let offers = (0..1000).map(|at| {
-                let Message::Offer(mut one) =
-                    offer(round * 1000 + at, &format!("wanted/{round}-{at}"), 300_000)
-                else {
-                    unreachable!()
-                };
-                one.remove(0)
-            });
-            talk.say(&Message::Offer(offers.collect()));
-            while !matches!(talk.hear(), Some(Message::Answer(_)) | None) {}
+            let offers =
+                (0..1000).map(|at| offer(round * 1000 + at, &format!("wanted/{round}-{at}"), 300_000));
+            talk.say(&ToReceiver::Offer(offers.collect()));
+            while !matches!(talk.hear(), Some(Heard::ToSender(ToSender::Answer(_))) | None) {}
             for _ in 0..200 {
                 let failure = Failure::new(FailureKind::Local, words.clone());
-                talk.say(&Message::Problem(Problem { name: name("wanted/x"), failure, harmless: false }));
-                talk.say(&Message::Sample(sample.clone()));
+                talk.say(&ToDriver::Problem(Problem { name: name("wanted/x"), failure, harmless: false }));
+                talk.say(&ToDriver::Sample(sample.clone()));
             }
         }
-        talk.say(&Message::Abort(Failure::new(FailureKind::Session, "enough")));
+        talk.say(&ToDriver::Abort(Failure::new(FailureKind::Session, "enough")));
         talk.hear_out();
     });
     let args = ["cp", "-q", "--json", "--transport", "ssh", "-S", &ssh, "far:wanted", "."];
@@ -338,12 +351,12 @@ fn silence_ends_and_an_interrupt_ends_it_sooner() {
         },
         |talk| {
             let id = receives(talk);
-            talk.say(&Message::Answer(vec![(id, Answer::All)]));
+            talk.say(&ToSender::Answer(vec![(id, Answer::All)]));
         },
         |talk| {
             let id = receives(talk);
-            talk.say(&Message::Answer(vec![(id, Answer::All)]));
-            talk.say(&Message::Landed(0, 2));
+            talk.say(&ToSender::Answer(vec![(id, Answer::All)]));
+            talk.say(&ToSender::Landed(0, 2));
         },
     ];
     let soak = std::env::var_os("WEIR_SOAK").is_some();

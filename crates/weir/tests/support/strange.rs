@@ -5,9 +5,14 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
+use serde::Serialize;
+use weir_peer::wire::driver::{FromDriver, ToDriver};
 use weir_peer::wire::frame::{self, Kind};
-use weir_peer::wire::message::{Hello, Listening, Message, PROTOCOL, Start};
+use weir_peer::wire::message::{Hello, Listening, PROTOCOL, Start};
+use weir_peer::wire::messages::Message;
 use weir_peer::wire::record::{Footer, Header};
+use weir_peer::wire::to_receiver::ToReceiver;
+use weir_peer::wire::to_sender::ToSender;
 
 use super::{Sandbox, WEIR};
 
@@ -15,11 +20,22 @@ use super::{Sandbox, WEIR};
 pub(crate) struct Talk {
     from: Box<dyn Read + Send>,
     to: Box<dyn Write + Send>,
+    /// The test is the driver.
+    drives: bool,
     /// Records sent.
     sequence: u64,
     /// Records heard, and whether they are acknowledged.
     heard: u64,
     pub(crate) acknowledges: bool,
+}
+
+/// What the other end says.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    FromDriver(FromDriver),
+    ToDriver(ToDriver),
+    ToReceiver(ToReceiver),
+    ToSender(ToSender),
 }
 
 /// What a stranger says first.
@@ -42,38 +58,51 @@ impl Talk {
     }
 
     /// Says a message.
-    pub(crate) fn say(&mut self, message: &Message) -> bool {
+    pub(crate) fn say(&mut self, message: &(impl Message + Serialize)) -> bool {
         self.bytes(&frame::to_frame(message))
     }
 
     /// Hears the next message that is no sign of life; `None` at the end.
-    pub(crate) fn hear(&mut self) -> Option<Message> {
+    pub(crate) fn hear(&mut self) -> Option<Heard> {
         let mut body = Vec::new();
         loop {
             match frame::read(&mut self.from, &mut body) {
-                Ok(Some(Kind::Message)) => match frame::parse_message(&body).expect("a message") {
-                    Message::Alive | Message::Sample(_) => {}
+                Ok(Some(Kind::Message)) => match self.read(&body) {
+                    Heard::FromDriver(FromDriver::Alive) | Heard::ToDriver(ToDriver::Sample(_)) => {}
                     message => return Some(message),
                 },
                 Ok(Some(Kind::Record)) => {
                     self.heard += 1;
-                    let _ = self.acknowledges && self.say(&Message::Landed(0, self.heard - 1));
+                    let _ = self.acknowledges && self.say(&ToSender::Landed(0, self.heard - 1));
                 }
                 _ => return None,
             }
         }
     }
 
-    fn new(from: impl Read + Send + 'static, to: impl Write + Send + 'static) -> Talk {
-        Talk { from: Box::new(from), to: Box::new(to), sequence: 0, heard: 0, acknowledges: false }
+    fn new(from: impl Read + Send + 'static, to: impl Write + Send + 'static, drives: bool) -> Talk {
+        Talk { from: Box::new(from), to: Box::new(to), drives, sequence: 0, heard: 0, acknowledges: false }
+    }
+
+    fn read(&self, body: &[u8]) -> Heard {
+        fn read<M: Message>(body: &[u8]) -> Option<M> {
+            frame::parse_message(body).expect("a message")
+        }
+        let between = match self.drives {
+            true => read(body).map(Heard::ToDriver),
+            false => read(body).map(Heard::FromDriver),
+        };
+        // A lost lane is told in the same words both ways.
+        let partner = || read(body).map(Heard::ToReceiver).or_else(|| read(body).map(Heard::ToSender));
+        between.or_else(partner).expect("a message that an end of this kind is sent")
     }
 
     /// As a receiver: takes all records, and says that all is done when the sender does.
     pub(crate) fn take_all(&mut self) {
         self.acknowledges = true;
         while let Some(message) = self.hear() {
-            if let Message::Finish(totals, _) = message {
-                self.say(&Message::Finished(totals));
+            if let Heard::ToReceiver(ToReceiver::Finish(totals, _)) = message {
+                self.say(&ToSender::Finished(totals));
             }
         }
     }
@@ -86,15 +115,15 @@ impl Talk {
     /// Plays a far end up to where the driver's own work begins; returns what it is to do.
     pub(crate) fn begin(&mut self) -> Start {
         self.bytes(b"\x1eweir-peer\n");
-        self.say(&Message::Hello(hello()));
-        assert!(matches!(self.hear(), Some(Message::Hello(_))));
-        let Some(Message::Start(start)) = self.hear() else { panic!("no start") };
+        self.say(&ToDriver::Hello(hello()));
+        assert!(matches!(self.hear(), Some(Heard::FromDriver(FromDriver::Hello(_)))));
+        let Some(Heard::FromDriver(FromDriver::Start(start))) = self.hear() else { panic!("no start") };
         *start
     }
 
     /// Tells that no lane is accepted here.
     pub(crate) fn listens_nowhere(&mut self) {
-        self.say(&Message::Listening(Listening { port: 0, addresses: Vec::new() }));
+        self.say(&ToDriver::Listening(Listening { port: 0, addresses: Vec::new() }));
     }
 
     /// Sends a record inside the control connection.
@@ -124,7 +153,7 @@ pub(crate) fn far(sandbox: &Sandbox, play: impl FnOnce(&mut Talk) + Send + 'stat
         // As the program opens them: each waits for the other side.
         let to = File::options().write(true).open(said).expect("a pipe");
         let from = File::open(heard).expect("a pipe");
-        play(&mut Talk::new(from, to));
+        play(&mut Talk::new(from, to, false));
     });
     program.display().to_string()
 }
@@ -138,5 +167,5 @@ pub(crate) fn peer() -> (Child, Talk) {
     let mut ready = [0; 11];
     from.read_exact(&mut ready).expect("its first word");
     assert_eq!(&ready, b"\x1eweir-peer\n");
-    (child, Talk::new(from, to))
+    (child, Talk::new(from, to, true))
 }

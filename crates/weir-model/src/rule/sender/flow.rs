@@ -5,13 +5,12 @@
 
 use std::time::Duration;
 
-use crate::congestion::is_bbr;
 use crate::evidence::{LaneWindow, ThreadWindow, Window};
-use crate::merge::join_thread;
 use crate::path::{INITIAL_WINDOW, SEGMENT};
 use crate::rule::spent::{active, working};
 use crate::rule::{Context, Judgement};
-use crate::sender::SenderWindow;
+use crate::sender::{SenderWindow, is_bbr};
+use crate::thread::join_thread;
 use crate::words::{bytes, percent, rate, seconds};
 
 /// One connection over the judged window and those just before it.

@@ -13,8 +13,9 @@
 
 use super::flow::{Flow, by_flow};
 use crate::evidence::Window;
+use crate::rule::waits;
 use crate::rule::{Context, Judgement};
-use crate::waits::{self, Waits};
+use crate::waits::Waits;
 use crate::words::{bytes, count};
 
 /// Seconds looked at on each side: three timers from 0.2 s on, doubling.

@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use weir_net::KeepAlive;
+use weir_net::asked::MOST_SIZE;
 use weir_net::parameters::{MOST_AFFINITY, MOST_FLOW_LABEL, MOST_OMIT, MOST_TIME};
-use weir_net::transactions::MOST_SIZE;
 use weir_net::transactions::confidence::{Goal, LEVELS};
 use weir_units::numbers::{scaled, seconds};
 use weir_units::{Bytes, Rate};

@@ -20,7 +20,7 @@ use super::iperf3_text::{self, Style};
 use super::printer::{self, Printer};
 use super::{Form, copies, form, iperf3_json, login, millis, record, style, transactions, units, wiring};
 use crate::args::{BenchNet, Test, host_and_device};
-use crate::interrupt::{self, INTERRUPTED};
+use crate::interrupt::INTERRUPTED;
 use crate::live::Live;
 use crate::page;
 use crate::tui::{self, Screen};
@@ -44,7 +44,7 @@ pub(super) fn run(bench: &BenchNet, host: &str) -> anyhow::Result<u8> {
         return transactions::run(bench, &options, kind);
     }
     let view = tui::is_possible(bench.tui);
-    let stop = interrupt::stop_beside(view)?;
+    let stop = tui::stop_beside(view)?;
     let mut lines = Lines::new(bench, view);
     let outcome = weir_net::client::run(&options, &mut lines, &stop);
     lines.end();

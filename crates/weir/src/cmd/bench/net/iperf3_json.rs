@@ -5,9 +5,10 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use weir_net::copies::Copies;
 use weir_net::ordered::Json;
 use weir_net::outcome::{
-    Connected, Copies, Ending, Interval, Outcome, Role, Start, StreamInterval, StreamOutcome, Sum, UdpFigures,
+    Connected, Ending, Interval, Outcome, Role, Start, StreamInterval, StreamOutcome, Sum, UdpFigures,
 };
 use weir_net::parameters::{Direction, Transport};
 use weir_net::results::Output;

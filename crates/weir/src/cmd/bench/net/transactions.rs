@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 
 use hdrhistogram::Histogram;
+use weir_net::asked::{Asked, Kind, Part};
 use weir_net::client::Options;
 use weir_net::outcome::Ending;
+use weir_net::transactions::Answered;
 use weir_net::transactions::client::{Outcome, Repeats, Repetition, run as make};
-use weir_net::transactions::{Answered, Asked, Kind, Part};
 use weir_report::escape::escape;
 use weir_report::json;
 use weir_report::schema::{Outcome as Ended, Record};

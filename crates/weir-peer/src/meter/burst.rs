@@ -15,7 +15,7 @@ use weir_model::survey::{Received, Sent};
 use weir_observe::tcp_info::{self, TcpInfo};
 use weir_observe::thread::process_cpu_now;
 
-use super::meter::Meter;
+use super::Meter;
 use crate::subtrees::BLOCK;
 use crate::wire::measure::Bounds;
 use crate::wire::record::{FOOTER, Footer, Kind};

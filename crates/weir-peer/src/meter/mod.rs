@@ -1,4 +1,11 @@
-//! An end that measures: it holds the lanes and answers questions, one at a time.
+//! An end that measures: it holds the lanes and answers questions, one at a time. What it measures: its
+//! [`source`], of which a [`listing`] says what a copy would move, its [`target`], and the [`burst`]
+//! between the two, which it sends or receives.
+
+mod burst;
+mod listing;
+mod source;
+mod target;
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,20 +17,20 @@ use parking_lot::{Condvar, Mutex};
 use weir_tree::Name;
 use weir_tree::walk::Root as WalkRoot;
 
-use super::burst::Arrivals;
-use super::listing::Listing;
-use super::{listing, source, target};
-use crate::control::Control;
-use crate::end::Events;
+use crate::control::{Control, Outlet};
 use crate::error::Error;
+use crate::events::Events;
 use crate::lane::{Lane, LaneSender};
 use crate::list::Names;
 use crate::receiver::{Receiver, Wanted};
 use crate::roots::{self, Sources};
 use crate::secure::Keyring;
 use crate::sender::lanes::Lanes;
-use crate::wire::measure::{Ask, Bounds, Found, Measure};
-use crate::wire::message::{Failure, FailureKind, Message, Options, Role, Root};
+use crate::wire::driver::{FromDriver, ToDriver};
+use crate::wire::measure::{Ask, Bounds, Found};
+use crate::wire::message::{Failure, FailureKind, Options, Role, Root};
+use burst::Arrivals;
+use listing::Listing;
 
 /// How long the end of a session waits for a measurement to tidy up: a write to a disk that takes 4 MB/s.
 const TIDY: Duration = Duration::from_secs(2);
@@ -34,10 +41,10 @@ const TURNS: usize = 2;
 /// An end that measures.
 #[derive(Debug)]
 pub struct Meter {
-    pub(super) role: Role,
-    pub(super) keyring: Keyring,
-    pub(super) lanes: Lanes,
-    pub(super) arrivals: Arrivals,
+    role: Role,
+    keyring: Keyring,
+    lanes: Lanes,
+    arrivals: Arrivals,
     /// The sources; the target alone, for a receiver.
     paths: Vec<Vec<u8>>,
     /// How they are to be copied.
@@ -60,7 +67,7 @@ pub struct Meter {
     answered: Condvar,
     at_work: Mutex<bool>,
     rested: Condvar,
-    pub(super) over: AtomicBool,
+    over: AtomicBool,
 }
 
 impl Meter {
@@ -72,10 +79,6 @@ impl Meter {
         role: Role,
         (paths, options): (Vec<Vec<u8>>, Options),
     ) -> Arc<Meter> {
-        let (names, pieces) = match options.listed && role == Role::Sender {
-            true => Some(Names::asked_of(Arc::clone(&control))).unzip(),
-            false => (None, None),
-        };
         Arc::new(Meter {
             role,
             keyring,
@@ -84,8 +87,8 @@ impl Meter {
             paths,
             options,
             roots: Mutex::default(),
-            names: Mutex::new(names),
-            pieces: Mutex::new(pieces),
+            names: Mutex::default(),
+            pieces: Mutex::default(),
             listing: Mutex::default(),
             taker: OnceLock::new(),
             control,
@@ -99,9 +102,17 @@ impl Meter {
         })
     }
 
-    /// The names of the list are these: the driver need not be asked.
-    pub(crate) fn take_names(&self, names: Names) {
+    /// The names of the list are these; where they come from the driver its pieces go to `pieces`.
+    pub(crate) fn take_names(&self, names: Names, pieces: Option<Outbox<Vec<Name>>>) {
         *self.names.lock() = Some(names);
+        *self.pieces.lock() = pieces;
+    }
+
+    /// The next names of the list.
+    pub(crate) fn take_piece(&self, names: Vec<Name>) {
+        // One that does not list any more wants none.
+        let pieces = self.pieces.lock();
+        let _ = pieces.as_ref().map(|pieces| pieces.send(names));
     }
 
     /// What it does in a burst.
@@ -142,7 +153,7 @@ impl Meter {
     pub fn retire(&self, id: u32) {
         match self.role {
             Role::Sender => drop(self.lanes.remove(id)),
-            Role::Receiver => self.control.send(&Message::Retire(id)),
+            Role::Receiver => Outlet::new(&self.control).send(&FromDriver::Retire(id)),
         }
     }
 
@@ -155,37 +166,24 @@ impl Meter {
         Ok(())
     }
 
-    /// What the other end says.
-    pub fn handle(self: &Arc<Self>, message: Message) -> Result<(), Error> {
-        match message {
-            Message::Measure(Measure::Ask(ask)) => self.begin(ask),
-            Message::Retire(id) if self.role == Role::Sender => {
-                self.lanes.remove(id);
-                Ok(())
-            }
-            Message::Names(names) if self.role == Role::Sender => {
-                // One that does not list any more wants none.
-                let pieces = self.pieces.lock();
-                let _ = pieces.as_ref().map(|pieces| pieces.send(names));
-                Ok(())
-            }
-            Message::Measure(Measure::Found(found)) if self.asked.swap(false, Relaxed) => {
-                self.hears(*found);
-                Ok(())
-            }
-            _ => Err(self.events.out_of_turn("what belongs to a copy, while only measuring")),
+    /// The other end's answer.
+    pub(crate) fn told(&self, found: Found) -> Result<(), Error> {
+        if !self.asked.swap(false, Relaxed) {
+            return Err(self.events.out_of_turn("an answer to no question"));
         }
+        self.hears(found);
+        Ok(())
     }
 
     /// Begins to answer on a thread of its own; the control connection must go on being read.
-    fn begin(self: &Arc<Self>, ask: Ask) -> Result<(), Error> {
+    pub(crate) fn begin(self: &Arc<Self>, ask: Ask) -> Result<(), Error> {
         if std::mem::replace(&mut *self.at_work.lock(), true) {
             return Err(self.events.out_of_turn("a question before the answer to the last"));
         }
         let meter = Arc::clone(self);
         self.events.spawn("measure", move || {
             let found = meter.answer(ask);
-            meter.control.send(&Message::Measure(Measure::Found(Box::new(found))));
+            Outlet::new(&meter.control).send(&ToDriver::Found(Box::new(found)));
         });
         Ok(())
     }
@@ -271,7 +269,7 @@ impl Meter {
     fn place(&self, path: &[u8], roots: Vec<Option<Root>>, same_machine: bool) -> Result<Found, Failure> {
         let options = Options { dry_run: true, ..self.options.clone() };
         let wanted = Wanted { to: path.to_vec(), names: None, same_machine };
-        let taker = Receiver::new(Arc::clone(&self.control), self.events.clone(), options, wanted);
+        let taker = Receiver::new(Outlet::new(&self.control), self.events.clone(), options, wanted);
         let names = taker.would_place(roots).map_err(|error| error.to_failure())?;
         // Another question of the kind changes nothing.
         let _ = self.taker.set(taker);
@@ -279,19 +277,19 @@ impl Meter {
     }
 
     /// Asks the other end.
-    pub(super) fn ask(&self, ask: Ask) {
+    pub(crate) fn ask(&self, ask: Ask) {
         self.asked.store(true, Relaxed);
-        self.control.send(&Message::Measure(Measure::Ask(ask)));
+        Outlet::new(&self.control).send(&FromDriver::Ask(ask));
     }
 
     /// An answer for the driver, this end's own or the other's.
-    pub(super) fn hears(&self, found: Found) {
+    pub(crate) fn hears(&self, found: Found) {
         *self.found.lock() = Some(found);
         self.answered.notify_all();
     }
 
     /// The answer to the last question, waited for this long.
-    pub(super) fn heard(&self, patience: Duration) -> Option<Found> {
+    pub(crate) fn heard(&self, patience: Duration) -> Option<Found> {
         let mut found = self.found.lock();
         self.answered.wait_while_for(&mut found, |found| found.is_none(), patience);
         found.take()
@@ -307,7 +305,7 @@ impl Meter {
     }
 
     /// The sockets of the lanes, at either end.
-    pub(super) fn sockets(&self) -> Vec<Arc<TcpStream>> {
+    pub(crate) fn sockets(&self) -> Vec<Arc<TcpStream>> {
         match self.role {
             Role::Sender => self.lanes.sockets().into_iter().filter_map(|(_, stream)| stream).collect(),
             Role::Receiver => self.arrivals.streams(),

@@ -1,10 +1,10 @@
 //! Time of a copy in which an end told nothing. Nothing is known of that end then: neither that it went on as before, nor that it was not
 //! in the way. What the other end shows by itself still counts.
 
+use super::{Rule, Side};
 use crate::evidence::{Silent, Window};
 use crate::limit::Limit;
-use crate::rule::{Rule, Side};
-use crate::sight::{Vantage, vantage};
+use crate::vantage::{Vantage, vantage};
 use crate::words::{percent, seconds};
 
 /// Whether what is left to be seen is enough for a rule: neither of an end that told nothing, nor inferred of it.

@@ -1,20 +1,31 @@
-//! One worker: from a job to a record on a lane.
+//! The workers: each takes one job after another from the queue to a record on a lane.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
 
-use weir_model::chooser::Plan;
+use parking_lot::{Mutex, MutexGuard};
+use weir_model::chooser::{LONGEST_RUN, Plan};
 use weir_observe::stage_clock::{Stage, StageClock};
+use weir_observe::thread::current_tid;
 use weir_tree::Entry;
 use weir_tree::source::is_zero;
+use weir_units::Rate;
+use weir_units::limiter::Limiter;
 
-use super::batch::Told;
+use super::batch::{self, Told};
+use super::gate::Gate;
 use super::job::{Batch, Form, Job};
+use super::keeper::LaneKeeper;
+use super::offers::Offers;
+use super::shared::Shared;
 use super::source::{Rest, SourceFile};
-use super::{Sender, batch};
+use crate::error::Error;
+use crate::events::Event;
 use crate::subtrees::{BLOCK, Digest};
+use crate::threads;
+use crate::watch::Worker;
 use crate::wire::message::{Failure, FailureKind, Problem};
 use crate::wire::patch;
 use crate::wire::record::{FOOTER, Footer, Kind, TAG};
@@ -22,15 +33,105 @@ use crate::wire::record::{FOOTER, Footer, Kind, TAG};
 /// Room for a record of one block; a codec's worst case and a batch of small files take a little more.
 const SINGLE: usize = BLOCK as usize + FOOTER + TAG;
 
+/// Blocks in all workers' records together, and one that tries, where they carry several: each takes up to 2 MiB of buffers, and a
+/// worker then 6 for its codec.
+const MOST_MADE: u32 = 16;
+
+/// The same of one record of each lane: the other end has two threads for each, with 5 MiB for four blocks.
+const MOST_TAKEN: u32 = 12;
+
 /// The buffers of a worker: they grow to what its records carry.
 struct Buffers {
     raw: Vec<u8>,
     packed: Vec<u8>,
 }
 
-impl Sender {
+/// Those who work, and how many of them may.
+#[derive(Debug)]
+pub(super) struct Workers {
+    shared: Arc<Shared>,
+    offers: Arc<Offers>,
+    lanes: Arc<LaneKeeper>,
+    limiter: Option<Limiter>,
+    gate: Gate,
+    workers: Mutex<Vec<Arc<Worker>>>,
+    /// How many were begun.
+    hired: AtomicU32,
+    /// Of them, those that were started.
+    at_work: AtomicU32,
+}
+
+impl Workers {
+    pub(super) fn new(shared: &Arc<Shared>, offers: &Arc<Offers>, lanes: &Arc<LaneKeeper>) -> Workers {
+        Workers {
+            shared: Arc::clone(shared),
+            offers: Arc::clone(offers),
+            lanes: Arc::clone(lanes),
+            limiter: shared.options.rate_cap.map(|rate| Limiter::new(Rate(rate as f64))),
+            gate: Gate::default(),
+            workers: Mutex::default(),
+            hired: AtomicU32::new(0),
+            at_work: AtomicU32::new(0),
+        }
+    }
+
+    /// So many workers at least. Those that the system refuses are done without: the others take their lanes in turn.
+    pub(super) fn hire(self: &Arc<Self>, count: u32) {
+        for _ in self.hired.fetch_max(count, Relaxed)..count {
+            let end = Arc::clone(self);
+            let work = move || {
+                let clock = Arc::new(StageClock::new(Instant::now()));
+                let worker = Worker { clock: Arc::clone(&clock), tid: current_tid(), lane: None };
+                let mut workers = end.workers();
+                let number = workers.len() as u32;
+                workers.push(Arc::new(worker));
+                drop(workers);
+                end.work(number, &clock);
+            };
+            match threads::start("send", work) {
+                Ok(()) => drop(self.at_work.fetch_add(1, Relaxed)),
+                Err(source) if self.at_work.load(Relaxed) == 0 => {
+                    return self.shared.events.send(Event::Failed(Error::Threads { source }));
+                }
+                Err(why) => tracing::warn!("a worker less than {count}: {}", weir_units::plain(&why)),
+            }
+        }
+    }
+
+    /// As many records under way as the chooser looks ahead, and one for each lane besides the one that is made meanwhile. Where
+    /// lanes wait for blocks, whatever makes them is not to be held up.
+    pub(super) fn open_gate(&self, lanes: u32, backlog: bool) {
+        let hired = self.hired.load(Relaxed);
+        let admitted = |longest: u32| {
+            let ahead =
+                self.shared.packer.ahead(longest).filter(|_| backlog).map(|ahead| ahead.max(lanes + 1));
+            (ahead, ahead.map_or(hired, |ahead| ahead.min(hired)))
+        };
+        let in_use = self.shared.packer.longest_in_use();
+        // Longer records want fewer workers. One of all may be as long as is allowed, though those in use are shorter, to try a codec.
+        let fits = |longest: &u32| {
+            let usual = in_use.min(*longest);
+            usual * admitted(*longest).1 + longest <= MOST_MADE && usual * lanes + longest <= MOST_TAKEN
+        };
+        let longest = (1..=LONGEST_RUN).rev().find(fits).unwrap_or(1);
+        let (ahead, workers) = admitted(longest);
+        self.shared.packer.allow(longest);
+        self.shared.queue.set_workers(workers);
+        self.gate.allow(ahead);
+    }
+
+    /// Those that are at work.
+    pub(super) fn workers(&self) -> MutexGuard<'_, Vec<Arc<Worker>>> {
+        self.workers.lock()
+    }
+
+    /// All work ends.
+    pub(super) fn stop(&self) {
+        self.gate.stop();
+    }
+
     /// Does what there is to do, as worker `number`.
-    pub(super) fn work(&self, number: u32, clock: &StageClock) {
+    fn work(&self, number: u32, clock: &StageClock) {
         let mut buffers = Buffers { raw: Vec::with_capacity(SINGLE), packed: Vec::new() };
         loop {
             clock.enter(Stage::Turn);
@@ -39,12 +140,12 @@ impl Sender {
             }
             clock.enter(Stage::Idle);
             let mut plan = None;
-            let longest = || plan.insert(self.packer.plan()).run;
-            let Some(job) = self.queue.claim(longest) else { return };
+            let longest = || plan.insert(self.shared.packer.plan()).run;
+            let Some(job) = self.shared.queue.claim(longest) else { return };
             if let Job::Survey { file, runs } = job {
                 clock.enter(Stage::Read);
                 let survey = file.survey(runs);
-                self.queue.surveyed(&file, survey);
+                self.shared.queue.surveyed(&file, survey);
                 continue;
             }
             match self.prepare(&job, plan, &mut buffers, clock) {
@@ -55,7 +156,7 @@ impl Sender {
                 }
                 Err(failure) => {
                     if let Some(file) = job.file() {
-                        self.give_up(file, failure);
+                        self.offers.give_up(file, failure);
                     }
                 }
             }
@@ -90,8 +191,8 @@ impl Sender {
         }
         if !job.is_plain() {
             clock.enter(Stage::Compress);
-            let plan = plan.unwrap_or_else(|| self.packer.plan());
-            if let Some(codec) = self.packer.pack(&plan, raw, packed) {
+            let plan = plan.unwrap_or_else(|| self.shared.packer.plan());
+            if let Some(codec) = self.shared.packer.pack(&plan, raw, packed) {
                 footer.codec = codec;
                 footer.push_to(packed);
                 return Ok(packed);
@@ -120,7 +221,7 @@ impl Sender {
         };
         if let Some(root) = root {
             self.check(file, &root)?;
-            self.end_well(file, root);
+            self.offers.end_well(file, root);
         }
         let mut kind = Kind::Block;
         let mut length = raw.len() as u32;
@@ -149,12 +250,12 @@ impl Sender {
         (raw, packed): (&mut Vec<u8>, &mut Vec<u8>),
         clock: &StageClock,
     ) -> Footer {
-        let whole = self.options.whole_or_nothing;
-        batch::fill(batch, (raw, packed), &self.lost, whole, |item, told| match told {
+        let whole = self.shared.options.whole_or_nothing;
+        batch::fill(batch, (raw, packed), &self.shared.lost, whole, |item, told| match told {
             Told::Failed(failure) => {
                 batch.failed().push(item.number);
-                self.lose(&item.entry, item.number);
-                self.unread(item.entry.name.clone(), failure)
+                self.shared.lose(&item.entry, item.number);
+                self.shared.unread(item.entry.name.clone(), failure)
             }
             Told::Longer => self.grew(&item.entry),
         });
@@ -165,9 +266,11 @@ impl Sender {
 
     /// Whether all of a file may go, now that it was read.
     fn check(&self, file: &SourceFile, root: &Digest) -> Result<(), Failure> {
-        match file.check(root, &self.over)? {
+        match file.check(root, &self.shared.over)? {
             Rest::Same => Ok(()),
-            Rest::Longer if self.options.whole_or_nothing => Err(file.changed("grew while it was read")),
+            Rest::Longer if self.shared.options.whole_or_nothing => {
+                Err(file.changed("grew while it was read"))
+            }
             Rest::Longer => {
                 self.grew(&file.entry);
                 Ok(())
@@ -183,7 +286,7 @@ impl Sender {
             entry.size()
         );
         let failure = Failure::new(FailureKind::Changed, words);
-        self.events.problem(Problem { name: entry.name.clone(), failure, harmless: true });
+        self.shared.events.problem(Problem { name: entry.name.clone(), failure, harmless: true });
     }
 
     /// Seals and sends on the next free lane; false when it is over.
@@ -194,18 +297,11 @@ impl Sender {
         clock.enter(Stage::Encrypt);
         let sequence = lane.next();
         let header = lane.seal(plain);
-        self.counts.packed.fetch_add(plain.len() as u64, Relaxed);
+        self.shared.counts.packed.fetch_add(plain.len() as u64, Relaxed);
         // Known before it is sent, since the answer may come before this thread runs again.
-        self.queue.sent(lane.id, sequence, job);
-        self.silence.sending(lane.id, header.len() + plain.len());
+        self.shared.queue.sent(lane.id, sequence, job);
         clock.enter(Stage::Send);
-        match lane.send(&header, plain) {
-            Ok(()) => self.lanes.give_back(lane),
-            Err(error) => {
-                lane.close();
-                self.lane_lost(lane.id, &weir_units::plain(&error));
-            }
-        }
+        self.lanes.send(lane, &header, plain);
         true
     }
 

@@ -1,4 +1,8 @@
-//! The driver of a measuring session: the far end started as for a copy, one question after another, and a survey at the end.
+//! A session that measures instead of copying: both ends look at themselves and send a short burst over real lanes.
+//!
+//! The driver starts the far end as for a copy. It asks one thing after another, of itself and of the
+//! peer, so that two measurements on one machine never disturb each other, and makes a survey of the
+//! answers.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -10,21 +14,25 @@ use weir_model::survey::{Burst, Source, Survey, Target, Waits};
 use weir_observe::tcp_info;
 use weir_tree::Name;
 
-use super::meter::Meter;
-use crate::control::Control;
-use crate::end::{Context, End, Event, Events, listen_to};
+use crate::control::{Control, Outlet};
+use crate::end::{Context, End, Post, listen_to};
 use crate::error::Error;
+use crate::events::{Event, Events};
 use crate::hello;
+use crate::lane::way::{LaneOptions, Way};
 use crate::list::List;
-use crate::maker::{LaneMaker, Way};
+use crate::maker::LaneMaker;
+use crate::meter::Meter;
 use crate::opening::{cipher, heard, lanes_at_first, next, reach, start_of};
 use crate::problems::Problems;
-use crate::secure::{Keyring, Secret};
-use crate::session::LaneOptions;
+use crate::secret::Secret;
+use crate::secure::Keyring;
 use crate::speeds::Speeds;
 use crate::ssh::{Far, Host};
-use crate::wire::measure::{Ask, Bounds, Found, Measure};
-use crate::wire::message::{Message, Options, Role, Transport};
+use crate::wire::driver::{FromDriver, ToDriver};
+use crate::wire::measure::{Ask, Bounds, Found};
+use crate::wire::message::{Options, Role, Transport};
+use crate::wire::messages::Heard;
 
 /// For listing, sampling and nine codecs.
 const SOURCE: Bounds = Bounds { bytes: 64 << 20, millis: 1500 };
@@ -113,7 +121,7 @@ pub fn survey(
     let mut session = Session::open(job, stop)?;
     let outcome = session.run(stop, progress);
     if let Err(error) = &outcome {
-        session.control.send(&Message::Abort(error.to_failure()));
+        session.peer().send(&FromDriver::Abort(error.to_failure()));
     }
     session.meter.stop();
     session.control.close();
@@ -154,7 +162,8 @@ impl<'a> Session<'a> {
         let names = job.list.as_ref().map(|list| list.open(&to)).transpose()?;
         let (mut far, control) = reach(&job.host, &job.version, stop, &to)?;
         let own = hello::own(&job.version, job.speeds.of_ciphers());
-        control.send(&Message::Hello(own.clone()));
+        let peer = Outlet::new(&control);
+        peer.send(&FromDriver::Hello(own.clone()));
         let theirs = heard(&mut far, &to)?;
         let login = start_of_all.elapsed();
         let (paths, own_paths) = match job.role {
@@ -165,19 +174,19 @@ impl<'a> Session<'a> {
         let secret = Secret::draw()?;
         let keyring = Keyring::new(&secret, cipher);
         let start = start_of(job.role.other(), paths, &job.lanes, &job.options, (&secret, cipher));
-        control.send(&Message::Measure(Measure::Begin(Box::new(start))));
+        peer.send(&FromDriver::Measure(Box::new(start)));
         let context = Context { keyring: keyring.clone(), role: job.role, events: to.clone() };
         let of_copy = (own_paths, job.options.clone());
         let meter = Meter::new(Arc::clone(&control), to.clone(), keyring, job.role, of_copy);
         let names = match (job.role, names) {
             (Role::Sender, Some(names)) => {
-                meter.take_names(names);
+                meter.take_names(names, None);
                 None
             }
-            (_, names) => names.map(|names| names.tell(Arc::clone(&control))).transpose()?,
+            (_, names) => names.map(|names| names.tell(peer.clone())).transpose()?,
         };
         let end = End::Meter(Arc::clone(&meter));
-        let Message::Listening(listening) = next(&mut far, &to)? else {
+        let Some(Heard::Driver(ToDriver::Listening(listening))) = next(&mut far, &to)? else {
             return Err(to.out_of_turn("something else than where it listens"));
         };
         // What it took to listen is a copy's wait for lanes too.
@@ -186,10 +195,10 @@ impl<'a> Session<'a> {
         let shared = own.boot == theirs.boot;
         let count = lanes_at_first(&job.lanes, hello::share_network(&own, &theirs));
         let lanes = LaneOptions { count, ..job.lanes.clone() };
-        let maker = LaneMaker::new(lanes, context, end.clone(), Arc::clone(&control), listening, &job.host);
+        let maker = LaneMaker::new(lanes, context, end.clone(), peer, listening, &job.host);
         let output = far.output.take().ok_or_else(|| to.gone(None))?;
         let teller = to.clone();
-        teller.spawn("control", move || listen_to(output, &end, &to));
+        teller.spawn("control", move || listen_to(output, &end, Post::Driver, &to));
         let (called, compared, problems) = (Vec::new(), true, Problems::default());
         Ok(Session {
             job,
@@ -205,6 +214,10 @@ impl<'a> Session<'a> {
             compared,
             problems,
         })
+    }
+
+    fn peer(&self) -> Outlet<FromDriver> {
+        Outlet::new(&self.control)
     }
 
     fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(&'static str)) -> Result<Survey, Error> {
@@ -244,7 +257,7 @@ impl<'a> Session<'a> {
         if survey.best().is_some_and(|best| best.received.rate > SSH_LINK) {
             progress("the path: a burst inside ssh");
             self.maker.want(0);
-            self.control.send(&Message::Open(0, Transport::Ssh));
+            self.peer().send(&FromDriver::Open(0, Transport::Ssh));
             self.meter.add_ssh_lane(0);
             survey.ssh = Some(self.burst(0, SSH, stop)?);
         }

@@ -19,8 +19,8 @@ use weir_tree::source::next_data;
 use weir_tree::walk::Root;
 
 use super::listing::{File as Listed, Listing};
-use crate::sender::SMALL;
 use crate::subtrees::BLOCK;
+use crate::wire::batch::SMALL;
 use crate::wire::measure::Bounds;
 use crate::wire::message::{Failure, FailureKind};
 

@@ -2,24 +2,26 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use std::sync::Weak;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use weir_tree::walk::{Root, Wanted};
 use weir_tree::{Entry, Kind, Name, Source, Step, Walk};
 
-use super::Sender;
-use super::files::Waiting;
 use super::job::Item;
+use super::offers::{Offers, Waiting};
+use super::removal::Removal;
+use super::shared::Shared;
 use super::twice::Twice;
 use crate::descriptors;
 use crate::holes::digest_of_file;
 use crate::list::Names;
 use crate::subtrees::Digest;
 use crate::wire::batch::Keep;
-use crate::wire::message::{Failure, FailureKind, MAX_UNDER_WAY, Message, Offered, Options, Problem};
+use crate::wire::message::{Failure, FailureKind, Options, Problem};
 use crate::wire::modes;
+use crate::wire::to_receiver::{Offered, ToReceiver};
 
 /// Offers that go into one message: their answers come back while the next are found.
 const OFFERS: usize = 256;
@@ -39,7 +41,7 @@ pub(super) const REST: Duration = Duration::from_millis(100);
 /// What a walk gathers on its way.
 #[derive(Default)]
 struct Gathered {
-    offers: Offers,
+    offers: Outgoing,
     /// With `--delete`: the folders on the way down, each with the names in it.
     folders: Vec<(Name, Vec<Vec<u8>>)>,
     /// The folders of what was found, as far as files that wait to be read keep them open; each once, however often the walk comes
@@ -63,13 +65,13 @@ struct Gathered {
 
 /// What the next message offers.
 #[derive(Default)]
-struct Offers {
+struct Outgoing {
     files: Vec<Offered>,
     /// Bytes that their entries take.
     size: usize,
 }
 
-impl Offers {
+impl Outgoing {
     fn push(&mut self, offer: Offered) {
         self.size += offer.entry.packed_len();
         self.files.push(offer);
@@ -80,21 +82,30 @@ impl Offers {
     }
 }
 
-impl Sender {
-    pub(super) fn walk(&self, roots: Vec<Root>) {
+/// Goes through the sources.
+pub(super) struct Walker {
+    pub(super) shared: Arc<Shared>,
+    pub(super) offers: Arc<Offers>,
+    pub(super) removal: Arc<Removal>,
+}
+
+impl Walker {
+    /// All of the sources, or what a list names in the only one.
+    pub(super) fn walk(&self, roots: Vec<Root>, names: Option<Names>) {
         let named = roots.iter().map(|root| root.name.clone()).filter(|name| !name.is_root()).collect();
-        let listed = self.names.lock().is_some();
+        let listed = names.is_some();
         let revisits = listed || roots.len() > 1 && roots.iter().any(|root| root.name.is_root());
         // A source that is missing, for one: what it has at the target is not to be deleted.
-        let failed = self.events.has_failed();
+        let failed = self.shared.events.has_failed();
         let mut gathered = Gathered { named, revisits, listed, failed, ..Gathered::default() };
         let twice = Twice::of(&roots);
         let folders = descriptors::for_folders();
-        let names = self.names.lock().take();
-        let mut walk = walk_of(&self.options, roots, names, self.options.walks_for());
+        let mut walk = walk_of(&self.shared.options, roots, names, self.shared.options.walks_for());
         while let Some(mut step) = walk.next() {
             self.dress(&mut step);
-            let Some(number) = self.queue.number_or(|| self.offer(&mut gathered.offers)) else { return };
+            let Some(number) = self.shared.queue.number_or(|| self.offer(&mut gathered.offers)) else {
+                return;
+            };
             match step {
                 Step::Found(entry, source) if !self.may_hold(number, &source, folders, &mut gathered) => {
                     return drop(entry);
@@ -102,31 +113,31 @@ impl Sender {
                 Step::Found(entry, source) => match twice.check(&entry, walk.roots_left()) {
                     Ok(()) => self.found(number, entry, source, &mut gathered),
                     Err(failure) => {
-                        self.lose(&entry, number);
-                        self.problem(entry.name, failure);
-                        self.queue.settle(&[number]);
+                        self.shared.lose(&entry, number);
+                        self.shared.problem(entry.name, failure);
+                        self.shared.queue.settle(&[number]);
                     }
                 },
                 Step::Leave(entry) => self.leave(number, entry, &mut gathered),
                 Step::Failed(name, error) => {
                     gathered.failed = true;
                     let kind = if error.is_gone() { FailureKind::Changed } else { FailureKind::Local };
-                    self.unread(name, Failure::new(kind, error.to_string()));
-                    self.queue.settle(&[number]);
+                    self.shared.unread(name, Failure::new(kind, error.to_string()));
+                    self.shared.queue.settle(&[number]);
                 }
             }
         }
         self.offer(&mut gathered.offers);
         for (_, entry) in std::mem::take(&mut gathered.closed).into_iter().rev() {
-            let Some(number) = self.queue.number_or(|| ()) else { return };
-            self.queue.defer(Item { number, entry, source: None, last: true, keep: None });
+            let Some(number) = self.shared.queue.number_or(|| ()) else { return };
+            self.shared.queue.defer(Item { number, entry, source: None, last: true, keep: None });
         }
-        self.queue.exhausted();
+        self.shared.queue.exhausted();
     }
 
     /// Modes as the user wants them to arrive.
     fn dress(&self, step: &mut Step) {
-        let changes = &self.options.selection.modes;
+        let changes = &self.shared.options.selection.modes;
         if let Step::Found(entry, _) | Step::Leave(entry) = step
             && !changes.is_empty()
             && !matches!(entry.kind, Kind::Symlink { .. })
@@ -145,17 +156,17 @@ impl Sender {
         if gathered.open.len() >= folders {
             self.offer(&mut gathered.offers);
             gathered.open.retain(|_, open| open.strong_count() > 0);
-            while gathered.open.len() >= folders && self.queue.rest_beside(number) {
+            while gathered.open.len() >= folders && self.shared.queue.rest_beside(number) {
                 gathered.open.retain(|_, open| open.strong_count() > 0);
             }
         }
         gathered.open.insert(folder.as_ptr(), folder);
-        !self.over.load(Relaxed)
+        !self.shared.is_over()
     }
 
     fn found(&self, number: u64, entry: Entry, source: Source, gathered: &mut Gathered) {
-        if gathered.listed && self.options.in_blocks(&entry) && self.is_under_way(&entry.name) {
-            return self.queue.settle(&[number]);
+        if gathered.listed && self.shared.options.in_blocks(&entry) && self.offers.is_under_way(&entry.name) {
+            return self.shared.queue.settle(&[number]);
         }
         if let Some((folder, names)) = gathered.folders.last_mut()
             && entry.name.parent().as_ref() == Some(folder)
@@ -163,57 +174,61 @@ impl Sender {
             names.push(entry.name.last().to_vec());
         }
         if self.is_passed_over(&entry, gathered) {
-            return self.queue.settle(&[number]);
+            return self.shared.queue.settle(&[number]);
         }
-        self.found.fetch_add(entry.size(), Relaxed);
-        self.found_files.fetch_add(entry.is_file().into(), Relaxed);
+        self.shared.found_bytes.fetch_add(entry.size(), Relaxed);
+        self.shared.found_files.fetch_add(entry.is_file().into(), Relaxed);
         let item = |entry, source| Item { number, entry, source, last: false, keep: None };
         // What goes once it has arrived is found again by where it was.
-        let kept = |source: Source| self.removes().then_some(source);
+        let kept = |source: Source| self.removal.removes().then_some(source);
         match &entry.kind {
-            Kind::File { .. } if !self.options.in_blocks(&entry) && !self.options.asks_first() => {
-                self.queue.push_item(item(entry, Some(source)));
+            Kind::File { .. }
+                if !self.shared.options.in_blocks(&entry) && !self.shared.options.asks_first() =>
+            {
+                self.shared.queue.push_item(item(entry, Some(source)));
             }
             Kind::File { .. } => self.offer_file(number, entry, source, &mut gathered.offers),
             Kind::Directory | Kind::Symlink { .. } => {
                 // Of what is mounted there nothing is read with `-x`: what is to stay of it is not known.
                 let is_read = !entry.is_directory() || self.is_read(&entry, &source, gathered);
-                if entry.is_directory() && self.options.delete && is_read {
+                if entry.is_directory() && self.shared.options.delete && is_read {
                     gathered.folders.push((entry.name.clone(), Vec::new()));
                 }
                 let source = if entry.is_directory() { None } else { kept(source) };
-                self.queue.push_item(item(entry, source));
+                self.shared.queue.push_item(item(entry, source));
             }
-            Kind::HardLink { .. } => self.queue.defer(item(entry, kept(source))),
-            Kind::Special(special) if self.options.asks_for(*special) => {
-                self.queue.push_item(item(entry, kept(source)));
+            Kind::HardLink { .. } => self.shared.queue.defer(item(entry, kept(source))),
+            Kind::Special(special) if self.shared.options.asks_for(*special) => {
+                self.shared.queue.push_item(item(entry, kept(source)));
             }
             Kind::Special(special) => {
                 let words = format!("{} is {} and is not copied", entry.name, special.words());
                 let failure = Failure::new(FailureKind::Local, words);
                 match gathered.named.contains(&entry.name) {
-                    true => self.unread(entry.name, failure),
-                    false => self.events.problem(Problem { name: entry.name, failure, harmless: true }),
+                    true => self.shared.unread(entry.name, failure),
+                    false => {
+                        self.shared.events.problem(Problem { name: entry.name, failure, harmless: true })
+                    }
                 }
-                self.queue.settle(&[number]);
+                self.shared.queue.settle(&[number]);
             }
         }
     }
 
     /// Whether an entry is found, and not to be copied: by its size, or a link by where it leads.
     fn is_passed_over(&self, entry: &Entry, gathered: &mut Gathered) -> bool {
-        let selection = &self.options.selection;
+        let selection = &self.shared.options.selection;
         let passes = match &entry.kind {
             Kind::HardLink { to } => gathered.passed.contains(to),
             _ => selection.passes_over(entry),
         };
-        if passes && entry.is_file() && self.options.archive {
+        if passes && entry.is_file() && self.shared.options.archive {
             gathered.passed.insert(entry.name.clone());
         }
         if passes && let Kind::Symlink { .. } = entry.kind {
             let words = format!("{} points outside the copied tree and is skipped", entry.name);
             let failure = Failure::new(FailureKind::Local, words);
-            self.events.problem(Problem { name: entry.name.clone(), failure, harmless: true });
+            self.shared.events.problem(Problem { name: entry.name.clone(), failure, harmless: true });
         }
         passes
     }
@@ -224,78 +239,59 @@ impl Sender {
         if entry.name.is_root() || gathered.named.contains(&entry.name) {
             gathered.device = Some(device);
         }
-        !self.options.selection.one_file_system || gathered.device.is_none_or(|own| own == device)
+        !self.shared.options.selection.one_file_system || gathered.device.is_none_or(|own| own == device)
     }
 
-    fn offer_file(&self, number: u64, entry: Entry, source: Source, offers: &mut Offers) {
-        if self.options.in_blocks(&entry) && !self.may_offer(offers) {
+    fn offer_file(&self, number: u64, entry: Entry, source: Source, offers: &mut Outgoing) {
+        if self.shared.options.in_blocks(&entry) && !self.offers.take_place(|| self.offer(offers)) {
             return;
         }
-        let id = self.next_id();
-        let digest = if self.options.checksum { digest(&source, &entry) } else { None };
-        offers.push(Offered { id, entry: entry.clone(), digest });
-        self.files().offered.insert(id, Waiting { number, entry, source, attempt: 1 });
-        if offers.are_enough() || !self.options.asks_first() {
+        let digest = if self.shared.options.checksum { digest(&source, &entry) } else { None };
+        let offered = entry.clone();
+        let id = self.offers.expect(Waiting { number, entry, source, attempt: 1 });
+        offers.push(Offered { id, entry: offered, digest });
+        if offers.are_enough() || !self.shared.options.asks_first() {
             self.offer(offers);
         }
-    }
-
-    /// Waits while too many files that travel in blocks are under way; false when it is over.
-    fn may_offer(&self, offers: &mut Offers) -> bool {
-        let mut files = self.files();
-        while files.large >= MAX_UNDER_WAY / 2 && !self.over.load(Relaxed) {
-            drop(files);
-            // What was not offered is never answered.
-            self.offer(offers);
-            files = self.files();
-            if files.large >= MAX_UNDER_WAY / 2 {
-                // A while at most: what ends the session may come just before this waits.
-                self.freed.wait_for(&mut files, REST);
-            }
-        }
-        files.large += 1;
-        !self.over.load(Relaxed)
-    }
-
-    /// Whether a file that travels in blocks is offered or on its way under this name.
-    fn is_under_way(&self, name: &Name) -> bool {
-        let files = self.files();
-        let mut offered = files.offered.values().map(|waiting| &waiting.entry);
-        offered.any(|entry| entry.name == *name)
-            || files.under_way.values().any(|file| file.entry.name == *name)
     }
 
     /// A folder's attributes come after all that is in it; with `--delete` what else is there goes then.
     fn leave(&self, number: u64, entry: Entry, gathered: &mut Gathered) {
         if gathered.revisits && entry.mode & OWNERS != OWNERS {
             gathered.closed.insert(entry.name.clone(), entry);
-            return self.queue.settle(&[number]);
+            return self.shared.queue.settle(&[number]);
         }
         let names = match gathered.folders.last() {
             Some((folder, _)) if *folder == entry.name => gathered.folders.pop().map(|(_, names)| names),
             _ => None,
         };
         let Some(names) = names.filter(|_| !gathered.failed) else {
-            return self.queue.defer(Item { number, entry, source: None, last: true, keep: None });
+            return self.shared.queue.defer(Item { number, entry, source: None, last: true, keep: None });
         };
         let mut parts = parts(names).into_iter().peekable();
         let mut number = Some(number);
         while let Some(names) = parts.next() {
             let more = parts.peek().is_some();
             let Some(this) =
-                number.take().or_else(|| self.queue.number_or(|| self.offer(&mut gathered.offers)))
+                number.take().or_else(|| self.shared.queue.number_or(|| self.offer(&mut gathered.offers)))
             else {
                 return;
             };
             let keep = Some(Keep { names, more });
-            self.queue.defer(Item { number: this, entry: entry.clone(), source: None, last: true, keep });
+            self.shared.queue.defer(Item {
+                number: this,
+                entry: entry.clone(),
+                source: None,
+                last: true,
+                keep,
+            });
         }
     }
 
-    fn offer(&self, offers: &mut Offers) {
-        let Offers { files, .. } = std::mem::take(offers);
+    fn offer(&self, offers: &mut Outgoing) {
+        let Outgoing { files, .. } = std::mem::take(offers);
         if !files.is_empty() {
-            self.control.send(&Message::Offer(files));
+            self.shared.receiver.send(&ToReceiver::Offer(files));
         }
     }
 }
