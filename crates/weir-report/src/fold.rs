@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use weir_report::fold::fold;
-//! assert_eq!(fold("advice: use more connections: 14 processors idle", 36), "\
+//! assert_eq!(fold("advice: use more connections: 14 processors idle", 31), "\
 //! advice: use more connections:
 //!     14 processors idle");
 //! ```
