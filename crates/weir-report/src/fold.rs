@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(fold("short", 10), "short");
         assert_eq!(fold("  a line that is long", 12), "  a line\n      that\n      is\n      long");
         assert_eq!(
-            fold("it brings 12.5 MB/s, or 92 % more", 12),
+            fold("it brings 12.5 MB/s, or 92 % more", 14),
             "it brings\n    12.5 MB/s,\n    or 92 %\n    more"
         );
         let command = "as root: sysctl -w net.ipv4.tcp_rmem='4096 131072 6291456' and more";
