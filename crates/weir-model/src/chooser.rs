@@ -32,7 +32,6 @@
 //! chooser.link(&Link { now: Duration::from_millis(100), rate: 6.25e6, backlog: true, busy: Some(1.1), own: Some(1.1) });
 //! ```
 
-mod candidates;
 mod estimate;
 mod link;
 mod mix;
@@ -44,11 +43,11 @@ mod trial;
 
 use std::time::Duration;
 
-pub use candidates::{CANDIDATES, Candidate};
+pub use crate::candidates::{CANDIDATES, Candidate};
 pub use quick::{DEAD, quick_estimate};
 pub use record::{LONGEST_RUN, Plan};
 
-use candidates::{Prior, Priors};
+use crate::candidates::{Prior, Priors};
 use estimate::Estimates;
 use link::{LinkView, Offered};
 use mix::{Law, Mix, Point};

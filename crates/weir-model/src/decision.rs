@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weir_units::{Rate, human_duration};
 
-use crate::chooser::Candidate;
+use crate::candidates::Candidate;
 use crate::limit::Limit;
 
 /// A decision and when it was made.

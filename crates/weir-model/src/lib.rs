@@ -44,6 +44,7 @@ pub mod ability;
 pub mod advice;
 mod alone;
 pub mod around;
+mod candidates;
 pub mod chooser;
 pub mod congestion;
 pub mod decision;

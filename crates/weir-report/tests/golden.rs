@@ -332,9 +332,9 @@ fn the_gallery_on_a_terminal() {
     for path in records {
         let record = json::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
         let mut out = Vec::new();
-        render_summary(&record, false, &mut out).unwrap();
+        render_summary(&record, Sheet::default(), &mut out).unwrap();
         for (name, value) in &record.extra {
-            print_member(name, value, &record, &mut out).unwrap();
+            Sheet::default().print(&mut out, |out| print_member(name, value, &record, out)).unwrap();
         }
         let name = format!("gallery-{}", path.file_stem().unwrap().to_string_lossy());
         insta::with_settings!({ omit_expression => true }, {

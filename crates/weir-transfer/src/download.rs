@@ -26,7 +26,7 @@ use weir_units::backoff::doubled;
 
 pub(crate) use self::asking::SMALL;
 pub use self::asking::{Destination, Rest, Step, Taken, Wishes};
-pub use self::bulk::{Bulk, Carried, Carry, Seen, Standing};
+pub use self::bulk::{Bulk, Carried, Carry, LEAST_PART, Seen, Standing};
 use crate::error::Error;
 use crate::job::{Options, Outcome};
 

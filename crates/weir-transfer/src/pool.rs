@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use weir_observe::names::Lookup;
 
-use crate::download::Download;
+use crate::download::{Download, LEAST_PART};
 use crate::job::FileReport;
 use crate::ledger::{LaneId, SplitRule};
 use crate::ramp::Ramp;
@@ -17,10 +17,6 @@ use crate::transfer::Transfer;
 
 /// Parts of this size are always worth a connection: at 100 MB/s and 10 ms it is one round trip's bytes.
 const MIN_PART: u64 = 1 << 20;
-
-/// Parts smaller than this never are: a request and the heads of its answer, some hundred bytes, are to be
-/// little beside it.
-pub const LEAST_PART: u64 = 32 << 10;
 
 /// How often lanes without work look whether the name that a job waits for is there: little beside what a
 /// late name took anyway.

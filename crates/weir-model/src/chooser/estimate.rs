@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use super::candidates::{Candidate, Prior, Priors};
 use super::mix::Point;
 use super::{BLOCK, Packed};
+use crate::candidates::{Candidate, Prior, Priors};
 
 /// Blocks whose average an estimate is.
 const BLOCKS: f64 = 24.0;

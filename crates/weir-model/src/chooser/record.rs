@@ -5,9 +5,9 @@
 //! byte, has to wait for. So a quick codec's records may be longer than a slow one's, and each codec is always tried and used in
 //! records of its own length: compared in others, the longer ones would win whatever the codec.
 
-use super::candidates::{Candidate, Prior, ZSTD};
 use super::mix::Point;
 use super::{BLOCK, Choice, Chooser};
+use crate::candidates::{Candidate, Prior, ZSTD};
 
 /// Blocks that one record may carry.
 pub const LONGEST_RUN: u32 = 4;

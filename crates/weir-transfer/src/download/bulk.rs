@@ -11,8 +11,11 @@ use crate::error::Error;
 use crate::http::waiting::LONG;
 use crate::ledger::{LaneId, Ledger};
 use crate::object::{Object, Part};
-use crate::pool::LEAST_PART;
 use crate::version::Version;
+
+/// Parts smaller than this never are: a request and the heads of its answer, some hundred bytes, are to be
+/// little beside it.
+pub const LEAST_PART: u64 = 32 << 10;
 
 /// Answers in a row that were cut this small are the server's manner. Of one that is slow to read its disk
 /// the first parts may be short.

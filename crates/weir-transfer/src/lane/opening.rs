@@ -12,13 +12,13 @@ use url::Url;
 use weir_codec::digest::{Algorithm, Expected};
 
 use super::{Lane, decode, home_of, refuse_unfit};
-use crate::download::{Destination, Download, Rest, Step, Taken, Wishes};
+use crate::download::{Destination, Download, LEAST_PART, Rest, Step, Taken, Wishes};
 use crate::error::{DECLARED, Error, Fate};
 use crate::http::exchange::{Answer, Exchange};
 use crate::job::{FileReport, Job, Outcome, Output};
 use crate::journal::Journal;
 use crate::object::{self, Object};
-use crate::pool::{LEAST_PART, Place, Waiting};
+use crate::pool::{Place, Waiting};
 use crate::ranges::RangeSet;
 use crate::sink::stamp::Stamp;
 use crate::sink::{self, PartFile, Sink, Stream, stream};

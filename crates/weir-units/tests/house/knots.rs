@@ -13,7 +13,6 @@ const KNOTS: &[(&str, &str)] = &[
     ("weir-transfer", "engine lane"),
     ("weir-transfer", "http object version"),
     ("weir-transfer", "journal sink"),
-    ("weir-transfer", "pool transfer"),
 ];
 
 /// By module the modules that it names, each with a place where it does.
